@@ -12,7 +12,7 @@ use std::time::Duration;
 use surtax::lab::{Lab, Process, Program, Room};
 use surtax_instrument::clock;
 
-/// Where busybox is, linked statically.
+/// Path of busybox, linked statically.
 const BUSYBOX: &str = "/bin/busybox";
 
 /// The line that the guest prints.
@@ -21,7 +21,7 @@ const READY: &str = "surtax-bench: up";
 /// The whole of what the guest does. `echo` and `sleep` are busybox's own.
 const INIT: &str = "#!/bin/busybox sh\necho 'surtax-bench: up'\nexec /bin/busybox sleep 600\n";
 
-/// How long a boot may take, in seconds.
+/// Time limit of a boot, in seconds.
 const DEADLINE_SECONDS: i64 = 120;
 
 /// The descriptors at which QEMU expects the agent's channel and QMP, as its command line says.

@@ -32,10 +32,10 @@ const PAIRS: u32 = 30;
 /// The argument that makes this program the peer: it runs what follows once for each byte it reads.
 const PEER: &str = "--peer";
 
-/// How long the command should take, in seconds.
+/// Time that the command should take, in seconds.
 const TARGET: f64 = 1.0;
 
-/// How long the peer may take.
+/// Time limit of the peer.
 const DEADLINE: Duration = Duration::from_secs(600);
 
 fn main() -> ExitCode {
@@ -112,7 +112,8 @@ impl Peer {
     }
 }
 
-/// What the peer does: runs the command for each byte it reads, and writes how long it took.
+/// Acts as the peer: runs the command for each byte it reads, and writes how long it took, in
+/// nanoseconds.
 fn serve(command: &[String]) {
     let command: Vec<&str> = command.iter().map(String::as_str).collect();
     let mut order = [0];

@@ -10,7 +10,7 @@ use surtax::lab::{Program, Room};
 use surtax::layer::value_of;
 use surtax_instrument::clock;
 
-/// How long one command of the client may take.
+/// Time limit of one command of the client.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// The image's name in the daemon.
@@ -19,7 +19,7 @@ const IMAGE: &str = "surtax/bench:true";
 /// The client that belongs to Debian's daemon; another one in `PATH` may speak a newer API.
 const CLIENT: &str = "/usr/bin/docker";
 
-/// Where busybox is, linked statically.
+/// Path of busybox, linked statically.
 const BUSYBOX: &str = "/bin/busybox";
 
 /// A client, a daemon, and an image in it.

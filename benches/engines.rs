@@ -31,10 +31,10 @@ const DISK_PAIRS: u32 = 100;
 /// Pairs that count of STREAM: each process has pages of its own, and some lie better than others.
 const TRIAD_PAIRS: u32 = 60;
 
-/// How large the file is that is read at random, in MiB. Each run fills one of its own.
+/// Size of the file that is read at random, in MiB. Each run fills one of its own.
 const FILE_MIB: u32 = 16;
 
-/// How large each array of STREAM is, in bytes.
+/// Size of each array of STREAM, in bytes.
 const ARRAY_BYTES: u32 = 16_777_216 * 8;
 
 /// A latency that cyclictest keeps a bin for, in nanoseconds; later ones only count.
@@ -255,7 +255,7 @@ fn is_there(name: &str, program: &str, package: &str) -> bool {
     found
 }
 
-/// What a program prints that ends well.
+/// Runs a program that must end well, and returns what it prints.
 fn printed(program: &str, arguments: &[&str]) -> String {
     #[expect(clippy::disallowed_methods, reason = "nothing of surtax is between engine and peer")]
     let mut command = Command::new(program);

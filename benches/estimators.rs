@@ -1,4 +1,4 @@
-//! What a report computes of its trials: every number of twenty arms over again.
+//! Computations of a report on its trials: every number of twenty arms over again.
 //!
 //! - **Measures** the time for overhead, verdict, p-value and smallest detectable effect of each arm,
 //!   the noise floor, and Holm's adjustment of all. Arms cost 0 % to 9.5 % under lognormal noise of 3 %.
@@ -25,10 +25,10 @@ const ARMS: u32 = 20;
 /// Trials of each arm.
 const TRIALS: u32 = 200;
 
-/// How often all is computed; the worst counts.
+/// Number of times that all is computed; the worst counts.
 const TIMES: u32 = 20;
 
-/// What is taken as equivalent.
+/// Margin that is taken as equivalent.
 const MARGIN: f64 = 0.03;
 
 fn main() -> ExitCode {
@@ -47,7 +47,8 @@ fn main() -> ExitCode {
     sheet.close()
 }
 
-/// What a report shows of all arms; how many differ, so that nothing of it is left out.
+/// Computes what a report shows of all arms; returns how many differ, so that nothing of it is left
+/// out.
 fn compute(pairs: &[Block], arms: &[Vec<Block>]) -> usize {
     let noise: NoiseFloor = noise_floor(pairs).expect("there are enough blocks");
     let mut p_values = Vec::new();

@@ -8,13 +8,13 @@ use std::time::Duration;
 use surtax::lab::{Process, Program, Room};
 use surtax_instrument::clock;
 
-/// Where Debian's `sshd` is.
+/// Path of Debian's `sshd`.
 const SSHD: &str = "/usr/sbin/sshd";
 
-/// Where it wants an empty directory, which its service makes.
+/// Empty directory that it wants, which its service makes.
 const PRIVILEGE_SEPARATION: &str = "/run/sshd";
 
-/// How long a program may take.
+/// Time limit of a program.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// Looks for the listening `sshd`, 20 ms apart.

@@ -9,23 +9,23 @@ use std::process::ExitCode;
 
 /// One measured number.
 pub struct Figure<'a> {
-    /// What was measured, the benchmark's name first.
+    /// Name of what was measured, the benchmark's first.
     pub name: &'a str,
     /// The number.
     pub value: f64,
-    /// Its 95 % interval, or its lowest and highest value: `name` says which.
+    /// 95 % interval of the number, or its lowest and highest value: `name` says which.
     pub interval: Option<(f64, f64)>,
     /// The unit of all of them; empty for a ratio.
     pub unit: &'static str,
-    /// Where it must lie; nothing for one that only informs. A bar that begins at 0 is held by the
-    /// value. One with two ends claims equality, and is held only by the whole interval.
+    /// Range in which it must lie; `None` for one that only informs. A bar that begins at 0 is held
+    /// by the value. One with two ends claims equality, and is held only by the whole interval.
     pub bar: Option<RangeInclusive<f64>>,
-    /// How many repeats it rests on.
+    /// Number of repeats that it rests on.
     pub count: u32,
 }
 
 impl Figure<'_> {
-    /// Whether the bar is held; a figure without a bar always is.
+    /// Tells whether the bar is held; a figure without a bar always is.
     fn is_met(&self) -> bool {
         let Some(bar) = &self.bar else { return true };
         let ends = self.interval.filter(|_| claims_equality(Some(bar)));
@@ -34,7 +34,7 @@ impl Figure<'_> {
     }
 }
 
-/// Whether a bar has two ends.
+/// Tells whether a bar has two ends.
 pub fn claims_equality(bar: Option<&RangeInclusive<f64>>) -> bool {
     bar.is_some_and(|bar| *bar.start() > 0.0)
 }
@@ -76,7 +76,7 @@ impl Sheet {
         Self { enforce: words.iter().any(|word| word == "--enforce"), count, missed: false }
     }
 
-    /// How often to repeat: as often as the figure asks for, unless told otherwise.
+    /// Returns how often to repeat: as often as the figure asks for, unless told otherwise.
     pub fn count(&self, usual: u32) -> u32 {
         self.count.unwrap_or(usual)
     }

@@ -39,7 +39,7 @@ const ENGINE_PAIRS: u32 = 20;
 /// The most that a trial may take, as a multiple of its peer.
 const BAR: f64 = 1.5;
 
-/// How long `true` may take.
+/// Time limit of `true`.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// gVisor's runtime with the options that our driver gives it.

@@ -35,16 +35,16 @@ const REPEATS: u32 = 10;
 /// Runs of the command in a repeat.
 const RUNS_PER_REPEAT: u32 = 100;
 
-/// How long a repeat takes in the published studies, in seconds.
+/// Time of a repeat in the published studies, in seconds.
 const REPEAT_S: f64 = 50.0;
 
-/// How much shorter all of it is without `--full`.
+/// Scale at which all of it is done without `--full`.
 const SCALE: f64 = 0.1;
 
 /// The most that surtax may take, as a share of what the fixed protocol takes.
 const BAR: f64 = 0.2;
 
-/// How long one run of the command may take.
+/// Time limit of one run of the command.
 const DEADLINE: Duration = Duration::from_secs(600);
 
 /// A cost with its interval, and how long it took to find.

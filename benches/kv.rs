@@ -29,13 +29,13 @@ use surtax::lab::Lab;
 /// Pairs that count.
 const PAIRS: u32 = 10;
 
-/// How many requests the times are of.
+/// Number of requests that the times are of.
 const THOUSAND: f64 = 1e3;
 
 /// Connections, requests on their way on each, and how many times as quick as its peer the engine must be.
 const CASES: [(u32, u32, f64); 4] = [(1, 1, 1.2), (16, 1, 1.25), (64, 1, 1.35), (16, 4, 1.0)];
 
-/// Who is compared with us, and whether both spin.
+/// Clients that are compared with us, and whether both spin.
 const PEERS: [(Client, bool); 3] =
     [(Client::Mutilate, true), (Client::Mutilate, false), (Client::Memtier, false)];
 
@@ -72,7 +72,7 @@ fn main() -> ExitCode {
     sheet.close()
 }
 
-/// Whether somebody says where a client is; else that is said here.
+/// Tells whether somebody says where a client is; else that is printed here.
 fn is_there(bench: &Bench<'_>, client: Client, name: &str) -> bool {
     let is_there = bench.has(client);
     if !is_there {
@@ -81,7 +81,7 @@ fn is_there(bench: &Bench<'_>, client: Client, name: &str) -> bool {
     is_there
 }
 
-/// What a client says while its server stands still, one after the other.
+/// Measures what each client says while its server stands still, one after the other.
 fn stopped(sheet: &mut Sheet, bench: &mut Bench<'_>, wanted: &str) {
     let count = sheet.count(PAIRS);
     let name = |client: Client| {

@@ -12,17 +12,17 @@ use std::time::Duration;
 use surtax::lab::{self, Process, Program, Room};
 use surtax_instrument::clock;
 
-/// How long one measurement takes, in seconds.
+/// Duration of one measurement, in seconds.
 const SECONDS: u32 = 1;
 
-/// How long a program may take.
+/// Time limit of a program.
 const DEADLINE: Duration = Duration::from_secs(30);
 
 /// The CPU of each side.
 const SERVER_CPU: &str = "1";
 const CLIENT_CPU: &str = "0";
 
-/// How many keys there are.
+/// Number of keys.
 const KEYS: u32 = 10_000;
 
 /// memtier_benchmark's totals are garbled now and then, and then far beyond what any server does.
@@ -35,7 +35,7 @@ const OPEN_SECONDS: u32 = 4;
 const STOP_AT: Duration = Duration::from_millis(1500);
 const STOP: Duration = Duration::from_millis(200);
 
-/// Who asks.
+/// Client that asks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Client {
     Ours,
@@ -54,15 +54,15 @@ impl Client {
         }
     }
 
-    /// Where its server listens, in a namespace of their own.
+    /// Port at which the client's server listens, in a namespace of their own.
     fn port(self) -> u16 {
         21211 + self as u16
     }
 }
 
-/// What came of an open loop whose server stood still for a while.
+/// Result of an open loop whose server stood still for a while.
 pub struct Stopped {
-    /// What the client says of its 99th percentile, and what that was, in seconds.
+    /// 99th percentile as the client says it, and as it truly was, in seconds.
     pub p99_s: f64,
     pub truth_s: f64,
     /// The rate that was sent, over the one that was asked for, where the client says so.
@@ -110,7 +110,7 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Whether somebody says where a client is.
+    /// Tells whether somebody says where a client is.
     pub fn has(&self, client: Client) -> bool {
         self.programs[client as usize].is_some()
     }
@@ -218,7 +218,7 @@ impl<'a> Bench<'a> {
         (read, self.room.spawn(program).expect("a program starts"))
     }
 
-    /// What a client printed, when it has ended well.
+    /// Runs a client that must end well, and returns what it printed.
     fn said(&self, line: &str) -> String {
         ended(self.start(line, CLIENT_CPU))
     }

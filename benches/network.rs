@@ -39,7 +39,7 @@ struct Row {
     options: &'static str,
     seat: Seat,
     peer: Peer,
-    /// How often ours must be done in the peer's time; nothing where that is only told.
+    /// Number of times that ours must be done in the peer's time; `None` where that is only told.
     times: Option<f64>,
 }
 
@@ -143,7 +143,7 @@ fn ours(ends: &Ends<'_>, agent: &Path, engine: &str, options: &str) -> Duration 
     Duration::from_secs_f64(THOUSAND / rate.expect("it says a rate"))
 }
 
-/// How long a client takes in all that is told to measure for a second.
+/// Measures how long a client takes in all that is told to measure for a second.
 fn second(sheet: &mut Sheet, name: &str, ends: &Ends<'_>, agent: &Path) {
     let count = sheet.count(PAIRS);
     let once = |_| {

@@ -6,10 +6,10 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 use surtax::lab::{self, Process, Program, Room};
 
-/// How long a program may take.
+/// Time limit of a program.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Which CPUs both ends have.
+/// CPUs of both ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Seat {
     /// The second, both.
@@ -18,7 +18,7 @@ pub enum Seat {
     Own,
 }
 
-/// Which of the two.
+/// One of the two ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum End {
     /// The one that calls.
@@ -32,7 +32,7 @@ pub struct Ends<'a> {
     pub room: &'a Room,
     pub server: OwnedFd,
     pub client: OwnedFd,
-    /// Where the client finds the server.
+    /// Address at which the client finds the server.
     pub address: &'static str,
     pub seat: Seat,
 }
@@ -64,7 +64,7 @@ pub fn started(room: &Room, argv: Vec<String>, network: Option<OwnedFd>) -> (Own
     (read, room.spawn(program).expect("a program starts"))
 }
 
-/// What it printed, when it has ended well.
+/// Waits for a program that must end well, and returns what it printed.
 pub fn ended(text: OwnedFd, mut process: Process) -> String {
     let mut said = String::new();
     File::from(text).read_to_string(&mut said).expect("it prints text");

@@ -1,4 +1,5 @@
-//! What stacks stand on in a benchmark: a lab whose reaper is the built binary, the agent, the cache.
+//! Ground that stacks stand on in a benchmark: a lab whose reaper is the built binary, the agent,
+//! the cache.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,7 +9,7 @@ use surtax::lab::{self, Lab};
 use surtax::layer::{Layer, LayerSpec, Site, View};
 use surtax::stack::start::StartContext;
 
-/// How long a layer may take to start.
+/// Time that a layer may take to start.
 const START_DEADLINE: Duration = Duration::from_secs(180);
 
 /// An open lab, and what is needed beside it.
@@ -28,7 +29,7 @@ impl OpenedLab {
         Self { lab, agent, cache }
     }
 
-    /// What whole stacks are started with.
+    /// Returns the context with which whole stacks are started.
     pub fn context(&self) -> StartContext<'_> {
         StartContext {
             lab: &self.lab,

@@ -9,16 +9,16 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surtax::lab;
 
-/// How long a peer's server may take to listen: their clients do not wait for it.
+/// Time that a peer's server gets to listen: their clients do not wait for it.
 const SETTLE: Duration = Duration::from_millis(300);
 
-/// How long one measurement takes, in seconds.
+/// Duration of one measurement, in seconds.
 pub const SECONDS: u32 = 1;
 
-/// How many transactions, datagrams or megabytes the times are of.
+/// Number of transactions, datagrams or megabytes that the times are of.
 pub const THOUSAND: f64 = 1e3;
 
-/// Who is asked for what.
+/// Peer, and what it is asked for.
 #[derive(Clone, Copy)]
 pub enum Peer {
     /// netperf: its test, and what follows `--`.
@@ -38,7 +38,7 @@ impl Peer {
         }
     }
 
-    /// Where it is, if somebody says.
+    /// Returns the path of the program; `None` where nobody says it and it is not found.
     pub fn program(self) -> Option<PathBuf> {
         let (variable, usual) = match self {
             Self::Netperf(..) => ("SURTAX_NETPERF", None),

@@ -29,10 +29,10 @@ const TRIALS: u32 = 100_000;
 /// Reports, of which the worst counts.
 const REPORTS: u32 = 3;
 
-/// What each arm costs over native, in its order; the first two are the baseline.
+/// Cost of each arm over native, in its order; the first two are the baseline.
 const COSTS: [(&str, f64); 4] = [("native", 1.0), ("native", 1.0), ("runc", 1.02), ("qemu", 1.3)];
 
-/// What the command takes in native, in nanoseconds.
+/// Time of the command in native, in nanoseconds.
 const BASE_NS: f64 = 1e9;
 
 fn main() -> ExitCode {
@@ -64,7 +64,7 @@ fn main() -> ExitCode {
     sheet.close()
 }
 
-/// What one report used.
+/// Time and memory that one report used.
 struct Used {
     seconds: f64,
     peak_mb: f64,
@@ -146,7 +146,7 @@ fn plan(blocks: u32) -> Plan {
     }
 }
 
-/// What an engine and its container used.
+/// Returns the readings of an engine and its container.
 fn readings(cost: f64, near: &mut dyn FnMut(f64) -> Nanoseconds) -> Vec<Reading> {
     let mut reading = |payer: &str, role, typical: f64, carries_workload| Reading {
         payer: payer.into(),

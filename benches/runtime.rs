@@ -14,7 +14,7 @@ use surtax::layer::Root;
 use surtax::rootfs::root;
 use surtax_instrument::clock;
 
-/// How long a run may take.
+/// Time limit of a run.
 const DEADLINE: Duration = Duration::from_secs(600);
 
 /// A bundle that a runtime can run again and again.
@@ -79,7 +79,7 @@ impl Bundle {
     }
 }
 
-/// Where the driver has its bundle.
+/// Returns the directory in which the driver has its bundle.
 fn bundle(room: &Room) -> PathBuf {
     room.memory_directory().expect("there is memory").to_path_buf()
 }

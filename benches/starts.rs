@@ -39,7 +39,7 @@ const SLOW_PAIRS: u32 = 20;
 /// The most that it may take, as a multiple of its peer.
 const BAR: f64 = 1.3;
 
-/// How long the agent may take to say farewell.
+/// Time that the agent may take to say farewell.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// The layers in the order of the registry, and how many pairs count.
@@ -111,7 +111,7 @@ fn compare(sheet: &mut Sheet, opened: &OpenedLab, kind: &str, pairs: u32) {
     println!("  where ours goes, medians in ms: {}", said.collect::<Vec<_>>().join(", "));
 }
 
-/// What is measured, in its order.
+/// Parts that are measured, in their order.
 const PARTS: [&str; 5] = ["room", "start", "first words", "stop", "close"];
 
 /// One start and its end, part by part, in milliseconds.

@@ -13,7 +13,7 @@ use surtax::layer::Root;
 use surtax::rootfs::root;
 use surtax_instrument::clock;
 
-/// How long a run may take.
+/// Time limit of a run.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// The container's name, where a tool wants one.

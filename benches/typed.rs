@@ -17,10 +17,10 @@ use surtax::rootfs::root;
 use surtax_instrument::clock;
 use surtax_instrument::wire::{Reply, Request};
 
-/// How long a run, or an answer of the agent, may take.
+/// Time limit of a run, or of an answer of the agent.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Where containers have the agent, and what runs in its place.
+/// Path at which containers have the agent, and that of the program that runs in its place.
 const AGENT: &str = "/run/surtax-agent";
 const TRUE: &str = "/usr/bin/true";
 
@@ -44,7 +44,7 @@ pub struct Typed {
 }
 
 impl Typed {
-    /// What one types for a layer of this kind.
+    /// Prepares what one types for a layer of this kind.
     ///
     /// # Errors
     /// Why the layer cannot run here.
@@ -124,7 +124,8 @@ impl Typed {
     }
 }
 
-/// What our driver wrote for a container of its own, with placeholders for what only its room has.
+/// Command line and files of our driver for a container of its own, with placeholders for what only
+/// its room has.
 struct Written {
     line: String,
     files: Vec<(&'static str, String)>,

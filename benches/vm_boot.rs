@@ -135,8 +135,8 @@ fn command_line(pid: u32) -> Vec<String> {
     text.split_terminator('\0').map(String::from).collect()
 }
 
-/// When a process was started, on the clock of our stamps: rounded down to a tick, so that a boot
-/// seems up to 10 ms longer than it was, and never shorter.
+/// Returns when a process was started, on the clock of our stamps: rounded down to a tick, so that
+/// a boot seems up to 10 ms longer than it was, and never shorter.
 fn started(pid: u32) -> Nanoseconds {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("the process lives");
     let after_name = stat.rsplit(") ").next().unwrap_or_default();

@@ -25,9 +25,10 @@ pub enum Blame {
 pub struct Fault {
     /// Whose it is.
     pub blame: Blame,
-    /// What failed and why; lowercase, no final period, the outermost cause first, joined by `: `.
+    /// Text of what failed and why; lowercase, no final period, the outermost cause first, joined
+    /// by `: `.
     pub message: String,
-    /// What somebody decides by, where there is such.
+    /// Cause that somebody decides by, where there is one.
     pub cause: Option<Cause>,
     /// An imperative that is likely to help.
     pub hint: Option<String>,
@@ -105,7 +106,8 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// What helps then: the soft limit is raised as far as it may be when surtax begins.
+/// Hint where too many files are open: the soft limit is raised as far as it may be when surtax
+/// begins.
 const OPEN_MORE: &str = "let this process have more files open: as root `ulimit -n 65536`";
 
 /// Turns a foreign error into the machine's [`Fault`], saying what was being done.

@@ -15,9 +15,10 @@ use surtax::stack::start_nested;
 /// A word and what it asks for.
 type Role = (&'static str, fn() -> Result<(), Fault>);
 
-/// What this binary does when another surtax started it with one of these words first: serve as the
-/// starter inside a layer, undo a journal whose owner died, become libkrun's machine, toil as a proof's command, or race as
-/// another user. They speak no clap, so that they start fast and their words stay out of the help.
+/// Roles of this binary, for when another surtax started it with one of these words first: serve as
+/// the starter inside a layer, undo a journal whose owner died, become libkrun's machine, toil as a
+/// proof's command, or race as another user. They speak no clap, so that they start fast and their
+/// words stay out of the help.
 const ROLES: [Role; 5] = [
     (STARTER, start_nested::serve),
     (REAPER_ARGUMENT, reap),

@@ -14,7 +14,7 @@ use std::path::Path;
 /// The first descriptors by the names that shells and tools have for them.
 const STREAMS: [&str; 3] = ["/dev/stdin", "/dev/stdout", "/dev/stderr"];
 
-/// Where a process finds what it has open, by number.
+/// Directories in which a process finds its open files, by number.
 const DESCRIPTORS: [&str; 2] = ["/dev/fd", "/proc/self/fd"];
 
 /// Opens a regular file for reading.

@@ -35,9 +35,9 @@ struct Ends {
 /// Until when there is no need to hear the host.
 struct Lease {
     limit: Duration,
-    /// When something came last.
+    /// Time at which something came last.
     heard: Nanoseconds,
-    /// How many bytes waited to be read when we last looked.
+    /// Number of bytes that waited to be read at the last look.
     waiting: u64,
 }
 
@@ -70,7 +70,7 @@ impl Channel {
         write_reply(&mut self.ends, &mut self.sealer, reply)
     }
 
-    /// Whether the host is on another machine, which goes on without it.
+    /// Tells whether the host is on another machine, which goes on without it.
     pub fn is_leased(&self) -> bool {
         self.ends.lease.is_some()
     }
@@ -80,7 +80,8 @@ impl Channel {
         &self.ends.requests
     }
 
-    /// How long `poll` may wait before [`Channel::require_lease`] is to be asked.
+    /// Returns the time that `poll` may wait before [`Channel::require_lease`] is to be asked;
+    /// `None` without a lease.
     pub fn time_left(&self) -> Option<Duration> {
         self.ends.time_left()
     }

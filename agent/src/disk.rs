@@ -9,10 +9,10 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Where the kernel lists its disks.
+/// Directory in which the kernel lists its disks.
 const DISKS: &str = "/sys/block";
 
-/// How long the head of a unit's page with its serial number is.
+/// Length of the head of a unit's page with its serial number, in bytes.
 const PAGE_HEAD_BYTES: usize = 4;
 
 /// The machine's disk; it has at most one.

@@ -28,7 +28,7 @@ pub fn main(kinds: &str) -> ExitCode {
     }
 }
 
-/// Who this process is after namespaces were made.
+/// Role of this process after namespaces were made.
 enum Role {
     /// The first one in them.
     First,

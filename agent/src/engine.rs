@@ -8,7 +8,8 @@ use std::process::ExitCode;
 use surtax_engines as engine;
 use surtax_engines::price::NOTHING;
 
-/// How this process started itself: the kernel's name for its file, also where that has no other any more.
+/// Path by which this process starts itself: the kernel's name for its file, also where that has no
+/// other any more.
 pub const OWN_FILE: &str = "/proc/self/exe";
 
 /// Runs the engine that the words name.

@@ -12,7 +12,7 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-/// How the names of these devices begin.
+/// Prefix of the names of these devices.
 pub const PREFIX: &str = "hvc";
 
 /// Opens a console; nothing while nobody serves it.

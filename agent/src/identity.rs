@@ -1,4 +1,4 @@
-//! What the agent sees on the inside, so that the outside can cross-check what it asked for.
+//! Facts that the agent sees on the inside, so that the outside can cross-check what it asked for.
 //!
 //! An absent file gives no fact; the host treats a missing fact as "unknown", never as zero.
 
@@ -75,7 +75,7 @@ pub fn facts() -> Vec<Fact> {
     facts
 }
 
-/// What can be seen of the file system that the root is.
+/// Says what can be seen of the file system that the root is.
 fn of_root(mounts: Option<&str>, say: &mut dyn FnMut(&str, Option<String>, &str)) {
     say("root_mount", root_mount(mounts), "/proc/self/mountinfo");
     let owner = fs::metadata("/").ok().map(|root| root.uid().to_string());
@@ -85,7 +85,7 @@ fn of_root(mounts: Option<&str>, say: &mut dyn FnMut(&str, Option<String>, &str)
     say("root_lies_in", held.map(|held| held.lies_in().to_owned()), source);
 }
 
-/// What can be seen of the machine's network device.
+/// Says what can be seen of the machine's network device.
 fn of_link(name: &str, say: &mut dyn FnMut(&str, Option<String>, &str)) {
     let place = format!("/sys/class/net/{name}");
     say("link_name", Some(name.to_owned()), "/sys/class/net");
@@ -101,14 +101,15 @@ fn of_link(name: &str, say: &mut dyn FnMut(&str, Option<String>, &str)) {
 
 const CLOCKSOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 
-/// Which version of the boot parameters the kernel was handed. Source: Linux
+/// File that tells which version of the boot parameters the kernel was handed. Source: Linux
 /// `Documentation/ABI/testing/sysfs-kernel-boot_params`.
 const BOOT_PROTOCOL: &str = "/sys/kernel/boot_params/version";
 
-/// Where the kernel says what Xen told it. Source: Linux `Documentation/ABI/stable/sysfs-hypervisor-xen`.
+/// Directory where the kernel says what Xen told it. Source: Linux
+/// `Documentation/ABI/stable/sysfs-hypervisor-xen`.
 const HYPERVISOR: &str = "/sys/hypervisor";
 
-/// How much room a long file gets at first, so that it is read in few pieces.
+/// Capacity that a long file gets at first, in bytes, so that it is read in few pieces.
 const LONG_BYTES: usize = 64 << 10;
 
 fn read_long(path: &str) -> Option<String> {
@@ -175,14 +176,14 @@ fn root_mount(mounts: Option<&str>) -> Option<String> {
     mount_at(mounts, "/")?
 }
 
-/// How many files there are on `/`, where that is the kernel's first root and so small.
+/// Counts the files on `/`, where that is the kernel's first root and so small.
 fn root_files(mounts: Option<&str>) -> Option<String> {
     let is_first = root_mount(mounts).is_some_and(|mount| mount.starts_with("rootfs "));
     let device = fs::metadata("/").ok()?.dev();
     is_first.then(|| files_below(Path::new("/"), device).to_string())
 }
 
-/// How many regular files there are below, on this file system alone.
+/// Counts the regular files below, on this file system alone.
 fn files_below(directory: &Path, device: u64) -> usize {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let count = |entry: fs::DirEntry| match fs::symlink_metadata(entry.path()) {
@@ -237,7 +238,7 @@ fn scratch_drivers(mounts: Option<&str>) -> Option<String> {
     Some(names.join(" "))
 }
 
-/// What the kernel believes of that disk's own cache: `write back` or `write through`.
+/// Reads what the kernel believes of that disk's own cache: `write back` or `write through`.
 fn scratch_write_cache(mounts: Option<&str>) -> Option<String> {
     let text = fs::read_to_string(scratch_disk(mounts)?.join("queue/write_cache")).ok()?;
     Some(text.trim().to_owned())

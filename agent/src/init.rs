@@ -48,7 +48,7 @@ use surtax_instrument::held::{self, Held};
 use surtax_instrument::wire::{Cause, Failure};
 use surtax_instrument::{clock, link};
 
-/// Where the script is; its presence makes an agent with process id 1 the machine's init.
+/// Path of the script; its presence makes an agent with process id 1 the machine's init.
 pub const SCRIPT: &str = "/surtax.conf";
 
 /// The name of the virtio-serial port.
@@ -57,12 +57,12 @@ const PORT: &str = "surtax";
 /// The machine's network device: without udev, the first one keeps the name that the kernel gives it.
 pub const LINK: &str = "eth0";
 
-/// How long a device may take to appear after its driver was loaded.
+/// Time that a device may take to appear after its driver was loaded.
 const DEVICE_DEADLINE: Duration = Duration::from_secs(10);
 
 static IS_INIT: AtomicBool = AtomicBool::new(false);
 
-/// What holds the root that was entered.
+/// Holder of the root that was entered.
 static ROOT_HELD_BY: OnceLock<Held> = OnceLock::new();
 
 /// Runs the machine until the host is done with it. Never returns: the machine restarts, which the
@@ -78,7 +78,7 @@ pub fn main() -> ! {
     std::process::exit(3);
 }
 
-/// Whether this process is the first one of a machine of ours.
+/// Tells whether this process is the first one of a machine of ours.
 pub fn is_this_process() -> bool {
     IS_INIT.load(Ordering::Relaxed)
 }
@@ -196,7 +196,7 @@ fn overlay(lower: &str, directory: &str) -> io::Result<()> {
     Ok(mount(c"overlay", directory, c"overlay", MountFlags::empty(), Some(options.as_c_str()))?)
 }
 
-/// What holds the root of the machine: what is above it cannot be seen from inside.
+/// Returns what holds the root of the machine: what is above it cannot be seen from inside.
 pub fn root_held_by() -> Option<&'static Held> {
     ROOT_HELD_BY.get()
 }
@@ -234,7 +234,7 @@ fn bring_network_up(address: &str, gateway: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Its driver may still be looking for it.
+/// Returns the path of the network device; `None` where its driver may still be looking for it.
 fn find_link() -> Option<PathBuf> {
     let path = Path::new("/sys/class/net").join(LINK);
     path.exists().then_some(path)

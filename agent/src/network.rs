@@ -16,13 +16,13 @@ use std::sync::OnceLock;
 use std::time::Duration;
 use surtax_instrument::{clock, link};
 
-/// How long a link may take until frames come and go.
+/// Time that a link may take until frames come and go.
 const READY_DEADLINE: Duration = Duration::from_secs(10);
 
 /// The most interfaces that are told of.
 const INTERFACE_LIMIT: usize = 32;
 
-/// Where the kernel lists its links.
+/// Directory in which the kernel lists its links.
 const LINKS: &str = "/sys/class/net";
 
 /// The link that the machine was given, where it does not bear the kernel's own name.
@@ -49,7 +49,8 @@ pub fn with_address(address: &str) -> Option<String> {
     found.file_name().into_string().ok()
 }
 
-/// Whether a link has an address with the length of its network, in what is said of all [`interfaces`].
+/// Tells whether a link has an address with the length of its network, in what is said of all
+/// [`interfaces`].
 pub fn has(interfaces: &str, link: &str, address: &str) -> bool {
     let mut words = interfaces.split(' ').filter_map(|word| word.split_once('='));
     words.any(|(name, given)| name == link && given.split(',').any(|one| one == address))

@@ -1,4 +1,4 @@
-//! Which file a command is: looked up as `execvp(3)` does, and hashed.
+//! The file that a command is: looked up as `execvp(3)` does, and hashed.
 //!
 //! The host asks after the command has ended, so that nothing of the file is in a cache because of
 //! us. `@surtax` is the agent's own file. Of what a shell or an interpreter starts in turn, and of
@@ -15,16 +15,16 @@ use surtax_engines::OURSELVES;
 use surtax_instrument::wire::{Command, Fact};
 use xxhash_rust::xxh3::Xxh3Default;
 
-/// Where programs are looked for if the command has no `PATH`, as the C library does.
+/// Directories where programs are looked for if the command has no `PATH`, as the C library does.
 const PATH_DEFAULT: &[u8] = b"/bin:/usr/bin";
 
 /// A longer file is not hashed whole, but at both ends.
 const WHOLE_BYTES: u64 = 64 << 20;
 
-/// How much of each end that is.
+/// Number of bytes of each end that are hashed then.
 const END_BYTES: u64 = 16 << 20;
 
-/// What is known of the file; nothing if there is none.
+/// Returns what is known of the file; nothing if there is none.
 pub fn facts(command: &Command) -> Vec<Fact> {
     let is_ours = command.argv.first().is_some_and(|program| program == OURSELVES.as_bytes());
     let (path, shown, source) = if is_ours {

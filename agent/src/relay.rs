@@ -22,16 +22,16 @@ use surtax_instrument::clock;
 use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::{Cause, Command, Failure, INPUT_ROOM, Reply, Status, WireError};
 
-/// How much of a relayed process's standard error is kept, in bytes.
+/// Number of bytes kept of a relayed process's standard error.
 const KEEP_STDERR: usize = 16 << 10;
 
-/// How long output is passed on after the process has ended, if others keep printing into it.
+/// Time that output is passed on after the process has ended, if others keep printing into it.
 const DRAIN: Duration = Duration::from_secs(1);
 
-/// How often one that is let end is looked at.
+/// Interval of looks at a process that is let end.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// How long those who take away what it left may go on after it.
+/// Time that those who take away what it left may go on after it.
 const REMAINS: Duration = Duration::from_secs(10);
 
 /// A relayed process.
@@ -39,14 +39,14 @@ pub struct Relay {
     pid: Pid,
     pidfd: OwnedFd,
     input: Option<File>,
-    /// What `input` has not taken yet.
+    /// Bytes that `input` has not taken yet.
     waiting: VecDeque<u8>,
     /// No more input will come: `input` is closed when nothing waits.
     closing: bool,
     output: Option<File>,
     stderr: Stream,
     terminal: bool,
-    /// How it ended and when; it is reaped then.
+    /// Status with which it ended, and when; it is reaped then.
     ended: Option<(Status, Nanoseconds)>,
 }
 
@@ -124,18 +124,18 @@ impl Relay {
         Ok(Self::of(pid, pidfd, [Some(input), Some(output)], stderr, true))
     }
 
-    /// What `poll` must watch for something to read.
+    /// Lists the descriptors that `poll` must watch for something to read.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let output = self.output.as_ref().map(AsFd::as_fd);
         [output, self.stderr.descriptor(), Some(self.pidfd.as_fd())].into_iter().flatten()
     }
 
-    /// Its input, if something waits for it to take more.
+    /// Returns its input, if something waits for it to take more.
     pub fn full_input(&self) -> Option<BorrowedFd<'_>> {
         self.input.as_ref().filter(|_| !self.waiting.is_empty()).map(AsFd::as_fd)
     }
 
-    /// Whether more input may come.
+    /// Tells whether more input may come.
     pub fn has_room(&self) -> bool {
         self.waiting.len() < INPUT_ROOM
     }

@@ -25,13 +25,14 @@ use surtax_instrument::probe::oom;
 use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::{Cause, Command, Failure, Outcome, Status, WireError};
 
-/// How long output is awaited after the command has ended and all it left behind was killed.
+/// Time that output is awaited after the command has ended and all it left behind was killed.
 const DRAIN: Duration = Duration::from_secs(1);
 
-/// How often what a command left is killed, with 2 ms between: a bomb forks while it is killed.
+/// Most rounds in which what a command left is killed, with 2 ms between: a bomb forks while it is
+/// killed.
 const KILL_ROUNDS: u32 = 500;
 
-/// How many dead children are reaped between two such rounds.
+/// Most dead children that are reaped between two such rounds.
 const REAP_LIMIT: u32 = 100_000;
 
 /// A command that runs: one process, or several instances of it that began at once.
@@ -51,7 +52,7 @@ pub struct Ready {
     oom_kills_before: Option<u64>,
 }
 
-/// What waits to be started.
+/// Process or processes that wait to be started.
 enum Waiting {
     /// A process that is not there yet.
     One(Command),
@@ -59,7 +60,7 @@ enum Waiting {
     Several {
         /// They.
         gathered: AtGate,
-        /// When to kill them.
+        /// Time at which to kill them.
         deadline: Nanoseconds,
     },
 }
@@ -110,13 +111,13 @@ impl Running {
         Ok(Self { processes, began, deadline, stops, oom_kills_before, killed: None })
     }
 
-    /// What `poll` must watch.
+    /// Lists the descriptors that `poll` must watch.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let signals = self.stops.iter().map(Watcher::descriptor);
         self.processes.iter().flat_map(Started::descriptors).chain(signals)
     }
 
-    /// How long `poll` may wait; `None` is for ever.
+    /// Returns the time that `poll` may wait; `None` is for ever.
     pub fn time_left(&self) -> Option<Duration> {
         let is_limited = self.deadline > Nanoseconds(0) && self.killed.is_none();
         is_limited.then(|| (self.deadline - clock::monotonic_raw().since(self.began)).into())

@@ -22,7 +22,7 @@ use surtax_instrument::wire::{
 };
 use surtax_instrument::{cache, clock};
 
-/// How long a starter on another machine may take to stop its stack when the host is gone: longer
+/// Time that a starter on another machine may take to stop its stack when the host is gone: longer
 /// than it gives the layers below it.
 const FAREWELL: Duration = Duration::from_secs(30);
 
@@ -37,7 +37,7 @@ pub struct Session {
     relay: Option<Relay>,
 }
 
-/// What the loop does next.
+/// Next step of the loop.
 enum Next {
     Continue,
     Leave,

@@ -11,12 +11,12 @@ use surtax_instrument::wire::{Failure, Instance, Status, WireError};
 
 /// A process that was started in a group of its own. Dropped before it has ended, it is killed.
 pub struct Started {
-    /// Its number.
+    /// Process id.
     pub pid: Pid,
     pidfd: OwnedFd,
     stdout: Stream,
     stderr: Stream,
-    /// How much of standard output is kept.
+    /// Number of bytes of standard output that are kept.
     keep: usize,
     ended: Option<Ended>,
 }
@@ -47,7 +47,7 @@ impl Started {
         self.stdout = Stream::new(stdout.map(OwnedFd::from), self.keep);
     }
 
-    /// What `poll` must watch.
+    /// Lists the descriptors that `poll` must watch.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         // That of a process which has ended would be ready for ever.
         let own = self.ended.is_none().then(|| self.pidfd.as_fd());
@@ -76,7 +76,8 @@ impl Started {
         }
     }
 
-    /// What it was and used, if it has ended; its streams are read to their end, or until that time.
+    /// Returns its status and what it used; `None` while it runs. Its streams are read to their
+    /// end, or until that time.
     pub fn end(&mut self, until: Nanoseconds) -> Result<Option<Instance>, WireError> {
         let Some(Ended { status, wall, usage }) = &self.ended else { return Ok(None) };
         self.stdout.drain(until)?;

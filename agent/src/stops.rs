@@ -21,10 +21,10 @@ use surtax_instrument::wire::Stops;
 /// The size of what is read for one signal.
 const INFO: usize = size_of::<libc::signalfd_siginfo>();
 
-/// How many of a child's changes are taken in at once; the kernel keeps one.
+/// Most changes of a child that are taken in at once; the kernel keeps one.
 const LOOK_LIMIT: u32 = 16;
 
-/// How often this process was continued since it began to listen.
+/// Number of times that this process was continued since it began to listen.
 static CONTINUED: AtomicU32 = AtomicU32::new(0);
 
 /// Counts stops from the start of a command to its end.
@@ -136,7 +136,7 @@ impl Watcher {
         }
     }
 
-    /// What was seen, of a command that has ended.
+    /// Returns the stops that were seen, of a command that has ended.
     pub fn end(mut self) -> Stops {
         let now = clock::monotonic_raw();
         self.look();

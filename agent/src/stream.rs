@@ -1,4 +1,4 @@
-//! What a process prints: hashed whole, and kept only at its end.
+//! Output of a process: hashed whole, and kept only at its end.
 
 use crate::serve::watched;
 use std::collections::VecDeque;
@@ -11,7 +11,7 @@ use surtax_instrument::quantity::{Bytes, Nanoseconds};
 use surtax_instrument::wire::{Output, WireError};
 use xxhash_rust::xxh3::Xxh3Default;
 
-/// How many buffers are read at once: a pipe holds four.
+/// Most buffers that are read at once: a pipe holds four.
 const READ_LIMIT: u32 = 64;
 
 /// One output stream: hashed whole, kept at its end.
@@ -85,7 +85,7 @@ impl Stream {
         self.tail.drain(..excess);
     }
 
-    /// What came.
+    /// Returns the output that came.
     pub fn output(&self) -> Output {
         Output {
             hash: self.hash.digest128(),

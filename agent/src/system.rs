@@ -14,15 +14,15 @@ use std::time::Duration;
 use surtax_instrument::wire::Failure;
 use surtax_instrument::{clock, link};
 
-/// How long a device, or the system's care for it, may take.
+/// Time that a device, or the system's care for it, may take.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// How long is waited between two looks.
+/// Pause between two looks.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 static IS_SYSTEM: AtomicBool = AtomicBool::new(false);
 
-/// Whether this process is such a service, in a machine of ours.
+/// Tells whether this process is such a service, in a machine of ours.
 pub fn is_this_process() -> bool {
     IS_SYSTEM.load(Ordering::Relaxed)
 }

@@ -29,16 +29,17 @@ use xxhash_rust::xxh3::Xxh3Default;
 /// The word by which the agent becomes an instance.
 pub const GATE: &str = "gate";
 
-/// What an instance says when it is at the gate.
+/// Bytes that an instance says when it is at the gate.
 const READY: &[u8] = b"\n";
 
-/// How long an instance may take until it is there, in seconds: a guest without hardware support is slow.
+/// Time that an instance may take until it is there, in seconds: a guest without hardware support
+/// is slow.
 const READY_DEADLINE: i64 = 60;
 
-/// How much of all standard outputs is kept, and of all standard errors, in bytes: one frame holds them.
+/// Number of bytes kept of all standard outputs, and of all standard errors: one frame holds them.
 const KEPT: [usize; 2] = [640 << 10, 192 << 10];
 
-/// What a shell says of a program that it does not find.
+/// Exit status with which a shell tells of a program that it does not find.
 const NOT_STARTED: u8 = 127;
 
 /// The instances of a command, all of them at the gate. Dropped there, they are killed.
@@ -147,7 +148,8 @@ pub fn gate(words: &[OsString]) -> ExitCode {
     ExitCode::from(NOT_STARTED)
 }
 
-/// What a command was and used; of one process just that, of several that and each of them.
+/// Makes the outcome of a command: of one process just that, of several the whole and each of them.
+/// `None` where there are no instances.
 pub fn whole(mut instances: Vec<Instance>) -> Option<Outcome> {
     if instances.len() == 1 {
         let Instance { status, wall, cpu_user, cpu_system, memory_peak, stdout, stderr } =

@@ -12,8 +12,9 @@ use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 
-/// What a start adds to the score, in thousandths of the memory that ran out: that many of it a command may be
-/// smaller than the agent. Three levels of agents fit below the kernel's most, each before the one around it.
+/// Amount that a start adds to the score, in thousandths of the memory that ran out: that many of
+/// it a command may be smaller than the agent. Three levels of agents fit below the kernel's most,
+/// each before the one around it.
 const MORE: i32 = 300;
 
 /// The kernel's most.

@@ -1,4 +1,4 @@
-//! Which CPUs an engine may use, and holding a thread to one of them.
+//! The CPUs that an engine may use, and holding a thread to one of them.
 //!
 //! Source: `sched_setaffinity(2)`.
 

@@ -1,4 +1,4 @@
-//! How long a disk takes for one request at a time: every latency kept, and all data checked.
+//! Latency of a disk with one request at a time: every latency kept, and all data checked.
 //!
 //! What fio does with one job of `ioengine=psync` and `iodepth=1`, and ioping. A file is filled with numbers that
 //! say where they belong; what is read is compared with them outside of the measured time, and what was written is
@@ -42,16 +42,16 @@ pub(super) const ENGINE: Engine = Engine {
     run: |options| run(&Job::read(options)?),
 };
 
-/// How much is written at once while the file is filled, in bytes.
+/// Number of bytes written at once while the file is filled.
 const FILL: usize = 1 << 20;
 
-/// How large a block may be, in bytes.
+/// Largest size of a block, in bytes.
 const BLOCK_MAX: u64 = 64 << 20;
 
-/// How many blocks a file may have: what was written last into each of them is remembered.
+/// Largest number of blocks of a file: what was written last into each of them is remembered.
 const BLOCKS_MAX: u64 = 1 << 26;
 
-/// What is asked of the disk.
+/// Measurement that is asked of the disk.
 struct Job {
     is_write: bool,
     is_random: bool,
@@ -104,7 +104,7 @@ impl Job {
         self.block_count * self.block_bytes as u64
     }
 
-    /// Where a block begins, in bytes.
+    /// Returns the offset at which a block begins, in bytes.
     fn place(&self, block: u64) -> u64 {
         block * self.block_bytes as u64
     }

@@ -31,7 +31,7 @@ pub struct Engine {
     pub name: &'static str,
     /// One line for people.
     pub about: &'static str,
-    /// What it takes, beside its name.
+    /// Options that it takes, beside its name.
     pub options: &'static [OptionSpec],
     /// Measures, and answers with numbers.
     pub run: fn(&Options) -> Result<Answer, Refused>,
@@ -42,20 +42,20 @@ pub struct Engine {
 pub struct OptionSpec {
     /// The word after `--`.
     pub key: &'static str,
-    /// What follows it, in a word; empty for one that is there or not.
+    /// Word for the value that follows; empty for an option that is there or not.
     pub value: &'static str,
     /// One line for people, with the default.
     pub help: &'static str,
 }
 
-/// Why an engine has no numbers.
+/// Reason why an engine has no numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// Whether the question was wrong, and not the place.
+    /// True where the question was wrong, and not the place.
     pub is_users: bool,
-    /// What failed, and why.
+    /// Message that says what failed, and why.
     pub what: String,
-    /// What would help; empty where nothing is known.
+    /// Advice that would help; empty where nothing is known.
     pub hint: String,
 }
 
@@ -127,7 +127,7 @@ pub fn run(words: &[String]) -> Result<Answer, Refused> {
     (engine.run)(&options)
 }
 
-/// What an engine answers to a line of words, as it is printed.
+/// Returns an engine's answer to a line of words, as it is printed.
 #[cfg(test)]
 fn answer_to(line: &str) -> Result<String, Refused> {
     let words: Vec<String> = line.split_whitespace().map(String::from).collect();

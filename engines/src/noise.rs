@@ -1,4 +1,5 @@
-//! What takes CPUs away from a program that wants nothing but to run: gaps in a loop that reads the clock.
+//! Measures what takes CPUs away from a program that wants nothing but to run: gaps in a loop that
+//! reads the clock.
 //!
 //! What the kernel's osnoise tracer does, seen from user space: one thread held to each CPU, and whatever lies
 //! between two readings for longer than a threshold was not ours: interrupts, other threads, the hypervisor and all
@@ -67,7 +68,7 @@ fn run(options: &Options) -> Result<Answer, Refused> {
     Ok(answer)
 }
 
-/// What one thread found.
+/// Findings of one thread.
 struct Heard {
     cpu: usize,
     gaps: Histogram,

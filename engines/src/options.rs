@@ -1,4 +1,5 @@
-//! What an engine was asked for: `--key value`, each read to its type, with the one that is wrong named.
+//! Options that an engine was given: `--key value`, each read to its type, with the one that is
+//! wrong named.
 
 use super::{Engine, Refused};
 use std::ops::RangeInclusive;
@@ -48,7 +49,7 @@ impl Options {
         pair.map(|(_, value)| value.as_str())
     }
 
-    /// Whether an option is given at all.
+    /// Tells whether an option is given at all.
     #[must_use]
     pub fn has(&self, key: &str) -> bool {
         self.text(key).is_some()

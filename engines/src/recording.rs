@@ -1,4 +1,4 @@
-//! What it costs to record one latency in a histogram: the other engines' own error.
+//! Cost of recording one latency in a histogram: the other engines' own error.
 //!
 //! Latencies of many sizes are made up and recorded in a loop, whose whole time counts: so the price is an upper
 //! bound. Their sizes jump about, as those of a real tail do, so that bins are not always in the nearest cache.
@@ -7,7 +7,7 @@ use super::{Answer, Engine, OptionSpec, Options, Refused};
 use surtax_instrument::clock;
 use surtax_instrument::histogram::Histogram;
 
-/// How many latencies are recorded where nobody says.
+/// Number of latencies that are recorded where nobody says.
 const COUNT: u64 = 10_000_000;
 
 /// The engine.

@@ -45,20 +45,20 @@ impl Region {
         Ok(Self { mapped, mapped_len, begin, len })
     }
 
-    /// Where it begins.
+    /// Returns the address at which the region begins.
     #[must_use]
     pub fn begin(&self) -> *mut u8 {
         self.begin
     }
 
-    /// Its bytes.
+    /// Returns the region's bytes.
     #[must_use]
     pub fn bytes(&mut self) -> &mut [u8] {
         // SAFETY: the bytes are mapped, readable, writable, initialised by the kernel, and borrowed from us.
         unsafe { std::slice::from_raw_parts_mut(self.begin, self.len) }
     }
 
-    /// Its bytes as numbers; a rest that is smaller than one is left out.
+    /// Returns the region's bytes as numbers; a rest that is smaller than one is left out.
     #[must_use]
     pub fn numbers(&mut self) -> &mut [f64] {
         // SAFETY: as for `bytes`; a mapping begins at a page, and all bits are a number.
@@ -75,7 +75,7 @@ impl Region {
         Ok(unsafe { madvise(self.mapped.cast(), self.mapped_len, advice) }?)
     }
 
-    /// How many bytes of it are huge pages, as the kernel says.
+    /// Returns the number of its bytes that are huge pages, as the kernel says.
     ///
     /// Source: Linux `Documentation/filesystems/proc.rst`, `AnonHugePages` of `/proc/PID/smaps`. The file
     /// tells of mappings, and the kernel joins neighbours of the same kind into one.
@@ -127,7 +127,8 @@ pub fn require_memory(bytes: u64) -> io::Result<()> {
     )))
 }
 
-/// What may be taken here: what the kernel has, and no more than a limit leaves.
+/// Returns the number of bytes that may be taken here: what the kernel has, and no more than a
+/// limit leaves.
 ///
 /// Source: Linux `Documentation/filesystems/proc.rst`, `Documentation/admin-guide/cgroup-v2.rst`.
 fn available_bytes() -> Option<u64> {

@@ -1,4 +1,4 @@
-//! How late threads wake up that sleep until a time: one held to each CPU, every lateness kept.
+//! Lateness of threads that sleep until a time: one held to each CPU, every lateness kept.
 //!
 //! What cyclictest does with `--mlockall --smp`: absolute sleeps at a fixed interval on `CLOCK_MONOTONIC`, with real-time
 //! priority where that is allowed. A time that has passed already when a thread wakes up is counted and not
@@ -94,7 +94,7 @@ fn run(options: &Options) -> Result<Answer, Refused> {
     Ok(answer)
 }
 
-/// What one thread found.
+/// Findings of one thread.
 struct Woken {
     cpu: usize,
     latencies: Histogram,
@@ -153,7 +153,7 @@ fn set_priority(priority: u64) -> io::Result<()> {
     if set == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// What a thread found, or why it did not.
+/// Returns what a thread found, or why it did not.
 pub(super) fn joined<T>(thread: ScopedJoinHandle<'_, io::Result<T>>) -> io::Result<T> {
     thread.join().map_err(|_| io::Error::other("a measuring thread panicked"))?
 }

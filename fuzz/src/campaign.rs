@@ -17,10 +17,10 @@ use surtax_instrument::clock;
 /// The table of a campaign, below its state.
 const COUNTS: &str = "counts.tsv";
 
-/// How it begins.
+/// First line of the table.
 const HEAD: &str = "began_at_s\tengine\ttarget\tseed\texecutions\ttime_ns\tfindings\n";
 
-/// Which runner makes the inputs.
+/// Runner that makes the inputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
     /// Mutation of the corpus, by this program.
@@ -40,7 +40,7 @@ impl Engine {
     }
 }
 
-/// What all lines of a table come to.
+/// Totals of all lines of a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Total {
     /// Inputs.
@@ -89,7 +89,7 @@ pub fn apart(
     Ok(ran)
 }
 
-/// What the process of the mutating runner says, or died of.
+/// Reads what the process of the mutating runner said, or what it died of.
 fn of_mutation(target: &str, run: &Run, output: &Output) -> Result<Ran, String> {
     let said = String::from_utf8_lossy(&output.stdout);
     let field =
@@ -114,7 +114,7 @@ fn of_mutation(target: &str, run: &Run, output: &Output) -> Result<Ran, String> 
     Ok(Ran { executions, time_ns: 0, finding })
 }
 
-/// Why a process is gone, if it did not end by itself.
+/// Explains why a process is gone; `None` if it ended by itself.
 fn died_of(status: ExitStatus) -> Option<String> {
     match (status.code(), status.signal()) {
         (Some(EXIT_HANG), _) => Some(format!("took more than {} s", CPU_LIMIT.as_secs())),
@@ -154,7 +154,7 @@ fn quoted(word: &str) -> String {
     format!("\"{letters}\"")
 }
 
-/// What libFuzzer counted, and the file that it left where it found something.
+/// Reads what libFuzzer counted, and the file that it left where it found something.
 fn of_coverage(target: &str, run: &Run, output: &Output) -> Result<Ran, String> {
     let said = String::from_utf8_lossy(&output.stderr);
     let count = said.lines().find_map(|line| line.strip_prefix("stat::number_of_executed_units:"));
@@ -200,7 +200,7 @@ pub fn count(
     file.write_all(line.as_bytes()).map_err(cannot)
 }
 
-/// What the table of a campaign comes to, by target.
+/// Returns the totals of a campaign's table, by target.
 ///
 /// # Errors
 /// The file system's, or a line that is none.

@@ -46,7 +46,7 @@ mod tests {
     use super::*;
     use crate::target::TARGETS;
 
-    /// What all corpora may weigh, in bytes.
+    /// Largest size of all corpora together, in bytes.
     const LIMIT: u64 = 1_500_000;
 
     #[test]

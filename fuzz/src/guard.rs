@@ -13,7 +13,8 @@ use std::time::Duration;
 /// The most memory that one input may take, in bytes.
 pub const MEMORY_LIMIT: usize = 512 << 20;
 
-/// What this program takes before it has read anything, corpora included, at most.
+/// Largest amount of memory that this program takes before it has read anything, corpora included,
+/// in bytes.
 const BASE: usize = 128 << 20;
 
 /// The most CPU time that one input may take. A machine that is busy with something else takes none of it.
@@ -31,7 +32,7 @@ pub const EXIT_HANG: i32 = 71;
 /// The exit status of a process in which an input took too much memory.
 pub const EXIT_MEMORY: i32 = 72;
 
-/// How often the guard looks.
+/// Time between two looks of the guard.
 const LOOK: Duration = Duration::from_millis(50);
 
 static LIVE: AtomicUsize = AtomicUsize::new(0);

@@ -47,7 +47,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// What was asked for, behind the name of a command.
+/// Options behind the name of a command.
 struct Asked {
     run: Run,
     rounds: Option<u64>,
@@ -179,7 +179,7 @@ fn all(asked: &Asked) -> Result<bool, String> {
     Ok(found == 0 && whole)
 }
 
-/// What a campaign comes to so far.
+/// Prints the totals of a campaign so far.
 fn totals(asked: &Asked) -> Result<bool, String> {
     let totals = campaign::totals(&asked.run.state)?;
     let executions: u64 = totals.values().map(|total| total.executions).sum();

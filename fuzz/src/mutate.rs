@@ -24,7 +24,7 @@ const CHANGES: u32 = 6;
 /// The longest part that is copied or taken away, in bytes.
 const PART: usize = 64;
 
-/// What inputs are made of.
+/// Material that inputs are made of.
 pub struct Material<'a> {
     /// The corpus, which is not empty.
     pub inputs: &'a [Vec<u8>],

@@ -14,27 +14,27 @@ use xxhash_rust::xxh3::xxh3_64;
 /// The name of the file with the input that is being read.
 const CURRENT: &str = "current";
 
-/// What is run.
+/// Settings of a run.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// How long inputs are made for, once the corpus is read.
+    /// Time that inputs are made for, once the corpus is read.
     pub time: Duration,
     /// Of the generator; the same seed makes the same inputs in the same order.
     pub seed: u64,
-    /// Where the input that is being read is kept, and what was found.
+    /// Directory for the input that is being read, and for what was found.
     pub state: PathBuf,
     /// A bug that is put into the target, to see that it is found.
     pub planted: Option<Planted>,
 }
 
-/// How it went.
+/// Outcome of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ran {
-    /// How many inputs were read, those of the corpus too.
+    /// Number of inputs that were read, those of the corpus too.
     pub executions: u64,
-    /// How long that took, in nanoseconds.
+    /// Time that it took, in nanoseconds.
     pub time_ns: u64,
-    /// What was found, which ended it.
+    /// Finding that ended the run, if there was one.
     pub finding: Option<Finding>,
 }
 
@@ -43,7 +43,7 @@ pub struct Ran {
 pub struct Finding {
     /// The file that holds it.
     pub path: PathBuf,
-    /// What went wrong.
+    /// Explanation of what went wrong.
     pub why: String,
 }
 
@@ -86,7 +86,7 @@ impl Run {
         Ok(Ran { executions, time_ns: passed().0, finding })
     }
 
-    /// Where the input of a target that is being read is kept.
+    /// Returns the path at which the input of a target that is being read is kept.
     #[must_use]
     pub fn current(&self, target: &str) -> PathBuf {
         self.state.join(format!("{target}.{CURRENT}"))

@@ -8,10 +8,10 @@ use surtax_fuzz::runner::{Ran, Run};
 use surtax_fuzz::target::{self, TARGETS};
 use surtax_instrument::clock;
 
-/// How long inputs are made for each target; `cargo xtask fuzz` takes longer.
+/// Time that inputs are made for each target; `cargo xtask fuzz` takes longer.
 const TIME: Duration = Duration::from_secs(2);
 
-/// How long a planted bug may take to be found. It takes a moment.
+/// Time that a planted bug may take to be found. It takes a moment.
 const PLANTED_TIME: Duration = Duration::from_secs(60);
 
 /// Targets that run at the same time.

@@ -1,4 +1,4 @@
-//! What a payer used: amounts by quantity, and the one table in which all about a quantity stands.
+//! Amounts that a payer used, by quantity, and the one table in which all about a quantity stands.
 //!
 //! A new quantity is a line of [`QUANTITIES`] and whoever reads it. The wire carries it, the run file keeps it
 //! and every format shows it by what its line says. An amount that nobody could read is absent, and never zero.
@@ -31,10 +31,10 @@ pub const DISK_READ: Key = Key(9);
 pub const DISK_WRITTEN: Key = Key(10);
 /// Page faults, of which most need no disk.
 pub const PAGE_FAULTS: Key = Key(11);
-/// How often a CPU was taken or given up.
+/// Number of times that a CPU was taken or given up.
 pub const CONTEXT_SWITCHES: Key = Key(12);
 
-/// How an amount goes on while its payer lives.
+/// Course of an amount while its payer lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Course {
     /// It grows: by how much counts; of several runs, the mean of one.
@@ -47,7 +47,7 @@ pub enum Course {
     Gauge,
 }
 
-/// What an amount is counted in.
+/// Unit in which an amount is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Nanoseconds.
@@ -73,15 +73,15 @@ impl Unit {
 /// All about one quantity.
 #[derive(Debug)]
 pub struct Quantity {
-    /// Its number.
+    /// Number of the quantity.
     pub key: Key,
-    /// Its field in every format; one that has a unit ends with it.
+    /// Name of its field in every format; one that has a unit ends with it.
     pub name: &'static str,
-    /// What it is counted in.
+    /// Unit in which it is counted.
     pub unit: Unit,
-    /// How it goes on.
+    /// Course of its amounts.
     pub course: Course,
-    /// Its column in tables of payers; none where it is told of in another way.
+    /// Heading of its column in tables of payers; `None` where it is told of in another way.
     pub heading: Option<&'static str>,
 }
 
@@ -191,8 +191,9 @@ impl Amounts {
         self.0.iter().copied()
     }
 
-    /// What was used since an earlier reading: of what grows the difference, where both are known and it has not gone back,
-    /// as it does where what was counted has ended; of all else what it is now.
+    /// Returns what was used since an earlier reading. Of what grows, that is the difference, where
+    /// both are known and it has not gone back, as it does where what was counted has ended. Of all
+    /// else, it is the present value.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let used = |(key, now): (Key, u64)| {

@@ -29,7 +29,7 @@ pub fn wall() -> Nanoseconds {
     nanoseconds(clock_gettime(ClockId::Realtime))
 }
 
-/// How far `CLOCK_REALTIME` is ahead of `CLOCK_MONOTONIC`, in nanoseconds.
+/// Returns how far `CLOCK_REALTIME` is ahead of `CLOCK_MONOTONIC`, in nanoseconds.
 ///
 /// NTP slews both alike, so this changes only when somebody sets the clock: a step.
 #[must_use]
@@ -46,7 +46,8 @@ pub fn wall_lead_ns() -> i64 {
     tries.into_iter().min().map_or(0, |(_, lead)| lead)
 }
 
-/// How far two answers of [`kernel_begin_ns`] may lie apart on one kernel: each is read between two interruptions.
+/// Largest distance between two answers of [`kernel_begin_ns`] on one kernel, in nanoseconds: each
+/// is read between two interruptions.
 const BEGIN_SLACK_NS: u64 = 10_000_000;
 
 /// The time of day, in nanoseconds since 1970, at which `CLOCK_MONOTONIC` of this kernel was zero: it tells one kernel
@@ -60,7 +61,7 @@ pub fn kernel_begin_ns() -> i64 {
     wall_lead_ns().saturating_add(monotonic_offset_ns(&offsets))
 }
 
-/// Whether two answers of [`kernel_begin_ns`] are of one kernel.
+/// Tells whether two answers of [`kernel_begin_ns`] are of one kernel.
 #[must_use]
 pub fn is_one_kernel(one: i64, other: i64) -> bool {
     one.abs_diff(other) <= BEGIN_SLACK_NS

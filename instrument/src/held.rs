@@ -1,4 +1,4 @@
-//! What holds a directory: the file system on which what is written to it finally lies.
+//! Finds what holds a directory: the file system on which what is written to it finally lies.
 //!
 //! A mount is told from another by its number, which is one for the whole kernel, whatever hides below another mount
 //! and whoever asks. Above an overlay nothing lies but what its upper directory holds, and that is a path of whoever
@@ -16,31 +16,31 @@ use std::path::{Path, PathBuf};
 /// Overlays that stand on one another.
 const DEPTH_LIMIT: usize = 8;
 
-/// What data lies in that is gone with the power.
+/// Word for storage whose data is gone with the power.
 pub const MEMORY: &str = "memory";
 
-/// What data lies in that is not.
+/// Word for storage whose data is not gone with the power.
 pub const DISK: &str = "disk";
 
 /// A file system that holds something.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
-    /// Its kind, as the kernel names it: `ext4`, `tmpfs`.
+    /// Kind of the file system, as the kernel names it: `ext4`, `tmpfs`.
     pub kind: String,
-    /// What it was mounted from: `/dev/vda`, or any word.
+    /// Source that it was mounted from: `/dev/vda`, or any word.
     pub source: String,
     /// The numbers of its device; the first is 0 where it has none of its own.
     pub device: (u32, u32),
 }
 
 impl Held {
-    /// Whether it is gone with the power.
+    /// Tells whether its data is gone with the power.
     #[must_use]
     pub fn is_memory(&self) -> bool {
         ["tmpfs", "ramfs", "rootfs", "devtmpfs"].contains(&self.kind.as_str())
     }
 
-    /// What its data is in, as evidence says it: `memory`, or `disk`.
+    /// Returns what its data is in, as evidence says it: `memory`, or `disk`.
     #[must_use]
     pub fn lies_in(&self) -> &'static str {
         if self.is_memory() { MEMORY } else { DISK }
@@ -56,8 +56,9 @@ impl fmt::Display for Held {
     }
 }
 
-/// What holds the directory at `path`, as a process sees it. The upper directory of an overlay may be seen by that one
-/// or by others, who are asked first. All are given by their directories in `/proc`.
+/// Finds what holds the directory at `path`, as a process sees it. The upper directory of an
+/// overlay may be seen by that one or by others, who are asked first. All are given by their
+/// directories in `/proc`.
 ///
 /// Nothing where it is not told: an overlay whose upper directory nobody sees, or a kernel before 5.8.
 #[must_use]

@@ -11,13 +11,13 @@ pub const HIGHEST_NS: u64 = 60_000_000_000;
 /// Below this each nanosecond has a bin of its own; above, a power of two has half as many.
 const EXACT: u64 = 2048;
 
-/// How many bins a power of two has: 2 to this.
+/// Number of bins of a power of two, as an exponent of 2.
 const HALF_BITS: u32 = 10;
 
-/// How many bins there are.
+/// Number of bins in all.
 const BIN_COUNT: usize = bin_of(HIGHEST_NS) + 1;
 
-/// How many latencies must lie on either side of a quantile for it to be told.
+/// Number of latencies that must lie on either side of a quantile for it to be told.
 const SUPPORT: f64 = 10.0;
 
 /// The shares whose quantiles are told, where the latencies are enough for them, by their names.
@@ -102,13 +102,13 @@ impl Histogram {
         self.outside_count += other.outside_count;
     }
 
-    /// How many latencies have a bin.
+    /// Returns how many latencies have a bin.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// How many latencies were 0, or longer than a minute: they have no bin.
+    /// Returns how many latencies were 0, or longer than a minute: they have no bin.
     #[must_use]
     pub fn outside_count(&self) -> u64 {
         self.outside_count
@@ -154,7 +154,8 @@ impl Histogram {
         })
     }
 
-    /// Whether ten latencies lie on either side of a quantile: else it is one of a few, and chance.
+    /// Tells whether ten latencies lie on either side of a quantile: else it is one of a few, and
+    /// chance.
     #[must_use]
     pub fn supports(&self, share: f64) -> bool {
         #[expect(clippy::cast_precision_loss, reason = "counts are below 2^53")]

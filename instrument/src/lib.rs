@@ -1,4 +1,4 @@
-//! What surtax carries into every level: the wire, the clock, quantities, links and probes.
+//! Parts of surtax that go into every level: the wire, the clock, quantities, links and probes.
 //!
 //! This crate is linked into the host binary and into the static agent alike, so it stays small:
 //! no async runtime, no JSON, and no threads.

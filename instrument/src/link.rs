@@ -12,7 +12,7 @@ use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::path::Path;
 
-/// What can be left to a link, each with the number of the request that asks whether it is.
+/// Work that can be left to a link, each with the number of the request that asks whether it is.
 const OFFLOADS: [(&str, u32); 6] = [
     ("rx-checksum", 0x14),
     ("tx-checksum", 0x16),
@@ -67,7 +67,7 @@ pub fn lead_everywhere(gateway: Ipv4Addr) -> io::Result<()> {
     said(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCADDRT as _, &raw const route) })
 }
 
-/// What is left to a link now, such as `tx-checksum` and `tso`.
+/// Lists what is left to a link now, such as `tx-checksum` and `tso`.
 ///
 /// # Errors
 /// There is none of that name.
@@ -92,7 +92,8 @@ pub fn offloads(link: &str) -> io::Result<Vec<&'static str>> {
     Ok(left)
 }
 
-/// How many queues a link receives by. Looks into `/sys`, which must be that of this namespace.
+/// Counts the queues that a link receives by. Looks into `/sys`, which must be that of this
+/// namespace.
 #[must_use]
 pub fn queues(link: &str) -> Option<usize> {
     let entries = fs::read_dir(Path::new("/sys/class/net").join(link).join("queues")).ok()?;
@@ -107,7 +108,7 @@ pub fn driver(link: &str) -> Option<String> {
     Some(fs::read_link(path).ok()?.file_name()?.to_string_lossy().into_owned())
 }
 
-/// Whether frames come and go: the other end is there, and the kernel has noticed.
+/// Tells whether frames come and go: the other end is there, and the kernel has noticed.
 #[must_use]
 pub fn is_ready(link: &str) -> bool {
     let text = |name: &str| {
@@ -202,7 +203,7 @@ pub fn socket() -> io::Result<UdpSocket> {
     UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))
 }
 
-/// What a request's result means.
+/// Turns what a request returned into a result.
 ///
 /// # Errors
 /// The last one of the system, unless it is 0.

@@ -17,13 +17,13 @@ pub struct Mounted {
     pub device: (u32, u32),
     /// The directory of the file system that is mounted.
     pub root: PathBuf,
-    /// Where.
+    /// Path at which it is mounted.
     pub point: PathBuf,
     /// Options of the mount.
     pub options: String,
     /// The kind of the file system, as the kernel names it: `ext4`, `tmpfs`.
     pub kind: String,
-    /// What it was mounted from: `/dev/vda`, or any word.
+    /// Source that it was mounted from: `/dev/vda`, or any word.
     pub source: String,
     /// Options of the file system, which may be no text.
     pub system_options: Vec<u8>,
@@ -55,7 +55,7 @@ impl Mounted {
         })
     }
 
-    /// Whether the mount or its file system is read-only.
+    /// Tells whether the mount or its file system is read-only.
     #[must_use]
     pub fn is_read_only(&self) -> bool {
         [self.options.as_bytes(), &self.system_options]

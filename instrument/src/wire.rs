@@ -31,18 +31,18 @@ pub const FRAME_LIMIT: usize = 1 << 20;
 /// The most bytes of one [`Request::Put`] or `Data` frame.
 pub const CHUNK: usize = 64 << 10;
 
-/// How much input an agent keeps for a command that reads none of it, in bytes: a host that sent less may still be
-/// answered, and one that sent more may have to wait for the command.
+/// Size of the input that an agent keeps for a command that reads none of it, in bytes: a host that
+/// sent less may still be answered, and one that sent more may have to wait for the command.
 pub const INPUT_ROOM: usize = 256 << 10;
 
-/// Where a starter is put that the level does not have. Under a lease no file is made of it: the agent
-/// keeps it in memory, under this name, for a [`Request::Relay`].
+/// Path at which a starter is put that the level does not have. Under a lease no file is made of
+/// it: the agent keeps it in memory, under this name, for a [`Request::Relay`].
 pub const PUSHED_STARTER: &str = "/surtax-starter";
 
-/// Where a command finds its scratch directory, in every stack that names a medium for it.
+/// Path at which a command finds its scratch directory, in every stack that names a medium for it.
 pub const SCRATCH: &str = "/scratch";
 
-/// What the outside asks of the inside.
+/// Request of the outside to the inside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
     /// Make ready to start this command, and answer [`Reply::Started`].
@@ -60,7 +60,7 @@ pub enum Request {
         path: Vec<u8>,
         /// Permission bits of a file that is made.
         mode: u32,
-        /// What is appended; at most [`CHUNK`].
+        /// Bytes to append; at most [`CHUNK`].
         bytes: Vec<u8>,
     },
     /// Start this process and pass bytes between it and us as `Data`, until it ends.
@@ -90,7 +90,7 @@ pub enum Request {
     Stop,
 }
 
-/// What the inside answers.
+/// Reply of the inside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// First frame after start.
@@ -106,10 +106,10 @@ pub enum Reply {
         /// `CLOCK_MONOTONIC_RAW` of the level.
         at: Nanoseconds,
     },
-    /// What the command that has ended was and used.
+    /// Outcome of the command that has ended.
     Exited(Outcome),
-    /// What each payer of the starter's own levels used during the run; sent by a starter after
-    /// `Exited`, so that reading the counters is not timed.
+    /// Readings of what each payer of the starter's own levels used during the run; sent by a
+    /// starter after `Exited`, so that reading the counters is not timed.
     Bill(Vec<Reading>),
     /// The request could not be done.
     Failed(Failure),
@@ -119,7 +119,7 @@ pub enum Reply {
     Data(Vec<u8>),
     /// The relayed process has ended.
     RelayEnded {
-        /// How.
+        /// Status with which it ended.
         status: Status,
         /// The end of its standard error.
         stderr: Vec<u8>,
@@ -129,11 +129,11 @@ pub enum Reply {
         /// `CLOCK_MONOTONIC_RAW` of the level.
         at: Nanoseconds,
     },
-    /// What is seen on the inside.
+    /// Facts seen on the inside.
     Identity(Vec<Fact>),
     /// The rest of the stack runs; what it proved about itself, outermost level first.
     StartedNested(Vec<LevelFacts>),
-    /// What became of the caches, one entry per level that was asked, the deepest last.
+    /// Results of dropping the caches, one entry per level that was asked, the deepest last.
     Dropped(Vec<Dropped>),
     /// Everything is gone; the last frame.
     Stopped,
@@ -151,9 +151,9 @@ pub struct Command {
     pub env: Vec<(Vec<u8>, Vec<u8>)>,
     /// Working directory.
     pub cwd: Vec<u8>,
-    /// How much of the end of each output stream is sent back, in bytes; all of it is hashed.
+    /// Number of bytes sent back from the end of each output stream; all of it is hashed.
     pub keep_bytes: u32,
-    /// When to kill the command, counted from its start; zero means never.
+    /// Time after which to kill the command, counted from its start; zero means never.
     pub deadline: Nanoseconds,
     /// [`Request::Relay`] only: give it a terminal of its own, as `enter` does.
     pub terminal: bool,
@@ -170,17 +170,17 @@ pub struct Hello {
     pub at: Nanoseconds,
 }
 
-/// What became of the page cache of one level.
+/// Result of dropping the page cache of one level.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dropped {
-    /// When its kernel began, [`crate::clock::kernel_begin_ns`], in digits: levels with the same one share a kernel and
-    /// its cache. Empty where nobody can tell.
+    /// Beginning of its kernel, [`crate::clock::kernel_begin_ns`], in digits: levels with the same
+    /// one share a kernel and its cache. Empty where nobody can tell.
     pub kernel: String,
-    /// Why the cache was not dropped; empty if it was.
+    /// Reason why the cache was not dropped; empty if it was.
     pub failure: String,
 }
 
-/// How a process ended.
+/// Way in which a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     /// By `exit`, with this code.
@@ -204,10 +204,10 @@ impl fmt::Display for Status {
     }
 }
 
-/// What a finished command was and used.
+/// Outcome of a finished command: how it ended, and what it used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// How it ended.
+    /// Status with which it ended.
     pub status: Status,
     /// From just before `fork` to just after `wait`, in the level's own clock.
     pub wall: Nanoseconds,
@@ -217,27 +217,28 @@ pub struct Outcome {
     pub cpu_system: Nanoseconds,
     /// Largest resident set of any one process of the command (`ru_maxrss`).
     pub memory_peak: Bytes,
-    /// How it was stopped meanwhile; `None` where that level's kernel does not tell.
+    /// Stops of it meanwhile; `None` where that level's kernel does not tell.
     pub stops: Option<Stops>,
-    /// How many processes that level's kernel killed meanwhile because memory had run out, whosever they were; `None`
-    /// where it does not tell.
+    /// Number of processes that level's kernel killed meanwhile because memory had run out,
+    /// whosever they were; `None` where it does not tell.
     pub oom_kill_count: Option<u64>,
-    /// How many processes it left running, which were killed then: what they did afterwards is in no time of it.
+    /// Number of processes it left running, which were killed then: what they did afterwards is in
+    /// no time of it.
     pub left_running_count: u32,
     /// Standard output.
     pub stdout: Output,
     /// Standard error.
     pub stderr: Output,
-    /// Where several instances ran at once: each, in their order. The fields above are then those of all
-    /// together: the first that is no success, the longest time, and sums; of the streams the length and a hash of
-    /// all hashes.
+    /// Instances that ran at once, where there were several, in their order. The fields above are
+    /// then those of all together: the first that is no success, the longest time, and sums; of the
+    /// streams the length and a hash of all hashes.
     pub instances: Vec<Instance>,
 }
 
 /// One of several instances of a command that began at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Instance {
-    /// How it ended.
+    /// Status with which it ended.
     pub status: Status,
     /// From when all were let go to just after its `wait`, in the level's own clock.
     pub wall: Nanoseconds,
@@ -259,11 +260,11 @@ pub const INSTANCES_LIMIT: usize = 64;
 /// The variable by which each of several instances knows which it is, from 0.
 pub const INSTANCE_VARIABLE: &str = "SURTAX_INSTANCE";
 
-/// How a command stood still because it was told to (`SIGSTOP`, `SIGTSTP`), and not for want of
-/// anything.
+/// Times that a command stood still because it was told to (`SIGSTOP`, `SIGTSTP`), and not for want
+/// of anything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stops {
-    /// How often: the command's first process, or whoever watches or carries it.
+    /// Number of stops: of the command's first process, or of whoever watches or carries it.
     pub count: u32,
     /// For how long that first process did, in the level's own clock; how long the others did is
     /// not known.
@@ -275,20 +276,20 @@ pub struct Stops {
 pub struct Output {
     /// XXH3-128 of every byte of it.
     pub hash: u128,
-    /// Its whole length.
+    /// Length of the whole stream.
     pub length: Bytes,
-    /// Its end, at most `keep_bytes`.
+    /// End of the stream, at most `keep_bytes`.
     pub tail: Vec<u8>,
 }
 
-/// Why a request could not be done.
+/// Reason why a request could not be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// What somebody decides by, where there is such.
+    /// Cause that somebody decides by, where there is such.
     pub cause: Option<Cause>,
-    /// What was tried, for people: "cannot start `make`".
+    /// Action that was tried, for people: "cannot start `make`".
     pub what: String,
-    /// What would help, or empty.
+    /// Advice on what would help, or empty.
     pub hint: String,
 }
 
@@ -297,7 +298,7 @@ pub struct Failure {
 pub enum Cause {
     /// There is no program of that name.
     NoSuchProgram,
-    /// What was asked about is not there.
+    /// The thing that was asked about is not there.
     Absent,
     /// A program lacks a shared library.
     NoSuchLibrary,
@@ -346,14 +347,14 @@ impl Cause {
 pub struct Fact {
     /// Stable name, as in `accelerator` or `kernel_release`.
     pub key: String,
-    /// What was seen.
+    /// Value that was seen.
     pub value: String,
-    /// Where: a file, a QMP command, an API call.
+    /// Source of the value: a file, a QMP command, an API call.
     pub source: String,
 }
 
 impl Fact {
-    /// What was seen, and where.
+    /// Makes a fact of what was seen, and where.
     #[must_use]
     pub fn new(
         key: impl Into<String>,
@@ -369,11 +370,11 @@ impl Fact {
 pub struct LevelFacts {
     /// The layer as text, as in `qemu:accel=tcg`.
     pub layer: String,
-    /// What it proved.
+    /// Facts that it proved.
     pub facts: Vec<Fact>,
 }
 
-/// Which part of a bill a payer belongs to.
+/// Part of a bill to which a payer belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
     /// The command itself.
@@ -388,20 +389,20 @@ pub enum Role {
     Surtax,
 }
 
-/// What one payer used during one run.
+/// Amounts that one payer used during one run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reading {
     /// For people: `virtiofsd`, `dockerd`, `vCPU threads`.
     pub payer: String,
-    /// Its part of the bill.
+    /// Part of the bill to which it belongs.
     pub role: Role,
     /// The level whose kernel counted it; 0 is the host.
     pub level: u8,
-    /// What it used, as far as that can be read.
+    /// Amounts that it used, as far as that can be read.
     pub amounts: Amounts,
-    /// Whether the deeper levels and the command run inside it, so that their time is in it too.
+    /// True where the deeper levels and the command run inside it, so that their time is in it too.
     pub carries_workload: bool,
-    /// Whether it serves all trials of a run, so that its memory is no single trial's.
+    /// True where it serves all trials of a run, so that its memory is no single trial's.
     pub is_shared: bool,
 }
 
@@ -434,6 +435,6 @@ pub struct StartNested {
     pub cwd: Vec<u8>,
     /// The command that will run, where that is known.
     pub command: Option<Command>,
-    /// How long one layer may take to start.
+    /// Time that one layer may take to start.
     pub start_deadline: Nanoseconds,
 }

@@ -1,4 +1,4 @@
-//! What a console, or a tool's standard error, said last.
+//! Last output of a console, or of a tool's standard error.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -7,16 +7,16 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How much is kept, in bytes.
+/// Number of bytes kept.
 const KEEP: usize = 64 << 10;
 
-/// How many lines an error quotes.
+/// Largest number of lines that an error quotes.
 const QUOTE: usize = 20;
 
-/// How many characters of a line an error quotes.
+/// Largest number of characters of a line that an error quotes.
 const QUOTE_WIDTH: usize = 200;
 
-/// How Linux begins the line that says why it died.
+/// Beginning of the line in which Linux says why it died.
 const PANIC: &str = "Kernel panic - ";
 
 /// The last 64 KiB of what a console, or a tool's standard error, said.
@@ -25,7 +25,8 @@ const PANIC: &str = "Kernel panic - ";
 #[derive(Clone, Debug, Default)]
 pub struct ConsoleTail {
     kept: Arc<Mutex<VecDeque<u8>>>,
-    /// How many sources have not come to their end, and who waits for that.
+    /// Number of sources that have not come to their end, and the condition that wakes who waits
+    /// for that.
     open: Arc<(Mutex<usize>, Condvar)>,
 }
 
@@ -68,7 +69,7 @@ impl ConsoleTail {
         kept.drain(..excess);
     }
 
-    /// What is kept, as text with every control character but the line feed replaced.
+    /// Returns what is kept, as text with every control character but the line feed replaced.
     #[must_use]
     pub fn text(&self) -> String {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);

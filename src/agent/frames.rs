@@ -5,15 +5,15 @@
 
 use surtax_instrument::wire::{Opener, Reply, WireError, length_of_reply, read_reply};
 
-/// What has come and is no reply yet.
+/// Bytes that have come and are no reply yet.
 pub(super) struct Frames {
     opener: Opener,
     bytes: Vec<u8>,
-    /// How many of `bytes` belong to replies that were taken.
+    /// Number of bytes in `bytes` that belong to replies that were taken.
     taken: usize,
-    /// How long the next frame is, once its head is there.
+    /// Length of the next frame in bytes, once its head is there.
     due: Option<usize>,
-    /// How many bytes were read or moved so far.
+    /// Number of bytes read or moved so far.
     #[cfg(test)]
     worked: usize,
 }

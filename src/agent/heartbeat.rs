@@ -1,4 +1,4 @@
-//! Whether anybody is still there while a command runs for long.
+//! Checks that somebody is still there while a command runs for long.
 //!
 //! A guest can hang as a whole while a command runs, and then nobody keeps that command's deadline. So an inside
 //! that has said nothing for a minute is asked what time it is, once a minute at most, and given up if it
@@ -10,10 +10,10 @@ use std::time::Duration;
 use surtax_instrument::clock;
 use surtax_instrument::wire::Reply;
 
-/// How long an inside may say nothing before it is asked.
+/// Time that an inside may say nothing before it is asked.
 const ASK_AFTER: Duration = Duration::from_secs(60);
 
-/// What helps where a stack hangs.
+/// Hint for a stack that hangs.
 const HINT: &str =
     "the whole stack hangs, and not only the command: look at its last lines, and try it again";
 

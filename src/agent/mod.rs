@@ -25,13 +25,14 @@ use surtax_instrument::wire::{Cause, Command, Reply, Request};
 /// A reply and the host time at which it was complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stamped {
-    /// What was said.
+    /// Reply that came.
     pub reply: Reply,
     /// `CLOCK_MONOTONIC_RAW` of the host (or the simulated layer's own time).
     pub at: Nanoseconds,
 }
 
-/// How long an inside may take to take a request, and to answer one: an agent among a thousand busy processes is slow, too.
+/// Time limit for an inside to take a request, and to answer one: an agent among a thousand busy
+/// processes is slow, too.
 pub const PATIENCE: Duration = Duration::from_secs(180);
 
 /// No limit: a person, or a command that has not read its input yet, may take any time. The deadline of a command is kept by
@@ -133,7 +134,8 @@ impl Link {
     }
 }
 
-/// What the inside could not do, as a fault of the machine.
+/// Turns what the inside could not do into a fault of the machine, or of the inside where it was
+/// forged.
 #[must_use]
 pub fn refused(failure: surtax_instrument::wire::Failure) -> Fault {
     let fault = match failure.cause {
@@ -153,7 +155,7 @@ pub fn unexpected(reply: &Reply, to: &str) -> Fault {
         .hint("look whether the command touches the agent; if it does not, report this as a bug")
 }
 
-/// What was written into the channel of `who`, and not by its agent.
+/// Makes the fault for what was written into the channel of `who`, and not by its agent.
 fn forged(who: &str) -> Fault {
     Fault::inside(format!(
         "somebody wrote into the agent's channel of `{who}`: a frame that does not bear this session's seal"

@@ -44,12 +44,12 @@ struct RelayListener {
     name: String,
     outer: Box<dyn Listener>,
     frames: Frames,
-    /// When the newest piece of `frames` came.
+    /// Time at which the newest piece of `frames` came.
     at: Nanoseconds,
 }
 
 impl RelayListener {
-    /// Why what came is no frame.
+    /// Makes the fault that says why what came is no frame.
     fn misunderstood(&self, error: &WireError) -> Fault {
         let name = &self.name;
         match error {

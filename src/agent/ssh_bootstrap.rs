@@ -1,4 +1,4 @@
-//! How the agent comes to another machine: a script for its shell, and our end of what that asks for.
+//! Brings the agent to another machine: a script for its shell, and our end of what that asks for.
 //!
 //! The shell says what machine this is, takes the agent from its input into a directory of its own, and
 //! becomes the agent. Whatever fails before that, also a link that is lost, takes the directory away
@@ -12,25 +12,25 @@ use std::net::IpAddr;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-/// How long the agent lives without hearing us.
+/// Time that the agent lives without hearing us.
 pub(crate) const LEASE: Duration = Duration::from_secs(20);
 
-/// How often it hears us: a few of these may come late before its lease ends.
+/// Time between two signs of life that it hears from us: a few may come late before its lease ends.
 pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(5);
 
-/// What `uname -sm` says of a machine on which the agent runs.
+/// Output of `uname -sm` on a machine on which the agent runs.
 pub(crate) const SYSTEM: &str = "Linux x86_64";
 
-/// How the line begins in which the shell says what machine it is on.
+/// Beginning of the line in which the shell says what machine it is on.
 const HERE: &str = "surtax-here ";
 
 /// The line after which the shell is the agent.
 const READY: &str = "surtax-ready";
 
-/// How much a login shell may print before it does what it was asked to, in bytes.
+/// Largest number of bytes that a login shell may print before it does what it was asked to.
 const GREETING_LIMIT: usize = 64 << 10;
 
-/// What the shell there said.
+/// Answer of the shell there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Arrival {
     /// `uname -sm`.
@@ -39,14 +39,15 @@ pub(crate) struct Arrival {
     pub(crate) release: String,
     /// `id -u`.
     pub(crate) user_id: String,
-    /// Which boot of which machine this is; `-` where it cannot be read.
+    /// Id of the boot of that machine; `-` where it cannot be read.
     pub(crate) boot_id: String,
     /// The addresses of the connection, if the shell knows of one: ours as it is seen there, and its own.
     pub(crate) ends: Option<(IpAddr, IpAddr)>,
 }
 
 impl Arrival {
-    /// Whether it is this very machine; only a fact, and as good as any other.
+    /// Tells whether it is this very machine, another one, or unknown; only a fact, and as good as
+    /// any other.
     pub(crate) fn machine(&self) -> &'static str {
         let ours = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
         match ours {
@@ -78,8 +79,8 @@ fn ends(connection: &[&str]) -> Option<(IpAddr, IpAddr)> {
     Some((client.parse().ok()?, server.parse().ok()?))
 }
 
-/// What the login shell is given, whichever it is: one line with a script for `sh` in single quotes,
-/// in which there are none.
+/// Returns what the login shell is given, whichever it is: one line with a script for `sh` in
+/// single quotes, in which there are none.
 pub(crate) fn script(length: usize, deadline: Duration, lease: Duration) -> String {
     let (deadline, lease) = (deadline.as_secs().max(1), lease.as_secs());
     let lines = [

@@ -10,10 +10,10 @@ use std::time::Duration;
 use surtax_instrument::clock;
 use surtax_instrument::wire::{Opener, Request, WireError, hosts, read_reply};
 
-/// How many replies may wait to be looked at; an inside that says more has to wait.
+/// Largest number of replies that may wait to be looked at; an inside that says more has to wait.
 const QUEUE: usize = 64;
 
-/// How long the last words of an agent that is gone are waited for.
+/// Time that the last words of an agent that is gone are waited for.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
 impl Link {
@@ -69,7 +69,7 @@ impl Link {
     }
 }
 
-/// Who is at the other end, for messages.
+/// Party at the other end, for messages.
 #[derive(Clone)]
 struct End {
     name: String,

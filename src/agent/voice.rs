@@ -16,7 +16,8 @@ use surtax_instrument::clock::monotonic_raw;
 use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::{Request, Sealer, WireError, write_request};
 
-/// What is written at once: a pipe that has room has room for this much. Source: `PIPE_BUF` in `pipe(7)`.
+/// Largest number of bytes written at once: a pipe that has room has room for this much. Source:
+/// `PIPE_BUF` in `pipe(7)`.
 const PIECE: usize = 4096;
 
 /// The way to an agent, and the seal of what goes there.
@@ -27,7 +28,7 @@ struct Mouth<W> {
     is_torn: bool,
 }
 
-/// Who speaks to an agent. Several may hold one: their requests do not mix.
+/// Speaker to an agent. Several may hold one: their requests do not mix.
 pub(super) struct Voice<W> {
     mouth: Arc<Mutex<Mouth<W>>>,
     /// Dropped, it wakes and ends the thread.
@@ -117,7 +118,7 @@ impl<W: Write + AsFd> Write for InTime<'_, W> {
     }
 }
 
-/// Whether something can be written within so long.
+/// Tells whether something can be written within so long.
 fn has_room(writer: &impl AsFd, limit: Duration) -> io::Result<bool> {
     let limit = Timespec::try_from(limit).ok();
     let mut ways = [PollFd::new(writer, PollFlags::OUT)];

@@ -1,4 +1,5 @@
-//! When a plan that names a precision has measured enough: by the width of the intervals alone.
+//! Decides when a plan that names a precision has measured enough: by the width of the intervals
+//! alone.
 //!
 //! A rule that stopped when something is significant would find something in the end, whatever is
 //! true. The width says nothing about which way a difference goes, so stopping on it keeps the
@@ -27,13 +28,13 @@ struct Measure {
     blocks: BTreeMap<u32, BTreeMap<u32, f64>>,
 }
 
-/// What every trial has.
+/// Metric that every trial has.
 const WALL: &str = "wall_ns";
 
-/// What the widths say after a block.
+/// Answer of the widths after a block.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Look {
-    /// So few blocks have been run that an interval may be narrow by accident.
+    /// Too few blocks have been run: an interval may be narrow by accident.
     TooEarly,
     /// This arm is known least.
     Wide(Widest),
@@ -44,9 +45,9 @@ pub enum Look {
 /// The arm that is known least.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Widest {
-    /// Which arm.
+    /// Number of the arm.
     pub arm: u32,
-    /// Which metric of the workload; nothing where it is the wall time.
+    /// Metric of the workload; `None` where it is the wall time.
     pub metric: Option<String>,
     /// Half the width of its interval, as a share of its ratio.
     pub half_width: f64,
@@ -96,8 +97,8 @@ impl Enough {
     }
 }
 
-/// What a precision is of: the wall time, where that says something, and the workload's first metric that is always
-/// there.
+/// Returns what a precision is of: the wall time, where that says something, and the workload's
+/// first metric that is always there.
 fn measures(plan: &Plan) -> Vec<Measure> {
     let workload = plan.workload.as_ref().and_then(|workload| workload.resolve().ok());
     let has_wall = workload.as_ref().is_none_or(|workload| !workload.is_of_fixed_time);
@@ -145,7 +146,8 @@ impl Measure {
 mod tests {
     use super::*;
 
-    /// So many blocks: 1 s, 1 s, and an arm of twice that which wobbles by `noise` either way.
+    /// Makes so many blocks: 1 s, about 1 s, and an arm of twice that which wobbles by `noise`
+    /// either way.
     fn blocks(count: u32, noise: f64) -> Enough {
         Enough { precision: 0.02, measures: vec![measure(WALL, count, noise)] }
     }

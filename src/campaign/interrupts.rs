@@ -10,13 +10,13 @@ use signal_hook::iterator::Signals;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// What the user has asked for so far.
+/// Requests of the user to stop, so far.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupts {
     count: Arc<AtomicU8>,
 }
 
-/// How urgent it is.
+/// Urgency of these requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Urgency {
     /// Go on.
@@ -54,7 +54,7 @@ impl Interrupts {
         Ok(interrupts)
     }
 
-    /// How urgent it is by now.
+    /// Returns how urgent it is by now.
     #[must_use]
     pub fn urgency(&self) -> Urgency {
         urgency(self.count.load(Ordering::SeqCst))

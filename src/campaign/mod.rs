@@ -21,7 +21,7 @@ use surtax_instrument::quantity::Nanoseconds;
 /// After how many failures without any success an arm is given up.
 pub(crate) const GIVE_UP_AFTER: u32 = 2;
 
-/// Who wants to know how it goes.
+/// Observer who wants to know how a campaign goes.
 pub trait Observer {
     /// A trial is about to start.
     fn trial_begins(&mut self, trial: TrialId, arm: &Arm);
@@ -42,7 +42,7 @@ pub struct Campaign<'a> {
     context: &'a StartContext<'a>,
     observer: &'a mut dyn Observer,
     interrupts: &'a Interrupts,
-    /// What was in the ledger when the campaign began.
+    /// Trials that were in the ledger when the campaign began.
     done: HashSet<TrialId>,
     /// Arms that cannot run, or fail every time.
     dropped: BTreeSet<u32>,
@@ -52,9 +52,9 @@ pub struct Campaign<'a> {
     enough: Option<Enough>,
     /// The longest block so far.
     longest_block: Duration,
-    /// Which disturbed trials are repeated.
+    /// Rule by which disturbed trials are repeated.
     repeats: Repeats,
-    /// Which trials broke; each is tried once more.
+    /// Trials that broke; each is tried once more.
     broken: HashSet<TrialId>,
 }
 
@@ -121,7 +121,7 @@ impl<'a> Campaign<'a> {
         self.end(if was_interrupted { RunState::Interrupted } else { RunState::Finished })
     }
 
-    /// Whether a trial of the plan has not been made yet, and can be.
+    /// Tells whether a trial of the plan has not been made yet, and can be.
     fn is_to_do(&self, trial: TrialId) -> bool {
         !self.dropped.contains(&trial.arm) && !self.done.contains(&trial)
     }
@@ -139,7 +139,7 @@ impl<'a> Campaign<'a> {
         !is_first && spent + self.longest_block > Duration::from_nanos(budget)
     }
 
-    /// Whether every arm is known as well as the plan asks.
+    /// Tells whether every arm is known as well as the plan asks.
     fn is_enough(&mut self) -> bool {
         let Some(enough) = &self.enough else { return false };
         let look = enough.look(&self.dropped);
@@ -176,8 +176,9 @@ impl<'a> Campaign<'a> {
         if self.comes_again(&record) { self.trial(trial, arms) } else { Ok(()) }
     }
 
-    /// Whether a trial is made again at once: a disturbed one, which `settle` allows once; and one whose
-    /// stack broke, once, since that may be chance and would leave a hole in the block.
+    /// Tells whether a trial is made again at once: a disturbed one, which `settle` allows once;
+    /// and one whose stack broke, once, since that may be chance and would leave a hole in the
+    /// block.
     fn comes_again(&mut self, record: &Record) -> bool {
         match record.result {
             TrialResult::Disturbed(_) => true,

@@ -1,4 +1,5 @@
-//! Whether a disturbed trial is repeated: at most once, a bounded share of all, and not in vain.
+//! Decides whether a disturbed trial is repeated: at most once, a bounded share of all, and not in
+//! vain.
 //!
 //! A repeat costs as much as the trial did. On a machine that is never quiet it would double the time
 //! and change nothing, so after a few repeats that were disturbed as well there are no more.
@@ -6,16 +7,16 @@
 use crate::plan::TrialId;
 use std::collections::HashSet;
 
-/// So many repeats in a row that were disturbed too end all repeating.
+/// Number of repeats in a row, disturbed too, that end all repeating.
 const IN_VAIN_MAX: u32 = 3;
 
 /// One trial in so many may be repeated.
 const TRIALS_PER_REPEAT: u32 = 4;
 
-/// So many may be repeated beyond that share, so that a short run has some.
+/// Number of trials that may be repeated beyond that share, so that a short run has some.
 const REPEATS_FREE: u32 = 3;
 
-/// What becomes of a trial that has ended.
+/// Fate of a trial that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// It stands as it is.
@@ -29,7 +30,7 @@ pub(super) enum Next {
 /// The repeats of one campaign.
 #[derive(Debug, Default)]
 pub(super) struct Repeats {
-    /// What was repeated, also in an earlier session, or is being repeated.
+    /// Trials that were repeated, also in an earlier session, or are being repeated.
     repeated: HashSet<TrialId>,
     ended: u32,
     made: u32,

@@ -1,4 +1,5 @@
-//! Whether a run that was not begun here may go on: what it would execute is shown, and somebody has to want it.
+//! Asks for consent before a run that was not begun here goes on: shows what it would execute, and
+//! goes on only if somebody wants it.
 
 use super::say;
 use crate::fault::{Doing, Fault};
@@ -113,7 +114,7 @@ fn length(nanoseconds: u64) -> String {
     duration::text(Duration::from_nanos(nanoseconds))
 }
 
-/// How many runs there will be.
+/// Says in words how many runs there will be.
 fn blocks(runs: Option<u32>, time_budget_ns: Option<u64>) -> String {
     match (runs, time_budget_ns) {
         (Some(runs), _) => format!("{runs} runs"),
@@ -122,14 +123,14 @@ fn blocks(runs: Option<u32>, time_budget_ns: Option<u64>) -> String {
     }
 }
 
-/// What is done in one started stack.
+/// Says in words what is done in one started stack.
 fn each(conduct: TrialSettings, warm_up: u32) -> String {
     let TrialSettings { iterations, instances, cache: _, settle_ns: _, padding_limit_bytes: _ } =
         conduct;
     format!("{iterations} measured and {warm_up} to warm up in each, {instances} commands at once")
 }
 
-/// What a workload runs is in its text, whatever it is called.
+/// Shows the text of a workload, which holds what it runs, whatever it is called.
 fn definition(workload: &Workload, page: &mut Page) {
     for line in workload.text.lines() {
         page.unbroken("    | ", line);

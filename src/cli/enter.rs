@@ -49,7 +49,7 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// What to enter, as a plan with one stack: its baseline.
+    /// Returns the stack to enter, as a plan with one stack: its baseline.
     ///
     /// # Errors
     /// The user's: an unknown layer or option, a directory that is not there.

@@ -1,4 +1,4 @@
-//! What applies to every command, and the form of what is printed.
+//! Flags that apply to every command, and the form of what is printed.
 
 use crate::report::terminal::{Colour, Look};
 use clap::{Args, ValueEnum};
@@ -41,7 +41,7 @@ impl Globals {
         self.format.unwrap_or(usual)
     }
 
-    /// How text may look on standard output.
+    /// Returns how text may look on standard output.
     #[must_use]
     pub fn look(&self) -> Look {
         let look = Look::of_standard_output();

@@ -27,7 +27,7 @@ struct RunRow {
     wall_ns: Option<u64>,
     stacks: Vec<String>,
     title: String,
-    /// What of it is not UTF-8 is shown as `�`.
+    /// Path of the run file; what of it is not UTF-8 is shown as `�`.
     path: String,
 }
 

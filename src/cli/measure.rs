@@ -214,13 +214,13 @@ pub(super) struct ResultArguments {
 /// A plan that is ready to run, and where its results go.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Question {
-    /// What to measure.
+    /// Plan of the measurement.
     pub plan: Plan,
-    /// Where the ledger goes; absent: where `surtax list` finds it.
+    /// Path of the ledger; `None`: where `surtax list` finds it.
     pub output: Option<PathBuf>,
-    /// Where the HTML report goes, if one is wanted.
+    /// Path of the HTML report, if one is wanted.
     pub report: Option<PathBuf>,
-    /// What fails the run.
+    /// Thresholds that fail the run.
     pub fail_if: Vec<Threshold>,
 }
 
@@ -235,7 +235,7 @@ impl MeasureArguments {
         Self { workload: Some(typed), ..self.clone() }
     }
 
-    /// What was said, checked against the layers.
+    /// Returns what was said, checked against the layers.
     pub(super) fn draft(
         &self,
         command: &[OsString],

@@ -121,7 +121,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// Whether the subcommand takes a command after `--`, and there is no `--`.
+/// Tells whether the subcommand takes a command after `--`, and there is no `--`.
 fn is_given_a_command(typed: &[OsString]) -> bool {
     let takes_one = ["compare", "enter", "plan"].map(OsString::from);
     typed.iter().any(|word| takes_one.contains(word)) && !typed.iter().any(|word| word == "--")

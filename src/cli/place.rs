@@ -1,4 +1,5 @@
-//! Where a result is written to: whole or not at all, and nothing is replaced that is no result.
+//! Place that a result is written to: whole or not at all, and nothing is replaced that is no
+//! result.
 //!
 //! surtax is often root, to whom every name gives way: a run, a device, or what a link leads to in a directory that is
 //! open to all. So a name is looked at before anything is measured, and again before it is written. A link of one's own is
@@ -23,16 +24,16 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// How a database begins, and so a run, whatever it is called.
+/// First bytes of a database, and so of a run, whatever it is called.
 const DATABASE: &[u8] = b"SQLite format 3\0";
 
-/// How names end of what lies beside a run.
+/// Endings of the names of files that lie beside a run.
 const BESIDE: [&str; 3] = ["-wal", "-shm", "-journal"];
 
 /// Through how many links of one's own a name may lead, as the kernel has it.
 const LINK_LIMIT: usize = 40;
 
-/// What a name is.
+/// Kind of thing that a name stands for.
 #[derive(Debug)]
 enum NameKind {
     /// Standard output.
@@ -41,7 +42,7 @@ enum NameKind {
     File(Named),
     /// A pipe or a device, which takes it as it comes.
     Stream(Named),
-    /// What the caller has opened under this number.
+    /// File descriptor of this number, which the caller has opened.
     HandedDown(i32),
 }
 
@@ -69,12 +70,12 @@ impl Named {
         Ok(rustix::fs::openat(&self.directory, &self.name, access, Mode::empty())?.into())
     }
 
-    /// What it is, also where that is a link.
+    /// Returns the metadata of what the name stands for, of the link itself where it is one.
     fn metadata(&self) -> std::io::Result<Metadata> {
         self.open(OFlags::PATH)?.metadata()
     }
 
-    /// Where a link leads, which must be one that nobody else could have put there.
+    /// Returns where a link leads, which must be one that nobody else could have put there.
     fn target(&self) -> std::io::Result<Result<Self, Fault>> {
         let held = self.open(OFlags::PATH)?;
         let refused = require_ours(&self.path, "link", &held.metadata()?)
@@ -153,7 +154,8 @@ fn replace(named: &Named, text: &str) -> Result<(), Fault> {
     filled
 }
 
-/// What this process takes from the permissions of what it makes.
+/// Reads the permission bits that this process takes from the files that it makes; `0o022` where
+/// they cannot be read.
 fn umask() -> u32 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("Umask:"));

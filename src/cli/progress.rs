@@ -132,8 +132,8 @@ impl Meter {
         self.plan.runs = Some(blocks.min(self.limit));
     }
 
-    /// What is still wide, as text, and why the run goes on where that is narrow enough already;
-    /// empty where nothing is wide, or nothing was asked.
+    /// Says what is still wide, and why the run goes on where that is narrow enough already; empty
+    /// where nothing is wide, or nothing was asked.
     fn width(&self) -> String {
         let Some(goal) = self.plan.precision_ppm else { return String::new() };
         let wanted = percentage::text(goal);
@@ -186,7 +186,7 @@ impl Meter {
         }
     }
 
-    /// What to say about a trial that did not go well.
+    /// Says what went wrong in a trial; `None` for one that went well.
     fn trouble(&mut self, record: &Record, arm: &Arm) -> Option<String> {
         let stack = arm;
         let (what, why) = match &record.result {
@@ -211,7 +211,7 @@ impl Meter {
     }
 }
 
-/// How a trial ended, for those who want to know of each.
+/// Says how a trial ended, for those who want to know of each.
 fn ended(record: &Record, arm: &Arm) -> String {
     let TrialId { block, position, .. } = record.trial;
     let how = match &record.result {
@@ -237,7 +237,7 @@ fn ended(record: &Record, arm: &Arm) -> String {
     text
 }
 
-/// What disturbed a trial, and what follows.
+/// Says what disturbed a trial, and what follows; `None` where nothing did.
 fn disturbed(record: &Record) -> Option<String> {
     let what = disturbance::words(&record.disturbances);
     let next = match record.result {
@@ -253,7 +253,7 @@ fn arm_name(arm: &Arm) -> String {
     format!("{arm}{again}")
 }
 
-/// What is said when an arm will not run any more.
+/// Says that an arm will not run any more, and why.
 fn dropped(arm: &Arm, why: &str) -> String {
     format!("`{}` will not be tried again: {why}", arm_name(arm))
 }
@@ -322,7 +322,7 @@ impl Lines {
 struct Bar {
     meter: Meter,
     bar: ProgressBar,
-    /// What disturbed the last trial; shown while the next one runs.
+    /// Words for what disturbed the last trial; shown while the next one runs.
     last: Option<String>,
     globals: Globals,
 }

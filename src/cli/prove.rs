@@ -17,7 +17,7 @@ use std::time::Duration;
 use surtax_instrument::clock;
 use surtax_instrument::quantity::Nanoseconds;
 
-/// How long nothing is said about how far it is.
+/// Time between two notes on the progress.
 const SAY_EVERY: Duration = Duration::from_secs(10);
 
 /// Exit code when a bar was missed.
@@ -179,7 +179,7 @@ fn list(proofs: &[&dyn Proof]) -> Rows {
     rows
 }
 
-/// How long a proof takes, about.
+/// Estimates how long a proof takes.
 fn estimated(proof: &dyn Proof, size: Size) -> Duration {
     let runs = 0..proof.run_count(size);
     Duration::from_millis(runs.map(|run| u64::from(proof.run_ms(size, run))).sum())
@@ -225,11 +225,11 @@ fn text(said: &Answer, globals: &Globals) -> Result<String, Fault> {
     Ok(format!("surtax {surtax_version} ({commit}), {date}, {size}\n\n{rows}\n{verdict}{so_far}\n"))
 }
 
-/// How far it is, said now and then.
+/// Progress of the proofs, said now and then.
 struct Pace<'a> {
     all: u32,
     done: Cell<u32>,
-    /// How long all of them should take, and those that are done should have taken.
+    /// Time that all runs should take, and below it, that those done should have taken; in ms.
     all_ms: u64,
     done_ms: Cell<u64>,
     size: Size,

@@ -17,7 +17,7 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// Where the report of this run file goes.
+    /// Returns where the report of this run file goes.
     #[must_use]
     pub fn place(&self, run_file: &Path) -> PathBuf {
         self.output.clone().unwrap_or_else(|| run_file.with_extension("html"))

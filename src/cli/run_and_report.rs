@@ -56,7 +56,7 @@ impl OpenedLab {
         Ok(Self { lab: Arc::new(lab), agent, cache: lab::cache_directory()? })
     }
 
-    /// What the stacks of this plan stand on.
+    /// Returns what the stacks of this plan stand on.
     pub(super) fn context<'a>(&'a self, plan: &'a Plan) -> StartContext<'a> {
         StartContext {
             lab: &self.lab,
@@ -71,7 +71,7 @@ impl OpenedLab {
         }
     }
 
-    /// Where a layer is asked about, or started.
+    /// Returns the site at which a layer is asked about, or started.
     pub(super) fn site<'a>(
         &'a self,
         view: &'a View,
@@ -204,7 +204,7 @@ fn require_command(plan: &Plan) -> Result<(), Fault> {
     Err(Fault::user(format!("`{shown}` is not in `PATH`, so no stack would find it")).hint(hint))
 }
 
-/// What would help somebody whose program is not there.
+/// Returns a hint for somebody whose program is not there.
 fn hint_of(program: &str) -> String {
     if program.contains(|letter: char| letter.is_whitespace() || "|&;<>$".contains(letter)) {
         format!("for a line of the shell write `-- {}`", shell_line(["sh", "-c", program]))
@@ -325,7 +325,8 @@ fn nothing(findings: &Findings) -> Option<u8> {
     Some(if is_the_commands { COMMAND_FAILED } else { UNANSWERED })
 }
 
-/// What the thresholds decide. Each stack that does not keep one is said, on standard error.
+/// Returns the exit code that the thresholds decide. Says on standard error each stack that does
+/// not keep one.
 pub(super) fn gate(findings: &Findings, fail_if: &[Threshold]) -> ExitCode {
     let mut worst = Standing::Kept;
     for threshold in fail_if {
@@ -347,7 +348,7 @@ pub(super) fn gate(findings: &Findings, fail_if: &[Threshold]) -> ExitCode {
     }
 }
 
-/// Whether `last` means this run.
+/// Tells whether `last` means this run.
 fn is_on_shelf(path: &Path) -> bool {
     shelf::directory().is_ok_and(|directory| path.parent() == Some(&directory))
 }
@@ -376,7 +377,8 @@ fn findings_of(ledger: &Ledger, globals: &Globals) -> Result<Findings, Fault> {
     Ok(findings)
 }
 
-/// What a report says first of a run that nobody here vouches for: who reads the report alone sees no note.
+/// Returns the caution that opens the report of a run that nobody here vouches for: who reads the
+/// report alone sees no note.
 fn foreign_run() -> Caution {
     Caution {
         code: "foreign-run".into(),

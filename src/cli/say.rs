@@ -80,7 +80,7 @@ fn complain(text: &str) {
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }
 
-/// Whether a person watches standard error.
+/// Tells whether a person watches standard error.
 #[must_use]
 pub fn is_watched() -> bool {
     std::io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")

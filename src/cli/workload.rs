@@ -12,10 +12,10 @@ use std::fmt::Write;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// What stands for standard input in the place of a file.
+/// Name that stands for standard input in the place of a file.
 const STANDARD_INPUT: &str = "-";
 
-/// So much of an output is read to see that it is too long.
+/// Number of bytes of an output that are read: enough to see that it is too long.
 const INPUT_LIMIT: u64 = OUTPUT_LIMIT as u64 + 1;
 
 /// Flags of `surtax workload`.
@@ -71,11 +71,11 @@ struct WorkloadRow {
     metrics: Vec<MetricLine>,
     needs_scratch: bool,
     packages: Vec<(String, Vec<String>)>,
-    /// Whether its program is in `PATH` here.
+    /// True if the workload's program is in `PATH` here.
     is_installed: bool,
     /// The user's file, of one that does not come with surtax.
     path: Option<PathBuf>,
-    /// Whether that file stands in the place of one that comes with surtax.
+    /// True if that file stands in the place of one that comes with surtax.
     is_replaced: bool,
 }
 
@@ -166,7 +166,7 @@ fn show(name: &str, globals: &Globals) -> Result<(), Fault> {
     answer(&shown(&workload, &definition, path.as_deref()))
 }
 
-/// What a workload is, for people.
+/// Describes a workload, for people.
 fn shown(workload: &Workload, definition: &Definition, own: Option<&Path>) -> String {
     let shell = |words: &[String]| crate::plan::shell_line(words.iter().map(String::as_str));
     let mut text = format!("{}: {}\n\n", workload.typed(), definition.about);
@@ -274,7 +274,7 @@ fn check(typed: &str, output: Option<&Path>, globals: &Globals) -> Result<(), Fa
     answer(&rows.text(globals.format_or(Format::Table), globals.table_width()))
 }
 
-/// What a tool printed, as far as a trial would read it and one byte more.
+/// Reads what a tool printed, as far as a trial would read it and one byte more.
 fn read_output(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut printed = Vec::new();
     if path.to_str() == Some(STANDARD_INPUT) {

@@ -20,11 +20,11 @@ use surtax_instrument::wire::Fact;
 pub(crate) struct Conmon {
     /// The runtime, by its program's name.
     pub runtime: String,
-    /// Its program.
+    /// Path of the runtime's program.
     pub path: PathBuf,
-    /// Where its own process id will be.
+    /// File to which conmon will write its own process id.
     own: PathBuf,
-    /// Where that of the container's first process will be, which for gVisor is the sandbox.
+    /// File for the process id of the container's first process, which for gVisor is the sandbox.
     container: PathBuf,
 }
 

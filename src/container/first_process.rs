@@ -102,7 +102,7 @@ impl FirstProcess {
         })
     }
 
-    /// Its number on this level.
+    /// Returns its process id on this level.
     pub fn pid(&self) -> u32 {
         self.pid
     }
@@ -136,7 +136,7 @@ impl FirstProcess {
         Ok(link.to_string_lossy().into_owned())
     }
 
-    /// Whether one of its namespaces is ours.
+    /// Tells whether its namespace of this kind is ours.
     pub fn shares(&self, kind: &str) -> bool {
         let ours = fs::read_link(Path::new("/proc/self/ns").join(kind));
         ours.is_ok_and(|ours| self.namespace(kind).is_ok_and(|its| ours.to_string_lossy() == its))
@@ -159,7 +159,7 @@ impl FirstProcess {
         Ok(Fact::new("container_pid", self.pid.to_string(), "/proc/PID/ns/pid, outside and inside"))
     }
 
-    /// Its namespaces that are not those of this process; only those in `shared` may be ours.
+    /// Lists its namespaces that are not those of this process; only those in `shared` may be ours.
     ///
     /// # Errors
     /// One that was to be its own is ours: the isolation that is to be measured is not there.
@@ -186,7 +186,7 @@ impl FirstProcess {
         Ok(Fact::new("own_namespaces", own.join(" "), "/proc/PID/ns"))
     }
 
-    /// Whether it is filtered, and what it may do.
+    /// Reports whether it is filtered by seccomp, and its effective capabilities.
     ///
     /// # Errors
     /// The machine's, when it has ended.
@@ -209,7 +209,7 @@ impl FirstProcess {
         ])
     }
 
-    /// Its group, relative to each hierarchy's mount point.
+    /// Returns its group, relative to each hierarchy's mount point.
     ///
     /// # Errors
     /// The machine's, when it has ended or no hierarchy has it.
@@ -217,7 +217,7 @@ impl FirstProcess {
         self.group_of("cpuacct")
     }
 
-    /// Its group in the hierarchy of cgroup v1 that has a controller, or else in cgroup v2.
+    /// Finds its group in the hierarchy of cgroup v1 that has a controller, or else in cgroup v2.
     fn group_of(&self, controller: &str) -> Result<PathBuf, Fault> {
         let table = self.text("cgroup")?;
         let rows = || table.lines().map(|line| line.splitn(3, ':').collect::<Vec<_>>());
@@ -230,14 +230,14 @@ impl FirstProcess {
         path.ok_or_else(|| Fault::machine(format!("process {} is in no group", self.pid)))
     }
 
-    /// Its process id as it sees it itself, in the innermost of its namespaces.
+    /// Reads its process id as it sees it itself, in the innermost of its namespaces.
     fn innermost_pid(&self) -> Result<String, Fault> {
         let status = self.text("status")?;
         let line = status.lines().find_map(|line| line.strip_prefix("NSpid:")).unwrap_or_default();
         Ok(line.split_whitespace().last().unwrap_or_default().to_owned())
     }
 
-    /// Its parent's process id.
+    /// Reads its parent's process id.
     ///
     /// # Errors
     /// The machine's, when it has ended.
@@ -287,7 +287,7 @@ impl FirstProcess {
     }
 }
 
-/// Who shares the limits of a group with the command.
+/// Returns the fact of who shares the limits of a group with the command.
 pub fn limited_together(who: &str) -> Fact {
     Fact::new("limited_together", who, "the group that they were started in")
 }
@@ -341,8 +341,8 @@ pub(crate) fn pids_below(directory: &Path) -> Vec<u32> {
     pids
 }
 
-/// Whether a path of `/proc/PID/cgroup` is that of a group or of one below it. In a nested level the
-/// kernel may put the path of the level's own group in front.
+/// Tells whether a path of `/proc/PID/cgroup` is that of a group or of one below it. In a nested
+/// level the kernel may put the path of the level's own group in front.
 fn is_in(path: &str, group: &Path) -> bool {
     let group = format!("/{}", group.display());
     path.ends_with(&group) || path.contains(&format!("{group}/"))

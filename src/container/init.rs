@@ -33,19 +33,19 @@ pub(crate) const CHOICE: OptionSpec = OptionSpec {
            service",
 };
 
-/// Where the agent finds the host's socket.
+/// Path in the container where the agent finds the host's socket.
 const SOCKET: &str = "/run/surtax-agent.socket";
 
-/// Where systemd is, in the order in which it is looked for.
+/// Paths of systemd in a root, in the order in which they are tried.
 const SYSTEMD: [&str; 2] = ["lib/systemd/systemd", "usr/lib/systemd/systemd"];
 
-/// Where busybox is.
+/// Paths of busybox in a root, in the order in which they are tried.
 const BUSYBOX: [&str; 2] = ["bin/busybox", "usr/bin/busybox"];
 
 /// Between two looks at the socket.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
-/// Who is the first process of a container.
+/// First process of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Init {
     /// The agent itself.
@@ -77,7 +77,7 @@ impl Init {
         }
     }
 
-    /// Its program in a root, if it is there.
+    /// Returns the path of its program inside a root, if it is there.
     fn program(self, root: &Path) -> Option<PathBuf> {
         let places: &[&str] = match self {
             Self::None => &[],
@@ -159,11 +159,12 @@ pub(crate) fn require(spec: &LayerSpec, site: &Site<'_>) -> Result<(), Unavailab
 
 /// An init with all that it needs, before the tool is started.
 pub(crate) struct Prepared {
-    /// Which.
+    /// Init that was prepared.
     pub init: Init,
-    /// Its command line in the container.
+    /// Command line of the init in the container.
     pub argv: Vec<String>,
-    /// What the tool must show in the container: a file of the room, and where; the socket is among them.
+    /// Files of the room that the tool must show in the container, each with its place there; the
+    /// socket is among them.
     pub shown: Vec<(PathBuf, String)>,
     listener: UnixListener,
 }

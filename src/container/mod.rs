@@ -1,5 +1,5 @@
-//! What containers of all kinds are made with: their first process, users, networks and files, and how an OCI runtime or
-//! a tool with a command line of its own is driven.
+//! Parts that containers of all kinds are made with: their first process, users, networks and
+//! files, and how an OCI runtime or a tool with a command line of its own is driven.
 //!
 //! Nothing in here knows which environments there are; `driver` says what each of them is.
 

@@ -29,7 +29,7 @@ pub(crate) const CHOICE: OptionSpec = OptionSpec {
 /// The number of the user and of its group.
 pub(crate) const USER: u32 = FIRST;
 
-/// What it is called where it is known.
+/// Name of the user and of its group, where they are known.
 const NAME: &str = "surtax-rootless";
 
 /// Settings of kernels that forbid what a rootless engine begins with, and the value that does.
@@ -39,7 +39,7 @@ const FORBIDDING: [(&str, &str); 3] = [
     ("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1"),
 ];
 
-/// Whether a spec asks for it.
+/// Tells whether a spec asks for a rootless engine.
 pub(crate) fn is_asked(spec: &LayerSpec) -> bool {
     spec.options.get(CHOICE.key).is_some_and(|word| word == "on")
 }

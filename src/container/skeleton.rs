@@ -110,7 +110,7 @@ pub fn tag(archive: &[u8]) -> String {
     Sha256::digest(archive).iter().take(6).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Whether a container gets its own of this directory. `lost+found` is its file system's.
+/// Tells whether a container gets its own of this directory. `lost+found` is its file system's.
 fn is_own(name: &Path) -> bool {
     OWN_PLACES.iter().any(|own| Path::new(own) == Path::new("/").join(name))
         || name == Path::new("lost+found")

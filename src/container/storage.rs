@@ -22,10 +22,10 @@ pub const CHOICE: OptionSpec = OptionSpec {
            (default: the daemon's, overlay2 in a private one)",
 };
 
-/// What the image of a btrfs is called, beside the directory where it is mounted.
+/// File name of the image of a btrfs, beside the directory where it is mounted.
 pub const BTRFS_IMAGE: &str = "btrfs.image";
 
-/// How long a mount may take.
+/// Time limit of a mount.
 const MOUNT_DEADLINE: Duration = Duration::from_secs(60);
 
 /// The size of the image of a btrfs, of which only what is written takes space.
@@ -68,7 +68,7 @@ impl Storage {
         }
     }
 
-    /// What is added to the name of the daemon that has it.
+    /// Returns the suffix of the name of the daemon that has it; empty for the default.
     pub fn suffix(self) -> String {
         if self == Self::Default { String::new() } else { format!("-{}", self.driver()) }
     }
@@ -104,7 +104,8 @@ impl Storage {
         .hint("stop the machine's own daemon, so that a private one has the driver"))
     }
 
-    /// Where the daemon keeps its data: made, and mounted in its namespace where that is a mount.
+    /// Returns the directory of the daemon's data: made where a driver is named, and mounted in the
+    /// daemon's namespace where it is a btrfs.
     ///
     /// # Errors
     /// The machine's: no space, or no such file system.
@@ -122,8 +123,8 @@ impl Storage {
     }
 }
 
-/// Where an engine keeps its data unless a driver is named: on this level's disk, or where that holds no layers, in
-/// another directory of the room.
+/// Returns the directory of an engine's data unless a driver is named: on this level's disk, or
+/// where that holds no layers, in another directory of the room.
 ///
 /// # Errors
 /// The machine's: it cannot be made.

@@ -38,35 +38,35 @@ use std::time::Duration;
 use surtax_instrument::probe::cgroup::Hierarchies;
 use surtax_instrument::wire::{Fact, Role};
 
-/// How long a tool may take to end after the container's command has.
+/// Time limit for a tool to end after the container's command has.
 const STOP_DEADLINE: Duration = Duration::from_secs(5);
 
-/// How long an init may take to end its container.
+/// Time limit for an init to end its container.
 const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(30);
 
 /// A tool, and what sets it apart from the others.
 pub struct ContainerTool {
-    /// Its descriptor.
+    /// Descriptor of the layer.
     pub(crate) descriptor: &'static Descriptor,
-    /// Its program in `PATH`.
+    /// Name of its program in `PATH`.
     pub(crate) program: &'static str,
     /// The command that installs it.
     pub(crate) remedy: &'static str,
-    /// What cannot be, on whatever machine.
+    /// Refuses what cannot be, on whatever machine.
     pub(crate) refuse: fn(&LayerSpec, &Limits) -> Result<(), Fault>,
-    /// What else must be there for a spec.
+    /// Checks what else must be there for a spec.
     pub(crate) require: fn(&LayerSpec, &Site<'_>) -> Result<(), Unavailable>,
     /// The networks that it makes itself.
     pub(crate) networks: &'static [NamedNetwork],
-    /// What the agent is told before it speaks to the host.
+    /// Returns the words that the agent is told before it speaks to the host.
     pub(crate) agent_words: fn(&ToolNetwork) -> Vec<String>,
-    /// Its command line for one container, and what it needs beside it.
+    /// Makes the command line for one container, and what it needs beside it.
     pub(crate) order: fn(&ContainerRequest<'_>) -> Result<ToolStart, Fault>,
 }
 
 /// A container, as asked for.
 pub(crate) struct ContainerRequest<'a> {
-    /// What was asked for.
+    /// Spec of the layer, as asked for.
     pub spec: &'a LayerSpec,
     /// The hierarchies of this level's groups.
     pub hierarchies: &'a Hierarchies,
@@ -92,24 +92,24 @@ pub(crate) struct ContainerRequest<'a> {
     pub host_name: &'a str,
     /// Directories of the merged root whose writes are kept.
     pub writable: &'a [PathBuf],
-    /// Where its scratch directory is; a volume is the tool's to make.
+    /// Medium of its scratch directory, if it has one; a volume is the tool's to make.
     pub medium: Option<medium::Medium>,
-    /// What it may do with a disk.
+    /// Limits on its use of a disk.
     pub io: IoLimits,
     /// That disk, if there is a limit, where a group that the tool makes inside ours is not held by it: in
     /// cgroup v1. Then the tool must be told.
     pub throttled_disk: Option<Disk>,
-    /// Its network.
+    /// Network of the container.
     pub network: &'a ToolNetwork,
-    /// Who its users are.
+    /// Users of the container.
     pub users: ContainerUsers,
-    /// Its init, if the agent is not its first process.
+    /// Init of the container, if the agent is not its first process.
     pub init: Option<&'a Prepared>,
-    /// Whether it gets a `/run` of its own; else it has the one of its root.
+    /// True if it gets a `/run` of its own; else it has the one of its root.
     pub has_own_run: bool,
 }
 
-/// What is started, and on which mounts.
+/// Start of a tool: its command line, and the mounts and the rest that it needs.
 #[derive(Default)]
 pub(crate) struct ToolStart {
     /// The command line, the tool's file first.
@@ -118,15 +118,15 @@ pub(crate) struct ToolStart {
     pub mounts: Vec<Mount>,
     /// Variables of the tool's environment; it gets no others but `PATH`.
     pub environment: Vec<(String, String)>,
-    /// Who runs the tool, if not root.
+    /// Number of the user who runs the tool, if not root.
     pub user: Option<u32>,
-    /// What there is beside the container.
+    /// Objects that there are beside the container.
     pub beside: Beside,
     /// The image of a file system that the tool needs, and where it is to be mounted after all else.
     pub image: Option<(PathBuf, PathBuf)>,
 }
 
-/// What an engine makes beside its container.
+/// Objects that an engine makes beside its container.
 #[derive(Clone, Default)]
 pub(crate) struct Beside {
     /// A file with the number of a process that the tool leaves behind on purpose, for its next container: it is
@@ -262,7 +262,7 @@ fn spawn(
 }
 
 impl ContainerTool {
-    /// Its program's file.
+    /// Finds its program's file in `PATH`.
     fn find(&self) -> Result<PathBuf, Fault> {
         lab::find(self.program).ok_or_else(|| {
             let kind = self.descriptor.kind;
@@ -405,7 +405,7 @@ impl Running for RunningContainer {
 }
 
 impl RunningContainer {
-    /// Its namespaces and its users, where it is on this level's kernel.
+    /// Proves its namespaces and its users, where it is on this level's kernel.
     fn isolation(&self, first: &FirstProcess, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
         let has_users = self.users != ContainerUsers::OfTheLevel;
         let shared = [(self.network.is_shared(), "net"), (!has_users, "user")];
@@ -427,7 +427,7 @@ impl RunningContainer {
     }
 }
 
-/// Where the tool is, and what it says of its version.
+/// Reports the path of the tool, and what it says of its version.
 fn tool_facts(path: &Path) -> Result<Vec<Fact>, Fault> {
     let version = tool_version::of(path, &[])?;
     let path = path.to_string_lossy().into_owned();

@@ -23,7 +23,7 @@ pub(crate) const KEY: &str = "net";
 /// Between two looks for a link.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
-/// What a tool finds in the namespace.
+/// Wiring of the namespace, as a tool finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wiring {
     /// A bridge with the address of the outside.
@@ -85,9 +85,9 @@ pub(crate) struct ToolNetwork {
     held: Option<lab::Network>,
     /// The one that was prepared for the container.
     prepared: Option<lab::Network>,
-    /// Its link, where that is worse than it could be.
+    /// Shaping of its link, where that is worse than it could be.
     shaped: Option<Shaped>,
-    /// What the agent saw of it.
+    /// Addresses of the outside and, if it can be called, of the workload, as the agent saw them.
     seen: Option<(IpAddr, Option<IpAddr>)>,
 }
 
@@ -136,7 +136,7 @@ impl ToolNetwork {
         Ok(Self { word: word.to_owned(), ground, held, prepared, shaped, seen: None })
     }
 
-    /// Whether the container is in this level's network.
+    /// Tells whether the container is in this level's network.
     pub fn is_shared(&self) -> bool {
         self.word == "host"
     }
@@ -235,7 +235,7 @@ impl ToolNetwork {
         Ok(facts)
     }
 
-    /// How the workload and the outside reach each other.
+    /// Returns the network between the workload and the outside; `None` where none is known.
     pub fn reach(&self) -> Option<Network> {
         if self.is_shared() {
             return Some(Network::of_level());

@@ -1,4 +1,4 @@
-//! Who the users of a container are: those of its level, or others, to whom the files of its root are mapped.
+//! Users of a container: those of its level, or others, to whom the files of its root are mapped.
 
 use crate::container::first_process::FirstProcess;
 use crate::container::rootless;

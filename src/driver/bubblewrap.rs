@@ -14,7 +14,7 @@ use crate::container::tool::{ContainerRequest, ContainerTool, ToolStart, agent_w
 use crate::fault::Fault;
 use crate::layer::{Descriptor, Limit, Reach, StartGuess, medium};
 
-/// What the doctor asks about.
+/// Variants that the doctor asks about.
 const VARIANTS: &[&str] = &["bubblewrap", "bubblewrap:net=host"];
 
 /// Bubblewrap.

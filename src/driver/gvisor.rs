@@ -27,13 +27,13 @@ use std::path::Path;
 use std::time::Duration;
 use surtax_instrument::wire::Fact;
 
-/// How long `runsc flags` may take.
+/// Time limit of `runsc flags`.
 const ASK_DEADLINE: Duration = Duration::from_secs(10);
 
-/// How the command's system calls reach the sentry, unless told.
+/// Default way for the command's system calls to reach the sentry.
 const PLATFORM: &str = "systrap";
 
-/// What the doctor asks about.
+/// Variants that the doctor asks about.
 const VARIANTS: &[&str] = &[
     "gvisor:platform=systrap",
     "gvisor:platform=ptrace",
@@ -98,7 +98,7 @@ pub static GVISOR: Oci = Oci {
     prove,
 };
 
-/// Its kernel is not Linux, and has not all of what others ask of theirs.
+/// Refuses layers that ask more of a kernel than gVisor's has, which is not Linux.
 fn holds(spec: &LayerSpec, inside: Inner<'_>) -> Result<(), Fault> {
     let shares_network =
         spec.options.get(tool_network::KEY).is_some_and(|network| network == "host");
@@ -141,7 +141,7 @@ fn file_system(spec: &LayerSpec) -> impl Iterator<Item = (&'static str, &str)> {
     flags.into_iter().filter_map(|(flag, value)| Some((flag, value?)))
 }
 
-/// What `runsc` does unless told: a flag with this value is not on its sandbox's command line.
+/// Defaults of `runsc`: a flag with this value is not on its sandbox's command line.
 const DEFAULTS: [(&str, &str); 2] = [("overlay2", "root:self"), ("directfs", "true")];
 
 /// The value of a flag on a sandbox's command line, whose words end with zero bytes.
@@ -170,7 +170,7 @@ fn require(runsc: &Path, spec: &LayerSpec, site: &Site<'_>) -> Result<(), Unavai
     }
 }
 
-/// Whether the description of the flag `-platform` names a platform.
+/// Tells whether the description of the flag `-platform` names a platform.
 fn knows(flags: &str, platform: &str) -> bool {
     let mut lines = flags.lines().skip_while(|line| !line.trim_start().starts_with("-platform "));
     lines

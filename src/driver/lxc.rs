@@ -20,13 +20,14 @@ use crate::layer::{Descriptor, LayerSpec, Limit, Reach, medium};
 use std::fs;
 use std::path::Path;
 
-/// What Debian's containers begin with: devices, capabilities, seccomp, mounts of the kernel's own.
+/// Configuration that Debian's containers begin with: devices, capabilities, seccomp, mounts of the
+/// kernel's own.
 const COMMON: &str = "/usr/share/lxc/config/common.conf";
 
-/// What they begin with beside, where their users are others than the host's.
+/// Configuration that they begin with as well, where their users are others than the host's.
 const USERNS: &str = "/usr/share/lxc/config/userns.conf";
 
-/// What the doctor asks about.
+/// Variants that the doctor asks about.
 const VARIANTS: &[&str] = &[
     "lxc",
     "lxc:net=host",
@@ -107,14 +108,14 @@ fn order(wanted: &ContainerRequest<'_>) -> Result<ToolStart, Fault> {
     Ok(ToolStart { argv: words.map(str::to_owned).to_vec(), mounts, ..ToolStart::default() })
 }
 
-/// Whether AppArmor is on, and has not loaded what LXC wants to put its containers under.
+/// Tells whether AppArmor is on, and has not loaded what LXC wants to put its containers under.
 fn lacks_profile(sys: &Path) -> bool {
     let read = |name: &str| fs::read_to_string(sys.join(name)).unwrap_or_default();
     read("module/apparmor/parameters/enabled").trim() == "Y"
         && !read("kernel/security/apparmor/profiles").contains("lxc-container-default")
 }
 
-/// What the word after `net=` is in a configuration.
+/// Returns the configuration lines for the word after `net=`.
 fn network(word: &str) -> Vec<String> {
     let line = |key: &str, value: &str| format!("lxc.net.0.{key} = {value}");
     let (kind, below) = match word {

@@ -25,7 +25,7 @@ impl MachineGroup {
         Ok(Self { path, limits })
     }
 
-    /// Where it is, for those who join it.
+    /// Path of the group, for those who join it; `None` where there is no group.
     pub(super) fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }

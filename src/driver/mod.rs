@@ -100,25 +100,26 @@ pub fn parse_list(text: &str) -> Result<Vec<StackSpec>, Fault> {
     parse_list_with(text, &registered())
 }
 
-/// Whether a layer is another machine. One that only another surtax knows is none.
+/// Tells whether a layer is another machine. One that only another surtax knows is none.
 #[must_use]
 pub fn is_elsewhere(layer: &LayerSpec) -> bool {
     descriptor(&layer.kind).is_some_and(|descriptor| descriptor.elsewhere)
 }
 
-/// Whether a command in a stack runs on another machine, with other files.
+/// Tells whether a command in a stack runs on another machine, with other files.
 #[must_use]
 pub fn runs_elsewhere(stack: &StackSpec) -> bool {
     stack.layers.iter().any(is_elsewhere)
 }
 
-/// Whether what a command in a stack writes stays on another machine.
+/// Tells whether what a command in a stack writes stays on another machine.
 #[must_use]
 pub fn writes_stay_elsewhere(stack: &StackSpec) -> bool {
     stack.innermost().is_some_and(is_elsewhere)
 }
 
-/// Whether what its level keeps secret is empty in a layer: where it starts from that level's own root.
+/// Tells whether what its level keeps secret is empty in a layer: where it starts from that level's
+/// own root.
 #[must_use]
 pub fn conceals_secrets(layer: &LayerSpec) -> bool {
     descriptor(&layer.kind).is_some_and(|descriptor| layer.is_concealed_by(descriptor))

@@ -26,14 +26,14 @@ use surtax_instrument::wire::Fact;
 /// Namespaces of this level's kernel.
 pub struct Namespaces;
 
-/// What a kind may be: of its own, or this level's.
+/// Values for a kind of namespace: one of its own, or this level's.
 const OWN: &[&str] = &["private", "host"];
 
 const fn choice(key: &'static str, help: &'static str) -> OptionSpec {
     OptionSpec { key, values: OWN, help }
 }
 
-/// What the doctor asks about.
+/// Variants that the doctor asks about.
 const VARIANTS: &[&str] = &[
     "namespaces",
     "namespaces:pid=host",
@@ -75,7 +75,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
 /// The key of the option for its group.
 const GROUP: &str = "group";
 
-/// Which group it is put into.
+/// Returns the group that the layer is put into.
 fn grouping(spec: &LayerSpec) -> Grouping {
     match spec.options.get(GROUP).map(String::as_str) {
         Some("none") => Grouping::OfTheLevel,

@@ -25,13 +25,13 @@ use std::time::Duration;
 use surtax_instrument::probe::cgroup::Hierarchies;
 use surtax_instrument::wire::{Fact, Role};
 
-/// How long the agent may take to leave after it was asked to.
+/// Time that the agent may take to leave after it was asked to.
 const STOP_DEADLINE: Duration = Duration::from_secs(2);
 
 /// The level's own kernel and processes.
 pub struct Native;
 
-/// What the doctor asks about.
+/// Variants that the doctor asks about.
 const VARIANTS: &[&str] = &[
     "native",
     "native:root=host",
@@ -107,14 +107,14 @@ pub(super) struct PlainProcess {
     kind: &'static str,
     pub process: Process,
     link: Option<Link>,
-    /// Its group; `None` where it was left in this level's own.
+    /// Group of the process; `None` where it was left in this level's own.
     pub group: Option<PathBuf>,
     pub hierarchies: Hierarchies,
     pub limits: Limits,
     root_facts: Vec<Fact>,
 }
 
-/// Which group a plain process is put into.
+/// Group that a plain process is put into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Grouping {
     /// One of its own, with the limits of the site.
@@ -277,7 +277,7 @@ pub(super) fn same_kernel(kind: &str, inside: &[Fact]) -> Result<Fact, Fault> {
     Ok(Fact::new("kernel_release", release, "uname(2), outside and inside"))
 }
 
-/// What a namespace is called, by a file that stands for it: `net:[4026531840]`.
+/// Reads the name of a namespace from a file that stands for it: `net:[4026531840]`.
 fn link_of(path: &Path) -> Result<String, Fault> {
     let link = std::fs::read_link(path).doing(format!("read `{}`", path.display()))?;
     Ok(link.to_string_lossy().into_owned())

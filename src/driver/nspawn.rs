@@ -22,13 +22,13 @@ use crate::lab::users::{COUNT, FIRST};
 use crate::layer::{Descriptor, Limit, Reach, medium};
 use std::path::Path;
 
-/// What it calls the inner end of a veth pair.
+/// Name that it gives to the inner end of a veth pair.
 const INNER_END: &str = "host0";
 
-/// What it calls a macvlan inside: this, and then the name of the link below.
+/// Prefix of a macvlan's name inside, before the name of the link below.
 const MACVLAN_PREFIX: &str = "mv-";
 
-/// What the doctor asks about.
+/// Variants that the doctor asks about.
 const VARIANTS: &[&str] = &[
     "nspawn",
     "nspawn:net=host",

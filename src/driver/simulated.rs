@@ -12,7 +12,7 @@
 
 mod shape;
 
-/// What may follow `shape=`.
+/// Words that may follow `shape=`.
 pub use shape::NAMES as NOISE_SHAPES;
 
 use crate::agent::{Link, Listener, Speaker, Stamped};
@@ -33,7 +33,7 @@ use surtax_instrument::wire::{
     Fact, Failure, Hello, Outcome, Output, PROTOCOL, Reply, Request, Status,
 };
 
-/// What the simulated command takes at cost 1 without noise, in nanoseconds.
+/// Time that the simulated command takes at cost 1 without noise, in nanoseconds.
 const BASE_NS: f64 = 1e9;
 
 /// The layer of known cost.
@@ -102,8 +102,8 @@ fn fnv1a(bytes: &[u8]) -> u64 {
     })
 }
 
-/// Where a trial stands, from its room's name `block-position-arm`. A stack that is no trial, as with
-/// `surtax enter`, stands at the beginning.
+/// Reads a trial's position from its room's name `block-position-arm`. A stack that is no trial, as
+/// with `surtax enter`, stands at the beginning.
 fn place(room: &str, seed: u64) -> TrialPosition {
     let mut numbers = room.split('-').map_while(|part| part.parse().ok());
     let (block, position) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
@@ -186,7 +186,7 @@ impl Running for RunningSimulated {
 struct SimulatedAgent {
     model: Model,
     place: TrialPosition,
-    /// What this trial alone draws from.
+    /// Random generator of this trial alone.
     own: ChaCha8Rng,
     now: Nanoseconds,
     said: VecDeque<Stamped>,

@@ -32,7 +32,7 @@ impl ArmTrials<'_> {
         self.ended.iter().copied().filter(|trial| trial.state == TrialState::Disturbed)
     }
 
-    /// Whether it is compared with the baseline, and not a part of that.
+    /// Tells whether it is compared with the baseline, and not a part of that.
     pub(crate) fn is_compared(&self) -> bool {
         self.part() == "compared"
     }

@@ -12,19 +12,19 @@ use std::collections::BTreeMap;
 use surtax_instrument::amount::{Amounts, CPU_SYSTEM, CPU_USER, Key, MEMORY_PEAK};
 use surtax_instrument::wire::{Reading, Role};
 
-/// Who paid for the trials of one arm.
+/// Payers of the trials of one arm.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Bill {
     /// Medians per trial, the command first, then by level and amount.
     pub(crate) payers: Vec<PayerFindings>,
-    /// What of it could not be divided.
+    /// Part of the CPU time that could not be divided.
     pub(crate) gap: Option<BillGap>,
 }
 
 /// A payer: its level, its part, its name.
 type Payer = (u8, Role, String);
 
-/// What a payer used in a trial.
+/// Amounts that a payer used in a trial.
 #[derive(Clone, Default)]
 struct Used {
     /// CPU time net of what ran inside the payer, all else as it was read.
@@ -63,12 +63,13 @@ pub(crate) fn of(trials: &[&StoredTrial], depth: u8) -> Bill {
     Bill { payers, gap: gap(trials, &accounts) }
 }
 
-/// What each reading of a trial keeps for itself.
+/// Returns what each reading of a trial keeps for itself.
 fn divided<'a>(trial: &'a StoredTrial, own: &'a [Cpu]) -> impl Iterator<Item = (Payer, Used)> + 'a {
     trial.readings.iter().zip(own).map(|(reading, own)| part(reading, reading.payer.clone(), *own))
 }
 
-/// What the levels down to this one saw, of which those that carry the workload keep what ran inside them.
+/// Returns what the levels down to this one saw. Those that carry the workload keep what ran inside
+/// them.
 fn undivided(trial: &StoredTrial, level: u8) -> impl Iterator<Item = (Payer, Used)> {
     outer(&trial.readings, level).unwrap_or_default().into_iter().map(move |(reading, own)| {
         let payer = match reading.carries_workload && reading.level == level {

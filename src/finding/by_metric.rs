@@ -1,4 +1,4 @@
-//! What is told metric by metric, whatever arm it is of.
+//! Grouping of what is told metric by metric, whatever arm it is of.
 
 use std::collections::HashMap;
 

@@ -38,8 +38,8 @@ use surtax_instrument::wire::Fact;
 /// Raised when a field of the findings changes its meaning.
 const SCHEMA_VERSION: u32 = 1;
 
-/// How many words of a command, and bytes of them, are looked through for the name of a secret: a stranger's ledger has
-/// a command of any length.
+/// Number of words of a command, and bytes of them, that are searched for the name of a secret: a
+/// stranger's ledger has a command of any length.
 const WORDS_READ: usize = 1000;
 const WORDS_READ_BYTES: usize = 64 << 10;
 
@@ -118,7 +118,7 @@ fn baseline_of<'a>(columns: &'a [ArmTrials<'a>]) -> Baseline<'a> {
     Baseline { first: counted(0), again: counted(1) }
 }
 
-/// Which program the baseline ran.
+/// Returns the program that the baseline ran.
 fn program_of(columns: &[ArmTrials<'_>], proofs: &Proofs) -> ProgramId {
     let ran = |arm: usize| {
         columns.get(arm).map_or_else(ProgramId::default, |it| ProgramId::of(it, proofs))
@@ -126,14 +126,14 @@ fn program_of(columns: &[ArmTrials<'_>], proofs: &Proofs) -> ProgramId {
     ran(0).or(ran(1))
 }
 
-/// What the run's workload measures.
+/// Reads from the ledger what the run's workload measures.
 fn measures(ledger: &Ledger) -> Result<Vec<Measure>, Fault> {
     let known = ledger.metrics()?.into_iter();
     let measure = |it: KnownMetric| Measure { metric: it.name, unit: it.unit, better: it.better };
     Ok(known.map(measure).collect())
 }
 
-/// Where an arm is read from.
+/// Sources that the findings of an arm are read from.
 struct Sources<'a> {
     ledger: &'a Ledger,
     command: &'a [Word],
@@ -147,7 +147,7 @@ struct Sources<'a> {
     page_caches: &'a HashMap<TrialId, f64>,
 }
 
-/// What was found about every arm.
+/// Returns what was found about every arm.
 fn arms(
     sources: &Sources<'_>,
     columns: &[ArmTrials<'_>],
@@ -219,13 +219,14 @@ fn arm_findings(
     })
 }
 
-/// What the workload could not measure in an arm.
+/// Returns the metrics that the workload could not measure in an arm, each with the reason.
 fn absences(all: &Absences, arm: u32) -> Vec<AbsenceFindings> {
     let own = all.iter().filter(|((of, _), _)| *of == arm);
     own.map(|((_, metric), why)| AbsenceFindings { metric: line(metric), why: line(why) }).collect()
 }
 
-/// How the interval of an arm came to be; of the second baseline arm, that of the noise floor.
+/// Returns how the interval of an arm came to be; of the second baseline arm, that of the noise
+/// floor.
 fn progress(column: &ArmTrials<'_>, wall: Option<&Wall>, judge: &Judge<'_>) -> Vec<ProgressPoint> {
     match (wall, column.part()) {
         (Some(wall), _) => wall.progress.clone(),
@@ -328,7 +329,7 @@ fn evidence(column: &ArmTrials<'_>, proofs: &Proofs) -> Vec<LevelEvidence> {
     levels.iter().map(level).collect()
 }
 
-/// What this machine said of its mitigations when the run began.
+/// Returns what this machine said of its mitigations when the run began.
 fn mitigations(machine: &[Fact]) -> Option<&str> {
     machine.iter().find(|fact| fact.key == "mitigations").map(|fact| fact.value.as_str())
 }
@@ -337,7 +338,8 @@ fn key_value(fact: &Fact) -> KeyValue {
     KeyValue { key: line(&fact.key), value: line(&fact.value), source: line(&fact.source) }
 }
 
-/// Why an arm has no numbers, or fewer: its last trial that did not succeed; what is `void` is no sign.
+/// Says why an arm has no numbers, or fewer: its last trial that did not succeed; what is `void` is
+/// no sign.
 fn trouble(sources: &Sources<'_>, column: &ArmTrials<'_>) -> Result<Option<ArmFailure>, Fault> {
     let is_trouble = |trial: &&&StoredTrial| {
         use TrialState::{Disturbed, Done, Running, Void};
@@ -371,7 +373,8 @@ fn trouble(sources: &Sources<'_>, column: &ArmTrials<'_>) -> Result<Option<ArmFa
     }))
 }
 
-/// What helps a command that seems to have looked for what its stack conceals: by what it said last, or was told to read.
+/// Returns a hint for a command that seems to have looked for what its stack conceals: by what it
+/// said last, or was told to read.
 fn missed_secret(
     sources: &Sources<'_>,
     column: &ArmTrials<'_>,

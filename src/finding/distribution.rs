@@ -4,7 +4,7 @@ use crate::finding::{DistributionFindings, PercentilePoint};
 use crate::ledger::Histograms;
 use surtax_statistics::Histogram;
 
-/// So many points for each further nine.
+/// Number of points for each further nine.
 const POINTS_PER_NINE: u32 = 10;
 
 /// No run has so many values that more nines than these say anything.

@@ -50,7 +50,7 @@ impl Measure {
     }
 }
 
-/// Whether every trial has this metric; what is none of them is a workload's.
+/// Tells whether every trial has this metric; any other metric is a workload's.
 pub(crate) fn is_of_every_trial(metric: &str) -> bool {
     METRICS.iter().any(|(known, _)| *known == metric)
 }
@@ -83,7 +83,7 @@ impl Baseline<'_> {
         median(&values.collect::<Vec<_>>())
     }
 
-    /// How much the baseline differs from itself.
+    /// Returns how much the baseline differs from itself.
     pub(crate) fn noise_floor(&self, measure: &Measure) -> Option<NoiseFloor> {
         noise_floor(&self.own_blocks(measure)?).ok()
     }
@@ -169,7 +169,8 @@ pub(crate) fn float(value: u64) -> f64 {
     value
 }
 
-/// What the trials cost, by block: of what is better when it is more, such as a rate, the inverse.
+/// Returns the costs of the trials by block; for what is better when it is more, such as a rate,
+/// the inverse.
 fn by_block<'a>(
     trials: impl Iterator<Item = &'a &'a StoredTrial>,
     measure: &Measure,

@@ -4,7 +4,7 @@
 //! direction could make one stack's name read as another's; invisible joiners could hide in it. All
 //! become visible escapes, here and nowhere else. Escaping twice changes nothing.
 
-/// So many lines of a command's last words are shown.
+/// Number of lines of a command's last words that are shown.
 const LAST_LINES: usize = 20;
 
 /// One line: every control character is shown as an escape, line feeds too.
@@ -53,7 +53,7 @@ fn shown(text: &str, is_meant: impl Fn(char) -> bool) -> String {
     shown
 }
 
-/// Whether a letter does something instead of being seen.
+/// Tells whether a letter does something instead of being seen.
 #[must_use]
 pub fn acts(letter: char) -> bool {
     letter.is_control()

@@ -6,7 +6,7 @@ use crate::finding::arm_trials::ArmTrials;
 use crate::finding::foreign::line;
 use crate::ledger::{Ledger, StoredTrial};
 
-/// What is said of a clock where nothing shows how.
+/// Words for a clock that ran wrong where nothing shows how.
 const RAN_WRONG: &str = "ran wrong";
 
 /// Trials whose own time says nothing.

@@ -13,7 +13,8 @@ use crate::finding::{ArmFindings, Caution, Findings, InstanceFindings, workload}
 use crate::ledger::StoredTrial;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Where all instances ran for less than this share of the longest one's time, their sum is no rate of any moment.
+/// Smallest share of the longest instance's time for which all must run: below it, their sum is no
+/// rate of any moment.
 const AT_ONCE_MIN: f64 = 0.8;
 
 /// One metric of the instances of one arm, in words.

@@ -70,7 +70,7 @@ pub(crate) fn lines(findings: &Findings) -> Vec<(String, String)> {
     )
 }
 
-/// What ran beside the stacks, where anything did.
+/// Returns what ran beside the stacks; `None` where nothing did.
 pub(crate) fn neighbour(findings: &Findings) -> Option<&str> {
     findings.arms.iter().find_map(|arm| Some(arm.beside.as_ref()?.neighbour.as_str()))
 }

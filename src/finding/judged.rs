@@ -1,4 +1,4 @@
-//! What arms are judged by, and the verdicts on what a workload measures.
+//! Standards that arms are judged by, and the verdicts on what a workload measures.
 
 use crate::finding::estimate;
 use crate::finding::estimate::{Baseline, Measure};
@@ -10,22 +10,22 @@ use crate::finding::wall::{Compared, Overhead};
 use crate::finding::{ArmFindings, JudgementFindings, MetricFindings, Verdict, number};
 use surtax_statistics::NoiseFloor;
 
-/// What the arms are judged by.
+/// Standards that the arms are judged by.
 pub(crate) struct Judge<'a> {
     pub(crate) baseline: Baseline<'a>,
     /// The noise floor of wall time.
     pub(crate) noise: Option<NoiseFloor>,
     pub(crate) margin: f64,
     pub(crate) stack: String,
-    /// What both arms of the baseline ran.
+    /// Program that both arms of the baseline ran.
     pub(crate) program: &'a ProgramId,
 }
 
-/// What the metrics of the workload say, metric by metric.
+/// Results of the workload's metrics, metric by metric.
 pub(crate) struct Judged<'a> {
     /// Of every arm.
     pub(crate) overheads: &'a [Vec<Overhead>],
-    /// How much the baseline differs from itself.
+    /// Noise floors: how much the baseline differs from itself.
     pub(crate) noises: &'a [Option<NoiseFloor>],
     /// To what the workload rounds it.
     pub(crate) step_sizes: &'a [Option<f64>],

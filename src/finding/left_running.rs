@@ -1,4 +1,4 @@
-//! Whether the command had done its work when it ended.
+//! Check that the command had done its work when it ended.
 //!
 //! One that goes into the background ends at once, and what it left running is killed: its time says nothing about the
 //! work. The end of a pipe may be told of by chance, so only what most trials of an arm did is said.
@@ -38,7 +38,8 @@ mod tests {
     use crate::finding::compare;
     use crate::ledger::fixture::{add, done, id, ledger};
 
-    /// What is said where the compared arm left something running in so many of three trials.
+    /// Returns what is said where the compared arm left something running in so many of three
+    /// trials.
     fn said(count: u32) -> Option<String> {
         let shelf = tempfile::tempdir().unwrap();
         let mut ledger = ledger(&shelf.path().join("run.surtax"), &["native", "runc"]);

@@ -1,4 +1,4 @@
-//! What the memory of others holds that is the command's own, and what of it is nobody's who ran just now.
+//! Memory of others that is the command's own, and memory that belongs to nobody who ran just now.
 //!
 //! Who carries the command is read as a group, whose peak has all that the kernel charges to it: the page cache of the
 //! files that the command writes, kernel memory that it takes, such as buffers of sockets and pipes, and all of its
@@ -69,13 +69,14 @@ fn of_native(findings: &Findings) -> Option<String> {
     })
 }
 
-/// How much of the others' memory is page cache, by stack. How much it was at the peak is not known.
+/// Says how much of the others' memory is page cache, by stack. How much it was at the peak is not
+/// known.
 fn cached(findings: &Findings) -> Option<String> {
     let said = by_stack(findings, |arm| arm.page_cache_bytes)?;
     Some(format!("when the command had ended, of it was page cache: {said}"))
 }
 
-/// How much of it is files in memory.
+/// Says how much of it is files in memory.
 fn in_memory(findings: &Findings) -> Option<String> {
     let own = |payer: &&PayerFindings| payer.level == 0 && !payer.is_shared;
     let said = by_stack(findings, |arm| {
@@ -85,7 +86,7 @@ fn in_memory(findings: &Findings) -> Option<String> {
     Some(format!("and files in memory, which the kernel cannot drop: {said}"))
 }
 
-/// What those have who serve all trials.
+/// Says how much memory those have who serve all trials.
 fn served(findings: &Findings) -> Option<String> {
     let shared = |payer: &&PayerFindings| payer.level == 0 && payer.is_shared;
     let said = by_stack(findings, |arm| {
@@ -95,7 +96,7 @@ fn served(findings: &Findings) -> Option<String> {
     Some(format!("shared by all trials, and in none of these numbers: {said}"))
 }
 
-/// So much in which stacks, where it is worth a word.
+/// Says how much it is in which stacks; `None` where it is not worth a word.
 fn by_stack(findings: &Findings, of: impl Fn(&ArmFindings) -> Option<f64>) -> Option<String> {
     let arms = findings.arms.iter().filter(|arm| arm.part != "baseline-again");
     let words = arms.filter_map(|arm| {

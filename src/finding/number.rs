@@ -6,7 +6,7 @@
 use crate::finding::Interval;
 use surtax_instrument::quantity::{Bytes, Nanoseconds};
 
-/// What stands where there is no number.
+/// Sign that stands where there is no number.
 pub const GAP: &str = "—";
 
 /// A duration: `1.234 s`.
@@ -14,7 +14,8 @@ pub fn time(ns: f64) -> String {
     whole(ns).map_or_else(|| GAP.to_owned(), |ns| Nanoseconds(ns).to_string())
 }
 
-/// What one operation costs, in three digits however little it is: `0.887 ns`, `44.9 ns`, `3.92 µs`.
+/// Returns the price of one operation, in three digits however little it is: `0.887 ns`, `44.9 ns`,
+/// `3.92 µs`.
 pub fn price(ns: f64) -> String {
     const UNITS: [(f64, &str); 4] = [(1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")];
     if !ns.is_finite() {
@@ -63,7 +64,7 @@ fn scaled(value: f64) -> String {
     format!("{} {prefix}", trimmed(number, decimals))
 }
 
-/// How long a run took: `48.2 s`, `12 min 5 s`, `3 h 20 min`.
+/// Returns the duration of a run as text: `48.2 s`, `12 min 5 s`, `3 h 20 min`.
 pub fn span(ns: u64) -> String {
     let seconds = ns / 1_000_000_000;
     match seconds {
@@ -114,7 +115,7 @@ pub fn p_value(p: f64) -> String {
     if p < 0.001 { String::from("p < 0.001") } else { format!("p = {}", trimmed(p, 3)) }
 }
 
-/// What an axis of ratios writes at a tick: `−50 %`, `+0 %`, `+2.5 %`, `2×`, `10×`.
+/// Returns the label of a tick on an axis of ratios: `−50 %`, `+0 %`, `+2.5 %`, `2×`, `10×`.
 pub fn ratio_tick(ratio: f64) -> String {
     if ratio >= 2.0 {
         return format!("{}×", trimmed(ratio, 1));

@@ -1,4 +1,4 @@
-//! Whether every arm found its files in memory, or none did.
+//! Check that every arm found its files in memory, or that none did.
 //!
 //! What a command reads from a disk in one stack and from the page cache in another is charged to the
 //! stack. The counter is this machine's own and whoever reads at the same time is in it, so the words are of the machine,
@@ -13,7 +13,7 @@ use surtax_instrument::quantity::Bytes;
 /// Less than this is what programs and their libraries come to, and what others read meanwhile.
 const SLACK_BYTES: f64 = 8.0 * 1_048_576.0;
 
-/// So many times as much is no chance.
+/// Ratio above which a difference is not put down to chance.
 const FACTOR: f64 = 2.0;
 
 /// The arms that read much more or much less from disks than the baseline.
@@ -64,7 +64,8 @@ mod tests {
     use crate::finding::compare;
     use crate::ledger::fixture::{add, done, id, ledger};
 
-    /// What is said where the compared arm read so many MiB per trial, and the baseline so many.
+    /// Returns what is said where the compared arm read so many MiB per trial, and the baseline so
+    /// many.
     fn said(baseline: f64, compared: f64) -> Option<String> {
         let shelf = tempfile::tempdir().unwrap();
         let mut ledger = ledger(&shelf.path().join("run.surtax"), &["native", "runc"]);

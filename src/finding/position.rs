@@ -1,4 +1,4 @@
-//! Whether it matters which place in its block a trial has.
+//! Check that it does not matter which place in its block a trial has.
 //!
 //! The order is random, so that no arm profits; but a first place that is slower adds noise to all.
 

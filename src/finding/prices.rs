@@ -22,13 +22,13 @@ pub(crate) struct List<'a> {
 /// One primitive.
 pub(crate) struct Row<'a> {
     pub(crate) name: &'static str,
-    /// What one of it is.
+    /// Operation that the price is of, in words.
     pub(crate) operation: &'static str,
     /// One for each stack.
     pub(crate) cells: Vec<Cell<'a>>,
 }
 
-/// What it costs in one stack.
+/// Price of a primitive in one stack.
 #[derive(Clone, Copy)]
 pub(crate) enum Cell<'a> {
     Price(&'a MetricFindings),
@@ -64,7 +64,8 @@ fn cell<'a>(arm: &'a ArmFindings, name: &str) -> Cell<'a> {
 }
 
 impl Row<'_> {
-    /// Whether any stack has a price for it, or a reason why not: a run may have measured some only.
+    /// Tells whether any stack has a price for it, or a reason why not: a run may have measured
+    /// some only.
     fn is_measured(&self) -> bool {
         self.cells.iter().any(|cell| !matches!(cell, Cell::Gap(None)))
     }
@@ -94,7 +95,7 @@ impl Cell<'_> {
 }
 
 impl List<'_> {
-    /// What the marks mean, and what is compared.
+    /// Explains the marks, and says what is compared.
     pub(crate) fn legend(&self) -> String {
         let baseline = self.arms.first().map_or("the baseline", |arm| arm.stack.as_str());
         format!(
@@ -103,7 +104,7 @@ impl List<'_> {
         )
     }
 
-    /// Why there are gaps: each reason once for each stack, with its primitives.
+    /// Returns the reasons for gaps: each reason once for each stack, with its primitives.
     pub(crate) fn gaps(&self) -> Vec<(String, String)> {
         let mut gaps: Vec<(String, Vec<&str>, &str)> = Vec::new();
         for row in &self.rows {

@@ -1,4 +1,4 @@
-//! Whether every arm ran the same file as its command.
+//! Check that every arm ran the same file as its command.
 //!
 //! The agent says which file that was, and hashes it. A stack whose `root=` is another one than the
 //! baseline's has other files because somebody wants it so, and that is only said. Anywhere else
@@ -13,13 +13,13 @@ use crate::ledger::Proofs;
 use std::collections::{BTreeMap, BTreeSet};
 use surtax_instrument::wire::LevelFacts;
 
-/// So much of a hash tells two files apart for people.
+/// Number of characters of a hash that tell two files apart for people.
 const HASH_SHOWN: usize = 8;
 
-/// What the trials of an arm that count ran as the command.
+/// Identity of the program that the trials of an arm that count ran as the command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ProgramId {
-    /// What the stack says of its root, or of the machine whose files it has.
+    /// Root that the stack names, or the machine whose files it has.
     root: Option<String>,
     /// Length and hash of each file, and where it was. Empty where nothing is known.
     files: BTreeMap<(String, String), String>,
@@ -35,7 +35,7 @@ pub(crate) struct Another {
 }
 
 impl ProgramId {
-    /// What an arm ran.
+    /// Identifies the program that an arm ran.
     pub(crate) fn of(column: &ArmTrials<'_>, proofs: &Proofs) -> Self {
         let numbers: BTreeSet<i64> =
             column.counted.iter().filter_map(|trial| trial.evidence).collect();
@@ -56,14 +56,14 @@ impl ProgramId {
         }
     }
 
-    /// What this arm or another one ran, which is the same stack.
+    /// Adds what another arm ran, which is of the same stack.
     pub(crate) fn or(mut self, other: Self) -> Self {
         self.files.extend(other.files);
         self
     }
 
-    /// How this is another program than the baseline's; `None` too where either is not known, or
-    /// the baseline is not equal to itself.
+    /// Says how this is another program than the baseline's; `None` too where either is not known,
+    /// or the baseline is not equal to itself.
     pub(crate) fn against(&self, baseline: &Self) -> Option<Another> {
         let is_known = !self.files.is_empty() && baseline.files.len() == 1;
         let is_same = self.files.keys().eq(baseline.files.keys());

@@ -1,4 +1,5 @@
-//! Why each verdict is what it is: said once for all stacks, and all metrics, of which it is the same.
+//! Reasons for the verdicts: each said once for all stacks, and all metrics, of which it is the
+//! same.
 
 use crate::finding::by_metric::by_metric;
 use crate::finding::stacks::{OTHERS, Stacks, by_words};
@@ -14,7 +15,7 @@ type Groups<'a> = Vec<(&'a str, BTreeSet<&'a str>)>;
 pub(crate) struct Reason<'a> {
     /// Metrics and stacks in words; what is named stands in backticks.
     pub(crate) whose: String,
-    /// Why, in a sentence.
+    /// Reason, in a sentence.
     pub(crate) because: &'a str,
     /// Of how many verdicts.
     pub(crate) count: usize,
@@ -87,17 +88,17 @@ pub(crate) fn of_metrics<'a>(rows: &[Row<'a>]) -> Vec<Reason<'a>> {
     reasons
 }
 
-/// Who the others are, is known after those who are named.
+/// Puts the others last: who they are is known after those who are named.
 fn others_last(mut reasons: Vec<Reason<'_>>) -> Vec<Reason<'_>> {
     reasons.sort_by_key(|reason| reason.whose.ends_with(OTHERS));
     reasons
 }
 
-/// What went wrong, and in which arms it went wrong in the same way.
+/// Failure, and the stacks that failed in the same way.
 pub(crate) struct Failure<'a> {
     pub(crate) stacks: BTreeSet<&'a str>,
     pub(crate) trouble: &'a ArmFailure,
-    /// Whether they have no number at all.
+    /// True if they have no number at all.
     pub(crate) is_gap: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What is said of a run as a whole: what was asked, when, and how it is repeated.
+//! Facts about a run as a whole: what was asked, when, and how it is repeated.
 
 use super::foreign::line;
 use super::{RunFacts, estimate, steady};
@@ -6,7 +6,7 @@ use crate::ledger::{Run, StoredTrial, calendar};
 use crate::plan::{Plan, Word};
 use sha2::{Digest, Sha256};
 
-/// When the first trial began, since the run did.
+/// Returns when the first trial began, in nanoseconds since the run began; 0 without trials.
 pub(super) fn first_began(trials: &[StoredTrial]) -> u64 {
     trials.iter().map(|trial| trial.began_at.0).min().unwrap_or(0)
 }
@@ -16,7 +16,7 @@ pub(super) fn margin_of(plan: &Plan) -> f64 {
     f64::from(plan.equivalence_margin_ppm) / 1e6
 }
 
-/// What is said of a run as a whole.
+/// Returns what is said of a run as a whole.
 pub(super) fn run_facts(
     plan: &Plan,
     run: &Run,
@@ -67,7 +67,8 @@ fn repeat_with(plan: &Plan) -> String {
     })
 }
 
-/// What a block took on average, without the time between two sessions of a run that was resumed.
+/// Returns the average time of a block in nanoseconds, without the time between two sessions of a
+/// run that was resumed; `None` where no block is done.
 pub(super) fn block_ns(trials: &[StoredTrial], blocks_done: u32) -> Option<f64> {
     let took = |trial: &StoredTrial| Some(trial.ended_at?.0.saturating_sub(trial.began_at.0));
     let all = trials.iter().filter_map(took).fold(0, u64::saturating_add);

@@ -1,4 +1,5 @@
-//! What a workload was measured with, in its own words: where both ends were, how they waited.
+//! Settings that a workload was measured with, in its own words: where both ends were, how they
+//! waited.
 //!
 //! Such a setting alone moves the numbers, so every report says it, and one that is not the same everywhere is a
 //! caution: within a stack, from trial to trial, the numbers are of two kinds; between stacks, the overhead is not the stack's alone.
@@ -10,7 +11,7 @@ use crate::finding::{ArmFindings, Caution, Findings};
 use crate::workload::SETTING;
 use std::collections::BTreeSet;
 
-/// What two settings of one line are parted by.
+/// Text between two settings of one line.
 const NEXT: &str = "; ";
 
 /// The settings of an arm: name and words.
@@ -47,16 +48,17 @@ fn stacks<'a>(arms: &[&'a ArmFindings]) -> BTreeSet<&'a str> {
     arms.iter().map(|arm| arm.stack.as_str()).collect()
 }
 
-/// How a workload says of an end that nobody knows.
+/// Words of a workload for an end that nobody knows.
 const UNKNOWN: [&str; 3] = ["?", "unknown", "nobody knows where"];
 
-/// What is said of the client and of the server: the same, where a value does not tell them apart.
+/// Returns what is said of the client and of the server: the same, where a value does not tell them
+/// apart.
 fn ends(value: &str) -> [&str; 2] {
     let each = value.strip_prefix("client ").and_then(|rest| rest.split_once(", server "));
     each.map_or([value, value], |(client, server)| [client, server])
 }
 
-/// Whether nobody knows it of either end.
+/// Tells whether nobody knows it of either end.
 fn is_unknown(value: &str) -> bool {
     ends(value).iter().all(|end| UNKNOWN.contains(end))
 }
@@ -70,14 +72,14 @@ fn shown(value: &str) -> String {
     }
 }
 
-/// Whether two values are known to be of two kinds: what nobody knows may be the same.
+/// Tells whether two values are known to be of two kinds: what nobody knows may be the same.
 fn are_apart(one: &str, other: &str) -> bool {
     let is_known = |end: &&str| !UNKNOWN.contains(end);
     let pairs = ends(one).into_iter().zip(ends(other));
     pairs.filter(|(one, other)| is_known(one) && is_known(other)).any(|(one, other)| one != other)
 }
 
-/// Whether any two of these values are.
+/// Tells whether any two of these values are known to be of two kinds.
 pub(crate) fn differ(values: &BTreeSet<&str>) -> bool {
     values.iter().any(|one| values.iter().any(|other| are_apart(one, other)))
 }
@@ -145,7 +147,7 @@ pub(crate) fn unequal(arms: &[ArmFindings]) -> Option<Caution> {
     })
 }
 
-/// What to do about a setting that changed from trial to trial.
+/// Advice on a setting that changed from trial to trial.
 pub(crate) const CHANGED: &str = "fix it by a parameter of the workload: `place=apart` gives both ends CPUs of their own in every trial";
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ pub(crate) const FEW: usize = 4;
 /// Of more than these that have nothing in common only the first are named: which they are was a matter of chance.
 const NAMED_MAX: usize = 8;
 
-/// What a set is called whose stacks are all that no other set has.
+/// Name of a set whose stacks are all that no other set has.
 pub(crate) const OTHERS: &str = "the others";
 
 /// The stacks that a set is taken from, in the order of the plan.
@@ -38,7 +38,7 @@ impl<'a> Stacks<'a> {
         Self::of(arms.iter().filter(|arm| arm.trial_count > 0))
     }
 
-    /// Whether the set has them all.
+    /// Tells whether the set has them all.
     pub(crate) fn are_all(&self, set: &BTreeSet<&str>) -> bool {
         self.names.iter().all(|name| set.contains(name))
     }
@@ -79,7 +79,8 @@ impl<'a> Stacks<'a> {
         sets.iter().enumerate().map(words).collect()
     }
 
-    /// What stacks have, where many have the same or all something else: `` `a` and `b` had 1, `c` had 2 ``.
+    /// Says what stacks have, where many have the same or all something else:
+    /// `` `a` and `b` had 1, `c` had 2 ``.
     pub(crate) fn with_numbers<N: Copy + PartialOrd>(
         &self,
         verb: &str,
@@ -168,7 +169,7 @@ pub(crate) fn by_words<'a, W: PartialEq>(
     groups
 }
 
-/// What several stacks may have in common.
+/// Property that several stacks may have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mark<'a> {
     /// Their layers, without options.

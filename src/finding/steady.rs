@@ -93,7 +93,7 @@ pub(crate) fn caution(arms: &[ArmFindings]) -> Option<Caution> {
     })
 }
 
-/// How each trial was carried out, where that is not the usual way.
+/// Says how each trial was carried out, where that is not the usual way.
 pub(crate) fn conduct(plan: &Plan, is_of_fixed_time: bool) -> String {
     let conduct = &plan.conduct;
     let mut words = Vec::new();

@@ -1,4 +1,4 @@
-//! How finely a workload prints its numbers.
+//! Fineness with which a workload prints its numbers.
 //!
 //! What a program rounds is not what it measured: `took 0.1 s` in two stacks says nothing of a fifth of a second less.
 //! Between two numbers that were rounded to the same step lies up to one step, so that share of the
@@ -23,12 +23,12 @@ const DIGITS: usize = 9;
 /// A quantile is known to a thousandth by its histogram.
 const QUANTILE_DIGITS: usize = 3;
 
-/// What the numbers of one metric are rounded to.
+/// Step that the numbers of one metric are rounded to.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Step {
     /// In the metric's unit.
     pub(crate) size: f64,
-    /// How far two values may be apart that are printed alike, as a share of them.
+    /// Largest distance between two values that are printed alike, as a share of them.
     pub(crate) share: f64,
 }
 
@@ -91,7 +91,7 @@ fn finest(printed: impl Iterator<Item = f64>, digits: usize) -> Option<f64> {
     Some(iter::repeat_n(0.1, decimals).product())
 }
 
-/// How many decimals a number needs that is known to so many digits.
+/// Returns how many decimals a number needs that is known to so many digits.
 fn decimals(value: f64, digits: usize) -> usize {
     let text = format!("{:.*e}", digits - 1, value);
     let Some((mantissa, exponent)) = text.split_once('e') else { return 0 };

@@ -11,7 +11,7 @@ use crate::layer::instead;
 use std::fmt;
 use std::str::FromStr;
 
-/// What people call a metric, and what the findings do.
+/// Names of metrics: as people call them, and as the findings do.
 const METRICS: [(&str, &str); 9] = [
     ("wall", "wall_ns"),
     ("cpu", "cpu_total_ns"),
@@ -39,7 +39,7 @@ pub struct Threshold {
     typed: String,
 }
 
-/// How an arm stands to a threshold.
+/// Standing of an arm with regard to a threshold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// Shown to be above it.
@@ -106,7 +106,7 @@ impl Threshold {
             .hint(instead(&name, "metrics", known)))
     }
 
-    /// How an arm stands to it.
+    /// Returns how an arm stands to it.
     #[must_use]
     pub fn standing(&self, arm: &ArmFindings) -> Standing {
         let Some(overhead) = self.overhead(arm) else { return Standing::Unknown };

@@ -12,35 +12,36 @@ use surtax_statistics::{
 /// From this ratio on, percents are hard to read.
 const FACTORS_FROM: f64 = 3.0;
 
-/// So many blocks more may be asked of anybody; of who has made many, twice as many.
+/// Number of further blocks that may be asked of anybody; of a run that has made many, twice as
+/// many as it has made.
 const MORE_BLOCKS_REASONABLE: usize = 200;
 
-/// How a metric is spoken of.
+/// Words in which a metric is spoken of.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Words {
-    /// What it is.
+    /// Word for the metric: `wall time`, `number`.
     what: &'static str,
-    /// What one of it is.
+    /// Word for one value of it: `time`, `value`.
     one: &'static str,
-    /// What is dearer.
+    /// Word for dearer: `slower`, `worse`.
     dearer: &'static str,
-    /// What is cheaper.
+    /// Word for cheaper: `faster`, `better`.
     cheaper: &'static str,
-    /// What is neither, without its ends: `fast` of `as fast as`.
+    /// Word for neither, without its ends: `fast` of `as fast as`.
     alike: &'static str,
 }
 
-/// How wall time is spoken of.
+/// Words in which wall time is spoken of.
 pub(crate) const WALL_TIME: Words =
     Words { what: "wall time", one: "time", dearer: "slower", cheaper: "faster", alike: "fast" };
 
-/// How any other metric is, whichever way is better.
+/// Words in which any other metric is spoken of, whichever way is better.
 pub(crate) const ANY_METRIC: Words =
     Words { what: "number", one: "value", dearer: "worse", cheaper: "better", alike: "good" };
 
-/// What the verdict rests on.
+/// Facts that the verdict rests on.
 pub(crate) struct Case<'a> {
-    /// How the metric is spoken of.
+    /// Words in which the metric is spoken of.
     pub(crate) words: Words,
     /// The baseline's stack.
     pub(crate) baseline: &'a str,
@@ -132,7 +133,7 @@ fn judged(compared: &Compared, noise: &NoiseFloor, case: &Case<'_>) -> Judgement
     }
 }
 
-/// What neither differs nor is the same.
+/// Judges what neither differs nor is the same.
 fn undecided(compared: &Compared, noise: &NoiseFloor, case: &Case<'_>) -> Judgement {
     let Case { baseline, margin, .. } = *case;
     let estimate = &compared.estimate;
@@ -175,7 +176,7 @@ fn undecided(compared: &Compared, noise: &NoiseFloor, case: &Case<'_>) -> Judgem
     Judgement { verdict: Verdict::Inconclusive, because, more_blocks }
 }
 
-/// Which overheads this run would have found, unless that is above `limit`, a share.
+/// Says which overheads this run would have found, unless that is above `limit`, a share.
 fn would_have_shown(compared: &Compared, noise: &NoiseFloor, limit: f64) -> String {
     let is_constant = |estimate: &Estimate| estimate.low >= 1.0 && estimate.high <= 1.0;
     if is_constant(&compared.estimate) && is_constant(&noise.estimate) {
@@ -194,7 +195,7 @@ fn would_have_shown(compared: &Compared, noise: &NoiseFloor, limit: f64) -> Stri
 /// An overhead, as a share, above which what would have shown is no news: ten times as slow.
 pub(crate) const TELLING: f64 = 9.0;
 
-/// Whether the estimate is farther from 1 than the noise floor.
+/// Tells whether the estimate is farther from 1 than the noise floor.
 fn is_above(estimate: &Estimate, noise: &NoiseFloor) -> bool {
     estimate.ratio.max(1.0 / estimate.ratio) - 1.0 > noise.floor
 }
@@ -214,7 +215,7 @@ fn more_blocks(compared: &Compared, noise: &NoiseFloor, margin: f64) -> Option<u
     Some(more).filter(|more| reasonable(*more, have))
 }
 
-/// Whether so many more blocks may be asked of who has made `have`.
+/// Tells whether so many more blocks may be asked of a run that has made `have`.
 pub(crate) fn reasonable(more: usize, have: usize) -> bool {
     more <= MORE_BLOCKS_REASONABLE.max(2 * have)
 }
@@ -238,7 +239,7 @@ fn way(ratio: f64, estimate: &Estimate, case: &Case<'_>) -> String {
     format!("{} than `{baseline}`", share(ratio, estimate, *words))
 }
 
-/// How far a ratio is from 1: a share, or a factor where that reads better.
+/// Says how far a ratio is from 1: as a share, or as a factor where that reads better.
 pub(crate) fn departure(share: f64) -> String {
     if share >= 0.5 {
         format!("a factor of {}", number::trimmed(share + 1.0, 1))

@@ -27,9 +27,9 @@ const BLOCKS_MIN: usize = 3;
 
 /// The wall time of one arm.
 pub(crate) struct Wall {
-    /// What it costs, of an arm that is compared.
+    /// Overhead in wall time, of an arm that is compared.
     pub(crate) overhead: Result<Compared, TooFew>,
-    /// Its interval over the first blocks, and over more and more of them.
+    /// Interval of the overhead over the first blocks, and over more and more of them.
     pub(crate) progress: Vec<ProgressPoint>,
 }
 
@@ -44,12 +44,12 @@ pub(crate) struct Compared {
     pub(crate) p_value: f64,
     /// The same by Holm, as one of [`family`](Self::family) comparisons.
     pub(crate) p_value_adjusted: f64,
-    /// How many comparisons there are.
+    /// Number of comparisons that this is one of.
     pub(crate) family: usize,
 }
 
 impl Compared {
-    /// Whether a difference may be called one among so many comparisons.
+    /// Tells whether a difference may be called one among so many comparisons.
     pub(crate) fn is_beyond_chance(&self) -> bool {
         self.family == 1 || self.p_value_adjusted < FAMILY_LEVEL
     }
@@ -63,7 +63,7 @@ impl Compared {
     }
 }
 
-/// What a metric says of one arm; `None` of the baseline, and where a ratio has no meaning.
+/// Overhead of one arm by one metric; `None` of the baseline, and where a ratio has no meaning.
 pub(crate) type Overhead = Option<Result<Compared, TooFew>>;
 
 /// The wall time of every column; `None` of the baseline, and where a ratio has no meaning. And what the
@@ -122,7 +122,7 @@ fn count(number: usize) -> f64 {
     float(u64::try_from(number).unwrap_or(u64::MAX))
 }
 
-/// How the interval of these blocks, which are in their order in time, came to be.
+/// Returns how the interval of these blocks, which are in their order in time, came to be.
 pub(crate) fn progress(blocks: &[Block]) -> Vec<ProgressPoint> {
     let point = |count: usize| {
         let estimate = overhead(blocks.get(..count)?).ok()?;

@@ -1,4 +1,5 @@
-//! What a workload measured, as rows: the table that every format has where there is something to show.
+//! Metrics that a workload measured, as rows: the table that every format has where there is
+//! something to show.
 
 use crate::finding::by_metric::by_metric;
 use crate::finding::number::GAP;
@@ -7,7 +8,7 @@ use crate::finding::{AbsenceFindings, ArmFindings, Findings, MetricFindings, num
 /// One metric of one arm, in words.
 pub(crate) struct Row<'a> {
     pub(crate) metric: &'a str,
-    /// Whether it is the first of its metric.
+    /// True if it is the first of its metric.
     pub(crate) is_first: bool,
     pub(crate) arm: &'a ArmFindings,
     pub(crate) found: &'a MetricFindings,
@@ -47,7 +48,7 @@ fn row<'a>(place: usize, arm: &'a ArmFindings, found: &'a MetricFindings) -> Row
     }
 }
 
-/// Whether it is a quantile of a distribution that a short table leaves out.
+/// Tells whether it is a quantile of a distribution that a short table leaves out.
 pub(crate) fn is_detail(row: &Row<'_>) -> bool {
     is_detail_of(row.arm, row.metric)
 }
@@ -59,7 +60,7 @@ pub(crate) fn is_detail_of(arm: &ArmFindings, metric: &str) -> bool {
     quantile.is_some_and(|quantile| !["50", "99"].contains(&quantile))
 }
 
-/// What the workload could not measure in any trial of an arm.
+/// Returns what the workload could not measure in any trial of an arm.
 pub(crate) fn absent(arm: &ArmFindings) -> impl Iterator<Item = &AbsenceFindings> {
     let has = |name: &str| arm.metrics.iter().any(|metric| metric.metric == name);
     arm.absences.iter().filter(move |absence| !has(&absence.metric))
@@ -71,7 +72,7 @@ pub(crate) fn gaps(findings: &Findings) -> Vec<(String, &str)> {
     all.map(|(arm, it)| (format!("{}, {}", arm.name, it.metric), it.why.as_str())).collect()
 }
 
-/// What overheads of a rate mean, where there is one.
+/// Explains the overheads of rates; `None` where no metric is a rate.
 pub(crate) fn remark(rows: &[Row<'_>]) -> Option<String> {
     let is_rate = |row: &&Row<'_>| row.found.better == "higher" && row.is_first;
     let names: Vec<String> =

@@ -12,10 +12,10 @@ use std::time::Duration;
 use surtax_instrument::clock;
 use surtax_instrument::wire::Cause;
 
-/// How the concrete package's name begins; the release follows.
+/// Prefix of the concrete package's name; the release follows.
 const CONCRETE_PREFIX: &str = "linux-image-";
 
-/// How long a download may take.
+/// Time limit of a download.
 const DOWNLOAD_DEADLINE: Duration = Duration::from_secs(300);
 
 /// A kernel package as the archive's index describes it.
@@ -121,7 +121,7 @@ fn fetch_into(meta: &str, place: &Path, kernels: &Path, room: &Room) -> Result<S
     }
 }
 
-/// How apt is called: with the machine's package lists, or with ours.
+/// Settings with which apt is called: the machine's package lists, or ours.
 struct Apt {
     lists: Option<PathBuf>,
     cache: PathBuf,

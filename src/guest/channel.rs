@@ -1,9 +1,9 @@
-//! How the agent in a guest and its host reach each other, and what its devices are on.
+//! Channels between a guest's agent and its host, and the transport of the guest's devices.
 
 /// The driver of a port of a virtio serial device.
 pub(crate) const PORT: &str = "virtio_console";
 
-/// How a guest's kernel finds its virtio devices.
+/// Way in which a guest's kernel finds its virtio devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Transport {
     /// On a bus of PCI.
@@ -22,7 +22,7 @@ impl Transport {
     }
 }
 
-/// How the agent in a guest and its host reach each other.
+/// Channel between the agent in a guest and its host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Channel {
     /// By a port of a virtio serial device.

@@ -38,7 +38,7 @@ impl<'a> Elf<'a> {
         })
     }
 
-    /// Whether a hypervisor can enter this kernel by PVH, without a boot loader's protocol.
+    /// Tells whether a hypervisor can enter this kernel by PVH, without a boot loader's protocol.
     pub(crate) fn enters_by_pvh(self) -> bool {
         self.segments(PT_NOTE).any(|notes| notes_hold(notes, b"Xen\0", PHYS32_ENTRY))
     }

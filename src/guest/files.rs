@@ -15,16 +15,16 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use surtax_instrument::wire::SCRATCH;
 
-/// Where the guest mounts what is served, before any of it becomes the root.
+/// Mount point in the guest of what is served, before any of it becomes the root.
 const FILES: &str = "/mnt/host";
 
-/// Where it mounts what it may write to, where that is served apart.
+/// Mount point in the guest of what it may write to, where that is served apart.
 const WRITABLE: &str = "/mnt/writable";
 
 /// Options of the file system of terminals.
 const TERMINALS: &str = "gid=5,mode=620,ptmxmode=666";
 
-/// Where the command's root is put together.
+/// Directory in which the command's root is put together.
 const ROOT: &str = "/newroot";
 
 /// One thing that PID 1 does, in its turn.
@@ -94,40 +94,40 @@ impl fmt::Display for Directive {
     }
 }
 
-/// What makes a guest Xen's Dom0.
+/// Files and programs that make a guest Xen's Dom0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Dom0Files {
     /// Xen's tools: a tree that lies over the guest's root.
     pub(crate) tools: PathBuf,
-    /// What its programs expect to be there.
+    /// Directories that its programs expect to be there.
     pub(crate) directories: &'static [&'static str],
     /// Programs that are run when all is mounted.
     pub(crate) programs: Vec<String>,
 }
 
-/// What PID 1 does after it said hello: how much of a machine the guest becomes.
+/// Settings for what PID 1 does after it said hello: how much of a machine the guest becomes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Files {
     /// The release whose modules are shown at `/lib/modules`.
     pub(crate) release: String,
-    /// How they come.
+    /// Protocol by which the files come.
     pub(crate) protocol: Protocol,
-    /// Where the directories are that are served to be written: absolute, without symbolic links.
+    /// Directories that are served to be written: absolute, without symbolic links.
     pub(crate) writable: Vec<PathBuf>,
-    /// Where the scratch directory is, if there is one; what is bound there, is one of the above.
+    /// Medium of the scratch directory, if there is one; a bound one is among `writable`.
     pub(crate) scratch: Option<Medium>,
     /// Modules that its devices need.
     pub(crate) modules: Vec<&'static str>,
-    /// Its address and the way out, if it has a network device.
+    /// Address and gateway of its network device, if it has one.
     pub(crate) network: Option<(String, Ipv4Addr)>,
-    /// How many pages the balloon takes, if there is one.
+    /// Number of pages that the balloon takes, if there is one.
     pub(crate) balloon_pages: Option<u64>,
-    /// What makes the guest Xen's Dom0, where it is that.
+    /// Files and programs that make the guest Xen's Dom0, where it is that.
     pub(crate) dom0: Option<Dom0Files>,
 }
 
 impl Files {
-    /// Where the guest finds what is served.
+    /// Returns the guest's directory of what is served; empty where that is its first root.
     fn base(&self) -> &'static str {
         if self.protocol == Protocol::FirstRoot { "" } else { FILES }
     }
@@ -159,7 +159,7 @@ impl Files {
     }
 }
 
-/// What a guest holds beside the agent.
+/// Contents of a guest beside the agent.
 #[derive(Clone, Copy)]
 pub(crate) enum Contents<'a> {
     /// Nothing: it only says hello.

@@ -20,9 +20,9 @@ const SCRIPT: &str = "surtax.conf";
 
 /// An initramfs that was written.
 pub(crate) struct Written {
-    /// Its file.
+    /// Path of the file.
     pub(crate) path: PathBuf,
-    /// How many modules are in it.
+    /// Number of modules in it.
     pub(crate) module_count: usize,
 }
 

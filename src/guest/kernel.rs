@@ -26,10 +26,10 @@ const HEADER: u64 = 64 << 10;
 /// The largest file of a kernel that is read whole: with all that a debugger wants to know, one has some 700 MB.
 const KERNEL_LIMIT: u64 = 1 << 30;
 
-/// How much of a file is hashed at a time.
+/// Number of bytes of a file that are hashed at a time.
 const PIECE: usize = 1 << 20;
 
-/// Which of the distribution's kernels: it ships one for clouds, and one for everything.
+/// Kind of the distribution's kernel: it ships one for clouds, and one for everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flavor {
     /// The smaller one, with the drivers of virtual machines.
@@ -38,7 +38,7 @@ pub(crate) enum Flavor {
     Full,
 }
 
-/// How it enters the kernel.
+/// Way in which a kernel is entered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Entry {
     /// The entry that an ELF kernel's note names.
@@ -57,16 +57,16 @@ impl Entry {
     }
 }
 
-/// What a guest needs of its kernel.
+/// Requirements that a guest has of its kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Need<'a> {
     /// The file that was named, if one was.
     pub(crate) named: Option<&'a str>,
-    /// Which of the distribution's, where none is here.
+    /// Kind of the distribution's kernel to use where none is here.
     pub(crate) flavor: Flavor,
     /// Modules without which a kernel will not do: of its devices, and of the way to its files.
     pub(crate) modules: Vec<&'static str>,
-    /// How it must be entered, if that was named.
+    /// Way in which it must be entered, if that was named.
     pub(crate) entry: Option<Entry>,
 }
 
@@ -79,18 +79,18 @@ pub(crate) struct FoundKernel {
     pub(crate) file: PathBuf,
     /// `lib/modules/RELEASE`.
     pub(crate) modules: PathBuf,
-    /// Where it came from, for people.
+    /// Source of the kernel, for people.
     pub(crate) origin: &'static str,
 }
 
 /// A kernel that can be booted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Kernel {
-    /// What it was made from.
+    /// Kernel that it was made from.
     pub(crate) found: FoundKernel,
-    /// What QEMU is given.
+    /// Kernel image that QEMU is given.
     pub(crate) image: PathBuf,
-    /// Whether that is entered by PVH.
+    /// True if the image is entered by PVH.
     pub(crate) is_pvh: bool,
 }
 
@@ -103,14 +103,14 @@ impl Flavor {
         }
     }
 
-    /// Whether a release is one of them.
+    /// Tells whether a release is of this kind.
     fn has(self, release: &str) -> bool {
         release.contains("-cloud-") == (self == Self::Cloud)
     }
 }
 
 impl Kernel {
-    /// How it is entered.
+    /// Returns the way in which it is entered.
     pub(crate) fn entry(&self) -> Entry {
         if self.is_pvh { Entry::Pvh } else { Entry::BzImage }
     }
@@ -321,8 +321,8 @@ fn unpacked(file: &[u8], room: &Room) -> Option<Vec<u8>> {
     Elf::parse(&plain)?.enters_by_pvh().then_some(plain)
 }
 
-/// Where the ELF kernel is kept: beside a kernel of the cache, else under a name that changes with
-/// the file.
+/// Returns the path where the ELF kernel is kept: beside a kernel of the cache, else under a name
+/// that changes with the file.
 fn unpacked_name(found: &FoundKernel, kernels: &Path) -> Result<PathBuf, Fault> {
     if found.file.starts_with(kernels) {
         return Ok(kernels.join(&found.release).join("vmlinux"));
@@ -348,7 +348,8 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Fault> {
     written.doing(&doing)
 }
 
-/// How many bytes of a file its boot protocol describes: the release's name and the packed kernel.
+/// Counts the bytes of a file that its boot protocol describes: the release's name and the packed
+/// kernel.
 pub(crate) fn described(bytes: &[u8]) -> usize {
     BzImage::parse(bytes).map_or(0, |image| {
         let payload = image.payload().map_or(0, <[u8]>::len);

@@ -1,4 +1,5 @@
-//! What is inside of a guest, whoever runs it: a kernel with the agent, and with files, this level's or the command's own.
+//! Contents of a guest, whoever runs it: a kernel with the agent, and with files, this level's or
+//! the command's own.
 //!
 //! Plain values go in, and nothing in here knows a monitor: guests of two monitors are then alike in all but the
 //! monitor, and a comparison of the two tells nothing else. Texts of errors begin without a name, which the driver
@@ -37,43 +38,43 @@ use std::time::Duration;
 use surtax_instrument::wire::{Fact, SCRATCH};
 use virtiofsd::Serving;
 
-/// How long virtiofsd may take to notice that its machine has ended.
+/// Time limit for virtiofsd to notice that its machine has ended.
 const FILES_STOP_DEADLINE: Duration = Duration::from_secs(1);
 
-/// What is to be in a guest.
+/// Specification of what is to be in a guest.
 #[derive(Clone, Debug)]
 pub(crate) struct GuestSpec {
-    /// How its agent and we reach each other.
+    /// Channel between its agent and us.
     pub(crate) channel: Channel,
-    /// What its virtio devices are on.
+    /// Transport of its virtio devices.
     pub(crate) transport: Transport,
-    /// How files come to it.
+    /// Protocol by which files come to it.
     pub(crate) files: Protocol,
     /// The agent's name in its first root, where that is a directory and no initramfs.
     pub(crate) first_root: Option<&'static str>,
-    /// Its memory, in which a packed root must fit.
+    /// Memory of the guest in MiB, in which a packed root must fit.
     pub(crate) memory_mib: u64,
     /// Modules of its kernel that its devices need.
     pub(crate) modules: Vec<&'static str>,
-    /// Its address with the length of its network, and the way out, if it has a network device.
+    /// Address with the length of its network, and the gateway, if it has a network device.
     pub(crate) network: Option<(String, Ipv4Addr)>,
-    /// How many pages a balloon takes, if there is one.
+    /// Number of pages that a balloon takes, if there is one.
     pub(crate) balloon_pages: Option<u64>,
-    /// What makes it Xen's Dom0, where it is that.
+    /// Files and programs that make it Xen's Dom0, where it is that.
     pub(crate) dom0: Option<Dom0Files>,
 }
 
 /// A guest without its monitor.
 pub(crate) struct Guest {
-    /// Its kernel.
+    /// Kernel of the guest.
     pub(crate) kernel: Kernel,
-    /// Its initramfs, or the directory that is its first root.
+    /// Initramfs, or the directory that is the guest's first root.
     pub(crate) initramfs: PathBuf,
-    /// How this level's files come to it, where they do.
+    /// Share by which this level's files come to it, where they do.
     pub(crate) offer: Option<FileShare>,
     /// The packed root with the number of modules beside it, where it is that.
     packed: Option<(Packed, usize)>,
-    /// What was found on the way.
+    /// Facts that were found on the way.
     pub(crate) facts: Vec<Fact>,
 }
 
@@ -127,12 +128,12 @@ impl Guest {
         Ok(Self { kernel, initramfs, offer: Some(offer), packed: None, facts })
     }
 
-    /// Who serves files, if anybody does.
+    /// Returns the server of its files, if there is one.
     pub(crate) fn server(&self) -> Option<&Serving> {
         self.offer.as_ref().and_then(|offer| offer.server.as_ref())
     }
 
-    /// What that has said, for the end of a message.
+    /// Quotes what the server has said, for the end of a message; empty without a server.
     pub(crate) fn words(&self) -> String {
         self.server().map(|server| server.words.quote()).unwrap_or_default()
     }
@@ -197,7 +198,8 @@ fn serve(
     spec.files.offer(&served, room, group)
 }
 
-/// Where a guest sees the directories that it may write to, in the order in which it mounts them.
+/// Returns the directories that a guest may write to, as it sees them, in the order in which it
+/// mounts them.
 ///
 /// # Errors
 /// The user's: one that a script cannot hold.

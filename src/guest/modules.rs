@@ -54,7 +54,8 @@ impl Tree {
         names.iter().copied().filter(|name| !is_here(name)).collect()
     }
 
-    /// What to load for `names`, dependencies first, without those in `loaded`, which grows.
+    /// Lists the modules to load for `names`, dependencies first, without those in `loaded`, which
+    /// grows.
     ///
     /// `unpack` turns a module's file into the module, whatever it was compressed with.
     ///
@@ -133,7 +134,7 @@ fn module_name(path: &Path) -> Option<String> {
     matches!(suffix, "" | ".xz" | ".zst" | ".gz").then(|| name.replace('-', "_"))
 }
 
-/// What a module needs before it: the `depends=` line of its `.modinfo` section.
+/// Lists what a module needs before it: the `depends=` line of its `.modinfo` section.
 fn dependencies(module: &[u8]) -> Vec<String> {
     let lines = Elf::parse(module).and_then(|elf| elf.section(".modinfo")).unwrap_or_default();
     lines

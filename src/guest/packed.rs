@@ -22,23 +22,24 @@ use std::path::{Component, Path, PathBuf};
 use surtax_engines::OURSELVES;
 use surtax_instrument::wire::{Command, Fact};
 
-/// Where a program is looked for if the command has no `PATH`, as the C library does.
+/// Directories in which a program is looked for if the command has no `PATH`, as the C library
+/// does.
 const PATH_DEFAULT: &[u8] = b"/bin:/usr/bin";
 
 /// The kernel unpacks what it is given, and so holds it twice for a moment: no more than one part in
 /// so many of the memory.
 const MEMORY_PART: u64 = 4;
 
-/// What the agent mounts: files there are not ours to pack.
+/// Directories that the agent mounts: files there are not ours to pack.
 const FRESH: [&str; 3] = ["/dev", "/proc", "/sys"];
 
-/// What a guest has beside the command: `init` and its script.
+/// Number of files that a guest has beside the command: `init` and its script.
 const OWN_FILES: usize = 2;
 
-/// What goes into the guest.
+/// Files that go into the guest, and the working directory there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Packed {
-    /// Where each file is seen there, and where it is here.
+    /// Path of each file in the guest, with its path here.
     files: BTreeMap<PathBuf, PathBuf>,
     /// The working directory.
     cwd: PathBuf,
@@ -207,7 +208,7 @@ fn name(path: &Path) -> Result<Option<&str>, Fault> {
     Ok(Some(text).filter(|text| !text.is_empty()))
 }
 
-/// What the loader says that a program needs, itself among it.
+/// Lists the libraries that a program needs, as the loader says, and the loader itself.
 fn libraries(
     loader: &str,
     program: &Path,

@@ -24,12 +24,12 @@ pub(crate) const TAG: &str = "host";
 /// The tag by which it mounts by 9p what it may write to.
 pub(crate) const WRITABLE_TAG: &str = "writable";
 
-/// How a guest mounts by 9p: the largest message that virtio carries there, see Linux
+/// Mount options of 9p in a guest, with the largest message that virtio carries there: see Linux
 /// `net/9p/trans_virtio.c`.
 pub(crate) const NINEP_OPTIONS: &str = "trans=virtio,version=9p2000.L,msize=512000";
 
-/// How a domain of Xen's mounts by 9p: the files of all file systems below the export are in one there, so that
-/// nothing but what is mapped may be kept by its number (Linux `fs/9p/vfs_inode_dotl.c`).
+/// Mount options of 9p in a Xen domain. The files of all file systems below the export are in one
+/// there, so nothing but what is mapped may be kept by its number (Linux `fs/9p/vfs_inode_dotl.c`).
 pub(crate) const XEN_NINEP_OPTIONS: &str = "trans=xen,version=9p2000.L,msize=512000,cache=mmap";
 
 /// The jail of a monitor that serves files itself.
@@ -47,7 +47,7 @@ pub(crate) const SERVED_XEN: &str = "xen";
 /// The name of a directory that is served: one directory for each writable path, by number.
 pub(crate) const SERVED_WRITABLE: &str = "writable";
 
-/// What guest and server speak.
+/// Protocol between a guest and the server of its files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Protocol {
     /// FUSE over shared memory, by a process beside QEMU.
@@ -61,13 +61,14 @@ pub(crate) enum Protocol {
     FirstRoot,
 }
 
-/// What the guest is served.
+/// Files that the guest is served.
 pub(crate) struct Served<'a> {
     /// Becomes the lower layer of the guest's root.
     pub(crate) root: &'a Path,
-    /// What puts together, somewhere else, what is to be served as the whole of the guest's root; and where.
+    /// Mounts that put together, at another place, what is to be served as the whole of the guest's
+    /// root; and that place.
     pub(crate) merged: Option<(Vec<Mount>, PathBuf)>,
-    /// What of the root is not shown, unless it is put together somewhere else.
+    /// Parts of the root that are not shown, unless it is put together somewhere else.
     pub(crate) hidden: Vec<Hidden>,
     /// `lib/modules/RELEASE` of the guest's kernel.
     pub(crate) modules: &'a Path,
@@ -77,7 +78,7 @@ pub(crate) struct Served<'a> {
     pub(crate) writable: &'a [PathBuf],
 }
 
-/// Where QEMU finds what it serves, or who serves it.
+/// Directory that a monitor serves by itself, or the socket of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Share {
     /// The socket of virtiofsd.
@@ -88,14 +89,14 @@ pub(crate) enum Share {
     Ninep {
         /// The directory.
         export: PathBuf,
-        /// Whether the guest may write to some of it.
+        /// True if the guest may write to some of it.
         is_writable: bool,
     },
 }
 
 /// Files that are ready for a guest.
 pub(crate) struct FileShare {
-    /// What QEMU is told.
+    /// Share that QEMU is told of.
     pub(crate) share: Share,
     /// The process that serves them, where it is not QEMU.
     pub(crate) server: Option<Serving>,
@@ -108,7 +109,7 @@ pub(crate) struct FileShare {
 }
 
 impl Protocol {
-    /// What the guest's kernel calls it.
+    /// Returns the guest kernel's name for it: `virtiofs` or `9p`.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Virtiofs | Self::FirstRoot => "virtiofs",
@@ -198,7 +199,7 @@ impl Protocol {
 }
 
 impl Share {
-    /// Which protocol it is.
+    /// Returns the protocol of the share.
     pub(crate) fn protocol(&self) -> Protocol {
         match self {
             Self::Virtiofs(_) => Protocol::Virtiofs,

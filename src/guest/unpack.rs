@@ -20,7 +20,7 @@ const GZIP: &[u8] = &[0x1f, 0x8b];
 const XZ: &[u8] = &[0xfd, b'7', b'z', b'X', b'Z', 0];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 
-/// What is in `packed`; the bytes themselves when they are not packed.
+/// Unpacks `packed`; returns the bytes themselves when they are not packed.
 ///
 /// # Errors
 /// Broken data, or a format whose tool is not there.

@@ -19,7 +19,7 @@ use surtax_instrument::wire::Fact;
 /// The directory in a jail that holds what is served.
 pub(crate) const EXPORT: &str = "served";
 
-/// Where distributions keep it; it is seldom in `PATH`.
+/// Paths where distributions keep virtiofsd; it is seldom in `PATH`.
 const PLACES: [&str; 4] = [
     "/usr/libexec/virtiofsd",
     "/usr/lib/qemu/virtiofsd",
@@ -33,14 +33,17 @@ const SOCKET_DESCRIPTOR: i32 = 3;
 /// The most files that it may hold open: one for every file that the guest's kernel remembers.
 const OPEN_FILES: u64 = 1_000_000;
 
-/// What it needs to begin: it changes its root, and gives up all that it does not need to serve.
+/// Capabilities that it needs to begin: it changes its root, and gives up all that it does not need
+/// to serve.
 const STARTS: CapabilitySet = CapabilitySet::SYS_CHROOT.union(CapabilitySet::SETPCAP);
 
-/// What it needs to show every file as root sees it, and to open it as an overlay does, without a mark that it was
-/// read (`O_NOATIME`), which is for its owner alone: Linux `fs/overlayfs/file.c`, `OVL_OPEN_FLAGS`.
+/// Capabilities that it needs to show every file as root sees it, and to open it as an overlay
+/// does, without a mark that it was read (`O_NOATIME`), which is for its owner alone: Linux
+/// `fs/overlayfs/file.c`, `OVL_OPEN_FLAGS`.
 const READS: CapabilitySet = CapabilitySet::DAC_READ_SEARCH.union(CapabilitySet::FOWNER);
 
-/// What it needs to be the guest's root where that may write: all that virtiofsd keeps by itself, but for devices.
+/// Capabilities that it needs to be the guest's root where that may write: all that virtiofsd keeps
+/// by itself, but for devices.
 const WRITES: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::DAC_OVERRIDE)
     .union(CapabilitySet::FOWNER)
@@ -54,7 +57,7 @@ const READER: &str =
     "-chown:-dac_override:-fsetid:-setgid:-setuid:-mknod:-setfcap:+dac_read_search";
 const WRITER: &str = "-mknod";
 
-/// Which of the two programs of that name it is.
+/// Implementation of virtiofsd: there are two programs of that name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Dialect {
     /// The one in C, part of QEMU until 7.2.
@@ -76,11 +79,12 @@ pub(crate) struct Virtiofsd {
 pub(crate) struct Serving {
     /// It ends by itself when QEMU does.
     pub(crate) process: Process,
-    /// Where QEMU finds it.
+    /// Path of the socket where QEMU finds it.
     pub(crate) socket: PathBuf,
-    /// What it said; kept apart from the guest's console, because it grumbles whenever QEMU ends.
+    /// Output of virtiofsd; kept apart from the guest's console, because it grumbles whenever QEMU
+    /// ends.
     pub(crate) words: ConsoleTail,
-    /// Its user is nobody else's as long as it runs.
+    /// Jail whose user is nobody else's as long as it runs.
     _jail: Jail,
 }
 
@@ -166,7 +170,7 @@ impl Virtiofsd {
     }
 }
 
-/// What is said where it is not installed.
+/// Returns what is said where virtiofsd is not installed.
 pub(crate) fn missing() -> Unavailable {
     Unavailable {
         why: String::from("virtiofsd, which serves files to the guest, is not installed"),
@@ -175,7 +179,7 @@ pub(crate) fn missing() -> Unavailable {
     }
 }
 
-/// Its version, as evidence.
+/// Returns its version, as evidence.
 pub(crate) fn version_fact(version: String) -> Fact {
     Fact::new("virtiofsd_version", version, "virtiofsd --version")
 }

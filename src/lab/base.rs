@@ -1,4 +1,4 @@
-//! What a lab shares with its rooms: its directories, its groups and its journal.
+//! Part of a lab that its rooms use too: its directories, its groups and its journal.
 
 use super::cgroup::Groups;
 use super::journal::Journal;
@@ -12,33 +12,33 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// How a lab is opened.
+/// Settings with which a lab is opened.
 #[derive(Clone, Debug)]
 pub(super) struct Setup {
-    /// Where the journals are.
+    /// Directory of the journals.
     pub(super) state_directory: PathBuf,
     /// The command line of the reaper, to which the path of the journal is appended.
     pub(super) reaper: Vec<OsString>,
-    /// What starters are made of, where that is not this process's own file.
+    /// File that starters are made of; `None` for this process's own file.
     pub(super) executable: Option<PathBuf>,
     /// The cgroup hierarchies to use.
     pub(super) groups: Groups,
 }
 
-/// What a lab shares with its rooms.
+/// Part of a lab that its rooms use too.
 #[derive(Debug)]
 pub(super) struct LabBase {
     pub(super) id: String,
     pub(super) directory: PathBuf,
     pub(super) memory_directory: PathBuf,
-    /// Where the memory is where this process may mount nothing.
+    /// Directory for the memory where this process may mount nothing.
     pub(super) memory_elsewhere: PathBuf,
     pub(super) disk_directory: PathBuf,
-    /// Whether the directory on a disk is there.
+    /// True once the directory on a disk was made.
     pub(super) disk_made: Mutex<bool>,
     pub(super) group: PathBuf,
     pub(super) groups: Groups,
-    /// Where systemd has given the groups their place, if it was asked.
+    /// Place that systemd has given the groups; `None` where it was not asked.
     pub(super) scope: Option<PathBuf>,
     /// `None` once the lab is closed.
     pub(super) journal: Mutex<Option<Journal>>,

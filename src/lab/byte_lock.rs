@@ -17,7 +17,7 @@ const WRITE_LOCK: libc::c_short = 1;
 const UNLOCK: libc::c_short = 2;
 const FROM_BEGINNING: libc::c_short = 0;
 
-/// What others have of a byte.
+/// Lock that others hold on a byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lock {
     /// Nothing.

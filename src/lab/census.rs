@@ -22,11 +22,11 @@ const SETTINGS: [&str; 5] = [
     "/proc/sys/vm/nr_hugepages",
 ];
 
-/// How the names of files begin that tools may leave in the directory for temporary ones.
+/// Beginnings of the names of files that tools may leave in the directory for temporary ones.
 const STRAYS: [&str; 2] = ["rootlesskit", "crun."];
 
-/// What is in the names of groups that engines, runtimes and tools which surtax drives make, or could make, outside of its
-/// own.
+/// Words in the names of groups that engines, runtimes and tools which surtax drives make, or could
+/// make, outside of its own.
 const ENGINES: [&str; 12] = [
     "docker",
     "libpod",
@@ -45,7 +45,7 @@ const ENGINES: [&str; 12] = [
 /// The most directories of files of ours that are walked through.
 const FILE_LIMIT: usize = 100_000;
 
-/// What was there at one moment.
+/// Things that were there at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Census {
     /// One line per thing, each of which begins with what it is.
@@ -81,8 +81,8 @@ impl Census {
         Ok(census)
     }
 
-    /// What two looks agree on. What was there for a moment only, such as a child of another surtax on its way to its
-    /// group, would seem to be missing later.
+    /// Takes two looks and returns what they agree on. What was there for a moment only, such as a
+    /// child of another surtax on its way to its group, would seem to be missing later.
     ///
     /// # Errors
     /// As [`take`](Self::take).
@@ -96,7 +96,8 @@ impl Census {
         Self { things: self.things.intersection(&other.things).cloned().collect() }
     }
 
-    /// What is different now from what was there before: a line for each thing that came or went.
+    /// Returns what is different now from what was there before: a line for each thing that came or
+    /// went.
     #[must_use]
     pub fn difference_from(&self, before: &Self) -> Vec<String> {
         let came = self.things.difference(&before.things).map(|thing| format!("came: {thing}"));
@@ -204,10 +205,12 @@ impl Census {
     }
 }
 
-/// Whether a line of a difference is about what others do on this machine, and no leak: a group without our tag that went, or
-/// that came and has members or is none of an engine's, for all that surtax makes carries its tag, a process of ours in
-/// such a group is counted as a process, and only engines that it drives make groups elsewhere; and a process that went, as those of another surtax do when they are done; and what went of a lab, whose owner
-/// was dead, for whoever starts takes that away.
+/// Tells whether a line of a difference is about what others do on this machine, and no leak: a
+/// group without our tag that went, or that came and has members or is none of an engine's, for all
+/// that surtax makes carries its tag, a process of ours in such a group is counted as a process,
+/// and only engines that it drives make groups elsewhere; and a process that went, as those of
+/// another surtax do when they are done; and what went of a lab, whose owner was dead, for whoever
+/// starts takes that away.
 #[must_use]
 pub fn is_of_others(line: &str) -> bool {
     if line.starts_with("went: ") && (line.starts_with("went: process ") || names_a_lab(line)) {
@@ -220,7 +223,7 @@ pub fn is_of_others(line: &str) -> bool {
     !line.contains(TAG) && (sign == "went" || !members.is_empty() || !is_of_an_engine)
 }
 
-/// Whether a line names a lab where labs are named.
+/// Tells whether a line names a lab where labs are named.
 fn names_a_lab(line: &str) -> bool {
     let is_id = |rest: &str| {
         let id = rest.get(..8).unwrap_or_default();

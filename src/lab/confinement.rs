@@ -1,4 +1,4 @@
-//! What a program is before its first instruction: whom it runs as, and the little that it may.
+//! State of a program before its first instruction: whom it runs as, and the little that it may.
 //!
 //! Source: `capabilities(7)`, `PR_SET_NO_NEW_PRIVS(2const)`.
 
@@ -6,7 +6,7 @@ use rustix::io::Errno;
 pub use rustix::thread::CapabilitySet;
 use rustix::thread::{self, CapabilitySets};
 
-/// What a program is before its first instruction: whom it runs as, and the little that it may.
+/// State of a program before its first instruction: whom it runs as, and the little that it may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Confinement {
     /// The user and the group, with no other groups.

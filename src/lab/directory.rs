@@ -16,22 +16,22 @@ use std::path::Path;
 /// Directories nested deeper than this are first moved up, so that depth costs no descriptors.
 const DEPTH_LIMIT: usize = 64;
 
-/// How often the removal starts again because something was moved up or appeared meanwhile.
+/// Largest number of passes of a removal, each after something was moved up or appeared meanwhile.
 const PASS_LIMIT: usize = 100_000;
 
-/// Whether a path is on a file system that a reboot empties.
+/// Tells whether a path is on a file system that a reboot empties.
 pub(super) fn is_in_memory(path: &Path) -> bool {
     let existing = path.ancestors().find(|ancestor| ancestor.exists()).unwrap_or(Path::new("/"));
     let kind = rustix::fs::statfs(existing).map(|facts| facts.f_type).unwrap_or(0);
     matches!(u32::try_from(kind), Ok(TMPFS | RAMFS))
 }
 
-/// Whether a program that lies in a directory may be started.
+/// Tells whether a program that lies in a directory may be started.
 pub(super) fn may_execute(path: &Path) -> bool {
     rustix::fs::statvfs(path).is_ok_and(|facts| !facts.f_flag.contains(StatVfsMountFlags::NOEXEC))
 }
 
-/// Where the file system is mounted that a path is on.
+/// Returns the mount point of the file system that a path is on.
 pub(super) fn mount_point(path: &Path) -> &Path {
     let device = |path: &Path| rustix::fs::stat(path).map(|facts| facts.st_dev).ok();
     let here = device(path);
@@ -165,7 +165,7 @@ fn enter(parent: BorrowedFd<'_>, name: &std::ffi::CStr) -> Result<OwnedFd, Errno
     }
 }
 
-/// Whether anything is at this path.
+/// Tells whether anything is at this path.
 pub(super) fn exists(path: &Path) -> bool {
     rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).is_ok()
 }

@@ -9,18 +9,18 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surtax_instrument::held::Held;
 
-/// How many devices may lie one on the other.
+/// Largest number of devices that may lie one on the other.
 const DEPTH_LIMIT: usize = 16;
 
-/// How long the device mapper may take to answer.
+/// Time limit for an answer of the device mapper.
 const ASK_DEADLINE: Duration = Duration::from_secs(5);
 
 /// A whole block device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Disk {
-    /// Its major number, and its minor one.
+    /// Major and minor number of the device.
     pub numbers: (i64, i64),
-    /// Its node, such as `/dev/vda`.
+    /// Device node, such as `/dev/vda`.
     pub node: PathBuf,
 }
 
@@ -56,15 +56,15 @@ pub fn under_scratch() -> Result<Disk, Fault> {
 /// overlay, nor files of a host. Source: Linux `include/uapi/linux/magic.h` and `fs/f2fs/f2fs.h`.
 const HOLD_LAYERS: [u32; 4] = [0xEF53, 0x5846_5342, 0x9123_683E, 0xF2F5_2010];
 
-/// Whether the layers of an overlay can be below `/var/tmp`, on a disk.
+/// Tells whether the layers of an overlay can be below `/var/tmp`, on a disk.
 #[must_use]
 pub fn holds_layers() -> bool {
     let kind = rustix::fs::statfs(DISK_DIRECTORY).map(|facts| facts.f_type).unwrap_or(0);
     u32::try_from(kind).is_ok_and(|kind| HOLD_LAYERS.contains(&kind))
 }
 
-/// What lies below a file system, from its own device down: `vda1`, or `dm-0 (crypt) vdb` where the device mapper has a
-/// device in between; nothing where it is on no disk of this level.
+/// Lists the devices below a file system, from its own device down: `vda1`, or `dm-0 (crypt) vdb`
+/// where the device mapper has a device in between; nothing where it is on no disk of this level.
 #[must_use]
 pub fn under(held: &Held) -> Vec<String> {
     let (major, minor) = held.device;

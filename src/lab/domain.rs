@@ -16,37 +16,38 @@ use surtax_instrument::wire::Cause;
 /// The client's program.
 pub const PROGRAM: &str = "virsh";
 
-/// How long one question to libvirt may take.
+/// Time limit for one question to libvirt.
 const ANSWER_DEADLINE: Duration = Duration::from_secs(20);
 
-/// How long a domain may take to shut down.
+/// Time limit for a domain to shut down.
 const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(60);
 
-/// How long a domain may take to let go of a channel.
+/// Time limit for a domain to let go of a channel.
 const DETACH_DEADLINE: Duration = Duration::from_secs(5);
 
-/// How often it is looked at meanwhile.
+/// Pause between two looks at a domain meanwhile.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
-/// How long it is waited for before its power button is pressed, too.
+/// Time that a domain is waited for before its power button is pressed, too.
 const ASK_AGAIN: Duration = Duration::from_secs(15);
 
-/// What a machine that has not run has used of a CPU at the most, in nanoseconds: what its threads took to start.
+/// Largest CPU time that a machine which has not run has used, in nanoseconds: what its threads
+/// took to start.
 const NEVER_RAN_NS: u64 = 100_000_000;
 
-/// What stands before the alias of a device that is not libvirt's own.
+/// Prefix of the alias of a device that is not libvirt's own.
 const ALIAS_PREFIX: &str = "ua-";
 
 /// A domain, by what never changes of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Domain {
-    /// Where libvirt is reached, such as `qemu:///system`.
+    /// Connection URI of libvirt, such as `qemu:///system`.
     pub uri: String,
-    /// Its UUID, or its name as long as that is all that is known.
+    /// UUID of the domain, or its name as long as that is all that is known.
     pub id: String,
 }
 
-/// What libvirt says that a domain does.
+/// State of a domain, as libvirt tells it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DomainState {
     /// It runs.
@@ -91,7 +92,7 @@ impl Domain {
         self.tell(verb, words)
     }
 
-    /// What it does now.
+    /// Asks libvirt for the present state of the domain.
     ///
     /// # Errors
     /// As [`Domain::ask`].
@@ -172,7 +173,7 @@ impl Domain {
         .hint(format!("{PROGRAM} -c {} shutdown {id}", self.uri)))
     }
 
-    /// Whether it is off, or is not there any more.
+    /// Tells whether the domain is off, or is not there any more.
     fn is_off(&self) -> Result<bool, Fault> {
         match self.state() {
             Ok(state) => Ok(state == DomainState::ShutOff),
@@ -181,7 +182,7 @@ impl Domain {
         }
     }
 
-    /// Whether its virtual CPUs have never run.
+    /// Tells whether the virtual CPUs of the domain have never run.
     fn never_ran(&self) -> Result<bool, Fault> {
         let said = self.tell("domstats", &["--vcpu"])?;
         let times = said.lines().filter_map(|line| line.trim().split_once(".time="));

@@ -9,11 +9,12 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// How long the engine may take to remove one container.
+/// Time limit for the engine to remove one container.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// How often it is asked again after it hung up without an answer: most often it is dying, and then
-/// gone. The pauses are as long together as an engine that was killed takes to go.
+/// Number of times that the engine is asked as long as it hangs up without an answer: most often it
+/// is dying, and then gone. The pauses are as long together as an engine that was killed takes to
+/// go.
 const ATTEMPTS: u32 = 20;
 
 /// Between two attempts.

@@ -23,25 +23,26 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surtax_instrument::mountinfo;
 
-/// How often the list of processes is read again: what is forked meanwhile is killed by the next pass.
+/// Largest number of passes over the list of processes: a process forked during one is killed by
+/// the next.
 const PASS_LIMIT: u32 = 200;
 
 /// Between two passes.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// How many are named, of however many there were.
+/// Largest number of processes that are named, of however many there were.
 const NAMED: usize = 10;
 
 /// An overlay that somebody may have as a root.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Overlaid {
-    /// Where its writes go.
+    /// Directory that its writes go to.
     pub upper: PathBuf,
-    /// Its device number.
+    /// Device number of the overlay.
     pub device: u64,
 }
 
-/// Whether overlays are still held.
+/// State of overlays: still held or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Are {
     /// Their device numbers are nobody else's.
@@ -117,7 +118,7 @@ fn device_of_root(pid: u32) -> Option<u64> {
     Some(rustix::fs::makedev(found.stx_dev_major, found.stx_dev_minor))
 }
 
-/// Whether the mount table of a process says that its root is an overlay over this directory.
+/// Tells whether the mount table of a process says that its root is an overlay over this directory.
 fn has_root(table: &[u8], upper: &Path) -> bool {
     mountinfo::parse(table)
         .iter()

@@ -16,7 +16,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
-/// How many symbolic links one path may lead through, as the kernel has it.
+/// Largest number of symbolic links that one path may lead through, as the kernel has it.
 const LINK_LIMIT: usize = 40;
 
 /// Bytes of a name that nobody can guess.
@@ -264,7 +264,7 @@ pub fn require_ours_alone(path: &Path) -> Result<(), Fault> {
     require_ours(&hold(&path)?, &path)
 }
 
-/// Where a path leads.
+/// Place to which a path leads.
 enum Resolved {
     /// To this directory, through directories that nobody else can swap.
     There(PathBuf),

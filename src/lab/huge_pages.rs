@@ -11,13 +11,13 @@ use std::path::Path;
 /// The size of huge pages that is asked for, in mebibytes: the one that every x86-64 has.
 pub const HUGE_PAGE_MIB: u64 = 2;
 
-/// Where the pool of that size is.
+/// Directory of the pool of that size.
 const POOL: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB";
 
 /// A pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pool {
-    /// Its pages.
+    /// Number of all its pages.
     pub all: u64,
     /// Those that nobody has, and that are promised to nobody.
     pub free: u64,

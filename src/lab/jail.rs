@@ -14,7 +14,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// What a file must allow to everybody for a user without privileges to read it.
+/// Permission bit by which everybody, also a user without privileges, may read a file.
 const READABLE: u32 = 0o004;
 
 /// The file system that holds the places of what is shown: nothing else, and no data.
@@ -24,9 +24,9 @@ const OPTIONS: &str = "nosuid,noexec,mode=0755,size=1m";
 pub(crate) struct Jail {
     user: Unprivileged,
     capabilities: CapabilitySet,
-    /// Where it is put together.
+    /// Directory in which the jail is put together.
     place: PathBuf,
-    /// What is shown in it, and below it.
+    /// Mounts that are shown in it, and below it.
     shown: Vec<Mount>,
     /// Devices that are another's, by their places.
     devices: Vec<Mount>,
@@ -34,11 +34,11 @@ pub(crate) struct Jail {
     copies: PathBuf,
 }
 
-/// What a program needs to be in a jail.
+/// Parts that a program needs to be in a jail.
 pub(crate) struct Jailed {
-    /// What it sees.
+    /// Mount namespace that the program sees.
     pub(crate) mount_namespace: OwnedFd,
-    /// What it is.
+    /// User and capabilities that the program has.
     pub(crate) confinement: Confinement,
 }
 
@@ -64,12 +64,13 @@ impl Jail {
         })
     }
 
-    /// Where the jail of this name is put together for `what`, and where the program in it sees that.
+    /// Returns the path at which the jail of this name is put together for `what`, and the one at
+    /// which the program in it sees that.
     pub(crate) fn place(name: &str, what: &str, room: &Room) -> (PathBuf, PathBuf) {
         (directory(name, room).join(what), lab::run_directory().join(what))
     }
 
-    /// Its user's number.
+    /// Returns the number of its user.
     pub(crate) fn user(&self) -> u32 {
         self.user.number()
     }
@@ -79,7 +80,8 @@ impl Jail {
         self.capabilities |= capabilities;
     }
 
-    /// Where the jail is put together for mounts of somebody else's, and where the program sees them.
+    /// Returns the path at which the jail is put together for mounts of somebody else's, and the
+    /// one at which the program sees them.
     pub(crate) fn at(&self, name: &str) -> (PathBuf, PathBuf) {
         (self.place.join(name), lab::run_directory().join(name))
     }
@@ -168,7 +170,7 @@ mod tests {
     use std::io::Read;
     use std::time::Duration;
 
-    /// What a program in a jail says of a script.
+    /// Runs a script in a jail and returns what it prints.
     fn says(prepare: impl FnOnce(&mut Jail, &Room) -> String) -> String {
         let directory = tempfile::tempdir().unwrap();
         let lab = crate::lab::tests::lab(directory.path());

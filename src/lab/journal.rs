@@ -27,16 +27,16 @@ use std::time::Duration;
 use surtax_instrument::clock::monotonic_raw;
 use surtax_instrument::quantity::Nanoseconds;
 
-/// How a journal's file name ends.
+/// Extension of a journal's file name.
 pub(super) const EXTENSION: &str = "journal";
 
-/// How the name of a directory of one lab's journal begins.
+/// Beginning of the name of a directory of one lab's journal.
 const PRIVATE: &str = "journal-";
 
-/// How long the lock of a journal is waited for whose owner is gone.
+/// Time limit for the lock of a journal whose owner is gone.
 const LOCK_LIMIT: Nanoseconds = Nanoseconds(20_000_000_000);
 
-/// Who wrote a journal, and in which boot of the machine.
+/// Process that wrote a journal, and the boot of the machine in which it did.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Header {
     /// The lab's id, part of the name of all that it makes.
@@ -45,9 +45,10 @@ pub(super) struct Header {
     pub boot: String,
     /// The main process.
     pub pid: u32,
-    /// When that process was started, in clock ticks since boot: tells it from a later one of that pid.
+    /// Start time of that process, in clock ticks since boot: tells it from a later one of that
+    /// pid.
     pub started_ticks: u64,
-    /// Where it saw its journal; earlier versions did not say.
+    /// Journal as its owner saw it; `None` in those of earlier versions, which did not say.
     #[serde(default)]
     pub seen: Option<Seen>,
 }
@@ -85,7 +86,7 @@ pub(super) struct Journal {
     header: Header,
     pending: BTreeMap<u64, Undo>,
     next_id: u64,
-    /// What could not be read in it, for people.
+    /// Descriptions of what could not be read in it, for people.
     damage: Vec<String>,
 }
 
@@ -109,7 +110,7 @@ pub(super) fn private_directory() -> Result<PathBuf, Fault> {
     Ok(path)
 }
 
-/// Whether a directory of journals is one of those.
+/// Tells whether a directory of journals is one of those.
 pub(super) fn is_private(state: &Path) -> bool {
     state.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PRIVATE))
 }
@@ -315,12 +316,12 @@ impl Journal {
         &self.path
     }
 
-    /// What is still to be undone, latest first.
+    /// Lists what is still to be undone, latest first, each with its number in the journal.
     pub(super) fn pending(&self) -> Vec<(u64, Undo)> {
         self.pending.iter().rev().map(|(id, undo)| (*id, undo.clone())).collect()
     }
 
-    /// What could not be read.
+    /// Lists what could not be read.
     pub(super) fn damage(&self) -> &[String] {
         &self.damage
     }
@@ -374,12 +375,12 @@ pub fn living() -> Result<Vec<String>, Fault> {
     Ok(paths.filter(is_living).filter_map(id).collect())
 }
 
-/// Whether the process that wrote a journal has ended. One that says nothing yet is about to.
+/// Tells whether the process that wrote a journal has ended. One that says nothing yet is about to.
 fn owner_is_gone(path: &Path) -> bool {
     first_line(path).is_some_and(|header| !session::is_running(header.pid, header.started_ticks))
 }
 
-/// What a journal says of its owner; nothing where that is not written yet.
+/// Reads what a journal says of its owner; `None` where that is not written yet.
 fn first_line(path: &Path) -> Option<Header> {
     let text = fs::read(path).ok()?;
     let line = text.split(|&byte| byte == b'\n').next()?;

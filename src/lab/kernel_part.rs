@@ -7,11 +7,12 @@
 use std::fs;
 use std::path::Path;
 
-/// Where a kernel lists its modules: those that can be loaded, and those that are built in.
+/// Files in which a kernel lists its modules: those that can be loaded, and those that are built
+/// in.
 const LISTS: [&str; 2] = ["modules.dep", "modules.builtin"];
 
-/// Whether this level's kernel has a module, loaded, to be loaded, or built in. `symbol` is one of the module's
-/// functions, by which it is found in a kernel that lists no modules.
+/// Tells whether this level's kernel has a module, loaded, to be loaded, or built in. `symbol` is
+/// one of the module's functions, by which it is found in a kernel that lists no modules.
 #[must_use]
 pub fn is_there(module: &str, symbol: &str) -> bool {
     Path::new("/sys/module").join(module).exists()
@@ -19,7 +20,8 @@ pub fn is_there(module: &str, symbol: &str) -> bool {
         || fs::read_to_string("/proc/kallsyms").is_ok_and(|text| has_symbol(&text, symbol))
 }
 
-/// Whether this level's kernel runs in a machine that surtax made, and is ours to change: it has our agent's port.
+/// Tells whether this level's kernel runs in a machine that surtax made, and is ours to change: it
+/// has our agent's port.
 #[must_use]
 pub fn is_of_a_guest_of_ours() -> bool {
     let ports = fs::read_dir("/sys/class/virtio-ports").into_iter().flatten().flatten();

@@ -5,10 +5,10 @@
 use crate::fault::Fault;
 use surtax_instrument::wire::Cause;
 
-/// How many of its last lines are quoted.
+/// Largest number of its last lines that are quoted.
 const QUOTE: usize = 20;
 
-/// What is said, in lower case, of what cause, and by whom.
+/// Words, in lower case, that tell a cause, and whose they are.
 const SIGNS: [(&str, Cause); 8] = [
     // The C library, and so nearly all.
     ("no space left on device", Cause::NoSpace),

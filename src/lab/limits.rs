@@ -22,11 +22,11 @@ pub struct Limits {
     pub partition: Option<Partition>,
     /// `numa=0`: NUMA nodes that its memory may come from.
     pub numa: Option<Vec<u32>>,
-    /// What it may read from and write to the disk under `/var/tmp`, where scratch directories are.
+    /// Limits on reads from and writes to the disk under `/var/tmp`, where scratch directories are.
     pub io: IoLimits,
 }
 
-/// How CPUs are kept from everybody else: a kind of cpuset partition of cgroup v2.
+/// Way in which CPUs are kept from everybody else: a kind of cpuset partition of cgroup v2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Partition {
     /// The scheduler spreads load among them.

@@ -1,4 +1,5 @@
-//! Who listens at a port of this level: the process, the surtax that it belongs to, and the run of that.
+//! Finds who listens at a port of this level: the process, the surtax that it belongs to, and the
+//! run of that.
 //!
 //! Two runs at once may want the same port of this machine's own network. What fails then says that the address is
 //! taken; this says by whom.
@@ -11,13 +12,14 @@ use std::path::Path;
 /// Lists of sockets, with the state of those that listen. Source: Linux `net/tcp_states.h`, `proc_pid_net(5)`.
 const LISTS: [(&str, &str); 4] = [("tcp", "0A"), ("tcp6", "0A"), ("udp", "07"), ("udp6", "07")];
 
-/// What the main process of a surtax calls itself.
+/// Name that the main process of a surtax gives itself.
 const SURTAX: &str = "surtax";
 
-/// How many parents are asked after.
+/// Largest number of parents that are asked after.
 const DEPTH_LIMIT: usize = 64;
 
-/// Who listens at a port here, in words; `None` where nobody does, or nobody can be seen to.
+/// Describes in words who listens at a port here; `None` where nobody does, or nobody can be seen
+/// to.
 #[must_use]
 pub fn listener(port: u16) -> Option<String> {
     let sockets: Vec<String> = LISTS

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 use std::path::Path;
 
-/// Its mount point in the lab's directory; no room has such a name.
+/// Mount point of the memory in the lab's directory; no room has such a name.
 pub(super) const NAME: &str = ".memory";
 
 /// At most half of the memory, and nothing in it is a device or raises privileges. Its mode is ours.
@@ -46,8 +46,9 @@ pub(super) fn mount(path: &Path) -> Result<Option<()>, Fault> {
     Ok(Some(()))
 }
 
-/// Whether memory without a mount of its own is to be looked for outside of the lab's directory: not if
-/// that is in memory already and programs may be started there, or if there is no other place.
+/// Tells whether memory without a mount of its own is to be looked for outside of the lab's
+/// directory: not if that is in memory already and programs may be started there, or if there is no
+/// other place.
 pub(super) fn elsewhere(lab: &Path) -> bool {
     let memory = Path::new(MEMORY_DIRECTORY);
     let suffices = directory::is_in_memory(lab) && directory::may_execute(lab);

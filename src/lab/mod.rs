@@ -205,7 +205,7 @@ impl Lab {
         self.executable.as_deref()
     }
 
-    /// What earlier main processes had left behind when this lab was opened.
+    /// Returns what earlier main processes had left behind when this lab was opened.
     #[must_use]
     pub fn swept(&self) -> &Swept {
         &self.swept
@@ -217,7 +217,7 @@ impl Lab {
         self.ground.groups.hierarchies()
     }
 
-    /// Which cgroups share out CPUs on this machine.
+    /// Returns the version of the cgroups that share out CPUs on this machine.
     #[must_use]
     pub fn cpu_groups(&self) -> Version {
         self.hierarchies().of("cpu").map_or(Version::Two, |hierarchy| hierarchy.version)
@@ -236,13 +236,14 @@ impl Lab {
         oom::innermost(self.hierarchies(), &self.ground.group.join(room))
     }
 
-    /// Who is in a room right now, each with its group, by the numbers of the kernel's log.
+    /// Lists the processes in a room right now, each with its group, by the numbers of the kernel's
+    /// log.
     #[must_use]
     pub fn members(&self, room: &str) -> BTreeMap<u32, PathBuf> {
         oom::members(self.hierarchies(), &self.ground.group.join(room))
     }
 
-    /// What cannot be counted or limited by groups on this machine, and why.
+    /// Lists what cannot be counted or limited by groups on this machine, and why.
     #[must_use]
     pub fn group_gaps(&self) -> &[String] {
         self.ground.groups.gaps()

@@ -23,25 +23,25 @@ use surtax_instrument::probe::cgroup::Hierarchies;
 pub enum Mount {
     /// A tmpfs of at most half of the memory.
     Tmpfs {
-        /// Where.
+        /// Mount point.
         target: PathBuf,
     },
     /// `lower` with a throw-away `upper` and `work` (made if absent, on tmpfs or a disk) above it.
     Overlay {
-        /// What is seen until it is written over.
+        /// Lower layer, which is seen until it is written over.
         lower: PathBuf,
-        /// Where writes go.
+        /// Upper layer, to which writes go.
         upper: PathBuf,
         /// On the same file system as `upper`.
         work: PathBuf,
-        /// Where.
+        /// Mount point.
         target: PathBuf,
     },
     /// `source` seen at `target`; with everything mounted below it if `recursive`.
     Bind {
         /// A file or a directory.
         source: PathBuf,
-        /// Where.
+        /// Mount point.
         target: PathBuf,
         /// With the mounts below `source`.
         recursive: bool,
@@ -52,25 +52,25 @@ pub enum Mount {
     Mapped {
         /// A file or a directory, on a file system that can be mapped.
         source: PathBuf,
-        /// Where.
+        /// Mount point.
         target: PathBuf,
         /// The user namespace that has the map, as a file.
         users: PathBuf,
-        /// Whether it cannot be written.
+        /// True if it cannot be written.
         read_only: bool,
     },
     /// A mount made before becomes what is seen at `target`, also at `/` itself, with what is below it.
     Move {
-        /// Where it was made.
+        /// Mount point at which it was made.
         source: PathBuf,
-        /// Where it is from now on.
+        /// Mount point from now on.
         target: PathBuf,
     },
     /// A directory, for what is below `target` to be written to; it is no mount.
     Directory {
-        /// Where, below something that is ours.
+        /// Path of the directory, below something that is ours.
         target: PathBuf,
-        /// Its permissions.
+        /// Permission bits of the directory.
         mode: u32,
     },
     /// Nothing that is mounted anywhere can be written from now on, but what is below `except`; it is no mount.
@@ -84,9 +84,9 @@ pub enum Mount {
         lower: PathBuf,
         /// The upper layer, made if absent.
         upper: PathBuf,
-        /// What is not seen, below `lower`.
+        /// Path of the file or directory that is not seen, below `lower`.
         name: PathBuf,
-        /// What is seen of a file instead.
+        /// Content that is seen of a file instead.
         bytes: Vec<u8>,
         /// Whose the upper layer's files are.
         owners: Owners,
@@ -95,16 +95,16 @@ pub enum Mount {
     Device {
         /// The device.
         source: PathBuf,
-        /// Where.
+        /// Path at which the device is made.
         target: PathBuf,
-        /// Who may read and write it.
+        /// User who may read and write it.
         owner: u32,
     },
     /// A fresh `proc`, `sysfs`, `devpts`, …: `mount -t kind kind target`.
     Fresh {
         /// The file system's name.
         kind: String,
-        /// Where.
+        /// Mount point.
         target: PathBuf,
         /// As `mount -o` takes them.
         options: String,
@@ -112,7 +112,7 @@ pub enum Mount {
 }
 
 impl Mount {
-    /// Where it is made.
+    /// Returns the path at which it is made.
     #[must_use]
     pub fn target(&self) -> &Path {
         match self {
@@ -188,7 +188,7 @@ pub(super) fn make(mount: &Mount, ours: &[PathBuf]) -> Result<(), Fault> {
     }
 }
 
-/// What is mounted at a directory and below it, while something else is mounted over one of its parents.
+/// Mounts at a directory and below it, while something else is mounted over one of its parents.
 pub(super) struct KeptInSight<'a> {
     directory: &'a Path,
     tree: OwnedFd,
@@ -403,7 +403,8 @@ fn split_options(options: &str) -> Result<(MountFlags, CString), Fault> {
     Ok((flags, data))
 }
 
-/// What is mounted at or below a directory in this namespace, in the order in which it was mounted.
+/// Lists the mount points at or below a directory in this namespace, in the order in which they
+/// were mounted.
 pub(super) fn below(directory: &Path) -> Result<Vec<PathBuf>, Fault> {
     let list = "/proc/thread-self/mountinfo";
     let text = fs::read(list).doing(format_args!("read `{list}`"))?;

@@ -34,7 +34,7 @@ pub const WORKLOAD: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
 /// The address of a second workload on the same bridge, which talks with the first.
 pub const SECOND: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 3);
 
-/// How many leading bits of all addresses name their network.
+/// Prefix length of all addresses: the number of leading bits that name their network.
 pub const PREFIX: u8 = 24;
 
 /// The name of the bridge in its namespace.
@@ -55,10 +55,10 @@ const SECOND_TAP: &str = "tap1";
 /// The names of the outer ends of veth pairs: of the workload's, and of a second one's.
 const OUTER_ENDS: [&str; 2] = ["veth0", "veth1"];
 
-/// Where taps come from.
+/// Device from which taps come.
 const TUN: &str = "/dev/net/tun";
 
-/// How long `ip` or `tc` may take.
+/// Time limit for a run of `ip` or `tc`.
 const TOOL_DEADLINE: Duration = Duration::from_secs(10);
 
 /// The first port at which everybody may listen, in the namespace of whoever reads it.
@@ -68,7 +68,7 @@ const FIRST_OPEN_PORT: &str = "/proc/sys/net/ipv4/ip_unprivileged_port_start";
 #[derive(Debug)]
 pub struct Network {
     namespace: OwnedFd,
-    /// Whether somebody else made it, whose bridge has its workload already.
+    /// True if somebody else made it, whose bridge has its workload already.
     is_joined: bool,
 }
 
@@ -175,7 +175,7 @@ impl Network {
         within(self.namespace.as_fd(), work)
     }
 
-    /// What a tap of the workload's is called in it.
+    /// Returns the name of a tap of the workload's in it.
     #[must_use]
     pub fn tap_name(&self) -> &'static str {
         if self.is_joined { SECOND_TAP } else { TAP }
@@ -255,7 +255,7 @@ impl Network {
         })
     }
 
-    /// Whether there is a link of this name in it.
+    /// Tells whether there is a link of this name in it.
     ///
     /// # Errors
     /// The machine's: it cannot be entered.
@@ -263,7 +263,7 @@ impl Network {
         within(self.namespace.as_fd(), || Ok(index_of(link).is_some()))
     }
 
-    /// What the kernel leaves to whoever holds the tap, when it sends a frame by it.
+    /// Lists what the kernel leaves to whoever holds the tap, when it sends a frame by it.
     ///
     /// # Errors
     /// The machine's: there is no tap, or it says nothing.
@@ -271,7 +271,7 @@ impl Network {
         self.offloads(self.tap_name())
     }
 
-    /// What the kernel leaves to a link of this name, when it sends a frame by it.
+    /// Lists what the kernel leaves to a link of this name, when it sends a frame by it.
     ///
     /// # Errors
     /// The machine's: there is none, or it says nothing.
@@ -396,7 +396,7 @@ fn leave_for_a_new_one() -> Result<OwnedFd, Fault> {
         .doing("open `/proc/thread-self/ns/net`")
 }
 
-/// Whether taps can be made here; looks, and makes none.
+/// Requires that taps can be made here; looks, and makes none.
 ///
 /// # Errors
 /// The machine's: there is no `/dev/net/tun`.

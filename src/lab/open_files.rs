@@ -10,7 +10,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// What it was when this process began.
+/// Limit on open files when this process began.
 static BEFORE: OnceLock<Rlimit> = OnceLock::new();
 
 /// Raises the limit to the highest one that is allowed. What is refused stays as it is.
@@ -25,7 +25,7 @@ pub fn before() -> Rlimit {
     BEFORE.get().copied().unwrap_or_else(|| getrlimit(Resource::Nofile))
 }
 
-/// What no process may exceed, whatever its rights.
+/// File of the limit that no process may exceed, whatever its rights.
 const CEILING: &str = "/proc/sys/fs/nr_open";
 
 /// The first of all user namespaces: `PROC_USER_INIT_INO` of `linux/proc_ns.h`.

@@ -1,4 +1,5 @@
-//! What other surtaxes on this machine work on, so that a census beside them holds nothing of theirs against us.
+//! Labs of other surtaxes on this machine, so that a census beside them holds nothing of theirs
+//! against us.
 //!
 //! A lab is somebody else's where its reaper has a living parent, its owner by the journal, which is neither this process
 //! nor descends from it. Where the journal lies does not matter: others may keep theirs in a directory of their own.
@@ -18,7 +19,7 @@ use std::path::Path;
 /// The most of a journal that is read: its first line says whose it is.
 const JOURNAL_LIMIT: u64 = 64 << 10;
 
-/// How many parents of a process are looked at.
+/// Largest number of parents of a process that are looked at.
 const DEPTH_LIMIT: u32 = 64;
 
 /// Labs of others, and who works for them.
@@ -51,7 +52,8 @@ impl Others {
         Ok(others)
     }
 
-    /// Whether a line of a census is about them, or about what is nobody's leak: see [`is_of_others`].
+    /// Tells whether a line of a census is about them, or about what is nobody's leak: see
+    /// [`is_of_others`].
     #[must_use]
     pub fn own(&self, line: &str) -> bool {
         self.labs.iter().any(|lab| line.contains(lab.as_str()))
@@ -85,12 +87,12 @@ fn reaped(pid: u32) -> Option<(String, u32)> {
     (header["pid"] == owner).then(|| (lab.to_owned(), owner))
 }
 
-/// Whether a word is the id of a lab.
+/// Tells whether a word is the id of a lab.
 fn is_lab(word: &str) -> bool {
     word.len() == 8 && word.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Whether a process is this one, or descends from it.
+/// Tells whether a process is this one, or descends from it.
 #[must_use]
 pub fn is_below_us(pid: u32) -> bool {
     let mut next = pid;

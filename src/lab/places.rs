@@ -1,13 +1,13 @@
-//! Where a lab makes what it makes, and what its names begin with.
+//! Places in which a lab makes what it makes, and the beginning of the names there.
 
 use super::exclusive;
 use crate::fault::Fault;
 use std::path::{Path, PathBuf};
 
-/// Where directories in memory are made where this process may mount nothing.
+/// Place for directories in memory where this process may mount nothing.
 pub(super) const MEMORY_DIRECTORY: &str = "/dev/shm";
 
-/// Where directories on a disk are made, also on machines whose `/run` and `/tmp` are in memory.
+/// Place for directories on a disk, also on machines whose `/run` and `/tmp` are in memory.
 pub const DISK_DIRECTORY: &str = "/var/tmp";
 
 /// The static agent itself; `build.rs` made it.
@@ -16,10 +16,11 @@ pub const AGENT_BINARY: &[u8] = include_bytes!(env!("SURTAX_AGENT"));
 /// The agent's file in a lab's directory; no room has such a name.
 pub(super) const AGENT: &str = ".surtax-agent";
 
-/// What the lab's id follows in names of groups and directories.
+/// Prefix of the lab's id in names of groups and directories.
 pub(super) const PREFIX: &str = "surtax-";
 
-/// Where kernels, unpacked images and verdicts are kept between runs; made if absent.
+/// Returns the directory of kernels, unpacked images and verdicts that are kept between runs; made
+/// if absent.
 ///
 /// # Errors
 /// The machine's: it cannot be made.
@@ -43,7 +44,7 @@ pub fn cache_directory() -> Result<PathBuf, Fault> {
     })
 }
 
-/// Where the labs' directories are.
+/// Returns the directory that the labs' directories are in.
 #[must_use]
 pub fn run_directory() -> PathBuf {
     if rustix::process::geteuid().is_root() {

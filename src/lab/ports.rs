@@ -24,8 +24,8 @@ use std::sync::PoisonError;
 /// The file whose bytes are locked, beside the journals.
 pub(super) const FILE: &str = "ports";
 
-/// Where ports are looked for when the usual one is taken: above those of known services, and below those that the
-/// kernel gives to whoever calls (`net.ipv4.ip_local_port_range`).
+/// Ports that are tried when the usual one is taken: above those of known services, and below those
+/// that the kernel gives to whoever calls (`net.ipv4.ip_local_port_range`).
 const OTHERS: RangeInclusive<u16> = 20_000..=29_999;
 
 /// The first of some ports in a row, and how many.
@@ -93,7 +93,7 @@ impl Lab {
 }
 
 impl Row {
-    /// Its ports; `None` where the last one would be none.
+    /// Returns its ports; `None` where the first or the last one would be none.
     fn all(self) -> Option<RangeInclusive<u16>> {
         let last = self.first.checked_add(self.count.checked_sub(1)?)?;
         (self.first > 0).then_some(self.first..=last)
@@ -209,7 +209,7 @@ impl Ports {
     }
 }
 
-/// Whether a file of `/proc/PID/fdinfo` says that this byte is locked by its descriptor.
+/// Tells whether a file of `/proc/PID/fdinfo` says that this byte is locked by its descriptor.
 fn locks(fdinfo: &str, byte: u16) -> bool {
     fdinfo.lines().filter_map(|line| line.strip_prefix("lock:")).any(|line| {
         let range: Vec<u64> =
@@ -218,13 +218,13 @@ fn locks(fdinfo: &str, byte: u16) -> bool {
     })
 }
 
-/// Whether nobody has a port, at whatever address and by whatever protocol.
+/// Tells whether nobody has a port, at whatever address and by whatever protocol.
 fn is_free(port: u16) -> Result<bool, Fault> {
     let everywhere = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port);
     Ok(can_bind(everywhere, SocketType::STREAM)? && can_bind(everywhere, SocketType::DGRAM)?)
 }
 
-/// Whether nobody is in the way of a server at the loopback.
+/// Tells whether nobody is in the way of a server at the loopback.
 fn is_free_at_the_loopback(port: u16, protocol: Protocol) -> Result<bool, Fault> {
     let here = SocketAddrV4::new(Ipv4Addr::LOCALHOST, port);
     let needs_datagrams = protocol == Protocol::Udp;
@@ -232,8 +232,8 @@ fn is_free_at_the_loopback(port: u16, protocol: Protocol) -> Result<bool, Fault>
         && (!needs_datagrams || can_bind(here, SocketType::DGRAM)?))
 }
 
-/// Whether a server could have an address. Nobody listens there for that; what is left of closed connections is not in
-/// the way, as it is in that of no server.
+/// Tells whether a server could have an address. Nobody listens there for that; what is left of
+/// closed connections is not in the way, as it is in that of no server.
 fn can_bind(address: SocketAddrV4, kind: SocketType) -> Result<bool, Fault> {
     let doing = format!("look whether port {} is free", address.port());
     let socket =

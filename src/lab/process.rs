@@ -25,7 +25,7 @@ use surtax_instrument::clock::monotonic_raw;
 use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::Cause;
 
-/// What to start, and where.
+/// Program to start, and the place in which it runs.
 #[derive(Debug, Default)]
 pub struct Program {
     /// Program and arguments; the program is looked up in this process's `PATH`, in a mount namespace of
@@ -41,7 +41,7 @@ pub struct Program {
     pub descriptors: Vec<(OwnedFd, i32)>,
     /// The group it is put into before `exec`; the room's own where absent.
     pub group: Option<PathBuf>,
-    /// Whether it stays in the group of this process, and is found by its session alone.
+    /// True if it stays in the group of this process, and is found by its session alone.
     pub is_ungrouped: bool,
     /// The mount namespace it enters before `exec`.
     pub mount_namespace: Option<OwnedFd>,
@@ -52,7 +52,7 @@ pub struct Program {
     pub user: Option<u32>,
     /// Whom it runs as and the little that it may, where it serves somebody who is not trusted.
     pub confinement: Option<Confinement>,
-    /// How many files it may have open; as many as the user's own programs where absent.
+    /// Largest number of files that it may have open; as for the user's own programs where absent.
     pub open_files: Option<u64>,
     /// In the session of our terminal, so that Ctrl-C reaches it: true for `enter` only. All others
     /// get a session of their own.
@@ -70,7 +70,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Its process id, on this level.
+    /// Returns its process id, on this level.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.id()
@@ -144,22 +144,22 @@ impl Drop for Process {
 /// Descriptors, and the number that each must get in the child.
 type InheritedFds = Vec<(OwnedFd, RawFd)>;
 
-/// What a child does between `fork` and `exec`, prepared so that it needs no memory.
+/// Steps of a child between `fork` and `exec`, prepared so that they need no memory.
 struct Entry {
     /// `cgroup.procs` of its groups.
     doors: Vec<File>,
     mount_namespace: Option<OwnedFd>,
     network_namespace: Option<OwnedFd>,
     cwd: Option<CString>,
-    /// Where each descriptor is now, and which number it must get.
+    /// Descriptors as they are now, each with the number that it must get.
     descriptors: InheritedFds,
     foreground: bool,
     user: Option<u32>,
-    /// How many files it may have open.
+    /// Limit on the files that it may have open.
     open_files: Rlimit,
     confinement: Option<Confinement>,
     parent: u32,
-    /// Where the failed step is reported.
+    /// Descriptor on which the failed step is reported.
     report: OwnedFd,
 }
 

@@ -12,7 +12,8 @@ pub(super) fn ids() -> Result<impl Iterator<Item = u32>, Fault> {
     Ok(entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()))
 }
 
-/// What a process calls itself, of which nothing acts on a terminal; empty where it is gone.
+/// Returns the name that a process gives itself, of which nothing acts on a terminal; empty where
+/// it is gone.
 pub(super) fn name(pid: u32) -> String {
     let name = fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
     String::from_utf8_lossy(&name).trim_end_matches('\n').escape_debug().to_string()

@@ -48,7 +48,7 @@ impl Reaper {
         Ok(Self { lifeline: Some(write), child })
     }
 
-    /// Its process id.
+    /// Returns its process id.
     pub(super) fn pid(&self) -> u32 {
         self.child.id()
     }

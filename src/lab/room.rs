@@ -39,13 +39,13 @@ pub struct Room {
     closed: bool,
 }
 
-/// What roots there are in a room.
+/// Roots in a room.
 #[derive(Debug, Default)]
 struct Roots {
     overlays: Vec<Overlaid>,
-    /// What the journal says of them.
+    /// Numbers of their entries in the journal.
     ids: Vec<u64>,
-    /// So that nobody else gets the number of one of them.
+    /// Descriptors that keep anybody else from getting the number of one of them.
     held: Vec<OwnedFd>,
 }
 
@@ -214,7 +214,7 @@ impl Room {
         self.ground.groups.admit(pid, group)
     }
 
-    /// Who is in a group of this room or below it: process id and name.
+    /// Lists the processes in a group of this room or below it: process id and name.
     #[must_use]
     pub fn members(&self, group: &Path) -> Vec<(u32, String)> {
         let members = self.ground.groups.members(group);
@@ -259,7 +259,7 @@ impl Room {
         Ok(())
     }
 
-    /// Its directories, as far as they were made.
+    /// Lists its directories, as far as they were made.
     fn places(&self) -> Vec<&Path> {
         let made = [Some(&self.directory), self.memory_directory.get(), self.disk_directory.get()];
         made.into_iter().flatten().map(PathBuf::as_path).collect()

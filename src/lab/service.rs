@@ -10,21 +10,21 @@ use std::path::{Path, PathBuf};
 use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How long a service may take to end when it is asked to.
+/// Time limit for a service to end when it is asked to.
 const STOP_DEADLINE: Duration = Duration::from_secs(10);
 
-/// Where a service is found.
+/// Places by which a service is found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Service {
-    /// Its room's directory.
+    /// Directory of the service's room.
     pub directory: PathBuf,
-    /// Its room's group.
+    /// Group of the service's room.
     pub group: PathBuf,
-    /// Its room's directory in memory, if it has one.
+    /// Directory in memory of the service's room, if it has one.
     pub memory_directory: Option<PathBuf>,
-    /// Its room's directory on a disk, if it has one.
+    /// Directory on a disk of the service's room, if it has one.
     pub disk_directory: Option<PathBuf>,
-    /// Its process, if it has one.
+    /// Process id of the service, if it has a process.
     pub pid: Option<u32>,
 }
 

@@ -8,20 +8,20 @@ use crate::fault::Fault;
 use rustix::process::{Pid, Signal};
 use std::time::Duration;
 
-/// How often the list of processes is read again before giving up.
+/// Largest number of times that the list of processes is read before giving up.
 const PASS_LIMIT: usize = 100;
 
-/// When a process was started, in clock ticks since boot.
+/// Reads when a process was started, in clock ticks since boot; `None` where it is gone.
 pub(super) fn started_ticks(pid: u32) -> Option<u64> {
     field(pid, 22)?.parse().ok()
 }
 
-/// Whether the process of this number that was started then has not ended.
+/// Tells whether the process of this number that was started then has not ended.
 pub(super) fn is_running(pid: u32, ticks: u64) -> bool {
     started_ticks(pid) == Some(ticks) && !has_ended(pid)
 }
 
-/// Whether it only waits to be reaped.
+/// Tells whether it only waits to be reaped, or is gone.
 fn has_ended(pid: u32) -> bool {
     field(pid, 3).is_none_or(|state| state == "Z" || state == "X")
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
-/// What a setting holds now.
+/// Reads what a setting holds now.
 pub(super) fn read(path: &Path) -> Result<String, Fault> {
     let is_setting = path.starts_with("/proc/sys") || path.starts_with("/sys");
     if !is_setting || path.iter().any(|part| part == "..") {

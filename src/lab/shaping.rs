@@ -9,26 +9,26 @@ use super::Network;
 use crate::fault::{Doing, Fault};
 use std::time::Duration;
 
-/// How many frames may wait: those of 20 Gbit/s for half a second. Its own 1,000 would lose what a fast link with
-/// a delay has under way.
+/// Largest number of frames that may wait: those of 20 Gbit/s for half a second. The default of
+/// netem, 1,000, would lose what a fast link with a delay has under way.
 const LIMIT: u32 = 1_000_000;
 
 /// By how much netem may round what it was told: its clock ticks in 64 ns, and its chances are of 32 bits.
 const ROUNDING: f64 = 1e-3;
 
-/// What happens to frames that leave by an end of a link.
+/// Treatment of frames that leave by an end of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Shape {
-    /// How much later they leave.
+    /// Time by which they leave later.
     pub delay: Option<Duration>,
     /// The share of them that is lost, from 0 to 1.
     pub loss: Option<f64>,
-    /// How fast they leave, in bits per second.
+    /// Rate at which they leave, in bits per second.
     pub rate: Option<u64>,
 }
 
 impl Shape {
-    /// What `tc` is told of it.
+    /// Returns the words by which `tc` is told of it.
     fn words(self) -> Vec<String> {
         let mut words = vec![String::from("limit"), LIMIT.to_string()];
         let mut say = |key: &str, value: String| words.extend([String::from(key), value]);
@@ -44,7 +44,7 @@ impl Shape {
         words
     }
 
-    /// Whether netem says the same, in `tc -json qdisc show`.
+    /// Tells whether netem says the same, in `tc -json qdisc show`.
     fn is_what(self, told: &serde_json::Value) -> bool {
         let netem = told.as_array().into_iter().flatten().find(|it| it["kind"] == "netem");
         let Some(options) = netem.map(|it| &it["options"]) else { return false };

@@ -1,4 +1,5 @@
-//! Where surtax keeps what outlives it: the journals of labs, and the key by which this user's runs are known.
+//! Directory in which surtax keeps what outlives it: the journals of labs, and the key by which
+//! this user's runs are known.
 //!
 //! `SURTAX_STATE_DIR` names one directory for both. Otherwise it is `/var/lib/surtax` for root, and what the XDG Base
 //! Directory Specification says for others; the journals are in `labs` there.
@@ -11,10 +12,10 @@ use std::path::PathBuf;
 /// The variable that names it.
 const VARIABLE: &str = "SURTAX_STATE_DIR";
 
-/// Where that of root is.
+/// Directory of root.
 const OF_ROOT: &str = "/var/lib/surtax";
 
-/// How the files of runs end, wherever they are.
+/// Extension of the files of runs, wherever they are.
 pub const RUN_EXTENSION: &str = "surtax";
 
 /// The directory that was named, if one was.

@@ -12,14 +12,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use surtax_instrument::probe::cgroup::Hierarchies;
 
-/// What a sweep did.
+/// Outcome of a sweep.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
-    /// What of labs whose owner was gone was still alive or there, a line each.
+    /// Objects of labs whose owner was gone that were still alive or there, a line each.
     pub undone: Vec<String>,
-    /// What could not be undone and why; its journal is kept.
+    /// Objects that could not be undone and why; their journal is kept.
     pub kept: Vec<String>,
-    /// What carries our tag and belongs to no journal; it was not touched.
+    /// Objects that carry our tag and belong to no journal; they were not touched.
     pub strays: Vec<String>,
     /// Journals that may belong to somebody alive on another kernel, a line each with the reason.
     pub elsewhere: Vec<String>,

@@ -13,9 +13,9 @@ pub(crate) struct ToolRun<'a> {
     pub(crate) argv: &'a [&'a str],
     /// Working directory.
     pub(crate) cwd: Option<&'a Path>,
-    /// What it reads from its standard input.
+    /// Bytes that it reads from its standard input; none where absent.
     pub(crate) input: Option<&'a [u8]>,
-    /// When it is given up.
+    /// Time after which it is given up.
     pub(crate) deadline: Duration,
     /// The mount namespace that it enters; the program is then not looked for.
     pub(crate) mount_namespace: Option<&'a OwnedFd>,

@@ -1,4 +1,4 @@
-//! What a foreign tool says of its version: each program is asked once by each process of ours.
+//! Asks a foreign tool for its version: each program is asked once by each process of ours.
 
 use crate::fault::Fault;
 use crate::lab;
@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How long the answer may take.
+/// Time limit for the answer.
 const DEADLINE: Duration = Duration::from_secs(10);
 
 static KNOWN: LazyLock<Mutex<HashMap<Vec<String>, String>>> = LazyLock::new(Mutex::default);
@@ -70,7 +70,7 @@ pub fn once(
 mod tests {
     use crate::lab::tool_version::*;
 
-    /// Who is killed between the two leaves what was made.
+    /// A runtime that is killed between making such a file and removing it leaves it there.
     #[test]
     fn a_runtime_that_says_its_version_makes_nothing_in_a_directory_of_all() {
         use rustix::fs::inotify;

@@ -13,7 +13,7 @@ use std::path::{Component, Path, PathBuf};
 /// The beginning of the name of everything that surtax makes.
 pub const TAG: &str = "surtax";
 
-/// How to take one object away again. Written to the journal before the object is made.
+/// Way to take one object away again. Written to the journal before the object is made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Undo {
@@ -58,13 +58,14 @@ pub enum Undo {
         /// Begins with our tag.
         name: String,
     },
-    /// What was done to a domain of libvirt: our channel is taken off, and one that we started is shut down.
+    /// Changes to a domain of libvirt: our channel is taken off, and one that we started is shut
+    /// down.
     Domain {
         /// Whose it is.
         domain: Domain,
         /// Our channel's name; begins with our tag.
         channel: String,
-        /// Whether it was shut off before.
+        /// True if it was shut off before.
         was_started: bool,
     },
     /// A domain of Xen's, by the name that we gave it.
@@ -76,9 +77,9 @@ pub enum Undo {
     Setting {
         /// The file in `/proc/sys` or `/sys`.
         path: PathBuf,
-        /// What we wrote.
+        /// Value that we wrote.
         ours: String,
-        /// What it held before.
+        /// Value that it held before.
         before: String,
     },
     /// Controllers that we enabled for the children of a cgroup v2 group; left on where somebody
@@ -93,13 +94,14 @@ pub enum Undo {
     Session {
         /// The process that began the session.
         pid: u32,
-        /// When it was started, in clock ticks since boot.
+        /// Start time of that process, in clock ticks since boot.
         started_ticks: u64,
     },
 }
 
 impl Undo {
-    /// Whether the object would still be there after a reboot, so that its record must be, too.
+    /// Tells whether the object would still be there after a reboot, so that its record must be,
+    /// too.
     pub(super) fn survives_reboot(&self) -> bool {
         match self {
             Self::Directory { path } => !directory::is_in_memory(path),
@@ -136,8 +138,9 @@ impl Undo {
         if tagged { Ok(()) } else { Err(Fault::bug(format!("{self:?} does not carry our tag"))) }
     }
 
-    /// When it is undone among all that one lab made: whoever left a group is known only once the groups are empty, has
-    /// a root as long as that is there, and nobody needs a controller when all is gone.
+    /// Returns its turn among all that one lab made, 0 being first: whoever left a group is known
+    /// only once the groups are empty, has a root as long as that is there, and nobody needs a
+    /// controller when all is gone.
     pub(super) fn turn(&self) -> u8 {
         match self {
             Self::Roots { .. } => 1,
@@ -178,7 +181,7 @@ fn starts_with_tag(part: Option<&std::ffi::OsStr>) -> bool {
     text == TAG || text.strip_prefix(TAG).is_some_and(|rest| rest.starts_with('-'))
 }
 
-/// Whether a path has no `..` in it.
+/// Tells whether a path has no `..` in it.
 fn is_plain(path: &Path) -> bool {
     path.components().all(|part| part != Component::ParentDir)
 }

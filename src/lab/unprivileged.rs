@@ -19,13 +19,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// The first of the numbers where all of them are mapped: behind those of the containers' users.
 const FIRST: u32 = user_numbers::FIRST + user_numbers::COUNT;
 
-/// How many numbers there are.
+/// Number of these users.
 const COUNT: u32 = 32_768;
 
 /// The file whose bytes are locked, beside the journals.
 pub(super) const FILE: &str = "users";
 
-/// What the kernel maps in this user namespace.
+/// File of the user ids that the kernel maps in this user namespace.
 const MAP: &str = "/proc/self/uid_map";
 
 /// A user of a room that is nobody else's. It is given back when this is dropped.

@@ -3,5 +3,5 @@
 /// The first of this machine's users that are a container's: far from those that people and tools use.
 pub const FIRST: u32 = 999_948_288;
 
-/// How many users and groups there are.
+/// Number of users, and of groups.
 pub const COUNT: u32 = 65_536;

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surtax_instrument::clock::monotonic_raw;
 
-/// How long the namespace may take to be made.
+/// Time limit for the namespace to be made.
 const DEADLINE: Duration = Duration::from_secs(10);
 
 /// Between two looks at it.

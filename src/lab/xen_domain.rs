@@ -10,13 +10,13 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-/// Where Xen says whether this machine is a Dom0: nowhere else are there domains.
+/// File by which Xen says whether this machine is a Dom0: nowhere else are there domains.
 const CAPABILITIES: &str = "/proc/xen/capabilities";
 
-/// Where the tool has QEMU write to.
+/// Directory that the tool has QEMU write to.
 const LOGS: &str = "/var/log/xen";
 
-/// How long the tool may take; emulated it needs seconds.
+/// Time limit for a run of the tool; emulated it needs seconds.
 const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Destroys a domain; one that is gone is no error, and neither is a machine without Xen.

@@ -32,10 +32,10 @@ pub(super) const COMMON: [&str; 14] = [
     SECRETS,
 ];
 
-/// What begins the key of a variable of the command's environment.
+/// Prefix of the key of a variable of the command's environment.
 const VARIABLE: &str = "env.";
 
-/// How such a key is written where it stands for all of them.
+/// Form of such a key where it stands for all of them.
 pub(super) const ANY_VARIABLE: &str = "env.NAME";
 
 /// Other spellings, and the one that is kept.
@@ -72,7 +72,7 @@ impl LayerSpec {
         })
     }
 
-    /// Where the layer's root file system comes from; [`Root::Overlay`] unless told.
+    /// Reads where the layer's root file system comes from; [`Root::Overlay`] unless told.
     ///
     /// # Errors
     /// The user's, for a value that cannot be read; never for a spec that was parsed.
@@ -80,14 +80,15 @@ impl LayerSpec {
         self.options.get("root").map_or(Ok(Root::Overlay), |value| root(value))
     }
 
-    /// Whether a command in it sees what its level keeps secret; not unless told, but in `native`.
+    /// Tells whether a command in it sees what its level keeps secret; not unless told, but in
+    /// `native`.
     #[must_use]
     pub fn shows_secrets(&self) -> bool {
         self.options.get(SECRETS).map_or(self.kind == "native", |word| word == "shown")
     }
 
-    /// Whether what its level keeps secret is empty in it, as its driver's descriptor has it: where it starts from that level's
-    /// own root.
+    /// Tells whether what its level keeps secret is empty in it, as its driver's descriptor has it:
+    /// where it starts from that level's own root.
     #[must_use]
     pub fn is_concealed_by(&self, descriptor: &Descriptor) -> bool {
         descriptor.conceals()
@@ -111,7 +112,7 @@ impl LayerSpec {
 }
 
 impl Descriptor {
-    /// Whether a common option can be given to this layer.
+    /// Tells whether a common option can be given to this layer.
     #[must_use]
     pub fn takes(&self, key: &str) -> bool {
         if key == SECRETS {
@@ -120,7 +121,7 @@ impl Descriptor {
         limit(key).is_none_or(|limit| self.limits.contains(&limit))
     }
 
-    /// Whether a command in this layer does not see what its level keeps secret.
+    /// Tells whether a command in this layer does not see what its level keeps secret.
     #[must_use]
     pub fn conceals(&self) -> bool {
         self.kind != "native" && self.files != Files::AsTheyAre && !self.elsewhere
@@ -213,7 +214,7 @@ pub(super) fn refuse_value(
     }
 }
 
-/// Whether a layer conceals anything, it says itself.
+/// Refuses `secrets=` where the layer itself says that it conceals nothing, and unknown values.
 fn refuse_secrets(descriptor: &Descriptor, value: &str) -> Result<(), Fault> {
     let kind = descriptor.kind;
     if !descriptor.conceals() {
@@ -229,8 +230,8 @@ fn refuse_secrets(descriptor: &Descriptor, value: &str) -> Result<(), Fault> {
     }
 }
 
-/// What to do about an option of machines that was given to something else: its processes ask for huge pages
-/// themselves, and what can be said of them is how many they may have.
+/// Says what to do about an option of machines that was given to something else: its processes ask
+/// for huge pages themselves, and what can be said of them is how many they may have.
 pub(super) fn instead_of_huge_machine(descriptor: &Descriptor, key: &str) -> Option<String> {
     let is_meant = key == HUGE_MACHINE && descriptor.takes("hugetlb");
     is_meant.then(|| {
@@ -358,7 +359,7 @@ fn partition(text: &str) -> Result<Partition, Fault> {
     }
 }
 
-/// What is less than a page a second, no kernel keeps.
+/// Reads a number of bytes a second: no kernel keeps less than a page a second.
 fn bytes_per_second(text: &str) -> Result<Bytes, Fault> {
     match Bytes::parse(text) {
         Ok(bytes) if bytes >= Bytes(4096) => Ok(bytes),

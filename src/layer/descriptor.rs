@@ -5,39 +5,39 @@ use super::{LayerSpec, Reaches};
 /// The layer that is to be started inside of another.
 #[derive(Clone, Copy, Debug)]
 pub struct Inner<'a> {
-    /// What is asked of it.
+    /// Spec of the layer, as asked for.
     pub spec: &'a LayerSpec,
-    /// Its descriptor.
+    /// Descriptor of the layer.
     pub descriptor: &'static Descriptor,
 }
 
 impl Inner<'_> {
-    /// Whether it needs this of the level that it is started on.
+    /// Tells whether it needs this of the level that it is started on.
     #[must_use]
     pub fn needs(&self, need: Need) -> bool {
         (self.descriptor.needs)(self.spec).contains(&need)
     }
 }
 
-/// What a layer needs of its level that not every level has.
+/// Need of a layer that not every level meets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
     /// A Xen below it, whose first domain the level is.
     Xen,
-    /// What virtiofsd asks of a kernel.
+    /// Kernel features that virtiofsd asks for.
     FileServer,
     /// To make a network of its own in a network namespace that is not the machine's.
     OwnNetwork,
 }
 
-/// What the registry, the grammar, `doctor` and the help say about a layer.
+/// Description of a layer for the registry, the grammar, `doctor` and the help.
 #[derive(Debug)]
 pub struct Descriptor {
     /// The word in a stack's text.
     pub kind: &'static str,
     /// One line for people.
     pub summary: &'static str,
-    /// What the words of its `net=` mean to those outside.
+    /// Meaning of the words of its `net=` to those outside.
     pub reach: Reaches,
     /// The driver's own options.
     pub options: &'static [OptionSpec],
@@ -46,46 +46,48 @@ pub struct Descriptor {
     pub subject: Option<&'static str>,
     /// The common limits that it maps; the others are refused.
     pub limits: &'static [Limit],
-    /// Whether another layer can be started inside.
+    /// True if another layer can be started inside.
     pub holds_layers: bool,
-    /// Whether the inside is another machine, with files of its own that are seen as they are: then
+    /// True if the inside is another machine, with files of its own that are seen as they are: then
     /// there is no root to choose, and nothing of this level's files is there.
     pub elsewhere: bool,
-    /// How its files come to it: no more than two overlays can lie on each other.
+    /// Way in which its files come to it: no more than two overlays can lie on each other.
     pub files: Files,
     /// Networks on which its inside and the outside can call each other, by the words after `net=`: what is nearest
     /// to a cable first. Where one side of a workload is outside and a stack names no network, the first that
     /// fits is taken.
     pub both_ways: &'static [&'static str],
-    /// Where its root file system may come from.
+    /// Sources that its root file system may come from.
     pub roots: &'static [RootKind],
-    /// Whether its inside has memory of its own, which other limits do not end.
+    /// True if its inside has memory of its own, which other limits do not end.
     pub has_own_memory: bool,
-    /// Whether it holds its program itself, and shows a command none of its level's files.
+    /// True if it holds its program itself, and shows a command none of its level's files.
     pub has_own_program: bool,
-    /// Whether the kernel has to map the owners of its files for users of its own.
+    /// True if the kernel has to map the owners of its files for users of its own.
     pub maps_owners: bool,
-    /// What it needs of its level that not every level has.
+    /// Lists what it needs of its level that not every level has.
     pub needs: fn(&LayerSpec) -> &'static [Need],
-    /// How long a start may take before one was measured.
+    /// Time that a start may take before one was measured.
     pub start_guess: StartGuess,
-    /// Whether its check may boot a guest that proves KVM.
+    /// True if its check may boot a guest that proves KVM.
     pub may_prove_kvm: bool,
-    /// Whether the doctor asks about it; not of a layer that tests surtax itself.
+    /// True if the doctor asks about it; false for a layer that tests surtax itself.
     pub is_listed: bool,
-    /// What the doctor asks about: every way in which two of the kind differ in what they need or cost. The kind alone, if
-    /// none is given.
+    /// Variants that the doctor asks about: every way in which two of the kind differ in what they
+    /// need or cost. The kind alone, if none is given.
     pub variants: &'static [&'static str],
     /// Those that nobody of us has run, of a kind that we have.
     pub not_yet_run: &'static [&'static str],
-    /// Whether what it needs is seen from a level outside, as a level's files are, and no other kernel than its own.
+    /// True if what it needs is seen from a level outside, as a level's files are, and no other
+    /// kernel than its own.
     pub is_seen_from_outside: bool,
-    /// Whether it has run on real hardware of the kind it needs, or only here in emulation.
+    /// True if it has run on real hardware of the kind it needs; false if only here in emulation.
     pub ran_on_hardware: bool,
 }
 
 impl Descriptor {
-    /// What most containers are, but for what each must say itself: a container driver states the rest as it differs.
+    /// Descriptor of most containers, but for what each must say itself: a container driver states
+    /// the rest as it differs.
     pub const CONTAINER: Self = Self {
         kind: "",
         summary: "",
@@ -111,7 +113,7 @@ impl Descriptor {
         ran_on_hardware: true,
     };
 
-    /// What most machines with a kernel of their own are.
+    /// Descriptor of most machines with a kernel of their own.
     pub const MACHINE: Self = Self {
         files: Files::OfItsOwn,
         has_own_memory: true,
@@ -121,12 +123,12 @@ impl Descriptor {
     };
 }
 
-/// How long a start may take before one was measured, in milliseconds.
+/// Time that a start may take before one was measured, in milliseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct StartGuess {
     /// On the CPU itself.
     pub milliseconds: u64,
-    /// Where each instruction is translated.
+    /// Milliseconds where each instruction is translated.
     pub translated_milliseconds: u64,
 }
 
@@ -170,7 +172,7 @@ impl RootKind {
     }
 }
 
-/// How a layer's files come to it.
+/// Way in which a layer's files come to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Files {
     /// By an overlay over those of its level, unless these are shown as they are.
@@ -206,9 +208,9 @@ pub enum Limit {
     Hugetlb,
     /// Processes and threads.
     Pids,
-    /// Its share of CPUs that others want too.
+    /// Share of CPUs that others want too.
     Weight,
-    /// Whether its CPUs are nobody else's.
+    /// CPUs that are nobody else's.
     Partition,
     /// Nodes from which its memory may come.
     Numa,
@@ -233,7 +235,7 @@ impl Limit {
         }
     }
 
-    /// What engines and runtimes can tell the kernel of a container's group.
+    /// Limits that engines and runtimes can tell the kernel of a container's group.
     pub const OF_A_CONTAINER: &'static [Self] = &[
         Self::Cpus,
         Self::Cpuset,
@@ -245,7 +247,8 @@ impl Limit {
         Self::Io,
     ];
 
-    /// What a machine has of its own, and what holds for the group of those who make it.
+    /// Limits that a machine has of its own, and those that hold for the group of those who make
+    /// it.
     pub const OF_A_MACHINE: &'static [Self] = &[
         Self::Cpus,
         Self::Cpuset,
@@ -256,7 +259,7 @@ impl Limit {
         Self::Partition,
     ];
 
-    /// What we can tell the kernel of a group of our own.
+    /// Limits that we can tell the kernel of a group of our own.
     pub const OF_A_GROUP: &'static [Self] = &[
         Self::Cpus,
         Self::Cpuset,

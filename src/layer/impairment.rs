@@ -14,7 +14,7 @@ use surtax_instrument::wire::Fact;
 const MODULE: &str = "sch_netem";
 const FUNCTION: &str = "netem_enqueue";
 
-/// How long a module may take to be loaded.
+/// Time limit for loading a module.
 const MODPROBE_DEADLINE: Duration = Duration::from_secs(30);
 
 /// The most that is believed: beyond it every protocol has given up.
@@ -23,7 +23,7 @@ const DELAY_MOST: Duration = Duration::from_secs(60);
 /// The slowest link, in bits per second: a telephone's.
 const RATE_LEAST: u64 = 8_000;
 
-/// Its options.
+/// Options of an impaired link: delay, loss and rate.
 pub(crate) const DELAY: OptionSpec = OptionSpec {
     key: "delay",
     values: &[],
@@ -41,7 +41,8 @@ pub(crate) const RATE: OptionSpec = OptionSpec {
     help: "how many bits of frames a second go to the workload at most, as in `100M` (default: no limit)",
 };
 
-/// What a spec asks for; nothing where it asks for none. Texts of errors begin without the name of the layer.
+/// Reads the impairment that a spec asks for; `None` where it asks for none. Texts of errors begin
+/// without the name of the layer.
 ///
 /// # Errors
 /// The user's: a value that cannot be read, or a network whose link is not made here.

@@ -17,7 +17,7 @@ use crate::layer::{LayerSpec, OptionSpec};
 /// The key of the option.
 pub const KEY: &str = "scratch";
 
-/// Where a scratch directory is.
+/// Place of a scratch directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Medium {
     /// A directory of the root.
@@ -61,7 +61,7 @@ pub const fn choice(values: &'static [&'static str]) -> OptionSpec {
     }
 }
 
-/// What layers have that know no volumes.
+/// Option of layers that know no volumes.
 pub const CHOICE: OptionSpec = choice(&["layer", "bind", "tmpfs"]);
 
 /// The medium that a layer names.

@@ -32,7 +32,7 @@ pub use reach::{Reach, Reaches};
 pub use site::{Root, Site, View};
 pub use spec::{LayerSpec, StackSpec};
 
-/// What the agent said of `key`.
+/// Returns what the agent said of `key`.
 ///
 /// # Errors
 /// The machine's: it said nothing of it.
@@ -66,7 +66,7 @@ impl Unavailable {
 
 /// One way of starting the agent somewhere else.
 pub trait Layer: Sync {
-    /// What the layer is called and which options it takes.
+    /// Returns the layer's descriptor: its name, and which options it takes.
     fn descriptor(&self) -> &'static Descriptor;
 
     /// Refuses what cannot be, on whatever machine: options that contradict each other, a layer inside that
@@ -120,7 +120,7 @@ pub trait Running: Send {
     /// The layer's, when the agent did not come up.
     fn link(&mut self) -> Result<Link, Fault>;
 
-    /// Who works for this layer on the level where it was started, right now.
+    /// Lists who works for this layer on the level where it was started, right now.
     fn payers(&self) -> Vec<Payer>;
 
     /// Proves what runs: what was asked of the foreign tool, cross-checked with what the agent saw.
@@ -129,7 +129,7 @@ pub trait Running: Send {
     /// The two disagree, or a claim of the stack's text is not true: the trial is invalid.
     fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault>;
 
-    /// How the workload and the outside reach each other; `None` where they cannot.
+    /// Returns how the workload and the outside reach each other; `None` where they cannot.
     ///
     /// The outside is whoever talks with the workload: a client of its, or a server. It stands on the
     /// level where this layer was started.
@@ -137,7 +137,8 @@ pub trait Running: Send {
         None
     }
 
-    /// How the process that carries the stack has ended, if it has: told where its agent is gone.
+    /// Tells how the process that carries the stack has ended, if it has; it is told where its
+    /// agent is gone.
     fn obituary(&mut self) -> Option<String> {
         None
     }
@@ -162,11 +163,11 @@ pub struct Network {
     pub outside: IpAddr,
     /// The workload's address, as the outside sees it; `None` where the workload can only call.
     pub workload: Option<IpAddr>,
-    /// Whether the workload is itself in `namespace`, as on the level's own network: then it reaches all
-    /// that the level reaches, under the same addresses.
+    /// True if the workload is itself in `namespace`, as on the level's own network: then it
+    /// reaches all that the level reaches, under the same addresses.
     pub is_shared: bool,
-    /// Whether the workload is on another machine, which is reached over the level's own network: then each side
-    /// listens at the address that the other one calls, and at no other.
+    /// True if the workload is on another machine, which is reached over the level's own network:
+    /// then each side listens at the address that the other one calls, and at no other.
     pub is_far: bool,
     /// The port at which what was booted serves by itself, where it can hold no server of ours: then a command in
     /// the stack is its client.
@@ -195,14 +196,14 @@ impl Network {
 /// A layer that can run here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Usable {
-    /// What was found: programs with their versions, the accelerator, the daemon.
+    /// Facts that were found: programs with their versions, the accelerator, the daemon.
     pub facts: Vec<Fact>,
 }
 
 /// A layer that cannot run here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unavailable {
-    /// What is missing or wrong.
+    /// Reason: what is missing or wrong.
     pub why: String,
     /// The command that would make it usable, where one is known.
     pub remedy: Option<String>,
@@ -213,17 +214,18 @@ pub struct Unavailable {
 pub struct Payer {
     /// For people: `virtiofsd`, `dockerd`, `vCPU threads`.
     pub name: String,
-    /// Its part of the bill.
+    /// Part of the bill that is the payer's.
     pub role: Role,
-    /// Where its CPU time and memory are read.
+    /// Source of its CPU time and memory.
     pub source: Source,
-    /// Whether the deeper levels and the command run inside it.
+    /// True if the deeper levels and the command run inside it.
     pub carries_workload: bool,
-    /// Whether it is there for all trials of a run, as a daemon is, so that its memory is no single one's.
+    /// True if it is there for all trials of a run, as a daemon is, so that its memory is no single
+    /// one's.
     pub is_shared: bool,
 }
 
-/// Where a payer's usage is counted.
+/// Place where a payer's usage is counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// One process with all its threads.
@@ -232,7 +234,7 @@ pub enum Source {
     Threads {
         /// The process.
         pid: u32,
-        /// Its threads.
+        /// Ids of the threads.
         tids: Vec<u32>,
     },
     /// All threads of one process but these.

@@ -17,7 +17,7 @@ pub const DEPTH_LIMIT: usize = 8;
 /// The root that holds a command and nothing else.
 const PACKED: &str = "packed";
 
-/// Why that is none for a layer with others inside.
+/// Reason why such a root is none for a layer with others inside.
 const PACKED_OUTSIDE: &str =
     "a packed root holds the command alone, and nothing to start a layer with";
 

@@ -19,13 +19,13 @@ const TRANSLATED: [&str; 2] = ["bridge", "user"];
 /// The programs that print the rules of a network namespace, for either of the kernel's two ways to have them.
 const PRINTERS: [&[&str]; 2] = [&["iptables-save", "-t", "nat"], &["nft", "list", "ruleset"]];
 
-/// How long one may take.
+/// Time limit of one of these programs.
 const PRINT_DEADLINE: Duration = Duration::from_secs(10);
 
 /// A port of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Port {
-    /// Its number, inside and outside.
+    /// Number of the port, inside and outside.
     pub number: u16,
     /// `tcp` or `udp`.
     pub protocol: &'static str,
@@ -76,7 +76,7 @@ impl Port {
         .hint("install `iptables` or `nft`, which print the rules"))
     }
 
-    /// Whether one of these rules is the destination NAT of this port.
+    /// Tells whether one of these rules is the destination NAT of this port.
     fn is_translated(self, rules: &str, workload: &str) -> bool {
         let Self { number, protocol } = self;
         let (port, target) = (number.to_string(), format!("{workload}:{number}"));

@@ -1,4 +1,5 @@
-//! What the words of a layer's `net=` mean to those who would reach its inside, or be reached from there.
+//! Meaning of the words of a layer's `net=` to those who would reach its inside, or be reached from
+//! there.
 
 use crate::layer::{Descriptor, LayerSpec};
 
@@ -18,7 +19,7 @@ pub enum Reach {
     Link,
     /// Either calls the other, on a bridge of ours, where another stack may have a second link.
     Bridge {
-        /// Whether this layer can itself be the second on somebody else's.
+        /// True if this layer can itself be the second on somebody else's.
         joins: bool,
     },
     /// Either calls the other, on a network of an engine's that its other containers are on.
@@ -36,7 +37,7 @@ pub enum Reach {
 pub type Reaches = &'static [(&'static str, Reach)];
 
 impl Descriptor {
-    /// What the network of a layer of this kind means.
+    /// Returns the meaning of a layer's network; [`Reach::Nothing`] for an unknown word.
     #[must_use]
     pub fn reach_of(&self, layer: &LayerSpec) -> Reach {
         let word = layer.options.get(KEY).map_or("", String::as_str);

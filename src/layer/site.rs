@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surtax_instrument::wire::Command;
 
-/// Where a layer is started: the level, what is at hand there, and what the command must see.
+/// Place where a layer is started: the level, what is at hand there, and what the command must see.
 pub struct Site<'a> {
     /// The one door to the level's objects.
     pub lab: &'a Lab,
@@ -16,19 +16,19 @@ pub struct Site<'a> {
     pub agent: &'a Path,
     /// Kernels, unpacked images and verdicts that outlive a run.
     pub cache: &'a Path,
-    /// What the command must see.
+    /// View that the command must have.
     pub view: &'a View,
     /// The command that will run, where that is known: for a layer that is made for it alone.
     pub command: Option<&'a Command>,
     /// The layer's share of the common limits.
     pub limits: &'a Limits,
-    /// Whether another layer will be started inside: then it gets the privileges that takes, as
+    /// True if another layer will be started inside: then it gets the privileges that takes, as
     /// with `docker run --privileged`, and its evidence says so.
     pub carries_layers: bool,
     /// The network namespace of a process of this level that is to stand in another than the level's own:
     /// of `native` alone, with which the outside of another stack is made.
     pub network: Option<&'a Path>,
-    /// How long the layer may take to start.
+    /// Time that the layer may take to start.
     pub start_deadline: Duration,
 }
 
@@ -40,22 +40,22 @@ impl Site<'_> {
     }
 }
 
-/// What a command sees: the same files in every stack.
+/// View of a command: the same files in every stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct View {
-    /// Where its root comes from.
+    /// Source of its root.
     pub root: Root,
     /// Directories whose writes are kept.
     pub writable: Vec<PathBuf>,
     /// The working directory.
     pub cwd: PathBuf,
-    /// Where its scratch directory is, if it has one.
+    /// Medium of its scratch directory, if it has one.
     pub scratch: Option<medium::Medium>,
-    /// Whether it sees what this level keeps secret.
+    /// True if it sees what this level keeps secret.
     pub shows_secrets: bool,
 }
 
-/// Where a root file system comes from.
+/// Source of a root file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Root {
     /// The level's own root under a throw-away upper layer: `root=overlay`, the default.

@@ -21,7 +21,7 @@ pub struct Watch {
     hierarchies: Hierarchies,
 }
 
-/// Where one payer's usage is read.
+/// Source from which one payer's usage is read.
 enum Meter {
     Group(Group),
     Processes,

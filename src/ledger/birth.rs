@@ -18,7 +18,8 @@ use std::path::{Path, PathBuf};
 /// A run may hold values of `--env`: it is for whoever made it alone.
 const MODE: u32 = 0o600;
 
-/// How a file is called that has no final name yet, on a file system that has no files without names.
+/// Beginning of the name of a file that has no final name yet, on a file system that has no files
+/// without names.
 const PART: &str = ".surtax-part-";
 
 /// A database is at most so large where a journal must be rolled back before it can be written.
@@ -85,7 +86,7 @@ pub(super) fn require_no_strange_log(files: &Files) -> Result<(), Fault> {
     .hint(format!("see what it is, and remove it: rm {quoted}")))
 }
 
-/// What is said of a name that is taken.
+/// Returns the fault of a name that is taken.
 pub(crate) fn taken(path: &Path) -> Fault {
     let shown = path.display();
     let words = [shown.to_string()];

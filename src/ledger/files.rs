@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 /// No run is as large: a hundred thousand trials are a tenth of it.
 const SIZE_MAX_BYTES: u64 = 2 << 30;
 
-/// What may lie beside a database.
+/// File that may lie beside a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Beside {
     /// The rollback journal.
@@ -34,7 +34,7 @@ pub(super) enum Beside {
 impl Beside {
     pub(super) const ALL: [Self; 3] = [Self::Journal, Self::Log, Self::Index];
 
-    /// How its name goes on after the database's.
+    /// Returns how its name goes on after the database's.
     pub(super) fn ending(self) -> &'static str {
         match self {
             Self::Journal => "-journal",
@@ -49,17 +49,17 @@ impl Beside {
 pub(super) struct Files {
     path: PathBuf,
     database: File,
-    /// What is said of a file beside it that was read and is not this user's alone, wherever it is now.
+    /// Fault of a file beside it that was read and is not this user's alone, wherever it is now.
     met_foreign: OnceCell<Fault>,
 }
 
-/// What tells that nobody has written in between.
+/// Stamp that tells that nobody has written in between.
 #[derive(Debug, PartialEq)]
 pub(super) struct Stamp {
     /// Of the database alone: with a log, whatever changes in it is in the log, too.
     database: Option<(u64, i64, i64)>,
     journal: Option<(u64, u64, i64, i64)>,
-    /// Which file the log is, and its head, which changes when it is begun again.
+    /// Identity of the log's file, and its head, which changes when it is begun again.
     log: Option<(u64, Vec<u8>)>,
 }
 
@@ -103,7 +103,7 @@ impl Files {
         Self { path: path.into(), database, met_foreign: OnceCell::new() }
     }
 
-    /// Where the database is, or is to be.
+    /// Returns where the database is, or is to be.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
@@ -113,13 +113,13 @@ impl Files {
         &self.database
     }
 
-    /// Whether the name still leads to the database that is open.
+    /// Tells whether the name still leads to the database that is open.
     pub(super) fn is_named(&self) -> bool {
         let named = std::fs::symlink_metadata(&self.path);
         named.is_ok_and(|named| self.is_file(&named))
     }
 
-    /// Whether the database is that of others.
+    /// Tells whether the database is that of `other`.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         other.database.metadata().is_ok_and(|other| self.is_file(&other))
     }
@@ -129,12 +129,12 @@ impl Files {
         self.database.metadata().is_ok_and(|file| of(&file) == of(found))
     }
 
-    /// How large the database is.
+    /// Returns the size of the database, in bytes.
     pub(super) fn size(&self) -> io::Result<u64> {
         Ok(self.database.metadata()?.len())
     }
 
-    /// Whether nobody but the user of this process can have written any of them.
+    /// Tells whether nobody but the user of this process can have written any of them.
     pub(super) fn is_own(&self) -> bool {
         self.require_own().is_ok()
     }
@@ -181,12 +181,12 @@ impl Files {
         }
     }
 
-    /// Whether a file beside it holds anything.
+    /// Tells whether a file beside it holds anything.
     pub(super) fn has(&self, which: Beside) -> bool {
         std::fs::symlink_metadata(self.path_of(which)).is_ok_and(|found| found.len() > 0)
     }
 
-    /// Where a file beside it is.
+    /// Returns the path of a file beside it.
     pub(super) fn path_of(&self, which: Beside) -> PathBuf {
         let mut name = OsString::from(&self.path);
         name.push(which.ending());
@@ -230,7 +230,7 @@ pub(super) fn opened(path: &Path, access: OFlags) -> Result<File, rustix::io::Er
     rustix::fs::open(path, flags, Mode::empty()).map(File::from)
 }
 
-/// Whether an open file is one that nobody but the user of this process can write.
+/// Tells whether an open file is one that nobody but the user of this process can write.
 pub(super) fn is_of_us_alone(found: &Metadata) -> bool {
     let is_ours = found.uid() == rustix::process::geteuid().as_raw();
     found.is_file() && is_ours && found.mode() & OTHERS_WRITE == 0
@@ -309,7 +309,7 @@ fn require_file(path: &Path, found: &Metadata) -> Result<(), Fault> {
     Ok(())
 }
 
-/// What is said of a file in which no run was ever begun.
+/// Returns the fault of a file in which no run was ever begun.
 pub(super) fn empty(path: &Path) -> Fault {
     let shown = path.display();
     Fault::user(format!(

@@ -1,4 +1,4 @@
-//! Who works on a ledger: a lock on one byte of its file, which dies with its owner.
+//! Hold on a ledger by who works on it: a lock on one byte of its file, which dies with its owner.
 //!
 //! The byte is far behind those that SQLite locks, and the file must be open for writing: who may only read a ledger
 //! cannot pass for a running surtax. They can take a shared lock on the byte, which is in the way; that is told as what
@@ -20,8 +20,8 @@ use surtax_instrument::quantity::Nanoseconds;
 /// The byte. SQLite locks some of the 512 from 2^30 on. Source: SQLite, "Database File Format", section 1.3.12.
 const BYTE: i64 = 1 << 62;
 
-/// How long a hold is waited for: a child that is about to become another program still has a copy of that of a parent
-/// that was killed.
+/// Time that a hold is waited for: a child that is about to become another program still has a copy
+/// of that of a parent that was killed.
 const PATIENCE: Duration = Duration::from_millis(300);
 
 /// Between two tries.
@@ -67,7 +67,7 @@ pub(super) fn take_of(files: Files) -> Result<Hold, Fault> {
     Ok(Hold { files, is_ours: true })
 }
 
-/// What is said of a ledger that somebody else has.
+/// Returns the fault of a ledger that somebody else has.
 fn taken(files: &Files) -> Fault {
     let shown = files.path().display().to_string();
     if byte_lock::of_others(files.file(), BYTE) != Ok(Lock::Shared) {
@@ -107,7 +107,7 @@ impl Hold {
         &self.files
     }
 
-    /// Whether a process works on the ledger right now, this one or another.
+    /// Tells whether a process works on the ledger right now, this one or another.
     pub(super) fn is_held(&self) -> bool {
         // Where nothing is locked, nobody can hold anything.
         self.is_ours || byte_lock::of_others(self.files.file(), BYTE) == Ok(Lock::Exclusive)

@@ -19,10 +19,10 @@ use std::fs::File;
 use std::os::fd::{FromRawFd, IntoRawFd};
 use std::sync::OnceLock;
 
-/// What this view of the disk is called in SQLite.
+/// Name of this view of the disk in SQLite.
 const NAME: &CStr = c"surtax-journalless";
 
-/// What SQLite calls the function by which it opens every file.
+/// Name in SQLite of the function by which it opens every file.
 const OPEN_NAME: &CStr = c"open";
 
 /// Files that SQLite finds only where it was told to look for them.
@@ -33,10 +33,10 @@ type Open = unsafe extern "C" fn(*const c_char, c_int, c_int) -> c_int;
 type Access =
     unsafe extern "C" fn(*mut ffi::sqlite3_vfs, *const c_char, c_int, *mut c_int) -> c_int;
 
-/// How SQLite sees whether there is a file, as it is without us.
+/// Function by which SQLite sees whether there is a file, as it is without us.
 static ACCESS: OnceLock<Option<Access>> = OnceLock::new();
 
-/// How SQLite opens a file, as it is without us.
+/// Function by which SQLite opens a file, as it is without us.
 static OPEN: OnceLock<Open> = OnceLock::new();
 
 /// The name of this view, which SQLite knows from the first call on.

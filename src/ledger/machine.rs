@@ -1,4 +1,4 @@
-//! What this host is: kernel, processor, memory, and what may disturb a measurement.
+//! Facts of this host: kernel, processor, memory, and what may disturb a measurement.
 //!
 //! - **Reads** `/proc` and `/sys`, once per run; changes nothing.
 //! - **Cannot see** what the machine below does, where this host is itself a guest.
@@ -169,7 +169,7 @@ impl Host<'_> {
         Some(if found.is_empty() { "none that matters".into() } else { found.join(" ") })
     }
 
-    /// What is mounted: version 2, version 1, or both.
+    /// Returns what is mounted: version 2, version 1, or both; `None` where neither is seen.
     fn cgroup_version(&self) -> Option<String> {
         let mounts = self.text("/proc/self/mountinfo")?;
         let has = |kind: &str| mounts.lines().any(|line| line.contains(&format!(" - {kind} ")));

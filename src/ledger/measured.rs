@@ -1,4 +1,4 @@
-//! What a workload measured itself: its metrics among the samples, and its histograms whole.
+//! Measurements of a workload itself: its metrics among the samples, and its histograms whole.
 
 use super::record::integer;
 use super::{KnownMetric, Ledger, refused};
@@ -14,13 +14,13 @@ const SINCE: i32 = 4;
 /// No workload measures more.
 const METRICS_MAX: usize = 1_000;
 
-/// What a histogram takes in memory, however few values it has.
+/// Memory that a histogram takes, in bytes, however few values it has.
 const WHOLE_BYTES: u64 = 400 << 10;
 
 /// The histograms of a run by arm and name, those of all trials that count merged.
 pub type Histograms = BTreeMap<(u32, String), Histogram>;
 
-/// Why metrics are absent, by arm and metric, as the last trial that counts says.
+/// Reasons why metrics are absent, by arm and metric, as the last trial that counts says.
 pub type Absences = BTreeMap<(u32, String), String>;
 
 /// Writes what one trial measured.
@@ -59,7 +59,8 @@ pub(super) fn insert(
 }
 
 impl Ledger {
-    /// What the workload of this run measures, in its order; nothing of an ordinary command.
+    /// Returns what the workload of this run measures, in its order; nothing for an ordinary
+    /// command.
     ///
     /// # Errors
     /// The machine's.
@@ -85,7 +86,7 @@ impl Ledger {
         Ok(metrics)
     }
 
-    /// What the workload could not measure, and why.
+    /// Returns what the workload could not measure, and why.
     ///
     /// # Errors
     /// The machine's.

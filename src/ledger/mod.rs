@@ -58,22 +58,22 @@ pub struct Ledger {
     is_made_here: bool,
 }
 
-/// What is known of the run as such.
+/// Facts known of the run as such.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
     /// Random UUID.
     pub id: String,
     /// For people.
     pub title: String,
-    /// Which surtax wrote it.
+    /// Version of the surtax that wrote it.
     pub surtax_version: String,
-    /// When it began, in nanoseconds since 1970.
+    /// Time when it began, in nanoseconds since 1970.
     pub began_at: Nanoseconds,
-    /// How far it is.
+    /// State of the run: how far it is.
     pub state: RunState,
 }
 
-/// How far a run is.
+/// State of a run: how far it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunState {
     /// A process works on it.
@@ -84,7 +84,7 @@ pub enum RunState {
     Interrupted,
 }
 
-/// How one attempt at a trial ended.
+/// State in which one attempt at a trial ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TrialState {
     /// Begun and not ended.
@@ -108,44 +108,44 @@ pub enum TrialState {
 /// One attempt at a trial, as the ledger holds it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredTrial {
-    /// Which trial of the plan.
+    /// Trial of the plan.
     pub id: TrialId,
-    /// Which attempt, from 1.
+    /// Number of the attempt, from 1.
     pub attempt: u32,
-    /// How it ended.
+    /// State in which it ended.
     pub state: TrialState,
-    /// When it began, in nanoseconds since 1970.
+    /// Time when it began, in nanoseconds since 1970.
     pub began_at: Nanoseconds,
-    /// When its end was written down; `None` while it runs.
+    /// Time when its end was written down; `None` while it runs.
     pub ended_at: Option<Nanoseconds>,
     /// `exit 0`, `signal 9`, `deadline`, `cancelled`; `None` where no command ran.
     pub exit_status: Option<String>,
-    /// Why it does not count; empty when it does.
+    /// Reason why it does not count; empty when it does.
     pub why: String,
-    /// What would help.
+    /// Advice on what would help.
     pub remedy: Option<String>,
     /// The number of its evidence in [`Ledger::evidence`].
     pub evidence: Option<i64>,
-    /// Its numbers, by metric.
+    /// Numbers of the trial, by metric.
     pub samples: Vec<Sample>,
     /// The numbers of each of several instances, in their order; empty where one ran.
     pub instances: Vec<Sample>,
-    /// What each iteration took, in nanoseconds of host time; empty where there was one.
+    /// Time that each iteration took, in nanoseconds of host time; empty where there was one.
     pub iterations: Vec<f64>,
-    /// What each payer used, gross, in order of reading.
+    /// Use of each payer, gross, in order of reading.
     pub readings: Vec<Reading>,
     /// XXH3-128 of standard output, hexadecimal.
     pub stdout_hash: Option<String>,
-    /// What disturbed it, the worst first.
+    /// Disturbances of the trial, the worst first.
     pub disturbances: Vec<Disturbance>,
-    /// What was removed by force after it.
+    /// Things that were removed by force after it.
     pub leftovers: Vec<String>,
 }
 
 /// One number of one trial.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
-    /// Which metric; of those that every trial has, the unit is at the end of the name.
+    /// Name of the metric; of those that every trial has, the unit is at the end of the name.
     pub metric: String,
     /// `ns`, `bytes`, or what a workload's metric is in.
     pub unit: String,
@@ -158,15 +158,15 @@ pub struct Sample {
 /// A metric that the workload of a run measures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownMetric {
-    /// Its name.
+    /// Name of the metric.
     pub name: String,
-    /// Its unit.
+    /// Unit of the metric.
     pub unit: String,
-    /// Which way is better.
+    /// Direction that is better.
     pub better: Better,
 }
 
-/// Which stream of a command.
+/// Stream of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stream {
     /// Standard output.
@@ -175,7 +175,7 @@ pub enum Stream {
     Stderr,
 }
 
-/// How bad a line of the log is.
+/// Severity of a line of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
     /// Worth knowing.
@@ -196,7 +196,8 @@ impl StoredTrial {
         self.samples.iter().find(|sample| sample.metric == metric)
     }
 
-    /// What the kernel inside said of the command's CPU time; `None` where it cannot be believed.
+    /// Returns what the kernel inside said of the command's CPU time; `None` where it cannot be
+    /// believed.
     #[must_use]
     pub fn cpu_claim(&self) -> Option<Cpu> {
         samples::claim(self)

@@ -21,7 +21,7 @@ use surtax_instrument::wire::{Fact, LevelFacts};
 struct Part {
     /// The formats that have it.
     formats: RangeInclusive<i32>,
-    /// Its rows, the trial's number first.
+    /// Query of its rows, the trial's number first.
     query: &'static str,
     /// Adds what one row says to the trial that it belongs to.
     add: Add,
@@ -138,7 +138,7 @@ impl Ledger {
         Ok(Self { is_made_here, ..ledger })
     }
 
-    /// Whether the run was begun here, by this user, with the plan that it has now.
+    /// Tells whether the run was begun here, by this user, with the plan that it has now.
     #[must_use]
     pub fn is_made_here(&self) -> bool {
         self.is_made_here
@@ -161,13 +161,14 @@ impl Ledger {
         Ok(sealed.2.is_some_and(|seal| key.holds(&seal, &sealed.0, &sealed.1)))
     }
 
-    /// Where the ledger is.
+    /// Returns the path of the ledger.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether its name still leads to it: somebody may have removed the file meanwhile, or put another there.
+    /// Tells whether its name still leads to it: somebody may have removed the file meanwhile, or
+    /// put another there.
     #[must_use]
     pub fn is_named(&self) -> bool {
         self.hold.files().is_named()
@@ -228,7 +229,7 @@ impl Ledger {
         Ok(plan)
     }
 
-    /// What the host was when the run began, in order of interest.
+    /// Returns what the host was when the run began, in order of interest.
     ///
     /// # Errors
     /// The machine's.

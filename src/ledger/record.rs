@@ -12,10 +12,10 @@ use surtax_instrument::amount::{QUANTITIES, Quantity};
 use surtax_instrument::clock;
 use surtax_instrument::wire::{Output, Reading};
 
-/// So many different outputs of one arm keep their tails though their trials are `done`.
+/// Number of different outputs of one arm that keep their tails though their trials are `done`.
 const DIFFERENT_TAILS_KEPT: usize = 8;
 
-/// What this process remembers of a ledger so that it need not look again.
+/// Facts that this process remembers of a ledger so that it need not look again.
 #[derive(Debug, Default)]
 pub(super) struct Cached {
     outputs: HashMap<(u32, Stream), HashSet<String>>,
@@ -37,7 +37,8 @@ impl Cached {
     }
 }
 
-/// How a result is written: its state, what was measured, why it does not count, what would help.
+/// Returns how a result is written: its state, what was measured, why it does not count, what would
+/// help.
 fn spelled(result: &TrialResult) -> (TrialState, Option<&Measured>, Option<&str>, Option<&str>) {
     match result {
         TrialResult::Done(measured) => (TrialState::Done, Some(measured), None, None),

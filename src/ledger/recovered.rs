@@ -11,7 +11,7 @@ use super::files::{Beside, Files};
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// What begins a rollback journal.
+/// First bytes of a rollback journal.
 const JOURNAL_MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
 
 /// Length of the head of a rollback journal, which fills a sector.
@@ -30,14 +30,14 @@ const WAL_HEAD: usize = 32;
 
 const FRAME_HEAD: usize = 24;
 
-/// How often a file is read again that somebody writes meanwhile.
+/// Number of times that a file is read that somebody writes meanwhile.
 const TRIES: u32 = 50;
 
-/// Where a database says how it is written and read.
+/// Bytes in which a database says how it is written and read.
 const VERSIONS: std::ops::Range<usize> = 18..20;
 
-/// What it says in the last of them while there may be a write-ahead log: before the log is made, and until it was
-/// removed. Only then SQLite believes one.
+/// Value of the last of them while there may be a write-ahead log: before the log is made, and
+/// until it was removed. Only then SQLite believes one.
 const WITH_LOG: u8 = 2;
 
 /// The whole database as its last committed transaction left it; readable without any file beside it.
@@ -66,7 +66,7 @@ pub(super) fn image(files: &Files, limit: usize) -> io::Result<Vec<u8>> {
     Err(io::Error::new(io::ErrorKind::ResourceBusy, "somebody keeps writing it"))
 }
 
-/// Whether a database says that there may be a log beside it.
+/// Tells whether a database says that there may be a log beside it.
 ///
 /// # Errors
 /// The machine's.
@@ -164,7 +164,7 @@ struct WalHead {
 /// A page in a log.
 struct Frame<'a> {
     number: u32,
-    /// How many pages the database has after the transaction that ends here; zero within one.
+    /// Number of pages of the database after the transaction that ends here; zero within one.
     page_count: u32,
     page: &'a [u8],
 }

@@ -1,4 +1,4 @@
-//! What a record says as samples: one number per metric, nothing for what is unknown.
+//! Samples of a record: one number per metric, nothing for what is unknown.
 //!
 //! CPU time is what level 0 saw: what was counted inside divides it, and adds nothing (`trial/outside.rs`).
 //! `finding/bill.rs` splits it further.
@@ -51,7 +51,7 @@ pub(super) fn of(record: &Record, measured: Option<&Measured>) -> Vec<NewSample>
     samples
 }
 
-/// What of an account is known, and the claim where it is more than there was.
+/// Returns what of an account is known, and the claim where it is more than there was.
 fn of_account(account: &Account, claim: Option<Cpu>) -> Vec<NewSample> {
     let mut samples = Vec::new();
     if let Some(command) = account.split.as_ref().map(|split| split.command) {
@@ -68,7 +68,7 @@ fn of_account(account: &Account, claim: Option<Cpu>) -> Vec<NewSample> {
     samples
 }
 
-/// What the kernel inside said of the command's CPU time, where it can be believed at all.
+/// Returns what the kernel inside said of the command's CPU time, where it can be believed at all.
 pub(super) fn claim(trial: &StoredTrial) -> Option<Cpu> {
     let sample = |metric| trial.sample(metric).map(|sample| sample.whole);
     let (user, system) = (sample(CPU[5]).or(sample(CPU[0])), sample(CPU[6]).or(sample(CPU[1])));

@@ -3,10 +3,10 @@
 use rusqlite::Connection;
 use std::collections::BTreeMap;
 
-/// What makes the tables of a new ledger.
+/// Statements that make the tables of a new ledger.
 pub(super) const SCHEMA: &str = include_str!("schema.sql");
 
-/// What earlier formats had in the place of `quantities` and `readings`.
+/// Statements that make what earlier formats had in the place of `quantities` and `readings`.
 pub(super) const READINGS_OF_7: &str = include_str!("schema_7.sql");
 
 /// The first format with `quantities`.
@@ -35,10 +35,12 @@ const MAY_LACK: (&str, i32) = ("absences", 4);
 const WORDS: [(&str, i32, &str); 2] =
     [("trials", 2, "'disturbed', "), ("run", 6, ",\n    seal            TEXT")];
 
-/// What makes an object, by its kind and name; nothing for what SQLite makes itself.
+/// Table and statement of each object, by its kind and name; no statement for what SQLite makes
+/// itself.
 type Objects = BTreeMap<(String, String), (String, Option<String>)>;
 
-/// What a database has otherwise than a ledger of this format; `None` where it is the same to the letter.
+/// Returns what a database has otherwise than a ledger of this format; `None` where it is the same
+/// to the letter.
 pub(super) fn difference(connection: &Connection, format: i32) -> rusqlite::Result<Option<String>> {
     let model = Connection::open_in_memory()?;
     model.execute_batch(SCHEMA)?;

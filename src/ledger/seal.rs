@@ -21,10 +21,10 @@ const NAME: &str = "seal.key";
 
 const KEY_BYTES: usize = 32;
 
-/// How much one step of SHA-256 takes.
+/// Bytes that one step of SHA-256 takes.
 const BLOCK_BYTES: usize = 64;
 
-/// What only this machine, and this user of it, can seal with.
+/// Key that only this machine, and this user of it, can seal with.
 #[derive(Clone)]
 pub struct Key([u8; KEY_BYTES]);
 
@@ -109,7 +109,7 @@ impl Key {
         sealed.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// Whether a seal is that of this plan; takes as long for a wrong one.
+    /// Tells whether a seal is that of this plan; takes as long for a wrong one.
     pub(super) fn holds(&self, seal: &str, run: &str, plan_json: &str) -> bool {
         let expected = self.seal(run, plan_json);
         let differing =

@@ -1,4 +1,4 @@
-//! Where ledgers live: `$XDG_DATA_HOME/surtax/runs`, one file per run, named by time and title.
+//! Place of the ledgers: `$XDG_DATA_HOME/surtax/runs`, one file per run, named by time and title.
 
 use super::{EXTENSION, calendar, stranger};
 use crate::fault::{Doing, Fault};
@@ -13,7 +13,7 @@ use surtax_instrument::quantity::Nanoseconds;
 /// The part of a file name that is the time: `20260102T030405Z`.
 const STAMP_LENGTH: usize = 16;
 
-/// So many runs of one title may begin in one second.
+/// Number of runs of one title that may begin in one second.
 const NAMES_MAX: u32 = 1_000;
 
 /// The longest part of a title in a file name.
@@ -35,7 +35,8 @@ pub fn directory() -> Result<PathBuf, Fault> {
     Ok(strategy.data_dir().join("surtax/runs"))
 }
 
-/// What is to be said of an `XDG_DATA_HOME` that names no folder for runs: a relative one counts as not set.
+/// Returns what is to be said of an `XDG_DATA_HOME` that names no folder for runs: a relative one
+/// counts as not set. `None` where there is nothing to say.
 ///
 /// Source: XDG Base Directory Specification 0.8, section 2.
 #[must_use]

@@ -27,32 +27,34 @@ const IMAGE_MAX_BYTES: u64 = 64 << 20;
 /// No text and no blob of a run is longer: outputs are kept as tails, and a histogram has some thousand counts.
 const VALUE_MAX_BYTES: i32 = 4 << 20;
 
-/// What a stranger's ledger may make this process hold.
+/// Bytes that a stranger's ledger may make this process hold.
 const STRANGER_BYTES: u64 = 192 << 20;
 
 /// The same of one that was made here.
 const OWN_BYTES: u64 = 8 << 30;
 
-/// What even the smallest file may: its proofs are spelled out once per trial that has them.
+/// Bytes that even the smallest file may make it hold: its proofs are spelled out once per trial
+/// that has them.
 const FLOOR_BYTES: u64 = 16 << 20;
 
-/// How many times a byte of a file may be told: a fact is once in it, and is part of many proofs.
+/// Number of times that a byte of a file may be told: a fact is once in it, and is part of many
+/// proofs.
 const TOLD_MAX: u64 = 32;
 
-/// What a row costs beside its text.
+/// Bytes that a row costs beside its text.
 const ROW_BYTES: u64 = 64;
 
 /// Reading a stranger's ledger ends after this much CPU time, and what its size explains. A machine that is busy with
 /// something else makes no run unreadable.
 const STRANGER_TIME: Duration = Duration::from_secs(1);
 
-/// So many bytes explain another second.
+/// Bytes of a file that explain another second.
 const BYTES_PER_SECOND: u64 = 16 << 20;
 
 /// Reading one that was made here ends after this: something is wrong with its pages.
 const OWN_TIME: Duration = Duration::from_secs(600);
 
-/// How many bytes are paid for between two looks at the clock, as a power of two.
+/// Number of bytes that are paid for between two looks at the clock, as a power of two.
 const LOOK_AGAIN: u32 = 14;
 
 /// After so many steps of its machine SQLite asks whether to go on.
@@ -65,11 +67,11 @@ pub(super) struct Opened {
     pub(super) files: Files,
     pub(super) format: i32,
     pub(super) budget: Budget,
-    /// Whether nobody but the user of this process can have written what is read.
+    /// True if nobody but the user of this process can have written what is read.
     pub(super) is_own: bool,
 }
 
-/// What reading may still cost, shared with the handler that interrupts SQLite.
+/// Budget that is left for reading, shared with the handler that interrupts SQLite.
 #[derive(Clone, Debug)]
 pub(super) struct Budget {
     bytes: Arc<AtomicU64>,
@@ -188,7 +190,7 @@ fn of_file(files: &Files, ours: Result<(), Fault>) -> Result<Connection, Fault> 
     opened.map_err(|error| refused(path, "open", &error))
 }
 
-/// What is said of a large ledger that needs recovery where SQLite cannot be let do it.
+/// Returns the fault of a large ledger that needs recovery where SQLite cannot be let do it.
 fn unreadable(path: &Path, why: &Fault) -> Fault {
     let directory = birth::directory_of(path);
     let found = std::fs::metadata(directory);
@@ -238,7 +240,8 @@ fn unchanging(path: &Path) -> String {
     name + "?immutable=1"
 }
 
-/// Whether no run was ever begun in a file: an older surtax made the file first, and the run in it afterwards.
+/// Tells whether no run was ever begun in a file: an older surtax made the file first, and the run
+/// in it afterwards.
 pub(super) fn is_unbegun(path: &Path) -> bool {
     let Ok(found) = std::fs::symlink_metadata(path) else { return false };
     if !found.is_file() || found.len() == 0 {

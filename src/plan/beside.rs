@@ -12,18 +12,18 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::Path;
 
-/// How many neighbours a plan may have.
+/// Largest number of neighbours in a plan.
 const LIMIT: usize = 8;
 
-/// What is between the workload and its stack.
+/// Separator between the workload and its stack.
 const AT: char = '@';
 
 /// A workload that runs in a stack of its own meanwhile.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Neighbour {
-    /// What runs.
+    /// Workload that runs.
     pub workload: Workload,
-    /// Where.
+    /// Stack in which it runs.
     pub stack: StackSpec,
 }
 

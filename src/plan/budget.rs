@@ -66,7 +66,7 @@ impl Draft {
     }
 }
 
-/// What a plan asks for and will hardly get.
+/// Lists what a plan asks for and will hardly get.
 pub(super) fn notes(plan: &Plan) -> Vec<String> {
     let Some(precision) = plan.precision_ppm else { return Vec::new() };
     let shown = percentage::text(precision);
@@ -88,7 +88,7 @@ pub(super) fn notes(plan: &Plan) -> Vec<String> {
     notes
 }
 
-/// How many blocks it takes where a command hardly varies.
+/// Returns the number of blocks that it takes where a command hardly varies.
 fn blocks_at_best(precision_ppm: u32) -> u64 {
     let (wanted, at_one) = (u64::from(precision_ppm), QUIET_PPM * HALF_WIDTH_THOUSANDTHS / 1_000);
     at_one.pow(2).div_ceil(wanted.pow(2).max(1))

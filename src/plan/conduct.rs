@@ -1,4 +1,4 @@
-//! How each trial is carried out: iterations, caches, pauses, and the environment's size.
+//! Conduct of each trial: iterations, caches, pauses, and the environment's size.
 
 use super::Draft;
 use crate::fault::Fault;
@@ -15,17 +15,17 @@ const ITERATIONS_LIMIT: u32 = 10_000;
 const PADDING_LIMIT: u32 = 64 << 10;
 const SETTLE_LIMIT: Duration = Duration::from_secs(3600);
 
-/// How a trial is carried out, the same for every arm.
+/// Settings of a trial, the same for every arm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrialSettings {
     /// Runs of the command inside each started stack that are measured, at least 1.
     pub iterations: u32,
-    /// How many of the command run at once inside each started stack, at least 1.
+    /// Number of the command's instances that run at once inside each started stack, at least 1.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub instances: u32,
-    /// What the page caches hold when the command begins.
+    /// State of the page caches when the command begins.
     pub cache: Cache,
-    /// How long nothing is done before each trial, in nanoseconds.
+    /// Idle time before each trial, in nanoseconds.
     pub settle_ns: u64,
     /// The command's environment grows by a random length up to this in each trial, in bytes: where
     /// the stack begins changes the speed of the same code. Source: Mytkowicz, Diwan, Hauswirth and
@@ -33,21 +33,21 @@ pub struct TrialSettings {
     pub padding_limit_bytes: u32,
 }
 
-/// What the page caches hold when the command begins.
+/// State of the page caches when the command begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cache {
-    /// What a fresh start of the stack finds: usually a warm cache of this machine, and a cold one of
-    /// a virtual machine.
+    /// State that a fresh start of the stack finds: usually a warm cache of this machine, and a
+    /// cold one of a virtual machine.
     #[default]
     AsStarted,
     /// Nothing: every kernel of the stack drops its caches before each run of the command.
     Cold,
-    /// What an uncounted run of the command in the same stack has left.
+    /// State that an uncounted run of the command in the same stack has left.
     Warm,
 }
 
-/// What runs have that were made before there was a choice.
+/// Returns the number of instances in runs that were made before there was a choice.
 fn one() -> u32 {
     1
 }
@@ -70,7 +70,7 @@ impl TrialSettings {
         }
     }
 
-    /// How long nothing is done before each trial.
+    /// Returns the idle time before each trial.
     #[must_use]
     pub fn settle(&self) -> Duration {
         Duration::from_nanos(self.settle_ns)
@@ -102,7 +102,7 @@ impl Cache {
     }
 }
 
-/// What of it has been said.
+/// Settings of a trial, as far as they have been said; `None` for what was not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrialSettingsDraft {
     /// See [`TrialSettings::iterations`]; by default 1.

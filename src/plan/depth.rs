@@ -1,5 +1,6 @@
-//! How deep stacks can be: each container's files are an overlay over those of the one around it, and the kernel
-//! lays no more than two overlays on each other. A machine's files come to it by a server or in memory, so it begins anew.
+//! Limit on the depth of stacks: each container's files are an overlay over those of the one around
+//! it, and the kernel lays no more than two overlays on each other. A machine's files come to it by
+//! a server or in memory, so it begins anew.
 //!
 //! Source: Linux `include/linux/fs.h` (`FILESYSTEM_MAX_STACK_DEPTH`).
 
@@ -31,7 +32,7 @@ pub(super) fn refuse(stack: &StackSpec) -> Result<(), Fault> {
     Ok(())
 }
 
-/// How many overlays lie on each other inside a layer, of which there are `count` around it.
+/// Counts the overlays on each other inside a layer, of which there are `count` around it.
 fn after(layer: &LayerSpec, count: u32) -> Result<u32, Fault> {
     Ok(match driver::find(&layer.kind)?.descriptor().files {
         Files::OfItsOwn => u32::from(!matches!(layer.root()?, Root::Image(_))),

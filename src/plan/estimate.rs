@@ -1,4 +1,5 @@
-//! How long a plan takes: from what its trials took so far, and from guesses before that.
+//! Estimate of how long a plan takes: from what its trials took so far, and from guesses before
+//! that.
 //!
 //! The guesses are of the order of magnitude of an idle machine. They decide only what is shown
 //! before the first block has ended; nothing measured depends on them.
@@ -8,20 +9,20 @@ use crate::driver;
 use crate::layer::{LayerSpec, StackSpec, StartGuess};
 use std::time::Duration;
 
-/// What is assumed of a command before it ran once.
+/// Duration that is assumed of a command before it ran once.
 const COMMAND_GUESS: Duration = Duration::from_secs(1);
 
-/// How much longer things take where every instruction is translated.
+/// Slowdown, as a multiple, where every instruction is translated.
 const TRANSLATED: u32 = 6;
 
-/// How many of the latest durations of an arm count.
+/// Number of the latest durations of an arm that count.
 const MEMORY: usize = 64;
 
-/// What a trial of each arm costs, start and stop included.
+/// Time that a trial of each arm costs, start and stop included.
 #[derive(Clone, Debug)]
 pub struct Costs {
     arms: Vec<ArmCost>,
-    /// How often the command runs in one trial, to warm up and measured.
+    /// Number of runs of the command in one trial, to warm up and measured.
     command_runs: u32,
 }
 
@@ -64,7 +65,7 @@ impl Costs {
         }
     }
 
-    /// What the next trial of an arm will cost: the median so far, else a guess.
+    /// Returns the time that the next trial of an arm will cost: the median so far, else a guess.
     #[must_use]
     pub fn trial(&self, arm: u32) -> Duration {
         let arm = self.arms.get(arm as usize).filter(|arm| !arm.is_dropped);
@@ -75,13 +76,13 @@ impl Costs {
         })
     }
 
-    /// What a whole block will cost.
+    /// Returns the time that a whole block will cost.
     #[must_use]
     pub fn block(&self) -> Duration {
         (0u32..).take(self.arms.len()).map(|arm| self.trial(arm)).sum()
     }
 
-    /// How many blocks will run in all, when `blocks_done` are done and `elapsed` has passed.
+    /// Returns the number of blocks in all, when `blocks_done` are done and `elapsed` has passed.
     #[must_use]
     pub fn blocks(&self, plan: &Plan, blocks_done: u32, elapsed: Duration) -> u32 {
         let Some(budget) = plan.time_budget() else { return plan.block_limit() };
@@ -91,14 +92,14 @@ impl Costs {
         blocks_done.saturating_add(more).clamp(1, plan.block_limit().max(1))
     }
 
-    /// What the whole plan will cost.
+    /// Returns the time that the whole plan will cost.
     #[must_use]
     pub fn total(&self, plan: &Plan) -> Duration {
         self.block().saturating_mul(self.blocks(plan, 0, Duration::ZERO))
     }
 
-    /// What is still to come, when `blocks_done` blocks are done, these arms of the next one have
-    /// also ended, and `elapsed` has passed.
+    /// Returns the time that is still to come, when `blocks_done` blocks are done, these arms of
+    /// the next one have also ended, and `elapsed` has passed.
     #[must_use]
     pub fn left(
         &self,

@@ -6,20 +6,21 @@ use super::{Plan, TrialId, order};
 pub const BLOCK_LIMIT: u32 = 100_000;
 
 impl Plan {
-    /// How many blocks it has at most.
+    /// Returns the largest number of blocks that it may have.
     #[must_use]
     pub fn block_limit(&self) -> u32 {
         self.runs.unwrap_or(BLOCK_LIMIT)
     }
 
-    /// How many arms it has: the baseline twice, every other stack once; and all once more beside neighbours.
+    /// Counts its arms: the baseline twice, every other stack once; and all once more beside
+    /// neighbours.
     #[must_use]
     pub fn arm_count(&self) -> u32 {
         let alone = self.alone_count();
         if self.beside.is_empty() { alone } else { alone.saturating_mul(2).saturating_sub(1) }
     }
 
-    /// How many of them are alone.
+    /// Counts the arms that are alone.
     pub(super) fn alone_count(&self) -> u32 {
         let others = self.stacks.iter().filter(|stack| **stack != self.baseline).count();
         u32::try_from(others).map_or(u32::MAX, |others| others.saturating_add(2))

@@ -9,7 +9,7 @@ use surtax_instrument::wire::INSTANCES_LIMIT;
 pub(super) const DEFAULT_INSTANCES: u32 = 1;
 
 impl Draft {
-    /// How many run at once.
+    /// Checks how many instances run at once, and returns that number.
     pub(super) fn checked_instances(&self) -> Result<u32, Fault> {
         let count = self.conduct.instances.unwrap_or(DEFAULT_INSTANCES);
         let limit = u32::try_from(INSTANCES_LIMIT).unwrap_or(u32::MAX);

@@ -39,7 +39,7 @@ pub use word::Word;
 /// The value of [`Plan::schema_version`] that this surtax writes.
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// What is to be measured, and how often.
+/// Plan of a measurement: what is measured, and how often.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
     /// Raised when a field changes its meaning.
@@ -48,14 +48,15 @@ pub struct Plan {
     pub title: String,
     /// The stacks as typed, in the order of the report. The baseline is among them once.
     pub stacks: Vec<StackSpec>,
-    /// Which stack the others are compared with; it runs as two arms.
+    /// Stack that the others are compared with; it runs as two arms.
     pub baseline: StackSpec,
-    /// What runs in other stacks meanwhile; with any, each stack is also measured without them.
+    /// Workloads that run in other stacks meanwhile; with any, each stack is also measured without
+    /// them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub beside: Vec<Neighbour>,
     /// Program and arguments.
     pub command: Vec<Word>,
-    /// Where the command is that of a workload: which.
+    /// Workload whose command it is, if it is that of one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<Workload>,
     /// Working directory on every level.
@@ -63,27 +64,27 @@ pub struct Plan {
     pub cwd: PathBuf,
     /// Variables of the command's environment, sorted by name: over the caller's, or alone.
     pub environment: Vec<(String, Word)>,
-    /// Whether the command also gets the caller's environment. It is read when the plan runs and
+    /// True if the command also gets the caller's environment. It is read when the plan runs and
     /// never written down: a run file is passed on, and the caller's secrets are not.
     pub inherit_environment: bool,
     /// Directories whose writes are kept; all other writes are thrown away after the trial.
     pub writable: Vec<PathBuf>,
-    /// How many blocks; without it, as many as fit into `time_budget_ns`.
+    /// Number of blocks; without it, as many as fit into `time_budget_ns`.
     pub runs: Option<u32>,
-    /// When to start no further block, in nanoseconds.
+    /// Time after which no further block is started, in nanoseconds.
     pub time_budget_ns: Option<u64>,
-    /// When to stop before that: half the interval of every arm's overhead is at most this share of
-    /// its ratio. In parts per million.
+    /// Precision at which to stop before that: half the interval of every arm's overhead is at most
+    /// this share of its ratio. In parts per million.
     #[serde(default)]
     pub precision_ppm: Option<u32>,
     /// Runs of the command inside each started stack before the measured one.
     pub warm_up: u32,
-    /// How each trial is carried out.
+    /// Settings of each trial.
     #[serde(default = "TrialSettings::plain")]
     pub conduct: TrialSettings,
     /// After how long a command is killed and its trial fails, in nanoseconds.
     pub command_deadline_ns: u64,
-    /// How long one layer may take to start, in nanoseconds.
+    /// Time that one layer may take to start, in nanoseconds.
     pub start_deadline_ns: u64,
     /// Half-width of the equivalence margin, as a share: 0.03 is ±3 %. In parts per million.
     pub equivalence_margin_ppm: u32,
@@ -98,13 +99,14 @@ impl Plan {
         Duration::from_nanos(self.command_deadline_ns)
     }
 
-    /// How long one layer may take to start.
+    /// Returns the time that one layer may take to start.
     #[must_use]
     pub fn start_deadline(&self) -> Duration {
         Duration::from_nanos(self.start_deadline_ns)
     }
 
-    /// When to start no further block, counted from the first trial's begin.
+    /// Returns the time after which no further block is started, counted from the first trial's
+    /// begin.
     #[must_use]
     pub fn time_budget(&self) -> Option<Duration> {
         self.time_budget_ns.map(Duration::from_nanos)
@@ -136,7 +138,7 @@ impl Plan {
             .collect()
     }
 
-    /// What runs beside an arm.
+    /// Lists the workloads that run beside an arm.
     #[must_use]
     pub fn neighbours(&self, arm: u32) -> &[Neighbour] {
         if arm < self.alone_count() { &[] } else { &self.beside }
@@ -146,9 +148,9 @@ impl Plan {
 /// One stack in one plan. Arms 0 and 1 hold the same stack: their difference is the noise floor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arm {
-    /// Its place in the plan.
+    /// Place of the arm in the plan, from 0.
     pub index: u32,
-    /// What runs.
+    /// Stack that runs.
     pub stack: StackSpec,
     /// Beside what, as typed; empty where it is alone.
     pub beside: String,
@@ -164,11 +166,11 @@ impl fmt::Display for Arm {
 /// One line of the expanded plan: who runs when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TrialId {
-    /// Which block, from 0.
+    /// Number of the block, from 0.
     pub block: u32,
-    /// Which place in the block, from 0.
+    /// Place in the block, from 0.
     pub position: u32,
-    /// Which arm.
+    /// Index of the arm.
     pub arm: u32,
 }
 

@@ -13,7 +13,7 @@ const KEY: &str = "net";
 const SHARED: &str = "host";
 
 impl Draft {
-    /// Whether one side of what is measured is outside of the stack.
+    /// Tells whether one side of what is measured is outside of the stack.
     ///
     /// # Errors
     /// The user's: the workload's parameters do not fit.
@@ -22,7 +22,7 @@ impl Draft {
         Ok(workload.resolve()?.server.is_some())
     }
 
-    /// What is said of the stacks that have got a network, each before and after, if there are any.
+    /// Describes the stacks that have got a network, each before and after, if there are any.
     pub(super) fn network_note(&self, joined: &[(StackSpec, StackSpec)]) -> Option<String> {
         let workload = self.workload.as_ref().filter(|_| !joined.is_empty())?;
         let changed = joined.iter().map(|(stack, joined)| format!("`{stack}` is `{joined}`"));

@@ -40,11 +40,11 @@ pub struct Draft {
     pub beside: Vec<Neighbour>,
     /// See [`Plan::command`].
     pub command: Vec<Word>,
-    /// What to run instead of a command.
+    /// Workload to run instead of a command.
     pub workload: Option<Workload>,
     /// See [`Plan::cwd`]; by default where surtax was called.
     pub cwd: Option<PathBuf>,
-    /// Whether the command also gets the caller's environment; by default it does.
+    /// True if the command also gets the caller's environment; by default it does.
     pub inherit_environment: Option<bool>,
     /// Variables set over the inherited ones; the last of equal names counts.
     pub environment: Vec<(String, Word)>,
@@ -68,11 +68,11 @@ pub struct Draft {
     pub margin_ppm: Option<u32>,
     /// See [`Plan::seed`]; by default a fresh one.
     pub seed: Option<u64>,
-    /// Where a field was said, as in `plans/io.toml:14`, for errors.
+    /// Place where a field was said, as in `plans/io.toml:14`, for errors.
     pub places: BTreeMap<&'static str, String>,
 }
 
-/// What surrounds the caller and fills the gaps of a draft.
+/// Surroundings of the caller, which fill the gaps of a draft.
 #[derive(Clone, Debug)]
 pub struct Defaults<'a> {
     /// The caller's working directory.
@@ -136,7 +136,7 @@ impl Draft {
         }
     }
 
-    /// Whether a field with a place has been said.
+    /// Tells whether a field with a place has been said.
     fn says(&self, field: &str) -> bool {
         match field {
             "stacks" => !self.stacks.is_empty(),
@@ -367,7 +367,7 @@ pub(super) fn title_of(command: &[Word]) -> String {
     }
 }
 
-/// What a run is called that has no title: what it runs.
+/// Returns the title of a run that was given none: what it runs.
 pub(super) fn usual_title(command: &[Word], workload: Option<&Workload>) -> String {
     workload.map_or_else(|| title_of(command), |workload| title_of(&[workload.typed().into()]))
 }

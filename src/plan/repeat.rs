@@ -102,7 +102,7 @@ impl Plan {
         flags
     }
 
-    /// How often, how long, and in which surroundings.
+    /// Lists the flags for how often, how long, and in which surroundings.
     fn flags_of_conduct(&self) -> Flags {
         let mut flags = Flags::new();
         let mut flag = |name: &'static str, value: String| flags.push((name, Some(value.into())));
@@ -157,7 +157,7 @@ mod tests {
     use super::super::{Defaults, Draft, Plan, file, shelf};
     use crate::driver::registered;
 
-    /// What `surtax run NAME` with these flags plans, and the line that repeats it.
+    /// Returns the plan of `surtax run NAME` with these flags, and the line that repeats it.
     fn planned(name: &str, flags: Draft) -> (Plan, String) {
         let descriptors = registered();
         let text = shelf::READY.iter().find(|(ready, _)| *ready == name).unwrap().1;

@@ -18,7 +18,7 @@ pub(super) fn text(path: &Path) -> Option<&'static str> {
     READY.iter().find(|(ready, _)| *ready == name).map(|(_, text)| *text)
 }
 
-/// What to do about a word that is neither a file nor one of the names.
+/// Says what to do about a word that is neither a file nor one of the names.
 pub(super) fn remedy(path: &Path) -> String {
     let make = "make one with `surtax plan --toml --in native,runc -- CMD > FILE.toml`";
     match path.to_str() {

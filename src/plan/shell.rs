@@ -37,7 +37,8 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// Whether a letter acts instead of being seen: a line feed, an escape, an override of direction.
+/// Tells whether a letter acts instead of being seen: a line feed, an escape, an override of
+/// direction.
 fn is_unseen(letter: char) -> bool {
     !matches!(letter, '\\' | '\'' | '"') && letter.escape_debug().len() > 1
 }

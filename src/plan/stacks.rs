@@ -8,7 +8,7 @@ use crate::fault::{Blame, Fault};
 use crate::layer::{Descriptor, Root, StackSpec, medium};
 use std::path::Path;
 
-/// How many stacks a plan may have.
+/// Largest number of stacks in a plan.
 const STACK_LIMIT: usize = 100;
 
 /// The stacks of a plan, completed.

@@ -147,14 +147,14 @@ impl PartialEq<&str> for Word {
     }
 }
 
-/// How a word that is no text is written down.
+/// Written form of a word that is no text.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Object<T> {
     escaped: T,
 }
 
-/// How a word is written down.
+/// Written form of a word.
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "a string, or an object with the one key `escaped`")]
 enum Written {

@@ -14,13 +14,13 @@ use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// What the others are compared with.
+/// Stack that the others are compared with.
 const BASELINE: &str = "native";
 
 /// Two of these go into each round, and two of [`STACKS`].
 const NESTED: [&str; 4] = ["runc+runc", "runc+bubblewrap", "crun+runc", "docker+runc"];
 
-/// How many blocks a run has.
+/// Number of blocks in a run.
 const BLOCKS: u32 = 2;
 
 /// Arms of a plan that compares a stack with `native`, which is its own control.
@@ -64,14 +64,14 @@ fn rounds(size: Size) -> u32 {
     size.pick(1, 200)
 }
 
-/// What came of four at once.
+/// Result of four at once.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Round {
-    /// What each that failed had said, and in which stack.
+    /// Message of each that failed, and its stack.
     failures: Vec<String>,
-    /// Why the runs that are kept are not those that were made.
+    /// Reason why the runs that are kept are not those that were made; `None` if they are.
     collision: Option<String>,
-    /// What was there that had not been.
+    /// Things that were there and had not been before.
     left: Vec<String>,
 }
 
@@ -118,7 +118,8 @@ fn compare(stack: &str) -> Vec<String> {
     words.map(String::from).collect()
 }
 
-/// Whether each has a run of its own, with all of its trials.
+/// Checks that each has a run of its own, with all of its trials; returns what is wrong, if
+/// anything.
 fn collision(surtax: &ChildSurtax) -> Result<Option<String>, Fault> {
     let runs = kept(&surtax.runs())?;
     if runs.len() != 4 {

@@ -23,7 +23,7 @@ pub(super) enum ArmOrder {
     Fixed,
 }
 
-/// Where the noise floor comes from.
+/// Source of the noise floor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Floor {
     /// The baseline's second arm.
@@ -54,7 +54,7 @@ impl Run {
         Self { seed, blocks: 10, cost: 1.0, deviation: 0.03, position: 0.0, order, floor }
     }
 
-    /// Whether the verdict is `differs`; a run too short for one has none.
+    /// Tells whether the verdict is `differs`; a run too short for one has none.
     pub(super) fn differs(&self) -> bool {
         let Ok(blocks) = self.blocks() else { return false };
         let noise = match self.floor {
@@ -68,7 +68,7 @@ impl Run {
         }
     }
 
-    /// What is found of the overhead.
+    /// Returns what is found of the overhead.
     #[cfg(test)]
     pub(super) fn estimate(&self) -> surtax_statistics::Estimate {
         overhead(&self.blocks().unwrap()).unwrap()

@@ -27,13 +27,14 @@ use surtax_instrument::probe::cgroup::Version;
 /// `TMPFS_MAGIC` of `linux/magic.h`.
 const TMPFS_MAGIC: i64 = 0x0102_1994;
 
-/// How many trials a run of one stack has in which none succeeds: those after which an arm is given up, of two arms.
+/// Number of trials of a run of one stack in which none succeeds: those after which an arm is given
+/// up, of two arms.
 pub(super) const TRIALS_OF_A_FAILED_RUN: u32 = 2 * GIVE_UP_AFTER;
 
 /// The arm that is compared, in a plan of one stack beside its baseline.
 const COMPARED: usize = 2;
 
-/// Where proofs make their runs.
+/// Place where proofs make their runs.
 pub struct Bench<'a> {
     lab: &'a Lab,
     agent: &'a Path,
@@ -41,7 +42,7 @@ pub struct Bench<'a> {
     interrupts: &'a Interrupts,
     /// Is told of every run that has ended.
     ended: &'a dyn Fn(),
-    /// What was counted before, and is not counted again.
+    /// Results counted before, which are not counted again.
     notebook: &'a Notebook,
     selection: &'a Selection,
     /// Holds what the runs need beside their ledgers, and is gone with the bench.
@@ -66,8 +67,8 @@ impl<'a> Bench<'a> {
         Ok(Self { lab, agent, cache, interrupts, ended, notebook, selection, room })
     }
 
-    /// Whether a part of a campaign, such as `kills/runc`, is among those that are made; if not, so many of its runs are
-    /// said to have ended.
+    /// Tells whether a part of a campaign, such as `kills/runc`, is among those that are made. If
+    /// not, `runs` of its runs are said to have ended.
     pub(super) fn takes(&self, part: &str, runs: u32) -> bool {
         let is_ours = self.selection.takes(part);
         if !is_ours {

@@ -20,7 +20,7 @@ const LAYERS: [CountedLayer; 2] = [
     CountedLayer { layer: "qemu:accel=tcg", quick: 0, full: 56, run_ms: 300_000 },
 ];
 
-/// How long the command works.
+/// Time that the command works.
 const WORKS_FOR: Duration = Duration::from_millis(100);
 
 /// Blocks of a run; each has three trials of the layer.
@@ -30,7 +30,7 @@ const BLOCKS: u32 = 6;
 /// that took them from `trial/outside.rs` would move with them.
 const ABOVE_PERCENT: u64 = 5;
 
-/// So much more a claim may be: a tick of 10 ms at each end.
+/// Nanoseconds by which a claim may be larger: a tick of 10 ms at each end.
 const TICKS_NS: u64 = 20_000_000;
 
 struct CountedLayer {
@@ -85,7 +85,7 @@ fn part_of(layer: &str) -> String {
     format!("bill/{layer}")
 }
 
-/// What was counted in one layer.
+/// Counts of one layer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Count {
     /// Trials whose sum could be counted again.
@@ -96,7 +96,7 @@ struct Count {
     overdivided: u32,
     /// Those that have a sum and no parts.
     undivided: u32,
-    /// Why the layer could not be tried.
+    /// Reason why the layer could not be tried; `None` where it could.
     impossible: Option<String>,
 }
 

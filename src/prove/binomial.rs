@@ -3,7 +3,7 @@
 //! A quick campaign is too short to show a rate, so its bar is what a surtax that has the promised
 //! rate exceeds once in a thousand campaigns.
 
-/// How often a bar may be missed by luck alone.
+/// Probability with which a bar may be missed by luck alone.
 const RISK: f64 = 1e-3;
 
 /// The most that a share of `rate` gives in `tries`, but for once in a thousand times.
@@ -23,7 +23,8 @@ pub(super) fn at_least(tries: u32, rate: f64) -> u32 {
     tries - at_most(tries, 1.0 - rate)
 }
 
-/// How likely each count is. In logarithms, because the first of them may be below every number.
+/// Returns each count and its probability. Computed in logarithms, because the first of them may be
+/// below every number.
 fn shares(tries: u32, rate: f64) -> impl Iterator<Item = (u32, f64)> {
     let odds = rate.ln() - (1.0 - rate).ln();
     let mut ln_share = f64::from(tries) * (1.0 - rate).ln();

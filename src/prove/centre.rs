@@ -9,7 +9,7 @@ use super::bench::{compared, draft, overhead};
 use super::{Bar, Bench, Figure, Proof, Size, Stopped, binomial};
 use crate::fault::Fault;
 
-/// What the compared stack truly costs.
+/// True cost of the compared stack, as a ratio.
 const COST: &str = "1.05";
 
 /// The same as a number.
@@ -20,7 +20,7 @@ struct Shape {
     name: &'static str,
     /// Blocks of the runs.
     blocks: [u32; 3],
-    /// How many runs of each length a quick campaign has; a full one has a thousand.
+    /// Number of runs of each length in a quick campaign; a full one has a thousand.
     quick: u32,
     /// The least and the greatest rate of estimates above the truth.
     rates: [f64; 2],

@@ -9,7 +9,8 @@ use std::path::PathBuf;
 use std::process::{Child, Output, Stdio};
 use std::time::Duration;
 
-/// How often a census is taken again before what it finds is a leak: processes end in their own time.
+/// Number of times that a census is taken again before what it finds is a leak: processes end in
+/// their own time.
 const LOOKS: u32 = 20;
 
 /// Between two such looks.
@@ -23,7 +24,7 @@ pub(super) struct ChildSurtax {
     data: PathBuf,
     /// Labs that were alive before, the proof's among them: theirs is no leak.
     living: Vec<String>,
-    /// What other surtaxes worked on.
+    /// Labs and processes of other surtaxes.
     others: Others,
 }
 
@@ -63,17 +64,18 @@ impl ChildSurtax {
         self.run(&words.iter().map(|word| String::from(*word)).collect::<Vec<_>>())
     }
 
-    /// Where it keeps its runs.
+    /// Returns the directory in which it keeps its runs.
     pub(super) fn runs(&self) -> PathBuf {
         self.data.join("surtax/runs")
     }
 
-    /// What is there before it is started.
+    /// Takes a census of what is there before it is started.
     pub(super) fn census(&self) -> Result<Census, Fault> {
         Census::take_twice(BETWEEN_LOOKS)
     }
 
-    /// What is there that was not, as soon as nothing is, else after a while.
+    /// Returns what is there that was not: nothing as soon as nothing is left, else what is left
+    /// after a while.
     pub(super) fn difference(&self, before: &Census) -> Result<Vec<String>, Fault> {
         let mut left = Vec::new();
         for _ in 0..LOOKS {
@@ -94,7 +96,7 @@ impl ChildSurtax {
     }
 }
 
-/// How many trials of an answer of `show` are in such a state.
+/// Counts the trials of an answer of `show` that are in such a state.
 pub(super) fn trials(answer: &[u8], is: impl Fn(&str) -> bool) -> u64 {
     let answer: serde_json::Value = serde_json::from_slice(answer).unwrap_or_default();
     let arms = answer["arms"].as_array().cloned().unwrap_or_default();
@@ -104,7 +106,7 @@ pub(super) fn trials(answer: &[u8], is: impl Fn(&str) -> bool) -> u64 {
     u64::try_from(found).unwrap_or(u64::MAX)
 }
 
-/// What was said, as much of it as anybody reads.
+/// Returns what was said, as much of it as anybody reads: 600 characters at most.
 pub(super) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).trim_end().chars().take(600).collect()
 }

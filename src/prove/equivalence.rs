@@ -12,14 +12,14 @@ use crate::finding::Verdict;
 /// Blocks of each run, as `compare` makes them unless told.
 const BLOCKS: u32 = 10;
 
-/// How often a stack at the edge may be called equivalent.
+/// Rate at which a stack at the edge may be called equivalent.
 const RATE: f64 = 0.025;
 
-/// How many equal stacks are called so on a quiet machine, at least. What is missing to all of them is
-/// the share that is called different.
+/// Least rate at which equal stacks are called so on a quiet machine. The rest is the share that is
+/// called different.
 const RATE_OF_EQUALS: f64 = 0.98;
 
-/// What is asked: a true cost, the deviation of the noise, and whether that is the same.
+/// Case to simulate: a true cost, the deviation of the noise, and whether that is the same.
 struct Case {
     cost: &'static str,
     noise: &'static str,
@@ -101,7 +101,8 @@ mod tests {
     use super::super::bare::Run;
     use super::*;
 
-    /// How many of 60 bare estimates lie within the margin themselves, whatever their intervals say.
+    /// Counts how many of 60 bare estimates lie within the margin themselves, whatever their
+    /// intervals say.
     fn within(cost: f64) -> u32 {
         let run = |seed| Run { cost, ..Run::equal(seed) };
         let is_within = |seed: &u64| (run(*seed).estimate().ratio - 1.0).abs() <= 0.03;

@@ -71,7 +71,8 @@ fn measured(arm: u32, wall: Nanoseconds) -> Result<Measured, Fault> {
     })
 }
 
-/// What a workload measured: a rate, in two instances, a distribution, and something that it could not.
+/// Returns what a workload measured: a rate, in two instances, a distribution, and something that
+/// it could not.
 fn read() -> Read {
     let name = || String::from("rate");
     let mut histogram = Histogram::new();

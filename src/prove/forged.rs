@@ -23,7 +23,7 @@ use surtax_instrument::wire::{
 /// The part that has no layer.
 const CHANNEL: &str = "channel";
 
-/// Where a command forges, the quick ones first.
+/// Layers in which a command forges, the quick ones first.
 const LAYERS: [&str; 12] = [
     "native",
     "runc",
@@ -39,16 +39,17 @@ const LAYERS: [&str; 12] = [
     "qemu:accel=tcg+runc",
 ];
 
-/// How many of them are quick.
+/// Number of them that are quick.
 const QUICK_LAYERS: usize = 4;
 
-/// What is said there in a quick campaign: what would make a number, an end, and what is nothing.
+/// Kinds of frame forged there in a quick campaign: one that would make a number, an end, and one
+/// that is nothing.
 const QUICK_KINDS: [&str; 3] = ["exited", "stopped", "garbage"];
 
-/// How much of a frame a command writes.
+/// Amounts of a frame that a command writes.
 const AMOUNTS: [&str; 3] = ["whole", "half", "twice"];
 
-/// How long a reply may take on a channel within this process.
+/// Time that a reply may take on a channel within this process.
 const SOON: Duration = Duration::from_secs(20);
 
 pub(super) struct Forged;
@@ -125,14 +126,15 @@ fn kinds(size: Size) -> &'static [&'static str] {
     }
 }
 
-/// How many runs of each kind in a layer: in full, of four trials each, a thousand trials. The first forged frame ends
-/// a session, so that each trial boots a guest; a guest that is translated takes half a minute for it, and gets twelve.
+/// Returns the number of runs of each kind in a layer: in full, of four trials each, a thousand
+/// trials. The first forged frame ends a session, so that each trial boots a guest; a guest that is
+/// translated takes half a minute for it, and gets twelve.
 fn per_kind(layer: &str, size: Size) -> u32 {
     let trials = if is_guest(layer) { 12 } else { 1000 };
     size.pick(1, trials / TRIALS_OF_A_FAILED_RUN)
 }
 
-/// How many runs in a layer.
+/// Returns the number of runs in a layer.
 fn per_layer(layer: &str, size: Size) -> u32 {
     u32::try_from(kinds(size).len()).unwrap_or(u32::MAX) * per_kind(layer, size)
 }
@@ -141,7 +143,7 @@ fn is_guest(layer: &str) -> bool {
     layer.starts_with("qemu")
 }
 
-/// What was counted.
+/// Counts of the tries and of what came of them.
 #[derive(Clone, Copy, Debug, Default)]
 struct Count {
     tried: u32,
@@ -190,7 +192,7 @@ impl Count {
     }
 }
 
-/// What is done to a channel.
+/// Manner of an attack on a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Attack {
     Forged,
@@ -254,7 +256,7 @@ impl Channel {
         Ok(channel)
     }
 
-    /// What its agent says, as bytes.
+    /// Returns what its agent says, as bytes.
     fn sealed(&mut self, reply: &Reply) -> Result<Vec<u8>, Fault> {
         sealed(&mut self.sealer, reply)
     }
@@ -334,7 +336,8 @@ fn in_a_layer(bench: &Bench<'_>, layer: &str, size: Size, count: &mut Count) -> 
     Ok(())
 }
 
-/// What became of the trials of one run whose command forges.
+/// Makes one run whose command forges, and returns the state of each of its trials and the reason
+/// for it.
 fn forge(
     bench: &Bench<'_>,
     layer: &str,

@@ -22,13 +22,14 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What a command may use: two seconds of CPU time, since this machine may be busy, and 500 MB of addresses.
+/// Limits of a command: two seconds of CPU time, since this machine may be busy, and 500 MB of
+/// addresses.
 const LIMITS: &str = "ulimit -S -t 2 && ulimit -v 500000 && exec \"$0\" \"$@\"";
 
 /// The signal by which the kernel ends what has used its CPU time.
 const SIGXCPU: i32 = 24;
 
-/// When it is not waited for any more: what uses no CPU time may wait for ever.
+/// Time after which it is not waited for any more: what uses no CPU time may wait for ever.
 const GIVE_UP: Duration = Duration::from_secs(20);
 
 /// The exit codes of ours, of which a bug's is none.
@@ -46,12 +47,13 @@ const COMMANDS: [&[&str]; 8] = [
     &["list", "PLACE", "--format", "json"],
 ];
 
-/// What every ledger is given to beside one of them: it must not execute its command.
+/// Command that every ledger is given to beside one of them: it must not execute the ledger's
+/// command.
 const RESUME: &[&str] = &["resume", "FILE"];
 
 pub(super) struct Hostile;
 
-/// What went wrong, by kind.
+/// Counts of what went wrong, by kind.
 #[derive(Clone, Copy, Debug, Default)]
 struct Count {
     ledgers: u32,
@@ -109,7 +111,7 @@ impl Proof for Hostile {
     }
 }
 
-/// What came of one ledger.
+/// Result of trying one ledger.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 struct Tried {
     slow: bool,
@@ -159,7 +161,7 @@ fn words(command: &[&str], place: &Path) -> Result<Vec<String>, Fault> {
     Ok(words)
 }
 
-/// Whether an answer holds what acts on a terminal, or is no text at all.
+/// Tells whether an answer holds what acts on a terminal, or is no text at all.
 fn acts(said: &[u8]) -> bool {
     let text = String::from_utf8_lossy(said);
     let text = text.replace("\r\n", "\n"); // as CSV ends its records

@@ -43,10 +43,10 @@ const GUESTS: [&str; 5] = [
     "docker+qemu",
 ];
 
-/// How many blocks a run has.
+/// Number of blocks in a run.
 const BLOCKS: u32 = 2;
 
-/// How long a reaper may work that was not killed.
+/// Time that a reaper may work that was not killed.
 const REAPER_LIMIT: Duration = Duration::from_secs(60);
 
 pub(super) struct Kills;
@@ -113,24 +113,24 @@ fn guests(size: Size) -> &'static [&'static str] {
     }
 }
 
-/// What was counted of one stack.
+/// Counts of one stack.
 #[derive(Clone, Debug, Default)]
 struct Part {
     stack: &'static str,
     hits: u32,
     failures: Vec<Failure>,
-    /// Why it does not run here.
+    /// Reason why it does not run here; `None` where it does.
     gap: Option<String>,
 }
 
-/// What came of one kill.
+/// Result of one kill.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Killed {
     was_hit: bool,
     failure: Option<Failure>,
 }
 
-/// What a kill did that it must not.
+/// Harm that a kill did and must not do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Failure {
     kind: Kind,
@@ -144,7 +144,7 @@ enum Kind {
     Unreadable,
 }
 
-/// Who is killed.
+/// Processes that a kill may hit.
 const TARGETS: [Target; 3] = [Target::Main, Target::Reaper, Target::Both];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -181,7 +181,7 @@ fn kill_all(bench: &Bench<'_>, kills: u32, part: &mut Part) -> Result<(), Fault>
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Whole {
     took_ns: u64,
-    /// How many of its trials count.
+    /// Number of its trials that count.
     trial_count: u64,
 }
 
@@ -273,7 +273,7 @@ fn reapers_of(owner: u32) -> Vec<u32> {
     list.split_whitespace().filter_map(|pid| pid.parse().ok()).filter(is_reaper).collect()
 }
 
-/// What a kill did that it must not, if anything.
+/// Returns what a kill did that it must not, if anything.
 fn failure(
     surtax: &ChildSurtax,
     before: &Census,

@@ -1,4 +1,4 @@
-//! What runs beside a proof on purpose: nothing, or something like a build.
+//! Load that runs beside a proof on purpose: nothing, or something like a build.
 
 /// In which surroundings a real proof is made; the first is nothing but the machine as it is.
 pub(super) const SURROUNDINGS: [&str; 2] = ["alone", "beside a build"];

@@ -26,7 +26,7 @@ pub struct Notebook {
     path: PathBuf,
 }
 
-/// Who counted, in the first line.
+/// First line of a notebook: who counted.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Header {
     surtax_version: String,
@@ -128,7 +128,7 @@ impl Notebook {
     }
 }
 
-/// Where the result of a unit comes from.
+/// Origin of the result of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
     /// It was done just now.

@@ -26,7 +26,7 @@ const STACKS: [(&str, &str, &str); 10] = [
     ("qemu:accel=tcg,memory=256M", "qemu", "256M"),
 ];
 
-/// How many of them are quick.
+/// Number of them that are quick.
 const QUICK_STACKS: usize = 2;
 
 pub(super) struct Oom;
@@ -77,12 +77,12 @@ fn stacks(size: Size) -> &'static [(&'static str, &'static str, &'static str)] {
     }
 }
 
-/// How many runs of each kind in each stack: in full a hundred trials.
+/// Returns the number of runs of each kind in each stack: in full a hundred trials.
 fn per_kind(size: Size) -> u32 {
     size.pick(1, 100 / TRIALS_OF_A_FAILED_RUN)
 }
 
-/// Who is killed.
+/// Process that is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Command,
@@ -107,14 +107,14 @@ impl Kind {
     }
 }
 
-/// What was counted.
+/// Counts of the tries and of those in which the limit was named.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Count {
     tried: u32,
     named: u32,
-    /// What was said of the first that was not named.
+    /// State and reason of the first that was not named; `None` if all were.
     instead: Option<String>,
-    /// Why the stack does not run here.
+    /// Reason why the stack does not run here.
     gap: Option<String>,
 }
 

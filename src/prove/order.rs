@@ -9,7 +9,7 @@ use super::{Bar, Bench, Figure, Proof, Size, Stopped, binomial};
 use crate::fault::Fault;
 use crate::finding::{ArmFindings, Findings};
 
-/// What the compared stack truly costs.
+/// True cost of the compared stack, as a ratio.
 const COST: &str = "1.05";
 
 /// The same as a number.

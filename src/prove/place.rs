@@ -1,4 +1,4 @@
-//! Where a fault leaves its mark, and where the command and an actor outside find each other.
+//! Place where a fault leaves its mark, and where the command and an actor outside find each other.
 //!
 //! A directory that the command and this machine both write to. The command asks with a file
 //! `asked`; the actor answers with a file `there` when it has begun, and takes it away when it has
@@ -8,20 +8,20 @@ use crate::fault::{Doing, Fault};
 use crate::plan::{Word, shell_line};
 use std::path::{Path, PathBuf};
 
-/// What both sides can say. A wait ends after some twenty seconds.
+/// Shell functions of both sides. A wait ends after some twenty seconds.
 const WORDS: &str = "\
 mark() { echo x >> $MARK; }
 until_there() { n=0; while [ ! -e $1 ] && [ $n -lt 2000 ]; do sleep 0.01; n=$((n+1)); done; }
 until_gone() { n=0; while [ -e $1 ] && [ $n -lt 2000 ]; do sleep 0.01; n=$((n+1)); done; }
 ";
 
-/// What the command can ask.
+/// Shell functions by which the command asks.
 const ASKING: &str = "\
 fault_on() { : > $PLACE/asked; until_there $PLACE/there; }
 fault_off() { rm $PLACE/asked; until_gone $PLACE/there; }
 ";
 
-/// What an actor does with its `begin` and `end`.
+/// Loop in which an actor calls its `begin` and `end`.
 const ACTING: &str = "
 while :; do
   while [ ! -e $PLACE/asked ]; do sleep 0.01; done
@@ -58,13 +58,13 @@ impl TryDirectory {
         self.directory.join("mark")
     }
 
-    /// Whether one was left.
+    /// Tells whether one was left.
     pub(super) fn has_mark(&self) -> Result<bool, Fault> {
         let length = std::fs::metadata(self.mark()).doing("look at the marks")?.len();
         Ok(length > 0)
     }
 
-    /// What the command finds in its environment.
+    /// Returns the variables that the command finds in its environment.
     pub(super) fn variables(&self) -> Vec<(String, Word)> {
         let named = [("MARK", &self.mark()), ("PLACE", &self.directory)];
         named.map(|(name, path)| (String::from(name), path.as_path().into())).into()

@@ -11,7 +11,7 @@ use super::{Bar, Bench, Figure, Proof, Size, Stopped, binomial};
 use crate::driver::NOISE_SHAPES;
 use crate::fault::Fault;
 
-/// What the compared stack truly costs.
+/// True costs of the compared stack, as ratios.
 const COSTS: [&str; 4] = ["1.01", "1.02", "1.05", "1.10"];
 
 /// The share that may be outside.

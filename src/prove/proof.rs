@@ -17,11 +17,11 @@ pub trait Proof: Sync {
         Vec::new()
     }
 
-    /// How many runs of a plan it makes.
+    /// Returns the number of runs of a plan that it makes.
     fn run_count(&self, size: Size) -> u32;
 
-    /// How long one of them takes, about, in milliseconds, counted from 0: for an estimate of what is
-    /// left.
+    /// Returns roughly how long one of them takes, in milliseconds, counted from 0: for an estimate
+    /// of what is left.
     fn run_ms(&self, _size: Size, _run: u32) -> u32 {
         75
     }
@@ -37,9 +37,9 @@ pub trait Proof: Sync {
 /// A proof that did not come to its end.
 #[derive(Debug)]
 pub struct Stopped {
-    /// Why.
+    /// Fault that stopped it.
     pub fault: Fault,
-    /// What it had counted until then.
+    /// Figures that it had counted until then.
     pub lines: Vec<Figure>,
 }
 
@@ -57,7 +57,7 @@ pub(super) fn ended(how: Result<(), Fault>, lines: Vec<Figure>) -> Result<Vec<Fi
     }
 }
 
-/// How much of it.
+/// Size of a campaign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
     /// Minutes, with every test run: finds what is badly broken.
@@ -67,7 +67,7 @@ pub enum Size {
 }
 
 impl Size {
-    /// Its name.
+    /// Returns the name of the size.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -91,35 +91,35 @@ impl Size {
 pub struct Figure {
     /// The proof's name.
     pub proof: &'static str,
-    /// Which part of it: a shape of noise, a planted cost, a kind of fault.
+    /// Part of the proof: a shape of noise, a planted cost, a kind of fault.
     pub part: String,
-    /// How often it was tried.
+    /// Number of tries.
     pub tried: u32,
-    /// How often `what` happened.
+    /// Number of times that `what` happened.
     pub found: u32,
-    /// What is counted: `called different`, `outside the interval`.
+    /// Event that is counted: `called different`, `outside the interval`.
     pub what: &'static str,
-    /// How many are allowed.
+    /// Number that is allowed.
     pub bar: Bar,
-    /// Where the bar comes from, or why there is none.
+    /// Source of the bar, or the reason why there is none.
     pub because: String,
 }
 
 impl Figure {
-    /// Whether what was found is within the bar; a line without one misses nothing.
+    /// Tells whether what was found is within the bar; a line without one misses nothing.
     #[must_use]
     pub fn is_met(&self) -> bool {
         self.bar.holds(self.found)
     }
 }
 
-/// How many are allowed.
+/// Number that is allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Bar {
-    /// So many or fewer.
+    /// This many or fewer.
     AtMost(u32),
-    /// So many or more.
+    /// This many or more.
     AtLeast(u32),
     /// From the first to the second.
     Within(u32, u32),

@@ -24,10 +24,10 @@ const STACKS: [(&str, Option<&str>); 4] = [
     ("namespaces:net=none", None),
 ];
 
-/// How long one run may take.
+/// Time that one run may take.
 const DEADLINE: Duration = Duration::from_secs(120);
 
-/// How long the attacker may take to give up.
+/// Time that the attacker may take to give up.
 const GIVE_UP: Duration = Duration::from_secs(20);
 
 pub(super) struct Racer;
@@ -66,7 +66,7 @@ impl Proof for Racer {
 struct Runs {
     made: u32,
     failed: u32,
-    /// Why the first one failed.
+    /// Reason why the first one failed; empty if none did.
     why: String,
 }
 

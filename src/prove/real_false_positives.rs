@@ -21,7 +21,7 @@ const RATE: f64 = 0.0083;
 /// With so many comparisons, one in a hundred may be called different.
 const FULL: u32 = 500;
 
-/// How long the command works.
+/// Time that the command works.
 const WORKS_FOR: Duration = Duration::from_millis(20);
 
 pub(super) struct RealFalsePositives;
@@ -56,7 +56,7 @@ fn per_part(size: Size, surroundings: &str) -> u32 {
     size.pick(3, if surroundings == SURROUNDINGS[0] { FULL / 4 } else { FULL / 2 })
 }
 
-/// What came of one comparison.
+/// Result of one comparison.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Compared {
     differs: bool,
@@ -64,13 +64,13 @@ struct Compared {
     ratio: Option<f64>,
 }
 
-/// What was counted of one layer, alone or beside a build.
+/// Counts of one layer, alone or beside a build.
 #[derive(Clone, Debug, Default)]
 struct Part {
     name: String,
     tried: u32,
     differ: u32,
-    /// How many estimates are above the baseline, of those that there are.
+    /// Number of estimates above the baseline, of those that there are.
     above: u32,
     estimates: u32,
 }

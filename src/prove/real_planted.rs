@@ -20,15 +20,16 @@ use std::time::Duration;
 /// The layers in which it is planted.
 pub(super) const LAYERS: [&str; 2] = ["native", "runc"];
 
-/// What is planted, in percent.
+/// Planted costs, in percent.
 const PERCENTS: [u32; 3] = [3, 8, 25];
 
-/// Which part of the work shows how much of the time does not grow with it. None of it would show the start alone: by hand,
-/// in 300 rounds, a quarter more loops took 24.26 % ± 0.19 more time, which half of them foretold to within 0.02 % and a
-/// process that does nothing to 0.12 %.
+/// Part of the work, as a divisor, that shows how much of the time does not grow with it. None of
+/// it would show the start alone: by hand, in 300 rounds, a quarter more loops took 24.26 % ± 0.19
+/// more time, which half of them foretold to within 0.02 % and a process that does nothing to 0.12
+/// %.
 const PART: u64 = 2;
 
-/// How long the unplanted command works, in milliseconds, in a quick proof and in full.
+/// Time that the unplanted command works, in milliseconds, in a quick proof and in full.
 const WORKS_FOR_MS: (u32, u32) = (50, 120);
 
 const RATE: f64 = 0.05;
@@ -71,14 +72,14 @@ fn per_work(size: Size) -> u32 {
     size.pick(1, 34)
 }
 
-/// What one percentage more of one kind of work was found to cost.
+/// Cost that was found of one percentage more of one kind of work.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct PlantedCost {
     surroundings: String,
     layer: String,
     work: String,
     percent: u32,
-    /// How much longer the command truly takes, as a ratio.
+    /// True time of the command with that percentage more, as a ratio to the time without.
     truth: f64,
     ratio: f64,
     low: f64,

@@ -95,13 +95,13 @@ fn disturbed(bench: &Bench<'_>, seed: u64) -> Result<Findings, Fault> {
     findings
 }
 
-/// Whether an attempt was disturbed, and is kept beside the trial that counts.
+/// Tells whether an attempt was disturbed, and is kept beside the trial that counts.
 fn was_marked(findings: &Findings) -> bool {
     let mut trials = findings.arms.iter().flat_map(|arm| &arm.trials);
     trials.any(|trial| trial.state == "disturbed" && !trial.disturbances.is_empty())
 }
 
-/// Whether the numbers of the findings are those of their trials.
+/// Tells whether the numbers of the findings are those of their trials.
 fn agrees(findings: &Findings, blocks: u32) -> Result<bool, Fault> {
     let [first, again, ..] = findings.arms.as_slice() else { return Ok(false) };
     let arm = compared(findings).first();

@@ -1,25 +1,25 @@
-//! What is made of a campaign: of all of its parts or of a few, every unit or one of so many.
+//! Selection from a campaign: all of its parts or a few, every unit or one of so many.
 
 use std::str::FromStr;
 
-/// Which parts of campaigns, and which units of those.
+/// Parts of campaigns, and units of those, that are made.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
-    /// Which units of each part.
+    /// Share of the units of each part.
     pub share: Share,
-    /// How the names of its parts begin, such as `kills/qemu`; all if empty.
+    /// Beginnings of the names of its parts, such as `kills/qemu`; all if empty.
     pub parts: Vec<String>,
 }
 
 impl Selection {
-    /// Whether a part of a campaign, such as `kills/qemu+runc`, is in it.
+    /// Tells whether a part of a campaign, such as `kills/qemu+runc`, is in it.
     #[must_use]
     pub fn takes(&self, part: &str) -> bool {
         self.parts.is_empty() || self.parts.iter().any(|begin| part.starts_with(begin))
     }
 }
 
-/// Which of how many shares.
+/// One of so many shares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
     /// Counted from 0.
@@ -28,7 +28,7 @@ pub struct Share {
 }
 
 impl Share {
-    /// Whether a unit is in it.
+    /// Tells whether a unit is in it.
     #[must_use]
     pub fn holds(self, unit: u32) -> bool {
         unit % self.count == self.number

@@ -14,13 +14,13 @@ use surtax_instrument::clock;
 /// The hidden first argument that makes this program toil.
 pub const TOIL: &str = "__toil";
 
-/// How much is done before the clock is asked again, when an amount is sought.
+/// Amount of work before the clock is asked again, when an amount is sought.
 const TASTE: u64 = 20_000;
 
 /// Bytes that are copied at once.
 const CHUNK: usize = 64 << 10;
 
-/// What is done.
+/// Kind of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Work {
     /// Arithmetic that no processor can do side by side.

@@ -116,7 +116,7 @@ fn overheads(findings: &Findings) -> String {
     text + "\n"
 }
 
-/// What the workload measured.
+/// Writes what the workload measured.
 fn of_workload(findings: &Findings) -> String {
     let rows = workload::rows(findings);
     if rows.is_empty() {
@@ -146,7 +146,7 @@ fn of_workload(findings: &Findings) -> String {
     text + "\n"
 }
 
-/// What a neighbour cost each stack, where there was one.
+/// Writes what a neighbour cost each stack, where there was one.
 fn isolation(findings: &Findings) -> String {
     let rows = crate::finding::isolation::rows(findings);
     if rows.is_empty() {
@@ -162,7 +162,7 @@ fn isolation(findings: &Findings) -> String {
     text + "\n"
 }
 
-/// How far the instances were apart, where several ran at once.
+/// Writes how far the instances were apart, where several ran at once.
 fn instances(findings: &Findings) -> String {
     let rows = crate::finding::instances::rows(findings);
     if rows.is_empty() {
@@ -182,7 +182,7 @@ fn instances(findings: &Findings) -> String {
     text + "\n"
 }
 
-/// What primitives cost: a column for each stack, and one for its ratio.
+/// Writes what primitives cost: a column for each stack, and one for its ratio.
 fn priced(list: &List<'_>) -> String {
     let mut head = String::from("| Price | One of it is |");
     let mut line = String::from("|---|---|");
@@ -299,7 +299,8 @@ fn bill(findings: &Findings) -> String {
     format!("{text}\n{}\n\n", sentence(crate::finding::memory::PARTS))
 }
 
-/// What was read back of each stack: only what tells it from the others, and the begin of what is long.
+/// Writes what was read back of each stack: only what tells it from the others, and the begin of
+/// what is long.
 fn evidence(findings: &Findings) -> String {
     let shown = |arm: &&ArmFindings| arm.part != "baseline-again" && !arm.evidence.is_empty();
     let arms: Vec<&ArmFindings> = findings.arms.iter().filter(shown).collect();
@@ -341,7 +342,8 @@ fn begin_of(value: &str) -> String {
     value.chars().take(VALUE_LETTERS - 1).chain(['…']).collect()
 }
 
-/// How much of a value is shown in a table: the rest is in the run file, and in JSON and HTML.
+/// Number of letters of a value that a table shows: the rest is in the run file, and in JSON and
+/// HTML.
 const VALUE_LETTERS: usize = 60;
 
 fn machine(findings: &Findings) -> String {

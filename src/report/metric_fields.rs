@@ -56,9 +56,9 @@ pub(super) const FIELDS: [Field; 38] = [
 pub(super) struct Row<'a> {
     arm: &'a ArmFindings,
     metric: Option<&'a MetricFindings>,
-    /// What is judged of the metric itself.
+    /// Judgement of the metric itself.
     own: Option<&'a JudgementFindings>,
-    /// Whether the arm's own verdict, which is of wall time, is the metric's.
+    /// True if the arm's own verdict, which is of wall time, is the metric's.
     is_wall: bool,
 }
 

@@ -28,21 +28,21 @@ const WIDTH_MIN: u16 = 60;
 /// As many verdicts on metrics of a workload are explained.
 const REASONS_MAX: usize = 6;
 
-/// How text may look where it goes.
+/// Appearance that text may have where it goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
     /// Characters in a line.
     pub width: u16,
-    /// Whether there are colours.
+    /// Choice between colours and none.
     pub colour: Colour,
-    /// What surtax is called in a line to copy.
+    /// Name by which surtax goes in a line to copy.
     pub name: Name,
 }
 
-/// How text looks in a file.
+/// Look of text in a file.
 pub const PLAIN: Look = Look { width: WIDTH_ELSEWHERE, colour: Colour::No, name: Name::Plain };
 
-/// What surtax is called in a line to copy.
+/// Name by which surtax goes in a line to copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Name {
     /// `surtax`: wherever the text is read.
@@ -51,7 +51,7 @@ pub enum Name {
     AsRun,
 }
 
-/// Whether there are colours.
+/// Choice between colours and none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Colour {
     /// Escape sequences are understood and wanted.
@@ -61,7 +61,8 @@ pub enum Colour {
 }
 
 impl Look {
-    /// How standard output is: its width, and colours unless `NO_COLOR` is set (no-color.org).
+    /// Returns the look of standard output: its width, and colours unless `NO_COLOR` is set
+    /// (no-color.org).
     #[must_use]
     pub fn of_standard_output() -> Self {
         let output = std::io::stdout();
@@ -142,7 +143,7 @@ fn heading(page: &mut Page, findings: &Findings) {
     page.gap();
 }
 
-/// What the workload measured, and why each verdict on it is what it is.
+/// Writes what the workload measured, and why each verdict on it is what it is.
 fn workload(page: &mut Page, findings: &Findings, look: Look) {
     let (details, rows): (Vec<_>, Vec<_>) =
         workload::rows(findings).into_iter().partition(workload::is_detail);
@@ -193,7 +194,7 @@ fn workload(page: &mut Page, findings: &Findings, look: Look) {
     page.gap();
 }
 
-/// What a neighbour cost each stack, where there was one.
+/// Writes what a neighbour cost each stack, where there was one.
 fn isolation(page: &mut Page, findings: &Findings) {
     let Some(neighbour) = crate::finding::isolation::neighbour(findings) else { return };
     let lines = crate::finding::isolation::lines(findings);
@@ -209,7 +210,7 @@ fn isolation(page: &mut Page, findings: &Findings) {
     page.gap();
 }
 
-/// How far the instances were apart, where several ran at once.
+/// Writes how far the instances were apart, where several ran at once.
 fn instances(page: &mut Page, findings: &Findings) {
     let lines = crate::finding::instances::lines(findings);
     if lines.is_empty() {

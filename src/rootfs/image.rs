@@ -29,16 +29,18 @@ use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::SystemTime;
 
-/// Where images are unpacked, in the cache.
+/// Directory in the cache in which images are unpacked.
 const STORE: &str = "images";
 
-/// Where they were once unpacked, in a directory that everybody could enter: what is in it may be anybody's.
+/// Directory in which they were once unpacked, and which everybody could enter: what is in it may
+/// be anybody's.
 const OPEN_STORE: &str = "oci";
 
 /// A file or directory at one moment: if neither time nor size has changed, neither has its image.
 type Stamp = (PathBuf, Option<SystemTime>, u64);
 
-/// Where the images of this process's trials were unpacked, so that a trial pays for a look-up only.
+/// Paths at which the images of this process's trials were unpacked, so that a trial pays for a
+/// look-up only.
 static UNPACKED: LazyLock<Mutex<HashMap<Stamp, PathBuf>>> = LazyLock::new(Mutex::default);
 
 /// Unpacks the image at `image` into `cache` unless it is there, and says where its root is.
@@ -133,10 +135,10 @@ fn unreadable(error: &io::Error, layer: &impl std::fmt::Display) -> Fault {
     Fault { blame, ..Fault::machine(format!("cannot unpack layer `{layer}`: {error}")) }
 }
 
-/// How the name of a directory begins in which an image is unpacked.
+/// Prefix of the name of a directory in which an image is unpacked.
 const ASIDE: &str = ".unpacking-";
 
-/// How often one is made anew that another process took away.
+/// Number of times that one is made anew that another process took away.
 const ASIDE_TRIES: u32 = 8;
 
 /// A directory beside the finished trees that is removed whatever happens. Its lock says that somebody unpacks there.

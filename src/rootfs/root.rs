@@ -18,21 +18,22 @@ use std::path::{Path, PathBuf};
 use surtax_instrument::mountinfo::Mounted;
 use surtax_instrument::wire::Fact;
 
-/// Where a level keeps its kernel's file systems and its sockets: never part of a merged root.
+/// Directories where a level keeps its kernel's file systems and its sockets: never part of a
+/// merged root.
 pub const OWN_PLACES: [&str; 4] = ["/proc", "/sys", "/dev", "/run"];
 
 /// One file system of a merged root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lower {
-    /// Where it is on this level.
+    /// Path on this level.
     pub source: PathBuf,
-    /// Where the command sees it; `/` for the first.
+    /// Path at which the command sees it; `/` for the first.
     pub place: PathBuf,
-    /// What becomes of writes to it.
+    /// Fate of writes to it.
     pub writes: Writes,
 }
 
-/// What becomes of a write.
+/// Fate of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writes {
     /// It goes into the throw-away layer.
@@ -41,7 +42,7 @@ pub enum Writes {
     Refused,
 }
 
-/// What a merged root is made of, parents before children.
+/// Lists the file systems that a merged root is made of, parents before children.
 ///
 /// # Errors
 /// The user's, when a named root is not there; the machine's, when it cannot be read.
@@ -112,7 +113,7 @@ pub fn shown(parts: Vec<Lower>, hidden: &[Hidden]) -> Vec<Lower> {
     parts.into_iter().filter(|part| !is_secret(part)).collect()
 }
 
-/// What is hidden of this part, and not of one that lies over it.
+/// Returns what is hidden of this part, and not of one that lies over it.
 #[must_use]
 pub fn hidden_in(hidden: &[Hidden], part: &Lower, parts: &[Lower]) -> Vec<Hidden> {
     let depth = |lower: &Lower| lower.source.components().count();
@@ -128,7 +129,7 @@ fn memory_at(scratch: &Path) -> PathBuf {
     scratch.join("root")
 }
 
-/// Where [`merge`] puts the merged root.
+/// Returns the path at which [`merge`] puts the merged root.
 #[must_use]
 pub fn merged_at(scratch: &Path) -> PathBuf {
     memory_at(scratch).join("merged")
@@ -206,7 +207,7 @@ pub fn become_root(scratch: &Path) -> Mount {
     Mount::Move { source: merged_at(scratch), target: PathBuf::from("/") }
 }
 
-/// What proves where the root comes from.
+/// Returns the facts that prove where the root comes from.
 #[must_use]
 pub fn facts(root: &Root, lowers: &[Lower]) -> Vec<Fact> {
     let kind = match root {

@@ -24,8 +24,9 @@ pub fn directory(room: &Room) -> Result<PathBuf, Fault> {
     Ok(path)
 }
 
-/// Where the layers above a root lie that has the directory as one of its own: on this level's disk, as those of an
-/// engine's containers do. In memory (`None`) where no layer is to be measured, and where that disk holds none.
+/// Makes the directory of the layers above a root that has the scratch directory as one of its own:
+/// on this level's disk, as those of an engine's containers are. `None` (in memory) where no layer
+/// is to be measured, and where that disk holds none.
 ///
 /// # Errors
 /// The machine's: it cannot be made.

@@ -82,7 +82,7 @@ const OF_A_USER: [&str; 25] = [
     ".vault-token",
 ];
 
-/// Where users' homes are, beside root's and that of whoever runs surtax.
+/// Directory of users' homes, beside root's and that of whoever runs surtax.
 const HOMES: &str = "/home";
 
 /// The most homes that are looked into.
@@ -91,13 +91,13 @@ const HOMES_MOST: usize = 1024;
 /// A file or directory that is not shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hidden {
-    /// Where it is on this level, without symbolic links.
+    /// Path on this level, without symbolic links.
     pub path: PathBuf,
     is_directory: bool,
     keeps_users: bool,
 }
 
-/// What is not shown to a command with this view, of what is there.
+/// Lists what is there and is not shown to a command with this view.
 #[must_use]
 pub fn hidden(view: &View) -> Vec<Hidden> {
     if view.shows_secrets || view.root != Root::Overlay {
@@ -137,8 +137,8 @@ pub fn hidden(view: &View) -> Vec<Hidden> {
     all
 }
 
-/// What of that a text speaks of, such as the last words of a command that did not find its key: a path, or what lies in a
-/// home by this name.
+/// Returns the hidden thing that a text speaks of, such as the last words of a command that did not
+/// find its key: a path, or what lies in a home by this name.
 #[must_use]
 pub fn spoken_of(text: &str) -> Option<&'static str> {
     let is_end =
@@ -151,7 +151,8 @@ pub fn spoken_of(text: &str) -> Option<&'static str> {
     of_machine.or_else(|| OF_A_USER.into_iter().find(|name| speaks(name, "/")))
 }
 
-/// Where runs are kept and sealed, and labs write down what they make, wherever that was put.
+/// Lists the paths where runs are kept and sealed, and labs write down what they make, wherever
+/// that was put.
 fn of_surtax() -> impl Iterator<Item = PathBuf> {
     let user = etcetera::base_strategy::Xdg::new().ok();
     let of_user = user.map(|user| [Some(user.data_dir()), user.state_dir()]);
@@ -169,7 +170,7 @@ fn of_a_home(home: &Path, name: &str) -> Option<PathBuf> {
 }
 
 impl Hidden {
-    /// What is seen of the file instead.
+    /// Returns the bytes that are seen instead of the file.
     fn bytes(&self) -> Result<Vec<u8>, Fault> {
         if self.is_directory || !self.keeps_users {
             return Ok(Vec::new());

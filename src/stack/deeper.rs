@@ -15,7 +15,7 @@ const PAYERS_OF_A_LEVEL: usize = 64;
 pub struct Deeper {
     /// The level that looks at the bill.
     above: u8,
-    /// How many levels stand below it.
+    /// Number of levels that stand below it.
     count: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Where a stack's command reaches the outside, and how it is told.
+//! Way by which a stack's command reaches the outside, and how it is told.
 //!
 //! The outside stands on the level from which the measurement is made. A command reaches it through the
 //! outermost layer alone: each layer further in must leave its inside on the network of its own level,
@@ -15,13 +15,13 @@ pub const PEER: &str = "SURTAX_PEER";
 /// The fact by which a level says whose network its inside is on.
 const KEY: &str = "network_reach";
 
-/// Its value where that is the level's own.
+/// Value of that fact where the network is the level's own.
 const SHARED: &str = "this level's own network";
 
-/// Where a layer's facts about the way to the outside come from.
+/// Source of a layer's facts about the way to the outside.
 const SOURCE: &str = "how the layer was started";
 
-/// What the text of a stack says about the way between its command and the outside.
+/// Statement of a stack's text about the way between its command and the outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reachability {
     /// There is none.
@@ -34,7 +34,7 @@ pub enum Reachability {
     Unknown,
 }
 
-/// What can be known before anything is started.
+/// Returns what can be known before anything is started.
 #[must_use]
 pub fn promise(stack: &StackSpec) -> Reachability {
     let Some((outermost, deeper)) = stack.layers.split_first() else {
@@ -54,14 +54,14 @@ pub fn promise(stack: &StackSpec) -> Reachability {
     }
 }
 
-/// What the layer's own descriptor says of its network.
+/// Returns what the layer's own descriptor says of its network.
 fn of_layer(layer: &LayerSpec) -> Reach {
     // The text of a stack is checked against the registry when it is read.
     driver::find(&layer.kind).map_or(Reach::Nothing, |driver| driver.descriptor().reach_of(layer))
 }
 
-/// Where the inside of a stack is, for another stack that is to meet it: on the way of its outermost layer, if each
-/// further in stays on its level's.
+/// Returns where the inside of a stack is, for another stack that is to meet it: on the way of its
+/// outermost layer, if each further in stays on its level's.
 fn meeting(stack: &StackSpec) -> Reach {
     let Some((outermost, deeper)) = stack.layers.split_first() else { return Reach::Nothing };
     if deeper.iter().any(|layer| of_layer(layer) != Reach::Level) {
@@ -74,7 +74,7 @@ fn meeting(stack: &StackSpec) -> Reach {
     }
 }
 
-/// Whether two stacks are on one network of an engine's.
+/// Tells whether two stacks are on one network of an engine's.
 fn is_of_one_engine(server: &StackSpec, client: &StackSpec) -> bool {
     let network = |stack: &StackSpec| {
         let layer = stack.layers.first()?;
@@ -83,9 +83,10 @@ fn is_of_one_engine(server: &StackSpec, client: &StackSpec) -> bool {
     network(server).is_some() && network(server) == network(client)
 }
 
-/// Why a client in a stack of its own cannot meet a server in another one, and what would help, as far as their
-/// texts say. Two stacks meet on their level's own network, by which another machine is reached too, on one
-/// engine's, or on the bridge of the first.
+/// Says why a client in a stack of its own cannot meet a server in another one, and what would
+/// help, as far as their texts say; `None` where they can meet. Two stacks meet on their level's
+/// own network, by which another machine is reached too, on one engine's, or on the bridge of the
+/// first.
 #[must_use]
 pub fn cannot_meet(server: &StackSpec, client: &StackSpec) -> Option<(&'static str, &'static str)> {
     let (one, other) = (meeting(server), meeting(client));
@@ -120,15 +121,15 @@ pub fn cannot_meet(server: &StackSpec, client: &StackSpec) -> Option<(&'static s
     })
 }
 
-/// Whether the two meet on a bridge that neither of them makes: the server is an ordinary process, which then
-/// stands where the outside of the client would.
+/// Tells whether the two meet on a bridge that neither of them makes: the server is an ordinary
+/// process, which then stands where the outside of the client would.
 #[must_use]
 pub fn needs_bridge(server: &StackSpec, client: &StackSpec) -> bool {
     let is_native = matches!(server.layers.as_slice(), [layer] if layer.kind == "native");
     is_native && meeting(client) == Reach::Bridge { joins: true }
 }
 
-/// What a layer's network is, as evidence.
+/// Returns facts about a layer's network, as evidence.
 pub(super) fn facts(network: Option<&Network>) -> Vec<Fact> {
     let Some(network) = network else {
         return vec![Fact::new(KEY, "none", SOURCE)];
@@ -148,10 +149,11 @@ pub(super) fn facts(network: Option<&Network>) -> Vec<Fact> {
     facts
 }
 
-/// What an agent says of the links and addresses that it sees.
+/// Keys of what an agent says of the links and addresses that it sees.
 const OF_LINKS: [&str; 3] = ["interfaces", "link_drivers", "default_route"];
 
-/// Whether a fact of the inside may be written down: the addresses of a machine itself are nobody's business.
+/// Tells whether a fact of the inside may be written down: the addresses of a machine itself are
+/// nobody's business.
 pub(super) fn may_be_told(network: Option<&Network>, key: &str) -> bool {
     !OF_LINKS.contains(&key) || network.is_some_and(|network| !network.is_shared && !network.is_far)
 }

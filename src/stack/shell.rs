@@ -16,7 +16,7 @@ use std::time::Duration;
 use surtax_instrument::clock::monotonic_raw;
 use surtax_instrument::wire::{Command, INPUT_ROOM, Reply, Request, Status};
 
-/// How long the way in may be taken by input that nobody reads, when a visit ends.
+/// Time that input which nobody reads may take the way in, when a visit ends.
 const FAREWELL: Duration = Duration::from_secs(20);
 
 /// The threads may hold it longer than the visit lasts: one waits for our input. So it is emptied then.
@@ -135,7 +135,8 @@ fn ask(speaker: &Shared, carried: &AtomicUsize) -> Result<bool, Fault> {
     }
 }
 
-/// How long the next request may wait: until the command reads, where an agent need not take any more before.
+/// Returns how long the next request may wait: until the command reads, where an agent need not
+/// take any more before.
 fn patience_for(carried: &AtomicUsize) -> Duration {
     if carried.load(Ordering::Relaxed) < INPUT_ROOM { PATIENCE } else { FOREVER }
 }

@@ -27,19 +27,20 @@ use surtax_instrument::wire::{
 /// The hidden first argument that makes this program a starter.
 pub const STARTER: &str = "__starter";
 
-/// What follows that word where the starter is on another machine, whose own settings it must leave.
+/// Word after [`STARTER`] where the starter is on another machine, whose own settings it must
+/// leave.
 pub const ELSEWHERE: &str = "elsewhere";
 
 /// This program's own file, also where it was deleted or never had a name.
 const OURSELVES: &str = "/proc/self/exe";
 
-/// What helps where an inside says nothing at all.
+/// Hint for an inside that says nothing at all.
 const MORE_TIME: &str = "allow it more with `--start-deadline`, if it is only slow";
 
-/// How long the inside may take at least to answer.
+/// Shortest time limit for an answer of the inside.
 const ANSWER_LEAST: Duration = Duration::from_secs(20);
 
-/// What stacks of this level stand on.
+/// Context in which stacks of this level are started.
 #[derive(Clone, Copy)]
 pub struct StartContext<'a> {
     /// The one door to this level's objects.
@@ -58,12 +59,12 @@ pub struct StartContext<'a> {
     pub command: Option<&'a Command>,
     /// The network namespace of the outermost layer's process, where that is not this level's own.
     pub network: Option<&'a Path>,
-    /// How long one layer may take to start.
+    /// Time limit for one layer to start.
     pub start_deadline: Duration,
 }
 
 impl StartContext<'_> {
-    /// What a command sees in a stack whose outermost layer is this one.
+    /// Returns what a command sees in a stack whose outermost layer is this one.
     ///
     /// # Errors
     /// The user's: the layer's `root` is none.
@@ -74,7 +75,7 @@ impl StartContext<'_> {
         Ok(View { root: outermost.root()?, writable, cwd, scratch, shows_secrets })
     }
 
-    /// Where the outermost layer of a stack is asked about, or started.
+    /// Returns the site at which the outermost layer of a stack is asked about, or started.
     #[must_use]
     pub fn site<'s>(
         &'s self,
@@ -107,11 +108,11 @@ pub struct RunningStack {
     evidence: Vec<LevelFacts>,
     network: Option<Network>,
     depth: usize,
-    /// Who may be in the bill of the levels below.
+    /// Levels that may be in the bill of the levels below.
     deeper: Deeper,
-    /// How long its inside may take to answer.
+    /// Time limit for an answer of its inside.
     patience: Duration,
-    /// Whether it has broken, and that was told.
+    /// Set once it has broken and that was told.
     has_failed: bool,
 }
 
@@ -171,13 +172,13 @@ impl StackSpec {
 }
 
 impl RunningStack {
-    /// What every level proved, outermost first.
+    /// Returns what every level proved, outermost first.
     #[must_use]
     pub fn evidence(&self) -> &[LevelFacts] {
         &self.evidence
     }
 
-    /// How the command and the outside reach each other, if they do.
+    /// Returns how the command and the outside reach each other, if they do.
     #[must_use]
     pub fn network(&self) -> Option<&Network> {
         self.network.as_ref()
@@ -188,19 +189,19 @@ impl RunningStack {
         reach::tell(self.network(), command);
     }
 
-    /// Which levels a starter may speak for.
+    /// Returns the levels that a starter may speak for.
     #[must_use]
     pub fn deeper(&self) -> Deeper {
         self.deeper
     }
 
-    /// How many layers stand.
+    /// Returns the number of layers that stand.
     #[must_use]
     pub fn depth(&self) -> usize {
         self.depth
     }
 
-    /// How long its inside may take to answer a question that is soon answered.
+    /// Returns the time limit for its inside to answer a question that is soon answered.
     #[must_use]
     pub fn patience(&self) -> Duration {
         self.patience
@@ -213,7 +214,7 @@ impl RunningStack {
         with_obituary(fault, self.running.as_mut())
     }
 
-    /// Who works for the outermost layer on this level, right now.
+    /// Lists who works for the outermost layer on this level, right now.
     #[must_use]
     pub fn payers(&self) -> Vec<Payer> {
         self.running.payers()
@@ -261,8 +262,8 @@ impl RunningStack {
     }
 }
 
-/// How long an inside may take to answer a question that is soon answered: on a machine where a start may take long,
-/// so may that.
+/// Returns the time limit for an inside to answer a question that is soon answered: on a machine
+/// where a start may take long, so may that.
 fn patience(start_deadline: Duration) -> Duration {
     start_deadline.max(ANSWER_LEAST)
 }
@@ -344,7 +345,7 @@ fn prove(
     Ok(LevelFacts { layer: layer.to_string(), facts })
 }
 
-/// What a starter finds on the inside of a layer.
+/// Surroundings that a starter finds on the inside of a layer.
 struct InnerLevel<'a> {
     descriptor: &'static Descriptor,
     root: &'a Root,

@@ -27,16 +27,16 @@ use surtax_instrument::wire::{
 };
 use surtax_instrument::{cache, clock};
 
-/// How long the layers below may take to stop.
+/// Time limit for the layers below to stop.
 const STOP_DEADLINE: Duration = Duration::from_secs(20);
 
-/// How long the next level's bill may take after the command has ended.
+/// Time limit for the next level's bill after the command has ended.
 const BILL_DEADLINE: Duration = Duration::from_secs(20);
 
 /// The stream to the level above, and its seal. Both threads write whole frames to it.
 type Upward = Arc<Mutex<(File, Sealer)>>;
 
-/// What the level above asks.
+/// Requests of the level above.
 struct Requests {
     stream: File,
     opener: Opener,

@@ -3,7 +3,7 @@
 //! The order is the protocol. Nobody listens while something is measured; a test does, and holds the order against
 //! what is written down.
 
-/// Who acts.
+/// Party that acts in a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who {
     /// The network on which two sides meet that have none.
@@ -12,15 +12,15 @@ pub enum Who {
     Stack,
     /// The other side of a workload that has two.
     Peer,
-    /// What runs beside the trial in stacks of its own.
+    /// Workloads that run beside the trial in stacks of their own.
     Neighbours,
     /// The clock of the innermost level.
     Clock,
     /// The steps of a workload around its command.
     Workload,
-    /// What this machine does.
+    /// Conditions of this machine.
     Conditions,
-    /// What the stack uses on this level.
+    /// Resources that the stack uses on this level.
     Bill,
     /// The command.
     Command,
@@ -28,7 +28,7 @@ pub enum Who {
     Program,
 }
 
-/// What is done.
+/// Act of a party.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
     /// It is started.
@@ -47,5 +47,5 @@ pub enum Act {
     Stop,
 }
 
-/// Who listens.
+/// Listener that is told of each act, and of the party.
 pub type Acts<'a> = &'a mut dyn FnMut(Who, Act);

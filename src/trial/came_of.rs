@@ -1,4 +1,4 @@
-//! What came of a trial: whether it counts.
+//! Result of a trial, and whether it counts.
 
 use super::{Measured, TrialResult};
 use crate::fault::{Blame, Fault};

@@ -19,7 +19,8 @@ pub fn prepare(stack: &StackSpec, context: &StartContext<'_>) -> Result<(), Faul
     driver::find(&outermost.kind)?.prepare(outermost, &site)
 }
 
-/// Whether the outermost layer of an arm can run; the deeper ones can only be asked from inside.
+/// Tells whether the outermost layer of an arm can run; the deeper ones can only be asked from
+/// inside.
 ///
 /// # Errors
 /// Ours, or the machine's: it could not be asked.

@@ -1,5 +1,5 @@
-//! Whether clocks that are not the host's ran as they should: that of the innermost level, and that of a client in
-//! another stack.
+//! Checks whether clocks that are not the host's ran as they should: that of the innermost level,
+//! and that of a client in another stack.
 
 use super::acts::Who;
 use super::clock_sync::{ClockSync, Rate};

@@ -18,21 +18,21 @@ use surtax_instrument::clock;
 use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::{Fact, Outcome, Reply, Request};
 
-/// How many exchanges are made; the shortest one counts.
+/// Number of exchanges that are made; the shortest one counts.
 const EXCHANGES: u32 = 5;
 
 /// By how much a clock may surely run wrong before its times are void, in parts per million: what
 /// `adjtimex(2)` lets a clock be slewed by is 500.
 pub(super) const RATE_LIMIT_PPM: f64 = 200.0;
 
-/// What is known of the clock at the other end.
+/// Facts known of the clock at the other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockSync {
     /// Every answer lay between the two readings here.
     is_shared: bool,
     /// The shortest exchange.
     shortest: Exchange,
-    /// What the first and the last answer were.
+    /// First and last answer.
     first: Nanoseconds,
     last: Nanoseconds,
     /// The answers went back.
@@ -48,7 +48,7 @@ struct Exchange {
     answered: Nanoseconds,
 }
 
-/// How a clock ran beside the host's from one synchronisation to the next.
+/// Rate of a clock beside the host's, from one synchronisation to the next.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Rate {
     /// The least and the most that it gained, in parts per million; negative for a loss.
@@ -58,7 +58,7 @@ pub(super) struct Rate {
 }
 
 impl Rate {
-    /// Whether times of this clock cannot be believed.
+    /// Tells whether times of this clock cannot be believed.
     pub(super) fn is_void(&self) -> bool {
         let (low, high) = self.ppm;
         self.has_gone_back || low > RATE_LIMIT_PPM || high < -RATE_LIMIT_PPM
@@ -129,12 +129,12 @@ impl ClockSync {
         }
     }
 
-    /// Whether the clock over there is the host's.
+    /// Tells whether the clock over there is the host's.
     pub(super) fn is_shared(self) -> bool {
         self.is_shared
     }
 
-    /// How the clock ran from this synchronisation to a later one.
+    /// Returns how the clock ran from this synchronisation to a later one.
     pub(super) fn rate_until(self, later: Self) -> Rate {
         let (before, after) = (self.shortest.ahead(), later.shortest.ahead());
         let between = later.shortest.asked.since(self.shortest.answered);
@@ -146,7 +146,7 @@ impl ClockSync {
         }
     }
 
-    /// What the command took in host time, given the time `between` its two frames here.
+    /// Returns what the command took in host time, given the time `between` its two frames here.
     #[must_use]
     pub fn wall(self, between: Nanoseconds, outcome: &Outcome) -> Nanoseconds {
         if self.is_shared { outcome.wall } else { between - self.shortest.round_trip() }

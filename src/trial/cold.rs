@@ -10,7 +10,7 @@ use std::time::Duration;
 use surtax_instrument::wire::{Dropped, Reply, Request};
 use surtax_instrument::{cache, clock};
 
-/// How long a level may take: it writes all that is dirty to disk.
+/// Time limit of a level: it writes all that is dirty to disk.
 const DEADLINE: Duration = Duration::from_secs(120);
 
 /// Drops the caches of all levels behind this link, and this machine's. `is_fresh`: nothing has run
@@ -46,7 +46,7 @@ fn judge(here: &Dropped, levels: &[Dropped], is_fresh: bool) -> Result<(), Fault
     }
 }
 
-/// Whether two levels have one kernel, and so one cache.
+/// Tells whether two levels have one kernel, and so one cache.
 fn shares_kernel(one: &Dropped, other: &Dropped) -> bool {
     let [one, other] = [one, other].map(|level| level.kernel.parse().ok());
     one.zip(other).is_some_and(|(one, other)| clock::is_one_kernel(one, other))

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use surtax_instrument::wire::{Command, Request, require_short as fits};
 
-/// How much of the end of each output stream of the command is kept, in bytes.
+/// Number of bytes kept from the end of each output stream of the command.
 const KEEP_OUTPUT: u32 = 16 << 10;
 
 /// The variable whose length differs from trial to trial.
@@ -42,7 +42,8 @@ pub fn command(plan: &Plan, stack: &StackSpec) -> Command {
     }
 }
 
-/// How much longer the environment is in this trial, in bytes: the same whenever the plan is run.
+/// Returns how much longer the environment is in this trial, in bytes: the same whenever the plan
+/// is run.
 pub(super) fn padding(plan: &Plan, trial: TrialId) -> u32 {
     let limit = plan.conduct.padding_limit_bytes;
     if limit == 0 {

@@ -10,11 +10,11 @@ use std::time::Duration;
 use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::{Command, Reply, Request};
 
-/// How long an agent may take at least beyond the command's own deadline to say that it killed it, and a starter to
-/// read its counters.
+/// Least time that an agent may take beyond the command's own deadline to say that it killed it,
+/// and a starter to read its counters.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// How long an inside may take beyond what it was asked to do.
+/// Returns how long an inside may take beyond what it was asked to do.
 pub(super) fn grace(running: &RunningStack) -> Duration {
     running.patience().max(GRACE)
 }

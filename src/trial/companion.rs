@@ -14,7 +14,7 @@ use surtax_instrument::wire::{Fact, Reading};
 
 /// Something beside a command.
 pub(super) trait Companion {
-    /// Its name in what is told of the acts.
+    /// Names the companion in what is told of the acts.
     fn who(&self) -> Who;
 
     /// Makes ready what takes time, before the warm-up.
@@ -44,32 +44,34 @@ pub(super) trait Companion {
         Vec::new()
     }
 
-    /// What it knows of a failure of the command, such as the package of a tool that is missing.
+    /// Adds what it knows of a failure of the command, such as the package of a tool that is
+    /// missing.
     fn explained(&self, _stage: &Stage<'_>, fault: Fault) -> Fault {
         fault
     }
 }
 
-/// What companions saw in one trial. It grows while they end.
+/// Findings of the companions in one trial. They grow while the companions end.
 #[derive(Default)]
 pub(super) struct Seen {
-    /// What the payers of the stack used on this level.
+    /// Readings of what the payers of the stack used on this level.
     pub bill: Vec<Reading>,
-    /// What others used who are part of the trial and of no bill: the other side, and neighbours.
+    /// Readings of what others used who are part of the trial and of no bill: the other side, and
+    /// neighbours.
     pub beside: Vec<Reading>,
-    /// How many payers all of them are.
+    /// Number of all these payers.
     pub payer_count: usize,
     /// CPU time of the group that holds the command.
     pub group_cpu: Option<Nanoseconds>,
-    /// What this machine was doing: stable key, value.
+    /// Conditions of this machine: stable key, value.
     pub conditions: Vec<(String, f64)>,
     /// Facts, each with its place in the evidence.
     pub facts: Vec<(FactPlace, Fact)>,
-    /// Why what was measured cannot be believed, the first that was found last.
+    /// Reasons why what was measured cannot be believed; [`Flaws::first`] is the one that is told.
     pub flaws: Flaws,
-    /// What a workload measured.
+    /// Reading of what a workload measured.
     pub workload: WorkloadReading,
-    /// What is known of the clock of the innermost level.
+    /// Facts known of the clock of the innermost level.
     pub clock: Option<ClockSync>,
     /// The clock that the numbers of a workload are in ran wrong.
     pub is_guest_time_void: bool,
@@ -82,7 +84,7 @@ pub(super) struct Flaws {
     pub prepared: Option<String>,
     /// A neighbour did not run all the while.
     pub neighbour: Option<String>,
-    /// What the workload printed cannot be believed.
+    /// The output of the workload cannot be believed.
     pub reading: Option<String>,
 }
 
@@ -107,7 +109,7 @@ impl Seen {
     }
 }
 
-/// Where a fact stands in the evidence of the innermost level, after what the layer has proved.
+/// Place of a fact in the evidence of the innermost level, after what the layer has proved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum FactPlace {
     Clock,

@@ -8,11 +8,11 @@
 /// One thing that disturbed a trial.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Disturbance {
-    /// What: a stable key that ends with its unit.
+    /// Kind of the disturbance: a stable key that ends with its unit.
     pub key: String,
-    /// How much of it there was.
+    /// Amount of it, in that unit.
     pub value: f64,
-    /// How much would have been too little to mark.
+    /// Largest amount that would not be marked, in that unit.
     pub limit: f64,
 }
 
@@ -48,17 +48,19 @@ pub const THROTTLED_COUNT: f64 = 0.0;
 /// Times that heat slowed a CPU down: a machine that does its work has none.
 pub const THERMAL_THROTTLE_COUNT: f64 = 0.0;
 
-/// How far the wall clock jumped; slewing moves both clocks that are compared, and counts nothing.
+/// Largest jump of the wall clock that is not marked, in nanoseconds; slewing moves both clocks
+/// that are compared, and counts nothing.
 pub const CLOCK_STEP_NS: f64 = 1e6;
 
 /// Times that somebody told the command, or what carries it, to stop; and for how long it did.
 pub const STOPPED_COUNT: f64 = 0.0;
 
-/// How much slower the slowest CPU is after than before. Only where every governor is `performance`:
-/// elsewhere the frequency follows the load, and its fall says that the work is done.
+/// Largest drop in speed of the slowest CPU, as a share of its speed before, that is not marked.
+/// Only where every governor is `performance`: elsewhere the frequency follows the load, and its
+/// fall says that the work is done.
 pub const FREQUENCY_DROP_RATIO: f64 = 0.1;
 
-/// What disturbed a trial with these conditions, the worst for a number first.
+/// Returns what disturbed a trial with these conditions, the worst for a number first.
 #[must_use]
 pub fn judge(conditions: &[(String, f64)]) -> Vec<Disturbance> {
     let of = |key: &str| conditions.iter().find(|(name, _)| name == key).map(|(_, value)| *value);
@@ -96,7 +98,7 @@ pub fn judge(conditions: &[(String, f64)]) -> Vec<Disturbance> {
 }
 
 impl Disturbance {
-    /// What happened, in words.
+    /// Says in words what happened.
     #[must_use]
     pub fn words(&self) -> String {
         let value = self.value;
@@ -125,7 +127,7 @@ impl Disturbance {
         }
     }
 
-    /// What would keep it from happening again.
+    /// Advises what would keep it from happening again.
     #[must_use]
     pub fn advice(&self) -> &'static str {
         match self.key.as_str() {

@@ -1,4 +1,5 @@
-//! Where the two sides of a trial meet: what the client calls, where the server listens, and over which network.
+//! Settles where the two sides of a trial meet: what the client calls, where the server listens,
+//! and over which network.
 //!
 //! An address is one that a stack has proved. Between two machines it is that of the connection by which ssh has come,
 //! as each end sees the other: so the way that is measured is one that is known to lead there. Whoever listens on a
@@ -19,25 +20,25 @@ use std::path::{Path, PathBuf};
 use surtax_instrument::link;
 use surtax_instrument::wire::Fact;
 
-/// What is told of an address that is a machine's own.
+/// Words that stand in the evidence for an address that is a machine's own.
 const OURS: &str = "this machine's own, as the other one sees it";
 const THEIRS: &str = "the other machine's own";
 
-/// Where evidence of a way between machines comes from.
+/// Source of evidence of a way between machines.
 const SOURCE: &str = "`SSH_CONNECTION` on the other machine";
 
-/// Where both sides are found.
+/// Place at which both sides are found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Meeting {
-    /// What the client calls.
+    /// Address that the client calls.
     pub(super) address: IpAddr,
-    /// Where the server listens.
+    /// Address at which the server listens.
     pub(super) listen: IpAddr,
     /// The published port by which that is, where it is not the server's own address.
     pub(super) published: Option<Port>,
-    /// Whether they are on two machines.
+    /// True where they are on two machines.
     pub(super) is_far: bool,
-    /// Whether the server is on this one of them.
+    /// True where the server is on this one of them.
     is_ours: bool,
     /// The link of this machine that leads to the other one, where it is known.
     link: Option<String>,
@@ -50,7 +51,8 @@ impl Meeting {
         Self { address, published: port, ..self }
     }
 
-    /// Where it is, as evidence. The addresses of machines themselves are nobody's business, and the link is.
+    /// Returns the place as evidence. The addresses of machines themselves are nobody's business,
+    /// and the link is.
     pub(super) fn facts(&self) -> Vec<Fact> {
         if !self.is_far {
             let address = self.address.to_string();
@@ -70,7 +72,8 @@ impl Meeting {
     }
 }
 
-/// Where the sides of a workload meet, given the network of its stack and that of the client's, if that is another.
+/// Settles where the sides of a workload meet, given the network of its stack and that of the
+/// client's, if that is another.
 ///
 /// # Errors
 /// The machine's: the two are not in one network after all, or this machine has another address than the one by
@@ -122,8 +125,8 @@ pub(super) fn meet(
     Ok(Meeting { address, listen, published: None, is_far: true, is_ours, link })
 }
 
-/// Where the client finds the server, and where that listens: on a network that is a machine's own, only at the
-/// address that is called.
+/// Returns the address at which the client finds the server, and the one at which the server
+/// listens: on a network that is a machine's own, only the one that is called.
 pub(super) fn addresses(network: &Network, place: &Client) -> Result<(IpAddr, IpAddr), Fault> {
     let address = match place {
         Client::Stack => network.outside,
@@ -137,7 +140,7 @@ pub(super) fn addresses(network: &Network, place: &Client) -> Result<(IpAddr, Ip
     Ok((address, if is_a_machines_own { address } else { everywhere }))
 }
 
-/// Whether a command in there calls this level by an address that is translated.
+/// Tells whether a command in there calls this level by an address that is translated.
 fn calls_the_level(client: &Network) -> bool {
     client.workload.is_none() && same_file(&client.namespace, &Network::of_level().namespace)
 }
@@ -159,7 +162,7 @@ fn require_same(
         .hint("give both stacks a network of one kind: `net=…`"))
 }
 
-/// Whether two files that name namespaces name the same one. Source: `namespaces(7)`.
+/// Tells whether two files that name namespaces name the same one. Source: `namespaces(7)`.
 fn same_file(one: &Path, other: &Path) -> bool {
     let identity = |path: &Path| fs::metadata(path).map(|it| (it.dev(), it.ino())).ok();
     identity(one).is_some() && identity(one) == identity(other)
@@ -192,7 +195,7 @@ impl Bridge {
         Ok(Some(Self { network, room }))
     }
 
-    /// Its network namespace.
+    /// Returns the path of its network namespace.
     pub(super) fn path(&self) -> PathBuf {
         self.network.path()
     }

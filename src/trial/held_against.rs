@@ -21,32 +21,34 @@ use surtax_instrument::wire::{LevelFacts, Reading};
 /// By how much two readings of one clock may contradict each other: what two CPUs of one machine differ by.
 const TICK: Nanoseconds = Nanoseconds(20_000);
 
-/// What a frame may be late on a machine that does other things too: the agent waits for a CPU before it starts the
-/// command, and again after it has ended. Decision 32 has how it was measured.
+/// Time that a frame may be late on a machine that does other things too: the agent waits for a CPU
+/// before it starts the command, and again after it has ended. Decision 32 has how it was measured.
 const LATE: Duration = Duration::from_millis(500);
 
-/// How many times the shortest way there and back that may be.
+/// Number of shortest round trips by which it may be late as well.
 const LATE_ROUND_TRIPS: u64 = 50;
 
-/// What part of the whole time that may be, one in so many: who presses on a machine for long, slows the agent too.
+/// Part of the whole time by which it may be late as well, one in so many: whoever presses on a
+/// machine for long slows the agent too.
 const LATE_PART: u64 = 20;
 
-/// How long a group waits for its next share where its CPU time is limited.
+/// Time that a group waits for its next share where its CPU time is limited.
 const PERIOD: Duration = Duration::from_millis(100);
 
-/// How much CPU time the agent takes around a command, at the very most.
+/// Most CPU time that the agent takes around a command.
 const AGENTS_CPU: Duration = Duration::from_millis(5);
 
-/// What counters of CPU time may differ by though they count the same: a tick of 100 Hz on each side.
+/// Difference allowed between counters of CPU time that count the same: a tick of 100 Hz on each
+/// side.
 const CPU_TICKS: Nanoseconds = Nanoseconds(20_000_000);
 
 /// And what part of it, one in so many.
 const CPU_PART: u64 = 50;
 
-/// What this host saw.
+/// Observations of this host.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Host {
-    /// What is known of the clock that the command was timed by.
+    /// Facts known of the clock that the command was timed by.
     pub clock: ClockSync,
     /// The least CPU time that any level is limited to, in thousandths of a CPU.
     pub quota_millis: Option<u32>,
@@ -54,7 +56,7 @@ pub(super) struct Host {
     pub kernel: Option<Kernel>,
 }
 
-/// What the kernel that a command ran on counted, which is this host's.
+/// Counters of the kernel that a command ran on, which is this host's.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Kernel {
     /// CPU time of the group that holds the command, over all of its runs, if there is one and it was read.
@@ -63,7 +65,8 @@ pub(super) struct Kernel {
     pub cpus: u32,
     /// All memory of this machine.
     pub memory: Bytes,
-    /// Whether the CPU time is that of the command that was timed, and not of another one beside it.
+    /// True where the CPU time is that of the command that was timed, and not of another one beside
+    /// it.
     pub is_of_the_timed: bool,
 }
 
@@ -118,7 +121,7 @@ impl Host {
             .or_else(|| self.cpu(runs))
     }
 
-    /// How much shorter than the host's own bracket a command may have been.
+    /// Returns how much shorter than the host's own bracket a command may have been.
     fn slack(&self, between: Nanoseconds) -> Nanoseconds {
         let trips = Nanoseconds(self.clock.round_trip().0.saturating_mul(LATE_ROUND_TRIPS));
         let waits = self.quota_millis.map_or(Duration::ZERO, |millis| {

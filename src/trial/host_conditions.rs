@@ -1,5 +1,5 @@
-//! What this machine was doing around the command: read before all others begin to look, and after all of them have
-//! ended.
+//! Reads what this machine was doing around the command: before all others begin to look, and after
+//! all of them have ended.
 
 use super::acts::Who;
 use super::companion::{Companion, Seen};
@@ -50,8 +50,8 @@ fn groups(payers: &[Payer]) -> Vec<PathBuf> {
     payers.iter().filter_map(group).collect()
 }
 
-/// What those used who worked for the trial on this level, who carry the command and its other side; unknown if
-/// one of them could not be read, or there is nobody to read.
+/// Sums the CPU time of those who worked for the trial on this level, who carry the command and its
+/// other side. `None` where one of them could not be read, or there is nobody to read.
 fn used_by_all<'a>(
     readings: impl Iterator<Item = &'a Reading> + Clone,
     payer_count: usize,

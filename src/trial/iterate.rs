@@ -15,13 +15,13 @@ use surtax_instrument::wire::{Outcome, Reading};
 pub(super) struct TimedRun {
     /// Host time from the arrival of `Started` to that of `Ended`.
     pub between: Nanoseconds,
-    /// What its agent said.
+    /// Outcome that its agent reported.
     pub outcome: Outcome,
-    /// What the deeper levels used.
+    /// Readings of what the deeper levels used.
     pub bill: Vec<Reading>,
 }
 
-/// What each run took and used, in host time.
+/// Returns what each run took and used, in host time.
 pub(super) fn iterations(runs: &[TimedRun], clock_sync: ClockSync) -> Vec<Iteration> {
     let one = |ran: &TimedRun| Iteration {
         wall: clock_sync.wall(ran.between, &ran.outcome),
@@ -64,7 +64,7 @@ pub(super) fn whole(
     Ok((wall, Outcome { wall: median(inside.into_iter()), cpu_user, cpu_system, ..all }))
 }
 
-/// What was read around all runs, and what the deeper levels read around each, per run.
+/// Returns what was read around all runs, and what the deeper levels read around each, per run.
 pub(super) fn per_iteration(around: Vec<Reading>, runs: &[TimedRun]) -> Vec<Reading> {
     let mut sums = around;
     if let Some((first, rest)) = runs.split_first() {

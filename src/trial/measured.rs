@@ -1,4 +1,4 @@
-//! What runs and companions come to: one measurement, and why it cannot be believed, if it cannot.
+//! Puts runs and companions together: one measurement, and why it cannot be believed, if it cannot.
 
 use super::clock_sync::ClockSync;
 use super::companion::Seen;
@@ -11,23 +11,24 @@ use crate::layer::StackSpec;
 use crate::workload::Reading;
 use surtax_instrument::wire::LevelFacts;
 
-/// Why a workload has no numbers though it printed some: they are in the time of its own level.
+/// Reason why a workload has no numbers though it printed some: they are in the time of its own
+/// level.
 const CLOCK_RAN_WRONG: &str = "the clock that it was measured by ran wrong";
 
-/// What is known of a trial beside what its companions saw.
+/// Facts known of a trial beside what its companions saw.
 pub(super) struct Around {
-    /// What the layers have proved, outermost first.
+    /// Facts that the layers have proved, outermost first.
     pub levels: Vec<LevelFacts>,
     /// The clock by which the command was timed, where that is not the innermost level's.
     pub clock_of_the_client: Option<ClockSync>,
-    /// Whether the workload has another side.
+    /// True where the workload has another side.
     pub has_two_sides: bool,
     /// The least CPU time that a level of the stack is limited to, in thousandths of a CPU.
     pub quota_millis: Option<u32>,
 }
 
 impl Around {
-    /// What is known of a workload in its place.
+    /// Gathers what is known of a workload in its place.
     pub(super) fn of(placed: &Placed, stack: &StackSpec, seen: &Seen) -> Self {
         let Placed { peer, running, .. } = placed;
         let clock = seen.clock.zip(peer.as_ref());

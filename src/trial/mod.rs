@@ -39,25 +39,25 @@ use surtax_instrument::wire::{LevelFacts, Outcome, Reading};
 /// Everything that is kept of one trial.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
-    /// Which.
+    /// Block, position and arm of the trial.
     pub trial: TrialId,
-    /// When it began, in nanoseconds since 1970.
+    /// Start of the trial, in nanoseconds since 1970.
     pub began_at: Nanoseconds,
-    /// How it went.
+    /// Result of the trial.
     pub result: TrialResult,
     /// From the first act to the agent's first frame, host time; zero if it never came.
     pub start_wall: Nanoseconds,
     /// From the request to stop until nothing was left, host time.
     pub stop_wall: Nanoseconds,
-    /// What this machine was doing, before and after: stable key, value.
+    /// Conditions of this machine, before and after: stable key, value.
     pub conditions: Vec<(String, f64)>,
-    /// What of it was too much; only of a trial whose command succeeded.
+    /// Conditions that were above their limits; only of a trial whose command succeeded.
     pub disturbances: Vec<Disturbance>,
-    /// What is still there though the stack has been stopped; each was removed by force.
+    /// Things that are still there though the stack has been stopped; each was removed by force.
     pub leftovers: Vec<String>,
 }
 
-/// How a trial went.
+/// Result of a trial.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TrialResult {
     /// The command ran and ended by itself with exit status 0.
@@ -68,9 +68,9 @@ pub enum TrialResult {
     CommandFailed(Box<Measured>),
     /// The layer is not usable on this machine: the whole arm is a named gap.
     Unavailable {
-        /// What is missing.
+        /// Description of what is missing.
         why: String,
-        /// What would help.
+        /// Advice on what would help.
         remedy: Option<String>,
     },
     /// The stack did not start, or broke.
@@ -82,7 +82,7 @@ pub enum TrialResult {
     Invalid {
         /// The reason.
         why: String,
-        /// What was measured all the same.
+        /// Measurement that was made all the same.
         measured: Option<Box<Measured>>,
     },
 }
@@ -90,25 +90,27 @@ pub enum TrialResult {
 /// A run that has an outcome. It cannot be built without evidence.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measured {
-    /// What the command took, in host time; `clock_sync.rs` says how it is known. Of several iterations
-    /// the median.
+    /// Time that the command took, in host time; `clock_sync.rs` says how it is known. Of several
+    /// iterations the median.
     pub wall: Nanoseconds,
-    /// What the agent said about the command; `iterate.rs` says what that is of several iterations.
+    /// Outcome of the command, as the agent said it; `iterate.rs` says what that is of several
+    /// iterations.
     pub outcome: Outcome,
-    /// What each payer used meanwhile, the command itself not among them; per iteration.
+    /// Readings of what each payer used meanwhile, the command itself not among them; per
+    /// iteration.
     pub readings: Vec<Reading>,
-    /// What each iteration took and used, in their order.
+    /// Time and CPU time of each iteration, in their order.
     pub iterations: Vec<Iteration>,
     /// The clock of the innermost level ran wrong: what was measured in its time says nothing.
     pub is_guest_time_void: bool,
-    /// What a workload measured itself; nothing of an ordinary command, and nothing where it cannot be
-    /// believed.
+    /// Reading of what a workload measured itself; nothing of an ordinary command, and nothing
+    /// where it cannot be believed.
     pub workload: WorkloadReading,
-    /// What proves where it ran.
+    /// Evidence that proves where it ran.
     pub evidence: Evidence,
 }
 
-/// What one run of the command inside a started stack took and used.
+/// Time and CPU time of one run of the command inside a started stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Iteration {
     /// In host time.

@@ -25,13 +25,13 @@ use surtax_instrument::clock;
 use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::{Command, Fact, Reading, Reply, Request};
 
-/// How long a neighbour may take until it is seen to work.
+/// Time limit for a neighbour until it is seen to work.
 const WARM: Duration = Duration::from_secs(10);
 
-/// How often it is looked at until then.
+/// Interval at which it is looked at until then.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// How long one may take to end when it is told to.
+/// Time limit for a neighbour to end when it is told to.
 const LAST: Duration = Duration::from_secs(10);
 
 /// All neighbours of one trial.
@@ -100,7 +100,7 @@ impl Companion for Neighbours {
         }
     }
 
-    /// What they used since then, and whether all of them still ran at the end.
+    /// Notes what they used since then, and whether all of them still ran at the end.
     fn end(&mut self, _: &mut Stage<'_>, _: &[TimedRun], seen: &mut Seen) -> Result<(), Fault> {
         for (place, beside) in self.all.iter_mut().enumerate() {
             let ended = beside.ended().map_err(|fault| during(&beside.words, fault))?;
@@ -171,7 +171,7 @@ impl Beside {
         })
     }
 
-    /// Who works for it, on this level.
+    /// Lists who works for it on this level.
     fn payers(&self) -> Vec<Payer> {
         let outside = self.placed.peer.as_ref().map(Peer::payers).unwrap_or_default();
         self.placed.running.payers().into_iter().chain(outside).collect()
@@ -204,7 +204,7 @@ impl Beside {
         Err(Fault::machine(format!("it used no CPU time in {} s", WARM.as_secs())))
     }
 
-    /// How it has ended, if it has told of that.
+    /// Returns how it has ended, if it has told of that.
     fn ended(&mut self) -> Result<Option<String>, Fault> {
         for place in 0..self.running.len() {
             let (side, _) = self.running[place];
@@ -216,7 +216,7 @@ impl Beside {
         Ok(None)
     }
 
-    /// What helps where it has ended too early.
+    /// Advises what helps where it has ended too early.
     fn advice(&self) -> String {
         let Definition { beside, .. } = &self.definition;
         match self.definition.lasting().filter(|_| beside.is_none()) {
@@ -253,7 +253,7 @@ impl Beside {
     }
 }
 
-/// How the command in a stack has ended, if its agent has told of that.
+/// Returns how the command in a stack has ended, if its agent has told of that.
 fn told_of_its_end(running: &mut RunningStack) -> Result<Option<String>, Fault> {
     let link = running.link()?;
     while let Some(said) = link.listener.wait(Duration::ZERO)? {

@@ -24,20 +24,21 @@ pub struct Lookout<'a> {
     log: Option<KernelLog>,
     lab: &'a Lab,
     room: String,
-    /// Who carried the stack when it stood, and in which group.
+    /// Processes that carried the stack when it stood, each with its group.
     carriers: BTreeMap<u32, PathBuf>,
-    /// What the room's groups had counted when they were looked at.
+    /// Innermost of the room's groups that had counted kills when they were looked at, and how
+    /// many.
     counted: Option<(PathBuf, u64)>,
 }
 
-/// Who was killed, and for which limit.
+/// Kills by the kernel, with the limit that they were for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// How many, as far as it is known.
+    /// Number of kills, as far as it is known.
     pub count: u64,
-    /// What happened, with the limit.
+    /// Description of what happened, with the limit.
     pub why: String,
-    /// What would help.
+    /// Advice on what would help.
     pub hint: String,
 }
 
@@ -73,7 +74,8 @@ impl<'a> Lookout<'a> {
         result.inspect_err(|_| self.look())
     }
 
-    /// Who of a stack was killed since: by the log, by what was counted when it was looked at, by who carried it.
+    /// Returns who of a stack was killed since: by the log, by what was counted when it was looked
+    /// at, by who carried it.
     pub fn ended(&mut self, stack: &StackSpec) -> Option<Ended> {
         let Logged { mut victims, pids } =
             self.log.as_mut().map(KernelLog::read).unwrap_or_default();
@@ -88,7 +90,7 @@ impl<'a> Lookout<'a> {
         })
     }
 
-    /// Who of a stack was killed, whose command has ended.
+    /// Returns who of a stack was killed, whose command has ended.
     pub fn of_trial(
         &mut self,
         stack: &StackSpec,
@@ -108,13 +110,13 @@ impl<'a> Lookout<'a> {
     }
 }
 
-/// How many were killed, as a condition of the trial.
+/// Returns how many were killed, as a condition of the trial.
 #[expect(clippy::cast_precision_loss, reason = "nobody kills so many")]
 pub(super) fn condition(ended: &Ended) -> (String, f64) {
     (String::from("oom_kill_count"), ended.count as f64)
 }
 
-/// Whether the command is there to be killed.
+/// Tells whether the command is there to be killed.
 #[must_use]
 pub fn is_meant(command: &Command) -> bool {
     let word = |place: usize| command.argv.get(place).map(Vec::as_slice);
@@ -182,7 +184,7 @@ fn killed(count: u64) -> String {
     }
 }
 
-/// Whether a layer has memory of its own.
+/// Tells whether a layer has memory of its own.
 fn is_machine(layer: &LayerSpec) -> bool {
     driver::descriptor(&layer.kind).is_some_and(|descriptor| descriptor.has_own_memory)
 }

@@ -53,7 +53,7 @@ impl Cpu {
         (Self { user, system }, Self { user: unpaid_user, system: unpaid_system })
     }
 
-    /// So much of it as a share of another sum says.
+    /// Scales it by the share that `part` is of `whole`; leaves it as it is where `whole` is 0.
     fn scaled(self, part: u64, whole: u64) -> Self {
         let of = |ns: u64| {
             let scaled = (u128::from(ns) * u128::from(part)).checked_div(u128::from(whole));
@@ -63,19 +63,20 @@ impl Cpu {
     }
 }
 
-/// What remains, and what was missing: one of the two is zero.
+/// Takes `part` out of `from`; returns what remains, and what was missing. One of the two is zero.
 fn take(from: u64, part: u64) -> (u64, u64) {
     let taken = from.min(part);
     (from - taken, part - taken)
 }
 
-/// What one trial used.
+/// CPU time that one trial used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
     /// All that level 0 saw; where nobody there carries the command, with what the deeper levels counted. `None` where
     /// nobody was read at all.
     pub total_ns: Option<u64>,
-    /// How it divides; `None` where more was counted inside than there was, or the command claims nothing.
+    /// Division of it; `None` where more was counted inside than there was, or the command claims
+    /// nothing.
     pub split: Option<Split>,
     /// The outermost level inside of whose carriers more was counted than they used: how far a bill can be divided.
     pub unfit_level: Option<u8>,
@@ -85,12 +86,12 @@ pub struct Account {
     pub unseen_share_ppm: u32,
 }
 
-/// Who used it: the parts sum to what was seen from outside.
+/// Parts of those who used it: they sum to what was seen from outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Split {
     /// The command.
     pub command: Cpu,
-    /// What each reading keeps for itself, in their order.
+    /// Part that each reading keeps for itself, in their order.
     pub own: Vec<Cpu>,
 }
 
@@ -104,7 +105,7 @@ impl Account {
     }
 }
 
-/// What a reading saw, with all that ran inside it.
+/// Returns what a reading saw, with all that ran inside it.
 #[must_use]
 pub fn gross(reading: &Reading) -> Cpu {
     let (user, system) = reading.cpu();
@@ -161,8 +162,9 @@ pub fn settle(readings: &[Reading], command: Option<Cpu>) -> Account {
     account
 }
 
-/// What readings keep for themselves whose level is at most this one, of which the carriers keep all that ran inside
-/// them; in their order. Nothing where they do not fit into each other.
+/// Returns what the readings whose level is at most this one keep for themselves, in their order.
+/// The innermost carriers among them keep all that ran inside them. `None` where the readings do
+/// not fit into each other.
 #[must_use]
 pub fn outer(readings: &[Reading], level: u8) -> Option<Vec<(&Reading, Cpu)>> {
     let outer: Vec<Reading> = readings.iter().filter(|it| it.level <= level).cloned().collect();

@@ -27,13 +27,13 @@ use std::time::Duration;
 use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::{Command, Fact, Outcome, Request, Status};
 
-/// How long a side may take to end after the other one has.
+/// Time limit for a side to end after the other one has.
 const LAST: Duration = Duration::from_secs(10);
 
-/// What stands for the server's address in the words of both sides.
+/// Placeholder of the server's address in the words of both sides.
 const ADDRESS: &str = "{address}";
 
-/// What is told of a client's stack.
+/// Keys of the facts that are told of a client's stack.
 const TOLD: [&str; 3] = ["inside_kernel_release", "inside_cpus_online", "network"];
 
 /// Both sides of a trial, and the outside.
@@ -43,20 +43,21 @@ pub(super) struct Peer {
     server: Command,
     place: Client,
     meeting: Meeting,
-    /// Whether the server goes on until it is told to end.
+    /// True where the server goes on until it is told to end.
     stops_server: bool,
     /// The clock of the outside, or of the other stack.
     clock: ClockSync,
 }
 
-/// Where one of the two sides runs.
+/// Place in which one of the two sides runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     Stack,
     Outside,
 }
 
-/// Which command of a workload with two sides runs in the stack; the plan's own where there is one side.
+/// Returns the command that runs in the stack: the server of a workload whose client is elsewhere,
+/// else the plan's own.
 pub(super) fn inside(definition: Option<&Definition>, command: &Command) -> Command {
     let server =
         definition.and_then(|it| it.server.as_ref().filter(|_| it.client != Client::Stack));
@@ -64,7 +65,7 @@ pub(super) fn inside(definition: Option<&Definition>, command: &Command) -> Comm
     Command { argv: argv.unwrap_or_else(|| command.argv.clone()), ..command.clone() }
 }
 
-/// Why the two sides of a workload cannot meet in a stack, where its text already says so.
+/// Returns why the two sides of a workload cannot meet in a stack, where its text already says so.
 pub(super) fn gap(definition: &Definition, stack: &StackSpec) -> Option<Unavailable> {
     definition.server.as_ref()?;
     if let Client::Beside(beside) = &definition.client
@@ -201,7 +202,7 @@ impl Peer {
         Ok([(sides[0], server_began), (sides[1], client_began)])
     }
 
-    /// What stands outside.
+    /// Returns the stack that stands outside.
     pub(super) fn outside(&mut self) -> &mut RunningStack {
         &mut self.outside
     }
@@ -262,12 +263,12 @@ impl Peer {
         }
     }
 
-    /// Who works for the outside on this level: no part of the stack's bill.
+    /// Lists who works for the outside on this level: no part of the stack's bill.
     pub(super) fn payers(&self) -> Vec<Payer> {
         self.outside.payers()
     }
 
-    /// Where the sides were.
+    /// Returns where the sides were, as evidence.
     pub(super) fn facts(&self) -> Vec<Fact> {
         let place = match &self.place {
             Client::Native => String::from("outside, on the level of the measurement"),
@@ -294,13 +295,14 @@ impl Peer {
         facts
     }
 
-    /// What is known of the clock of whoever runs the client, by which host time is told: the outside's, or the one
-    /// `inside` the stack.
+    /// Returns what is known of the clock of whoever runs the client, by which host time is told:
+    /// the outside's, or the one `inside` the stack.
     pub(super) fn clock_of_the_client(&self, inside: ClockSync) -> ClockSync {
         if self.place == Client::Stack { inside } else { self.clock }
     }
 
-    /// How the clock by which a client in another stack has measured ran, if it is not the host's.
+    /// Returns how the clock by which a client in another stack has measured ran. `None` where it
+    /// is the host's, or the client is in no other stack.
     ///
     /// # Errors
     /// The link's.
@@ -319,7 +321,7 @@ impl Peer {
     }
 }
 
-/// Whether that is the port at which a client outside calls this workload's server.
+/// Tells whether that is the port at which a client outside calls this workload's server.
 fn is_at(definition: &Definition, port: Port) -> bool {
     definition.client == Client::Native
         && !definition.is_over_udp

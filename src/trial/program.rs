@@ -1,4 +1,4 @@
-//! Which file the command was: asked after it has ended, so that it was in no cache because of us.
+//! Asks which file the command was, after it has ended, so that it was in no cache because of us.
 
 use super::acts::Who;
 use super::command_run::grace;

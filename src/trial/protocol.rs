@@ -98,7 +98,7 @@ fn place(
     Placed::place(task, stack, command, context, name, acts)
 }
 
-/// What neighbours are started of.
+/// Inputs from which neighbours are started.
 struct Beside<'a> {
     plan: &'a Plan,
     trial: TrialId,
@@ -140,7 +140,8 @@ fn accompanied(
     put_together(runs, seen, around)
 }
 
-/// Who is there beside the command. They prepare and begin in this order, and end and are stopped in the other.
+/// Lists who is there beside the command. They prepare and begin in this order, and end and are
+/// stopped in the other.
 fn companions(neighbours: Option<Neighbours>, has_two_sides: bool) -> Vec<Box<dyn Companion>> {
     let mut all: Vec<Box<dyn Companion>> = vec![
         Box::new(Program),

@@ -24,7 +24,7 @@ pub struct Quiet {
     stops: u64,
 }
 
-/// What they said at one moment.
+/// Values of the counters at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Conditions {
     host: HostCounters,
@@ -60,14 +60,14 @@ impl Quiet {
         }
     }
 
-    /// What has happened since a reading, whoever it was.
+    /// Returns what has happened since a reading, whoever it was: stable key, value.
     pub fn since(&mut self, before: &Conditions) -> Vec<(String, f64)> {
         let after = self.read();
         self.between(before, &after, None)
     }
 
-    /// What happened between two readings; `payers_cpu` is what those used who worked for the stack,
-    /// the command among them, where all of them could be read.
+    /// Returns what happened between two readings: stable key, value. `payers_cpu` is what those
+    /// used who worked for the stack, the command among them, where all of them could be read.
     #[must_use]
     pub fn between(
         &self,
@@ -97,8 +97,8 @@ impl Quiet {
     }
 }
 
-/// How the command itself stood still in these runs of it, as its agent saw it; nothing where one
-/// could not be seen.
+/// Returns how often and for how long the command itself stood still in these runs of it, as its
+/// agent saw it; nothing where one could not be seen.
 pub fn stood_still<'a>(mut runs: impl Iterator<Item = &'a Outcome>) -> Vec<(String, f64)> {
     let add = |(count, time): (u64, Nanoseconds), stops: Stops| {
         (count + u64::from(stops.count), time + stops.time)
@@ -112,7 +112,7 @@ pub fn stood_still<'a>(mut runs: impl Iterator<Item = &'a Outcome>) -> Vec<(Stri
     found.0
 }
 
-/// How many processes these runs of the command left running, if they did.
+/// Returns how many processes these runs of the command left running; `None` where they left none.
 pub fn left_running<'a>(runs: impl Iterator<Item = &'a Outcome>) -> Option<(String, f64)> {
     let count: u64 = runs.map(|outcome| u64::from(outcome.left_running_count)).sum();
     (count > 0).then(|| (String::from("left_running_count"), real(count)))
@@ -192,7 +192,7 @@ fn busy(before: &CpuTime, after: &CpuTime, watched: Nanoseconds) -> Option<Nanos
     Some(counted.min(all.since(not_ours)))
 }
 
-/// How much a counter rose; one that fell was reset, and says nothing.
+/// Returns how much a counter rose; one that fell was reset, and says nothing.
 fn rise(before: Option<u64>, after: Option<u64>) -> Option<f64> {
     after?.checked_sub(before?).map(real)
 }

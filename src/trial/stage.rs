@@ -26,19 +26,19 @@ pub(super) struct Placed {
     /// The stack.
     pub running: RunningStack,
     between: Option<Bridge>,
-    /// What runs in the stack, or outside where that is the client.
+    /// Command that runs in the stack, or outside where that is the client.
     pub command: Command,
     /// The workload's own part.
     pub task: Task,
-    /// When the stack stood.
+    /// Time at which the stack stood, by `CLOCK_MONOTONIC_RAW`.
     pub stood_at: Nanoseconds,
 }
 
-/// Why it could not be placed, and what was left of what had been.
+/// Reason why it could not be placed, and what was left of what had been.
 pub(super) struct NotPlaced {
     pub fault: Fault,
     pub leftovers: Vec<String>,
-    /// When that was known of the stack itself, or it stood.
+    /// Time at which that was known of the stack itself, or it stood, by `CLOCK_MONOTONIC_RAW`.
     pub stood_at: Nanoseconds,
 }
 
@@ -97,7 +97,7 @@ impl Placed {
         }
     }
 
-    /// What stands on one of its sides.
+    /// Returns the stack on one of its sides.
     pub(super) fn running(&mut self, side: Side) -> &mut RunningStack {
         match (side, &mut self.peer) {
             (Side::Outside, Some(peer)) => peer.outside(),
@@ -135,11 +135,11 @@ impl NotPlaced {
 pub(super) struct Stage<'a> {
     /// It.
     pub placed: &'a mut Placed,
-    /// What was asked.
+    /// Plan of the run.
     pub plan: &'a Plan,
     /// The level on which its stack stands.
     pub level: u8,
-    /// Who works for the stack on that level, as it was right before the command.
+    /// Payers that work for the stack on that level, as it was right before the command.
     pub payers: Vec<Payer>,
 }
 

@@ -1,5 +1,5 @@
-//! What a trial knows of its workload: what runs inside and outside, how often, and where both sides meet. Of an ordinary
-//! command there is none of it.
+//! Facts that a trial knows of its workload: what runs inside and outside, how often, and where
+//! both sides meet. Of an ordinary command there is none of it.
 
 use super::endpoints::Bridge;
 use super::peer::{self, Peer};
@@ -10,20 +10,20 @@ use crate::stack::start::{RunningStack, StartContext};
 use crate::workload::{Definition, Workload};
 use surtax_instrument::wire::{Command, Fact};
 
-/// What a plan's trials do beside their command.
+/// Work of a plan's trials beside their command.
 pub(super) struct Task {
     pub(super) workload: Option<Workload>,
     pub(super) definition: Option<Definition>,
     /// Of a workload of which several run at once: each.
     pub(super) instances: Vec<Definition>,
-    /// How many run at once.
+    /// Number of instances that run at once.
     pub(super) count: u32,
-    /// Where its server listens, if that had to be settled.
+    /// Fact of where its server listens, if that had to be settled.
     pub(super) port: Option<Fact>,
     pub(super) role: Role,
 }
 
-/// What a workload is in a trial.
+/// Role of a workload in a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     /// The one that is measured.
@@ -33,7 +33,7 @@ pub(super) enum Role {
 }
 
 impl Role {
-    /// What a workload in this role executes.
+    /// Returns what a workload in this role executes.
     pub(super) fn definition(self, workload: &Workload) -> Result<Definition, Fault> {
         let mut definition = workload.resolve()?;
         if let (Self::Neighbour(_), Some(words)) = (self, &definition.beside) {
@@ -79,7 +79,7 @@ impl Task {
         };
     }
 
-    /// How many ran at once, where that was asked for.
+    /// Returns how many ran at once, where that was asked for.
     pub(super) fn instances(&self) -> Option<Fact> {
         let source = "the agent, which let them go at once and told how each ended";
         (self.count > 1).then(|| Fact::new("instances", self.count.to_string(), source))
@@ -126,7 +126,8 @@ impl Task {
         Some((network, network.serves?))
     }
 
-    /// Where the sides were, if what was booted is the server; the port of another one, if that was settled.
+    /// Returns where the sides were, if what was booted is the server; the port of another one, if
+    /// that was settled.
     pub(super) fn places(&self, running: &RunningStack) -> Vec<Fact> {
         let Some((network, port)) = self.served_by(running) else {
             return self.port.clone().into_iter().collect();
@@ -138,7 +139,7 @@ impl Task {
         ]
     }
 
-    /// Why a stack cannot have its side of a workload that has two.
+    /// Returns why a stack cannot have its side of a workload that has two.
     pub(super) fn gap(&self, stack: &StackSpec) -> Option<Unavailable> {
         peer::gap(self.definition.as_ref()?, stack)
     }

@@ -1,5 +1,5 @@
-//! What everybody used on this level who is part of a trial: the stack, which is its bill, and the other side, which is in
-//! none.
+//! Measures what everybody used on this level who is part of a trial: the stack, which is its bill,
+//! and the other side, which is in none.
 
 use super::acts::Who;
 use super::companion::{Companion, Seen};

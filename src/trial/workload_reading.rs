@@ -1,4 +1,5 @@
-//! What a workload measured: the numbers in what its command printed, of all runs in one start and of all instances.
+//! Reads what a workload measured: the numbers in what its command printed, of all runs in one
+//! start and of all instances.
 
 use super::task::Task;
 use crate::workload::{Histogrammed, Instanced, Metric, OUTPUT_LIMIT, Reading, SETTING};
@@ -6,10 +7,10 @@ use std::collections::BTreeMap;
 use surtax_instrument::wire::{Fact, Instance, Outcome, Output, Status};
 use surtax_statistics::{Sample, Summary};
 
-/// What an instance took, by the clock of the innermost level.
+/// Name of the time that an instance took, by the clock of the innermost level.
 const WALL_OF_INSTANCE: &str = "wall_ns";
 
-/// What is between two settings of one start.
+/// Separator between two settings of one start.
 const THEN: &str = "; then ";
 
 impl Task {
@@ -73,7 +74,7 @@ impl Task {
     }
 }
 
-/// What a workload says that it was measured with.
+/// Returns what a workload says that it was measured with, as facts.
 pub(super) fn settings(read: &Reading) -> Vec<Fact> {
     let fact = |(name, value): &(String, String)| {
         Fact::new(format!("{SETTING}{name}"), value, "what the workload says")

@@ -1,4 +1,5 @@
-//! What a workload does around its command: it says its version and sets up before, and is read and cleans up after.
+//! Steps of a workload around its command: it says its version and sets up before, and is read and
+//! cleans up after.
 
 use super::acts::Who;
 use super::companion::{Companion, FactPlace, Seen};
@@ -13,7 +14,7 @@ use crate::workload::Definition;
 use crate::workload::definition::Version;
 use surtax_instrument::wire::{Cause, Command, Fact, Outcome, Status};
 
-/// How much of what a failed set-up said last is told, in characters.
+/// Largest number of characters told of what a failed set-up said last.
 const SAID_MAX: usize = 300;
 
 /// The steps, with what they found before the command.
@@ -61,12 +62,12 @@ impl Companion for WorkloadSteps {
     }
 }
 
-/// What is known before the command runs.
+/// Facts gathered before the command runs.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Prepared {
-    /// What the tool said about itself.
+    /// Facts that the tool stated about itself.
     pub(super) facts: Vec<Fact>,
-    /// Why no number of it will be believed.
+    /// Reason why no number of it will be believed.
     pub(super) flaw: Option<String>,
 }
 
@@ -148,7 +149,7 @@ impl Task {
     }
 }
 
-/// What to do about a port that somebody else has.
+/// Advises what to do about a port that somebody else has.
 fn free(port: u16) -> String {
     let whose = crate::lab::listener(port).map_or_else(String::new, |who| format!(" of {who}"));
     format!(

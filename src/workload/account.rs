@@ -1,5 +1,5 @@
-//! What is read from an output, one by one: for the person who writes a workload file, in the units that
-//! the tool prints.
+//! Account of what is read from an output, one by one: for the person who writes a workload file,
+//! in the units that the tool prints.
 
 use super::definition::Definition;
 use super::extract::Printed;
@@ -8,15 +8,15 @@ use super::metric::quantiles;
 /// One thing that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccountLine {
-    /// What it is: `check`, `metric`, `quantile` or `setting`.
+    /// Kind of thing: `check`, `metric`, `quantile` or `setting`.
     pub kind: &'static str,
-    /// Its name; of a check what it shows.
+    /// Name of it; for a check, what it shows.
     pub name: String,
-    /// What was read: a number, a word, or why there is none.
+    /// Value that was read: a number, a word, or why there is none.
     pub value: String,
     /// As the file says it, where it has one.
     pub unit: &'static str,
-    /// What it must be, for people, where the file says so.
+    /// Value that it must have, for people; empty where the file says nothing of it.
     pub wanted: String,
 }
 

@@ -1,4 +1,4 @@
-//! What a workload file says.
+//! Definition of a workload, as its file says it.
 
 use super::extract::Extract;
 use super::instances::Fold;
@@ -22,31 +22,31 @@ pub struct Definition {
     pub beside: Option<Vec<String>>,
     /// The other side, if it has two: what the command, which is the client then, calls.
     pub server: Option<Vec<String>>,
-    /// Whether that side is ended when its client has, since it does not end by itself.
+    /// True if the server is ended when its client has, since it does not end by itself.
     pub stops_server: bool,
-    /// Whether its client calls it by datagrams, and not over TCP.
+    /// True if its client calls it by datagrams, and not over TCP.
     pub is_over_udp: bool,
-    /// Whether its command listens by itself, on the network of its stack.
+    /// True if its command listens by itself, on the network of its stack.
     pub listens: bool,
-    /// Where it or its server listens, once that is known: its parameter of that name.
+    /// Port where it or its server listens, once that is known: its parameter of that name.
     pub port: Option<u16>,
-    /// Where the client of the two runs.
+    /// Place where the client of the two runs.
     pub client: Client,
     /// Run in the started stack before it, one after the other, and not measured.
     pub setup: Vec<Vec<String>>,
     /// Run there after it, likewise.
     pub cleanup: Vec<Vec<String>>,
-    /// What to install, by the name of the distribution.
+    /// Packages to install, by the name of the distribution.
     pub packages: Vec<(String, Vec<String>)>,
-    /// Whether it needs the stack's scratch directory.
+    /// True if it needs the stack's scratch directory.
     pub scratch: bool,
-    /// Whether only one of it can run at a time in a stack.
+    /// True if only one of it can run at a time in a stack.
     pub is_alone: bool,
-    /// Whether it works for a time that it is told, so that its wall time says nothing.
+    /// True if it works for a time that it is told, so that its wall time says nothing.
     pub is_of_fixed_time: bool,
     /// In the order of the file.
     pub parameters: Vec<Parameter>,
-    /// Which versions of the tool its parsers are known to fit.
+    /// Versions of the tool that its parsers are known to fit.
     pub version: Option<Version>,
     /// That the work was done.
     pub checks: Vec<Check>,
@@ -54,7 +54,7 @@ pub struct Definition {
     pub metrics: Vec<Rule>,
     /// The distributions that it measures, each of which becomes quantiles.
     pub histograms: Vec<Rule>,
-    /// What it was measured with, which alone moves its numbers.
+    /// Settings that it was measured with, which alone move its numbers.
     pub settings: Vec<Setting>,
 }
 
@@ -69,7 +69,7 @@ impl Definition {
     }
 }
 
-/// Where the client of a workload with two sides runs; its server runs in the other place.
+/// Place where the client of a workload with two sides runs; its server runs in the other place.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Client {
     /// Outside, on the level of the measurement.
@@ -85,7 +85,7 @@ impl Client {
     /// The parameter that says so, which every workload with two sides has.
     pub const PARAMETER: &str = "client";
 
-    /// What it may be, for people.
+    /// Values that it may have, for people.
     pub const WORDS: &str =
         "`native`, `stack`, or another stack such as `runc:net=veth`, `qemu:net=tap` or `ssh:HOST`";
 
@@ -102,55 +102,55 @@ impl Client {
     }
 }
 
-/// Which versions of a tool are known.
+/// Known versions of a tool.
 #[derive(Clone, Debug)]
 pub struct Version {
-    /// What prints the version.
+    /// Command that prints the version.
     pub command: Vec<String>,
-    /// Where it is in that.
+    /// Place of the version in that output.
     pub extract: Extract,
     /// Those that are known.
     pub known: Vec<String>,
 }
 
-/// Where one number is, and what it is.
+/// Rule for one number: where it is, and what it is.
 #[derive(Clone, Debug)]
 pub struct Rule {
-    /// Its name.
+    /// Name of the number.
     pub name: String,
-    /// What the tool prints it in.
+    /// Unit in which the tool prints it.
     pub unit: &'static Unit,
-    /// Which way is better.
+    /// Direction that is better.
     pub better: Better,
-    /// Where it is.
+    /// Place of the number in the output.
     pub extract: Extract,
-    /// What it may be, in the unit that the tool prints.
+    /// Limits of the number, in the unit that the tool prints.
     pub limits: Limits,
-    /// Whether the tool may say that there is no such number here, by a `null`.
+    /// True if the tool may say that there is no such number here, by a `null`.
     pub is_optional: bool,
-    /// Where it says why, if it does.
+    /// Place where it says why, if it does.
     pub why: Option<Extract>,
-    /// What the numbers of several instances are together.
+    /// Way in which the numbers of several instances become one.
     pub fold: Fold,
 }
 
 /// A text without which the numbers say little: where both ends were, how they waited.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// Its name.
+    /// Name of the setting.
     pub name: String,
-    /// Where it is.
+    /// Place of the setting in the output.
     pub extract: Extract,
 }
 
 /// A number that shows whether the work was done.
 #[derive(Clone, Debug)]
 pub struct Check {
-    /// What it shows, for people.
+    /// Description of what it shows, for people.
     pub about: String,
-    /// Where it is.
+    /// Place of the number in the output.
     pub extract: Extract,
-    /// What it must be.
+    /// Limits that the number must keep.
     pub limits: Limits,
 }
 
@@ -164,7 +164,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Whether a number lies within; one that is not finite never does.
+    /// Tells whether a number lies within; one that is not finite never does.
     pub fn admit(&self, number: f64) -> bool {
         number.is_finite()
             && self.min.is_none_or(|min| number >= min)
@@ -200,7 +200,7 @@ impl Definition {
         own.chain(self.histograms.iter().flat_map(of)).collect()
     }
 
-    /// How to get the tool where it is missing, if the file says.
+    /// Tells how to get the tool where it is missing, if the file says.
     #[must_use]
     pub fn remedy(&self) -> Option<String> {
         let of = |name: &str| self.packages.iter().find(|(distribution, _)| distribution == name);
@@ -212,7 +212,7 @@ impl Definition {
         })
     }
 
-    /// Whether its command is a part of the agent.
+    /// Tells whether its command is a part of the agent.
     #[must_use]
     pub fn is_built_in(&self) -> bool {
         self.command.first().is_some_and(|program| program == OURSELVES)

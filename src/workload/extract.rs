@@ -1,4 +1,4 @@
-//! Where a number is in what a tool printed: a JSONPath (RFC 9535), or a regular expression.
+//! Place of a number in what a tool printed: a JSONPath (RFC 9535), or a regular expression.
 //!
 //! Either must find exactly one thing. A number that is found twice is as bad as one that is missing:
 //! one of the two is another one.
@@ -7,7 +7,7 @@ use regex::Regex;
 use serde_json::Value;
 use serde_json_path::JsonPath;
 
-/// Where something is.
+/// Place of something in an output.
 #[derive(Clone, Debug)]
 pub enum Extract {
     /// In JSON.
@@ -16,21 +16,21 @@ pub enum Extract {
     Pattern(Regex),
 }
 
-/// How many of the last lines are shown of an output in which a pattern matches nothing.
+/// Number of the last lines that are shown of an output in which a pattern matches nothing.
 const LINES_SHOWN: usize = 3;
 
-/// How much of each of them, in characters.
+/// Largest part shown of each of them, in characters.
 const LINE_MAX: usize = 100;
 
-/// What to do where the value is on standard error.
+/// Advice where the value is on standard error.
 const ADD: &str = "add `2>&1`, as in `[\"sh\", \"-c\", \"PROGRAM 2>&1\"]`";
 
-/// What a tool printed.
+/// Output of a tool.
 pub struct Printed<'a> {
     text: &'a str,
-    /// What errors call that text.
+    /// Name of that text in errors.
     place: &'static str,
-    /// What was printed on standard error: never read, and looked at where the other says nothing.
+    /// Text printed on standard error: never read, and looked at where the other says nothing.
     aside: &'a str,
     /// The first document, and how many there are.
     json: Option<(Value, usize)>,
@@ -52,7 +52,7 @@ impl<'a> Printed<'a> {
         Self { place, ..self }
     }
 
-    /// Its one JSON document.
+    /// Returns its one JSON document; fails where there is none, or more than one.
     fn json(&self) -> Result<&Value, String> {
         match &self.json {
             Some((json, 1)) => Ok(json),
@@ -68,7 +68,7 @@ impl<'a> Printed<'a> {
         }
     }
 
-    /// Why a pattern that matches nothing does so, as far as that can be seen.
+    /// Says why a pattern that matches nothing does so, as far as that can be seen.
     fn missed(&self, pattern: &Regex) -> String {
         let Self { text, place, aside, .. } = self;
         if pattern.is_match(aside) {

@@ -10,8 +10,8 @@ use crate::fault::Fault;
 use crate::layer::instead;
 use toml::de::{DeTable, DeValue};
 
-/// What a word of a workload with two sides calls the server's address: where the client finds it, and where
-/// the server itself listens.
+/// Name of the server's address in a word of a workload with two sides: where the client finds it,
+/// and where the server itself listens.
 pub const ADDRESS: &str = "address";
 
 /// Names that such a workload gives a meaning of its own.
@@ -31,7 +31,7 @@ fn client() -> Parameter {
     }
 }
 
-/// How much of a word with wrong braces is shown, in characters.
+/// Largest part shown of a word with wrong braces, in characters.
 const WORD_SHOWN: usize = 80;
 
 /// Reads the text of a workload file; `name` is what errors call it.
@@ -287,7 +287,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What one of these words means.
+    /// Returns the meaning of one of these words, and refuses any other.
     pub(super) fn one_of<T: Copy>(
         &self,
         field: &str,

@@ -12,10 +12,10 @@ use crate::fault::Fault;
 /// The name by which the words of a workload call the number of an instance, from 0.
 pub const INSTANCE: &str = "instance";
 
-/// What is between two settings of instances that ran beside each other.
+/// Text between two settings of instances that ran beside each other.
 const BESIDE: &str = "; beside it ";
 
-/// What several instances make of a parameter; without one, each has the same value.
+/// Way in which several instances share a parameter; without one, each has the same value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Share {
     /// It is split evenly among them: a load that is asked for.
@@ -24,7 +24,7 @@ pub enum Share {
     Next,
 }
 
-/// What the numbers of several instances are together.
+/// Way in which the numbers of several instances become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fold {
     /// Their sum.
@@ -35,23 +35,23 @@ pub enum Fold {
     Largest,
 }
 
-/// Which of how many instances.
+/// One of so many instances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InstanceIndex {
     /// From 0.
     pub instance: u32,
-    /// How many run at once.
+    /// Number of instances that run at once.
     pub count: u32,
 }
 
 /// A number of one of several instances.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Instanced {
-    /// Which, from 0.
+    /// Number of the instance, from 0.
     pub instance: u32,
     /// The metric.
     pub metric: String,
-    /// Its unit.
+    /// Unit of the metric.
     pub unit: &'static str,
     /// The number in that unit.
     pub value: f64,
@@ -117,7 +117,7 @@ impl Fold {
         if matches!(unit.kept, "ns" | "ratio") { Self::Mean } else { Self::Sum }
     }
 
-    /// What the numbers are together; there is at least one.
+    /// Returns what the numbers are together; there is at least one.
     fn of(self, values: &[f64]) -> f64 {
         let sum: f64 = values.iter().sum();
         #[expect(clippy::cast_precision_loss, reason = "instances are few")]
@@ -136,7 +136,8 @@ impl InstanceIndex {
 }
 
 impl Definition {
-    /// What several instances measured together, and each of them. A metric counts where all have it.
+    /// Returns what several instances measured together, and each of them. A metric counts where
+    /// all have it.
     #[must_use]
     pub fn together(&self, readings: Vec<Reading>) -> Reading {
         let mut all = Reading::default();

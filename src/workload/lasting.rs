@@ -1,4 +1,5 @@
-//! How long a workload works, where a parameter of it says that: a neighbour has to go on for as long as a command takes.
+//! Time that a workload works, where a parameter of it says that: a neighbour has to go on for as
+//! long as a command takes.
 
 use super::Workload;
 use super::definition::Definition;

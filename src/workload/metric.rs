@@ -3,7 +3,7 @@
 use surtax_instrument::histogram::SHARES;
 use surtax_statistics::Histogram;
 
-/// Which way is better.
+/// Direction that is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Better {
     /// Times, sizes.
@@ -15,11 +15,11 @@ pub enum Better {
 /// One number of one trial.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Metric {
-    /// Its name in the ledger and in reports.
+    /// Name in the ledger and in reports.
     pub name: String,
-    /// Its unit there.
+    /// Unit in the ledger and in reports.
     pub unit: &'static str,
-    /// Which way is better.
+    /// Direction that is better.
     pub better: Better,
     /// The number in that unit.
     pub value: f64,
@@ -67,14 +67,14 @@ impl Better {
         }
     }
 
-    /// What a word means.
+    /// Returns what a word means; `None` where it means nothing.
     #[must_use]
     pub fn of_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|better| better.word() == word)
     }
 }
 
-/// Why a name cannot be that of a metric, if it cannot.
+/// Returns why a name cannot be that of a metric, if it cannot.
 #[must_use]
 pub fn name_fault(name: &str) -> Option<&'static str> {
     let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';

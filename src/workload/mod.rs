@@ -30,16 +30,16 @@ pub use metric::{Better, Metric, quantile_name};
 pub use output::{Absence, Histogrammed, Reading};
 use serde::{Deserialize, Serialize};
 
-/// How much of its standard output a workload may print, in bytes; what is longer is not read.
+/// Largest standard output of a workload, in bytes; what is longer is not read.
 pub const OUTPUT_LIMIT: u32 = 256 << 10;
 
-/// What the key of a fact begins with that is a setting of the workload.
+/// Beginning of the key of a fact that is a setting of the workload.
 pub const SETTING: &str = "setting_";
 
 /// A workload as a plan holds it: complete, whatever becomes of the file that it came from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Workload {
-    /// Its name, or the path of its file.
+    /// Name of the workload, or the path of its file.
     pub name: String,
     /// The parameters that were named, in the order of the file; the others have their defaults.
     pub parameters: Vec<(String, String)>,
@@ -71,7 +71,7 @@ impl Workload {
         Ok(Self { name: name.to_owned(), parameters, text })
     }
 
-    /// What its file says, with its parameters in every command.
+    /// Returns what its file says, with its parameters in every command.
     ///
     /// # Errors
     /// The user's: a file that an older surtax took, and this one does not.

@@ -8,22 +8,22 @@ use super::metric::{Metric, quantiles};
 use serde_json::Value;
 use surtax_statistics::Histogram;
 
-/// How much of the reason for an absent number is kept, in characters.
+/// Largest part kept of the reason for an absent number, in characters.
 const WHY_MAX: usize = 200;
 
-/// How much of a setting is kept, in characters.
+/// Largest part kept of a setting, in characters.
 const SETTING_MAX: usize = 200;
 
-/// What one run of a workload measured.
+/// Result of one run of a workload: what it measured.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reading {
-    /// Its numbers, in the order of the file, those of histograms last.
+    /// Numbers, in the order of the file, those of histograms last.
     pub metrics: Vec<Metric>,
-    /// Its distributions.
+    /// Distributions that it measured.
     pub histograms: Vec<Histogrammed>,
     /// The numbers that it says there are none of here.
     pub absences: Vec<Absence>,
-    /// What it was measured with: names and words, in the order of the file.
+    /// Settings that it was measured with: names and words, in the order of the file.
     pub settings: Vec<(String, String)>,
     /// The numbers of each of several instances that ran at once; empty where one ran.
     pub instances: Vec<Instanced>,
@@ -34,11 +34,11 @@ pub struct Reading {
 pub struct Absence {
     /// The metric.
     pub metric: String,
-    /// Why, in the workload's words.
+    /// Reason, in the workload's words.
     pub why: String,
 }
 
-/// What a workload says of one metric.
+/// Answer of a workload about one metric.
 enum MetricReading {
     Number(Metric),
     Nothing(Absence),
@@ -58,7 +58,7 @@ impl Reading {
 /// A named distribution of times.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Histogrammed {
-    /// Its name.
+    /// Name of the distribution.
     pub name: String,
     /// The times in nanoseconds.
     pub histogram: Histogram,
@@ -139,7 +139,7 @@ impl Rule {
 }
 
 impl Setting {
-    /// What the tool says of it, as far as a line has room.
+    /// Returns what the tool says of it, as far as a line has room.
     fn read(&self, printed: &Printed<'_>) -> Result<String, String> {
         let found = match self.extract.value(printed) {
             Ok(Value::Bool(is_so)) => Ok(is_so.to_string()),

@@ -12,17 +12,17 @@ use regex::Regex;
 pub struct Parameter {
     /// As typed before `=`.
     pub name: String,
-    /// What it means.
+    /// Meaning of the parameter.
     pub about: String,
     /// The value where none is named.
     pub default: String,
-    /// What it may be.
+    /// Values that it may have.
     pub kind: Kind,
-    /// What several instances make of it; nothing where each has the same.
+    /// Way in which several instances share it; `None` where each has the same.
     pub share: Option<Share>,
 }
 
-/// What a parameter may be.
+/// Values that a parameter may have.
 #[derive(Clone, Debug)]
 pub enum Kind {
     /// A whole number between these.
@@ -36,7 +36,7 @@ pub enum Kind {
     Words(Vec<String>),
     /// Text that the whole pattern matches.
     Pattern(Regex),
-    /// Where a client may be.
+    /// Place where a client may be.
     Client,
 }
 
@@ -78,7 +78,7 @@ pub(super) fn assignments(text: &str, typed: &str) -> Result<Vec<(String, String
 }
 
 impl Parameter {
-    /// Why this value cannot be, if it cannot.
+    /// Says what it may be, if this value cannot be; `None` if it can.
     pub fn refusal(&self, value: &str) -> Option<String> {
         let is_fine = match &self.kind {
             Kind::Whole { min, max } => {
@@ -93,7 +93,7 @@ impl Parameter {
 }
 
 impl Kind {
-    /// What it may be, for people.
+    /// Says what it may be, for people.
     pub fn words(&self) -> String {
         match self {
             Self::Whole { min, max: i64::MAX } => format!("a whole number from {min} on"),
@@ -216,14 +216,14 @@ pub(super) fn named_in(word: &str) -> Vec<&str> {
     pieces(word).into_iter().filter_map(name).collect()
 }
 
-/// Whether a text can be the name of a parameter.
+/// Tells whether a text can be the name of a parameter.
 pub(super) fn is_name(text: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
     text.bytes().next().is_some_and(|byte| byte.is_ascii_lowercase()) && text.bytes().all(is_plain)
 }
 
-/// Whether the braces of a word pair as they are written, and do not once each two are one: then `}}` was
-/// meant as two.
+/// Tells whether the braces of a word pair as they are written, and do not once each two are one:
+/// then `}}` was meant as two.
 pub(super) fn has_mistaken_braces(word: &str) -> bool {
     let surplus = |text: &str| {
         text.matches('{').count().cast_signed() - text.matches('}').count().cast_signed()

@@ -14,16 +14,17 @@ pub(super) const PORT: &str = "port";
 pub struct Ports {
     /// The first of them.
     pub first: u16,
-    /// How many in a row.
+    /// Number of ports in a row.
     pub count: u16,
-    /// What they may be where nobody named one.
+    /// Range of the ports where nobody named one.
     pub open: Option<RangeInclusive<u16>>,
-    /// Whether datagrams come to them.
+    /// True if datagrams come to them.
     pub is_over_udp: bool,
 }
 
 impl Workload {
-    /// Where so many instances of it listen; nothing where none does, or its file does not say where.
+    /// Returns where so many instances of it listen; `None` where none does, or its file does not
+    /// say where.
     ///
     /// # Errors
     /// As [`Workload::resolve`].

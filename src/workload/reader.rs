@@ -13,7 +13,7 @@ pub type Value<'a> = Spanned<DeValue<'a>>;
 /// The text that is read.
 pub struct Reader<'a> {
     pub text: &'a str,
-    /// What errors call it.
+    /// Name of the text in errors.
     pub name: &'a str,
 }
 
@@ -21,9 +21,9 @@ pub struct Reader<'a> {
 pub struct Fields<'r, 'v> {
     reader: &'r Reader<'r>,
     table: &'v DeTable<'v>,
-    /// Where the table stands.
+    /// Place of the table in the text.
     span: Range<usize>,
-    /// What it is, for people: `a metric`.
+    /// Name of its kind, for people: `a metric`.
     what: &'static str,
 }
 

@@ -1,4 +1,5 @@
-//! What a workload file says of the numbers that its command prints: where they are, and what they must be.
+//! Rules of a workload file for the numbers that its command prints: where they are, and what they
+//! must be.
 
 use super::definition::{Check, Limits, Rule, Setting, Version};
 use super::extract::Extract;

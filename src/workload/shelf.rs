@@ -1,4 +1,4 @@
-//! Where workload files are: those that come with surtax, and the user's own.
+//! Places of workload files: those that come with surtax, and the user's own.
 
 use crate::fault::{Doing, Fault};
 use crate::layer::instead;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// The longest workload file, in bytes: a plan holds it whole, and a ledger the plan.
 const FILE_LIMIT: u64 = 64 << 10;
 
-/// How the names of workload files end.
+/// Ending of the names of workload files.
 const EXTENSION: &str = "toml";
 
 macro_rules! ready {
@@ -80,7 +80,7 @@ pub const READY: &[(&str, &str)] = ready![
 pub struct Listed {
     /// As typed after `--workload`.
     pub name: String,
-    /// Its file; absent for one that comes with surtax.
+    /// Path of its file; absent for one that comes with surtax.
     pub path: Option<PathBuf>,
 }
 
@@ -152,7 +152,8 @@ pub fn text(name: &str) -> Result<String, Fault> {
     }
 }
 
-/// Whether one of this name comes with surtax: a file of the user's own then stands in its place.
+/// Tells whether one of this name comes with surtax: a file of the user's own then stands in its
+/// place.
 #[must_use]
 pub fn is_ready(name: &str) -> bool {
     READY.iter().any(|(ready, _)| *ready == name)
@@ -169,14 +170,14 @@ pub fn own_file(name: &str) -> Result<Option<PathBuf>, Fault> {
     Ok(own(&directory()?)?.into_iter().find(|own| own.name == name).and_then(|own| own.path))
 }
 
-/// What errors call a workload's file.
+/// Returns the name of a workload's file in errors.
 #[must_use]
 pub fn shown(name: &str) -> String {
     let name = name.escape_debug();
     if is_path(&name.to_string()) { name.to_string() } else { format!("{name}.{EXTENSION}") }
 }
 
-/// Whether a name is that of a file: no workload's has a `/`, or ends like a file's.
+/// Tells whether a name is that of a file: no workload's has a `/`, or ends like a file's.
 fn is_path(name: &str) -> bool {
     name.contains('/') || name.ends_with(".toml")
 }

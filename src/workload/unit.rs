@@ -48,7 +48,7 @@ pub const UNITS: [Unit; 26] = [
     unit("percent", "ratio", 0.01),
 ];
 
-/// What people write, and the unit that it is: first what needs no guess.
+/// Words that people write, and the unit that each means: first what needs no guess.
 const MEANT: [(&str, &str); 12] = [
     ("\u{b5}s", "us"),
     ("\u{3bc}s", "us"),

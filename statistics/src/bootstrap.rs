@@ -15,7 +15,7 @@ use crate::sample::TooFew;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// How to resample. The same seed, blocks and statistic give the same bounds.
+/// Settings of the resampling. The same seed, blocks and statistic give the same bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bootstrap {
     /// Draws; 2000 leave about half a percentage point of error in the confidence.
@@ -103,7 +103,7 @@ impl Bootstrap {
     }
 }
 
-/// How far the draws' median is from the estimate, in standard deviations; ties count half.
+/// Returns how far the draws' median is from the estimate, in standard deviations; ties count half.
 #[expect(clippy::cast_precision_loss, reason = "draws are fewer than 2^32")]
 fn bias(replicates: &[f64], estimate: f64) -> f64 {
     let below = replicates.partition_point(|&replicate| replicate < estimate);
@@ -111,7 +111,7 @@ fn bias(replicates: &[f64], estimate: f64) -> f64 {
     normal::quantile((below + up_to) as f64 / (2 * replicates.len()) as f64)
 }
 
-/// How the statistic's error changes with its size, from leaving out one block at a time.
+/// Estimates how the statistic's error changes with its size, from leaving out one block at a time.
 #[expect(clippy::cast_precision_loss, reason = "blocks are fewer than 2^52")]
 fn acceleration<B: Clone>(blocks: &[B], statistic: &impl Fn(&[B]) -> f64) -> f64 {
     let mut without = blocks.to_vec();

@@ -38,7 +38,7 @@ impl Confidence {
         Self(1.0 - part * (1.0 - self.0))
     }
 
-    /// How often the truth may lie beyond one end: 0.025 for 95 %.
+    /// Returns the chance that the truth lies beyond one end: 0.025 for 95 %.
     pub(crate) fn tail(self) -> f64 {
         (1.0 - self.0) / 2.0
     }

@@ -19,7 +19,7 @@
 use crate::noise::{NoiseFloor, departure};
 use crate::overhead::Estimate;
 
-/// What may be said of an arm whose trials are valid.
+/// Verdict on an arm whose trials are valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Above the noise floor, and the interval excludes 1.

@@ -26,7 +26,7 @@ use crate::overhead::{BLOCKS_MIN, Block, Method, ascending, method_of, skew_shif
 use crate::sample::TooFew;
 use crate::{signed_rank, student};
 
-/// Where the p-value and the 95 % interval must agree.
+/// Level at which the p-value and the 95 % interval must agree.
 const LEVEL: f64 = 0.05;
 
 /// The chance of an overhead at least so far from none, were there none; two-sided.

@@ -48,7 +48,7 @@ impl fmt::Display for OutOfRange {
 
 impl std::error::Error for OutOfRange {}
 
-/// Why bytes are not one of our histograms.
+/// Reason why bytes are not one of our histograms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unreadable {
     /// Their head is not that of V2 with our range and digits.
@@ -132,7 +132,7 @@ impl Histogram {
         self.counts.add(&other.counts).expect("all of our histograms have one range");
     }
 
-    /// How many times were counted.
+    /// Returns how many times were counted.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.counts.len()

@@ -12,7 +12,7 @@ use crate::confidence::Confidence;
 use crate::overhead::{Block, Estimate, Guard, estimate};
 use crate::sample::TooFew;
 
-/// How far the two baseline arms are apart.
+/// Distance between the two baseline arms.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NoiseFloor {
     /// Baseline-again over baseline.
@@ -49,7 +49,8 @@ pub fn noise_floor(pairs: &[Block]) -> Result<NoiseFloor, TooFew> {
     Ok(NoiseFloor { estimate, floor })
 }
 
-/// How far a ratio is from 1, the same for a ratio and its inverse: 0.25 for 1.25 and for 0.8.
+/// Returns the distance of a ratio from 1, the same for a ratio and its inverse: 0.25 for 1.25 and
+/// for 0.8.
 pub(crate) fn departure(ratio: f64) -> f64 {
     ratio.max(1.0 / ratio) - 1.0
 }

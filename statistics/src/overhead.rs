@@ -102,7 +102,7 @@ fn ln_median(values: &[f64]) -> Result<f64, Unusable> {
     Ok(quantile_of_sorted(&ln_sorted, 0.5))
 }
 
-/// Where an interval comes from.
+/// Method that makes an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
     /// Wilcoxon's signed ranks: free of the noise's shape.
@@ -136,7 +136,7 @@ impl Method {
     }
 }
 
-/// Whether an interval is made at a higher level than it promises.
+/// Guard of an interval: it is made at a higher level than it promises, or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Guard {
     /// It is: see [`Method::spent`].
@@ -163,11 +163,11 @@ pub struct Estimate {
     pub low: f64,
     /// Upper end.
     pub high: f64,
-    /// How often at least an interval made this way holds the true ratio.
+    /// Share of intervals made this way that hold the true ratio, at least.
     pub confidence: Confidence,
     /// The blocks it rests on.
     pub block_count: usize,
-    /// Where the interval comes from.
+    /// Method that made the interval.
     pub method: Method,
 }
 
@@ -285,8 +285,8 @@ pub(crate) fn centred_interval(
     Centred { centre, low, high, method: Method::Student }
 }
 
-/// What the differences within blocks say of the variance of a log-ratio; nothing where no block has
-/// two values of one side.
+/// Estimates the variance of a log-ratio from the differences within blocks; [`Within::NOTHING`]
+/// where no block has two values of one side.
 #[expect(clippy::cast_precision_loss, reason = "blocks are fewer than 2^52")]
 pub(crate) fn within(blocks: &[Block]) -> Within {
     let mut variances: Vec<f64> = blocks.iter().filter_map(|block| block.ln_variance).collect();
@@ -304,7 +304,7 @@ pub(crate) fn method_of(block_count: usize, confidence: Confidence) -> Method {
     if signed_rank::is_robust(block_count, level) { Method::SignedRank } else { Method::Student }
 }
 
-/// How far the centre of the blocks' log-ratios is off because noise is skewed.
+/// Estimates by how much the centre of the blocks' log-ratios is off because noise is skewed.
 ///
 /// Noise that only slows (bursts, a slow mode) is skewed alike in one value of the arm and one of the
 /// baseline, so their log-ratio is symmetric about the true one. That of one value and the mean of

@@ -11,7 +11,7 @@ use crate::student::critical_value;
 /// Nobody waits for more.
 const BLOCKS_MAX: usize = 1_000_000;
 
-/// How often the smallest detectable effect is to be found.
+/// Chance with which the smallest detectable effect is to be found.
 const POWER: f64 = 0.8;
 
 /// The smallest true overhead that a run of this size and noise calls different from none, its
@@ -64,7 +64,8 @@ pub fn detectable_effect(estimate: &Estimate) -> f64 {
     (standard_error / median * errors).exp() - 1.0
 }
 
-/// How many blocks more would bring the interval to ± `target_half_width`; 0 if it is there already.
+/// Returns how many blocks more would bring the interval to ± `target_half_width`; 0 if it is there
+/// already.
 ///
 /// The target is a ratio, 0.01 for ±1 percentage point of the baseline. `None` when no number of
 /// blocks up to a million would do, or the target is not above zero.

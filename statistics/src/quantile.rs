@@ -44,10 +44,10 @@ pub(crate) fn quantile_of_sorted(sorted: &[f64], share: f64) -> f64 {
     sorted[below] * (1.0 - part) + sorted[above] * part
 }
 
-/// What a sample looks like, in its own unit.
+/// Summary of a sample, in its own unit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
-    /// How many values.
+    /// Number of values.
     pub count: usize,
     /// The least.
     pub min: f64,
@@ -94,17 +94,17 @@ pub struct QuantileInterval {
     pub low: f64,
     /// Upper end.
     pub high: f64,
-    /// What the interval really covers, at least what was asked: order statistics come in steps.
+    /// Actual coverage of the interval, at least what was asked: order statistics come in steps.
     pub confidence: f64,
 }
 
 /// The sample is too small to enclose the quantile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unsupported {
-    /// How many values there are.
+    /// Number of values in the sample.
     pub have: usize,
-    /// How many it takes; `None` where no number would do: nothing encloses the least value or the
-    /// greatest.
+    /// Number of values that it takes; `None` where no number would do: nothing encloses the least
+    /// value or the greatest.
     pub need: Option<usize>,
 }
 
@@ -181,7 +181,7 @@ pub struct MedianInterval {
     pub low: f64,
     /// Upper end, a value of the sample.
     pub high: f64,
-    /// What the interval really covers, at least what was asked: order statistics come in steps.
+    /// Actual coverage of the interval, at least what was asked: order statistics come in steps.
     pub confidence: f64,
 }
 
@@ -208,8 +208,8 @@ pub fn median_interval(sample: &Sample, confidence: Confidence) -> Result<Median
     Ok(MedianInterval { median, low, high, confidence })
 }
 
-/// How many values at the lower end the interval of the quantile at `p` may leave out, and the chance
-/// that the quantile lies below what is left.
+/// Returns how many values at the lower end the interval of the quantile at `p` may leave out, and
+/// the chance that the quantile lies below what is left. `None` where the sample is too small.
 #[expect(clippy::cast_precision_loss, reason = "samples are shorter than 2^52 values")]
 fn values_to_skip(count: usize, p: f64, tail: f64) -> Option<(usize, f64)> {
     // Logarithms, since 2^-n is zero to a float from about a thousand values on.

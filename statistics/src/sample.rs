@@ -5,28 +5,28 @@
 
 use std::fmt;
 
-/// Why values cannot be used.
+/// Reason why values cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Unusable {
     /// There is no value at all.
     Empty,
     /// A value is infinite or not a number.
     NotFinite {
-        /// Its place, from 0.
+        /// Index of the value, from 0.
         index: usize,
         /// The value.
         value: f64,
     },
     /// A value is zero or negative where a ratio will be taken.
     NotPositive {
-        /// Its place, from 0.
+        /// Index of the value, from 0.
         index: usize,
         /// The value.
         value: f64,
     },
     /// A value that counts something is below zero.
     Negative {
-        /// Its place, from 0.
+        /// Index of the value, from 0.
         index: usize,
         /// The value.
         value: f64,
@@ -55,9 +55,9 @@ impl std::error::Error for Unusable {}
 /// There are too few repeats for an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooFew {
-    /// How many there are.
+    /// Number at hand.
     pub have: usize,
-    /// How many are needed.
+    /// Number needed.
     pub need: usize,
 }
 

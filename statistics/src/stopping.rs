@@ -67,7 +67,8 @@ pub fn is_narrow_enough(estimate: &Estimate, precision: f64) -> bool {
         && relative_half_width(estimate) * allowance(estimate.block_count) <= precision
 }
 
-/// How many blocks more it will take, by the width seen so far; 0 if it is narrow enough already.
+/// Returns how many blocks more it will take, by the width seen so far; 0 if it is narrow enough
+/// already.
 ///
 /// A forecast like [`blocks_needed`](crate::blocks_needed). `None` when a million blocks would not
 /// do, or the precision is not above zero.

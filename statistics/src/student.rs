@@ -58,7 +58,7 @@ fn share_within(angle: f64, degrees_of_freedom: u32) -> f64 {
     if odd { (angle + sine * sum) * std::f64::consts::FRAC_2_PI } else { sine * sum }
 }
 
-/// What is known of the variance of one value besides the scatter of the values themselves.
+/// Variance of one value, as known from elsewhere than the scatter of the values themselves.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Within {
     /// The variance, in the square of the values' unit.

@@ -38,7 +38,7 @@ const ITERATIONS_MIN: usize = 4;
 /// An iteration that is as near to the later ones is warm, however certain the rest is: ±0.5 %.
 const NEGLIGIBLE_LN: f64 = 0.005;
 
-/// What the iterations of an arm's boots say about its warm-up.
+/// Warm-up of an arm, as the iterations of its boots show it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WarmUp {
     /// Leading iterations to leave out of every boot of the arm; at most half of them.
@@ -46,11 +46,11 @@ pub struct WarmUp {
     /// Those over the median of the later half of their boot: 1.12 is 12 % slower, and 1 if there
     /// are none.
     pub ratio: f64,
-    /// Whether what is left is steady.
+    /// Steadiness of the iterations that are left.
     pub steadiness: Steadiness,
 }
 
-/// Whether the iterations after the warm-up are alike.
+/// Steadiness of the iterations after the warm-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Steadiness {
     /// No iteration after those that are left out could be told from the later ones.
@@ -135,7 +135,8 @@ fn is_warm(boots: &[Boot], iteration: usize) -> bool {
     !(is_slower || is_faster)
 }
 
-/// How much slower the leading iterations are: their geometric mean in each boot, centred over boots.
+/// Returns how much slower the leading iterations are: their geometric mean in each boot, centred
+/// over boots.
 fn ratio(boots: &[Boot], iteration_count: usize) -> f64 {
     if iteration_count == 0 {
         return 1.0;
@@ -160,7 +161,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// So many boots, the same up to a factor of their own.
+    /// Makes so many boots, the same up to a factor of their own.
     fn boots(count: i32, times: &[f64]) -> Vec<Vec<f64>> {
         (0..count)
             .map(|boot| times.iter().map(|time| time * 1.1_f64.powi(boot)).collect())

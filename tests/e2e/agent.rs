@@ -19,7 +19,7 @@ const DEADLINE: Duration = Duration::from_secs(20);
 struct Agent {
     child: Child,
     link: Link,
-    /// Its turn: another test's census would count the agent.
+    /// Turn of the test: another test's census would count the agent.
     machine: Machine,
 }
 
@@ -108,7 +108,7 @@ fn what(reply: Reply) -> String {
     }
 }
 
-/// Whether a process with this on its command line is still there after a while.
+/// Tells whether a process with this on its command line is still there after two seconds.
 fn remains(word: &str) -> bool {
     let is_there = || {
         std::fs::read_dir("/proc").unwrap().flatten().any(|entry| {

@@ -1,4 +1,4 @@
-//! What a comparison answers, and what it says when the question was bad.
+//! Answers of a comparison, and what it says when the question was bad.
 
 use crate::machine::{Machine, is_usable, text};
 use serde_json::Value;
@@ -9,7 +9,7 @@ pub fn arm<'a>(answer: &'a Value, stack: &str) -> &'a Value {
     arms.iter().rfind(|arm| arm["stack"] == stack).unwrap_or_else(|| panic!("no arm `{stack}`"))
 }
 
-/// What a level proved of `key`.
+/// Returns the value that a level proved of `key`.
 #[track_caller]
 pub fn fact<'a>(level: &'a Value, key: &str) -> &'a str {
     let facts = level["facts"].as_array().unwrap();

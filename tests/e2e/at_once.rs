@@ -12,7 +12,7 @@ fn start(machine: &Machine, stacks: &str, workload: &str, runs: &str) -> Child {
     machine.start(&[&what[..], &["--runs", runs, "--format", "json"]].concat())
 }
 
-/// What it answers.
+/// Waits for the comparison, and returns its JSON answer.
 fn answer(child: Child) -> Value {
     let output = child.wait_with_output().unwrap();
     let said = text(&output.stderr);

@@ -32,7 +32,7 @@ impl Hogs {
         Self((0..=cpus).map(hog).collect())
     }
 
-    /// What they have used so far, which proves that they disturbed.
+    /// Sums the CPU time that they have used so far, which proves that they disturbed.
     fn used(&self) -> Nanoseconds {
         let children = |hog: &Child| crate::machine::children_named(hog.id(), "while");
         let used = |pid: u32| process::usage(pid).map(|it| it.cpu.total);
@@ -66,7 +66,7 @@ fn is_marked(trial: &Value, key: &str) -> bool {
     trial["disturbances"].as_array().unwrap().iter().any(|found| found["key"] == key)
 }
 
-/// How many attempts at each trial ended in this state.
+/// Counts the attempts at each trial that ended in this state, by block and position.
 fn attempts(answer: &Value, state: &str) -> BTreeMap<(u64, u64), usize> {
     let mut counts = BTreeMap::new();
     for trial in trials(answer).into_iter().filter(|trial| trial["state"] == state) {

@@ -1,5 +1,6 @@
-//! How trials are carried out: several runs in one start, cold and warm caches, the environment's
-//! size, held CPUs. Each is looked at from where it must show: inside the command, or in the run file.
+//! Ways to carry out trials: several runs in one start, cold and warm caches, the environment's
+//! size, held CPUs. Each is looked at from where it must show: inside the command, or in the run
+//! file.
 
 use crate::answers::arm;
 use crate::machine::{Machine, cases, is_usable};
@@ -17,7 +18,7 @@ fn run(machine: &Machine, flags: &[&str], script: &str) -> (Value, Connection) {
     (answer, Connection::open(&file).unwrap())
 }
 
-/// What the trials of a run printed, by stack; the end of each different output.
+/// Returns what the trials of a stack printed in a run: the end of each different output.
 fn printed(file: &Connection, stack: &str) -> Vec<String> {
     let query = "SELECT DISTINCT CAST(tail AS TEXT) FROM outputs JOIN trials USING (trial)
                  JOIN arms USING (arm) WHERE stack = ?1 AND stream = 'stdout' AND tail IS NOT NULL";

@@ -9,7 +9,7 @@ use std::path::Path;
 /// One container of each tool that is not an OCI runtime.
 const KINDS: [&str; 5] = ["namespaces", "bubblewrap", "nspawn", "lxc", "podman"];
 
-/// What was proved of `stack`, in which `script` must succeed.
+/// Returns what was proved of `stack`, in which `script` must succeed.
 #[track_caller]
 pub fn level(machine: &Machine, stack: &str, script: &str) -> Value {
     let answer = machine.json(&compare(stack, "1", &["sh", "-c", script]));
@@ -132,7 +132,7 @@ fn what_an_option_of_a_layer_names_is_read_back() {
     }
 }
 
-/// What every layer has of media for `/scratch`.
+/// Media for `/scratch` of every layer.
 const MEDIA: [(&str, &[&str]); 14] = [
     ("native", &["bind", "layer", "tmpfs"]),
     ("namespaces", &["layer", "bind", "tmpfs"]),

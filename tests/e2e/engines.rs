@@ -22,7 +22,7 @@ fn an_engine_runs_in_every_layer_and_is_the_same_program() {
     machine.assert_as_before();
 }
 
-/// What an engine answers in a stack.
+/// Returns the JSON answer of an engine in a stack.
 pub fn answer_in(machine: &Machine, stack: &str, words: &str) -> serde_json::Value {
     let engine = words.split_whitespace();
     let arguments = ["enter", stack, "--", "@surtax", "engine"];

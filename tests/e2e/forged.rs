@@ -8,16 +8,17 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-/// Where a command runs as root beside the agent, with all rights over it.
+/// Layers in which a command runs as root beside the agent, with all rights over it.
 const OPEN: [&str; 2] = ["native", "nspawn"];
 
-/// Where the agent is out of its command's reach.
+/// Layers in which the agent is out of its command's reach.
 const SHUT: [&str; 5] = ["runc", "crun", "docker", "podman", "gvisor"];
 
-/// Where it depends on what the layer leaves its commands.
+/// Layers in which it depends on what they leave their commands.
 const OTHERS: [&str; 4] = ["bubblewrap", "namespaces", "lxc", "qemu:accel=tcg"];
 
-/// What becomes of a command that forges, in its first attempt.
+/// Returns what becomes of a command that forges, in its first attempt: the trial's state, and the
+/// arm's trouble.
 fn forge(machine: &Machine, stack: &str, words: &[&str]) -> (String, String) {
     let baseline = ["compare", "--in", stack, "--baseline", stack, "--runs", "1"];
     let forger = ["--format", "json", "--", "@surtax", "engine", "forge", "--duration", "50ms"];

@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where the code of a [`tiny_kernel`] is loaded, and entered in 32-bit mode.
+/// Address at which the code of a [`tiny_kernel`] is loaded, and entered in 32-bit mode.
 const ENTRY: u32 = 0x0010_0000;
 
 /// Prints what follows the code on the first serial port, up to a zero byte.

@@ -22,7 +22,7 @@ fn ask_only(machine: &Machine, stack: &str, script: &str) -> Value {
     machine.answer(&arguments)
 }
 
-/// What the trouble of an arm says.
+/// Returns what the trouble of an arm says.
 #[track_caller]
 fn why<'a>(answer: &'a Value, stack: &str) -> &'a str {
     let arm = arm(answer, stack);

@@ -5,7 +5,7 @@ use crate::machine::{Machine, is_usable, text};
 use serde_json::Value;
 use std::process::Command;
 
-/// What a machine with systemd has, where `/run` may not hold programs.
+/// Mounts of a machine with systemd, where `/run` may not hold programs.
 const USUAL: &str = "mount -t tmpfs -o nosuid,nodev,noexec tmpfs /run
     mount -t tmpfs -o nosuid,nodev tmpfs /dev/shm";
 

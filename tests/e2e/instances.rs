@@ -4,7 +4,7 @@ use crate::answers::{arm, fact};
 use crate::machine::{Machine, is_usable, text};
 use serde_json::Value;
 
-/// What a comparison of so many instances answers.
+/// Returns the JSON answer of a comparison of so many instances.
 fn answer(machine: &Machine, stacks: &str, count: &str, rest: &[&str]) -> Value {
     let mut arguments =
         vec!["compare", "--in", stacks, "--runs", "1", "--format", "json", "--instances", count];
@@ -12,7 +12,7 @@ fn answer(machine: &Machine, stacks: &str, count: &str, rest: &[&str]) -> Value 
     machine.json(&arguments)
 }
 
-/// How far instances were apart in one metric of an arm.
+/// Returns how far instances were apart in one metric of an arm.
 fn between<'a>(arm: &'a Value, metric: &str) -> &'a Value {
     let all = arm["instances"].as_array().unwrap();
     all.iter().find(|it| it["metric"] == metric).unwrap_or_else(|| panic!("no {metric} in {all:?}"))

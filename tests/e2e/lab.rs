@@ -230,8 +230,9 @@ fn an_engine_without_privileges_has_its_limits_of_cgroup_v2() {
     machine.assert_as_before();
 }
 
-/// What the guest of an image is told: surtax comes by standard input. While it runs, everything that it makes in the
-/// tree of groups is written down, and after it systemd must have taken its scopes away.
+/// Script that the guest of an image runs: surtax comes by standard input. While it runs,
+/// everything that it makes in the tree of groups is written down, and after it systemd must have
+/// taken its scopes away.
 const UNDER_SYSTEMD: &str = r#"
 cat > /root/surtax && chmod 755 /root/surtax || exit 9
 test "$(cat /proc/1/comm)" = systemd || exit 8

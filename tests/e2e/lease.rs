@@ -14,7 +14,7 @@ use surtax_instrument::wire::{
 /// The lease of these agents.
 const LEASE: Duration = Duration::from_secs(1);
 
-/// How long an agent may take beyond it, on a machine that does other things.
+/// Time that an agent may take beyond its lease, on a machine that does other things.
 const GRACE: Duration = Duration::from_secs(4);
 
 /// An agent that was started from a file of its own.
@@ -23,7 +23,7 @@ struct Leased {
     session: (Sealer, Opener),
     file: PathBuf,
     _directory: tempfile::TempDir,
-    /// Its turn: another test's census would count the agent.
+    /// Turn of the test: another test's census would count the agent.
     machine: Machine,
 }
 
@@ -95,7 +95,7 @@ fn shell(script: &str) -> Command {
     }
 }
 
-/// Whether a process has this word on its command line.
+/// Tells whether a process has this word on its command line.
 fn runs(word: &str) -> bool {
     fs::read_dir("/proc").unwrap().flatten().any(|entry| {
         let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use surtax::layer::Source;
 use surtax_instrument::wire::Status;
 
-/// How long libvirtd, or a guest, may take to be there.
+/// Time that libvirtd, or a guest, may take to be there.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// How long the command sleeps that nobody waits for.
+/// Argument of `sleep` in the command that nobody waits for, in seconds.
 const SLEEP: &str = "98765.5";
 
 /// Starts libvirtd where its fixed places are the test's own: `$1` is its directory. The first process of the
@@ -137,7 +137,7 @@ impl Daemon {
         format!("libvirt:{domain},uri={}", self.uri())
     }
 
-    /// What it answers; `None` where it refuses.
+    /// Asks libvirtd by `virsh`, and returns what it printed; `None` where it refuses.
     fn virsh(&self, words: &[&str]) -> Option<String> {
         let output = Command::new("virsh")
             .args(["--quiet", "--connect", &self.uri()])
@@ -148,7 +148,8 @@ impl Daemon {
         output.status.success().then(|| text(&output.stdout).trim().to_owned())
     }
 
-    /// Its lines in the order of the alphabet: a libvirt that starts it puts its controllers in order.
+    /// Returns the lines of the domain's XML in alphabetical order: a libvirt that starts it puts
+    /// its controllers in order.
     fn definition(&self) -> Vec<String> {
         let xml = self.virsh(&["dumpxml", "tiny"]).unwrap();
         let mut lines: Vec<String> = xml.lines().map(str::to_owned).collect();

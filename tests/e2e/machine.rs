@@ -20,7 +20,7 @@ static TURN: Mutex<()> = Mutex::new(());
 pub struct Machine {
     directory: tempfile::TempDir,
     before: Census,
-    /// What belonged to somebody else's lab when the test began.
+    /// State of other people's labs when the test began.
     foreign: Foreign,
     began: Instant,
     _watchdog: Watchdog,
@@ -112,7 +112,7 @@ impl Machine {
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
-    /// What has come or gone since the test began; nothing, if surtax is honest.
+    /// Lists what has come or gone since the test began; nothing, if surtax is honest.
     ///
     /// What other people's labs make and take away meanwhile is left out, as far as they can be told
     /// from ours; where they test too, what goes away by itself within two seconds is theirs as well.
@@ -172,7 +172,7 @@ fn sweep() {
     eprintln!("{}", text(&swept.stderr));
 }
 
-/// What other people's surtax works on.
+/// Objects that other people's surtax works on.
 struct Foreign {
     others: Others,
     /// Somebody else runs surtax or its tests.
@@ -218,7 +218,7 @@ pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Whether a stack may be skipped: not if `SURTAX_REQUIRE` names its layers, or all (`*`).
+/// Tells whether a stack must run: if `SURTAX_REQUIRE` names its layers, or all (`*`).
 pub fn is_required(stack: &str) -> bool {
     let kind = |layer: &str| layer.split(':').next().unwrap_or(layer).to_owned();
     let kinds = stack.split('+').map(kind).collect::<Vec<_>>().join("+");
@@ -232,7 +232,7 @@ pub fn skip(stack: &str, why: &str) {
     println!("SKIPPED {stack}: {why}");
 }
 
-/// Whether a layer can run here; if it cannot, that was said.
+/// Tells whether a layer can run here; if it cannot, that was said.
 pub fn is_usable(machine: &Machine, stack: &str) -> bool {
     let kind = stack.split(['+', ':']).next().unwrap_or(stack);
     // Asked once: what can run here stays the same, and asking is to start some sixty tools.
@@ -251,7 +251,8 @@ pub fn is_usable(machine: &Machine, stack: &str) -> bool {
     false
 }
 
-/// Whether this run makes what is slow, too, as `make test-all` does; otherwise says aloud what it leaves to that.
+/// Tells whether this run makes what is slow, too, as `make test-all` does; otherwise says aloud
+/// what it leaves to that.
 pub fn is_slow_made(what: &str) -> bool {
     let is_made = std::env::var("SURTAX_SLOW_TESTS").is_ok_and(|value| value == "1");
     if !is_made {

@@ -6,7 +6,7 @@ use crate::machine::{Machine, is_usable, skip};
 use serde_json::Value;
 use std::path::Path;
 
-/// What every file of the test has.
+/// Size of every file of the test, in bytes.
 const MIB: f64 = 1_048_576.0;
 
 /// The sum over the payers of level 0 that are this trial's own.

@@ -1,4 +1,4 @@
-//! What runs beside a stack while it is measured.
+//! Neighbours: what runs beside a stack while it is measured.
 
 use crate::answers::{arm, fact};
 use crate::machine::{Machine, is_usable, text};

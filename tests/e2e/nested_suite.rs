@@ -11,10 +11,10 @@ use surtax::fault::Fault;
 use surtax::stack::start::RunningStack;
 use surtax_instrument::wire::Status;
 
-/// What a start may take: a machine in a machine, twice, beside a build.
+/// Time limit of a start: a machine in a machine, twice, beside a build.
 const DEADLINE: Duration = Duration::from_secs(150);
 
-/// Who waits for the other thread, and finds that it has failed.
+/// Message of a thread that waits for the other one, and finds that it has failed.
 const FAILED: &str = "the other one of the stack has failed";
 
 /// The stacks, each as small as its guests work in.

@@ -16,7 +16,8 @@ fn start(line: &str) -> Child {
     process.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// How it ended, and what it said: its answer, or why there is none.
+/// Waits for an engine, and returns its exit code and what it said: its answer, or why there is
+/// none.
 fn end(process: Child) -> (i32, String) {
     let output = process.wait_with_output().unwrap();
     let text = if output.status.success() { output.stdout } else { output.stderr };

@@ -8,13 +8,13 @@ use std::process::{Child, Stdio};
 
 const MACHINE: &str = "qemu:accel=tcg";
 
-/// What a process is, as `/proc/PID/status` has it, by its keys.
+/// Fields of a process in `/proc/PID/status`, by key.
 type Status = BTreeMap<String, String>;
 
 /// A stack that stands while its command waits for the end of its input.
 struct Standing {
     surtax: Child,
-    /// What the command has printed.
+    /// Output of the command so far.
     said: String,
 }
 

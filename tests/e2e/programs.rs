@@ -1,4 +1,5 @@
-//! Which file a command is, and a stop by a signal: what else looks like the cost of a stack.
+//! Programs: which file a command is, and a stop by a signal; what else looks like the cost of a
+//! stack.
 
 use crate::answers::{arm, compare, fact};
 use crate::machine::{Machine, is_usable, text};
@@ -6,7 +7,7 @@ use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-/// What the innermost level of an arm says of `key`.
+/// Returns what the innermost level of an arm says of `key`.
 fn innermost<'a>(answer: &'a Value, stack: &str, key: &str) -> &'a str {
     fact(arm(answer, stack)["evidence"].as_array().unwrap().last().unwrap(), key)
 }

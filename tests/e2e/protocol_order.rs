@@ -82,7 +82,8 @@ fn trace(lab: &Lab, plan: &Plan) -> String {
     told + &ended(&record)
 }
 
-/// How a trial ended, with what was found out around its command: by whom, and in which order.
+/// Tells how a trial ended, with what was found out around its command: by whom, and in which
+/// order.
 fn ended(record: &Record) -> String {
     let (how, measured): (&str, Option<&Measured>) = match &record.result {
         TrialResult::Done(measured) => ("done", Some(measured)),

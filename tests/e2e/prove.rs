@@ -1,4 +1,4 @@
-//! What surtax says about its own error: quick campaigns, of which every bar must be met.
+//! Proofs of surtax's own error: quick campaigns, of which every bar must be met.
 
 use crate::machine::{Machine, is_usable, text};
 use rustix::process::{Pid, Signal, kill_process};

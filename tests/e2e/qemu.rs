@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// What the only trial of each stack proved, which must be one that counts.
+/// Returns what the only trial of each stack proved, which must be one that counts.
 fn proofs<'a>(answer: &'a Value, stack: &str) -> &'a Value {
     let arm = arm(answer, stack);
     assert_eq!(arm["trial_count"], 1, "{stack}: {}", arm["trouble"]);
@@ -210,7 +210,7 @@ fn a_disk_of_either_format_is_what_the_machine_boots_from_and_is_not_written_to(
     machine.assert_as_before();
 }
 
-/// How long a whole system may take to come up where its instructions are translated.
+/// Time that a whole system may take to come up where its instructions are translated.
 const SYSTEM_DEADLINE: Duration = Duration::from_secs(600);
 
 /// A whole Debian on a disk, made when it is first asked for.

@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use surtax_instrument::wire::Status;
 
-/// How long anything of the outside may take.
+/// Time that anything of the outside may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Stacks in which a command reaches the outside, and whether it can be called from there.

@@ -10,7 +10,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What every layer can be given.
+/// Layers in which roots and writes are tried.
 const LAYERS: [&str; 5] = ["native", "runc", "docker", "gvisor", "qemu:accel=tcg"];
 
 /// Those in which somebody without rights prepares, serves or uses the root.

@@ -1,4 +1,5 @@
-//! What a command can do to the process that started it: its agent, by every way that a kernel has into a process.
+//! Reach of a command into the process that started it: its agent, by every way that a kernel has
+//! into a process.
 //!
 //! The command is this very program: [`tries_every_way_into_its_agent`], which opens what it can, changes nothing, and
 //! says what it found on its standard error.
@@ -24,19 +25,20 @@ const TRIES: &str = "shut::tries_every_way_into_its_agent";
 /// Whom it tries, where that is not its parent.
 const TARGET: &str = "SURTAX_TEST_TARGET";
 
-/// What precedes each line that it says.
+/// Word before each line that it says.
 const SAYS: &str = "way ";
 
-/// Where an agent is out of its command's reach, every way.
+/// Layers in which an agent is out of its command's reach, every way.
 const SHUT: [&str; 5] = ["runc", "crun", "docker", "podman", "gvisor"];
 
-/// Where its command runs as root with `CAP_SYS_PTRACE` over it, and can do all of it.
+/// Layers in which its command runs as root with `CAP_SYS_PTRACE` over it, and can do all of it.
 const OPEN: [&str; 6] = ["native", "namespaces", "bubblewrap", "lxc", "nspawn", "qemu:accel=tcg"];
 
-/// What a filter of system calls takes from a command that has the capability for it.
+/// Layer whose filter of system calls takes a way from a command that has the capability for it,
+/// and the way.
 const FILTERED: (&str, &str) = ("nspawn", "getfd");
 
-/// Whether a way is shut because nobody may take it, and for no other reason.
+/// Tells whether a way is shut because nobody may take it, and for no other reason.
 fn is_forbidden(what: &str) -> bool {
     what.starts_with("shut")
         && ["(os error 1)", "(os error 13)"].iter().any(|it| what.ends_with(it))
@@ -90,7 +92,8 @@ fn attempt(way: &str, target: Pid) -> io::Result<()> {
     }
 }
 
-/// Where its stack is; where that is not said, an address that no process has: permission is asked for before it.
+/// Returns an address in its stack. Where that is not said, one that no process has: permission is
+/// checked before the address.
 fn address(pid: i32) -> u64 {
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
     let stack = maps.lines().find(|line| line.ends_with("[stack]"));
@@ -135,7 +138,7 @@ fn across(call: libc::c_long, pid: i32, there: u64, word: &mut [u8; 8]) -> io::R
     }
 }
 
-/// What was said of each way: `open`, or `shut` and why.
+/// Reads what was said of each way: `open`, or `shut` and why.
 fn said(errors: &str) -> BTreeMap<String, String> {
     let lines = errors.lines().filter_map(|line| line.trim_start().strip_prefix(SAYS));
     let pairs = lines.filter_map(|line| line.split_once(' '));
@@ -149,7 +152,7 @@ fn words() -> [String; 6] {
     [exe, TRIES, "--exact", "--ignored", "--nocapture", "--quiet"].map(String::from)
 }
 
-/// What the command of a stack can do to its agent.
+/// Returns what the command of a stack can do to its agent, by way.
 fn found_in(machine: &Machine, stack: &str) -> BTreeMap<String, String> {
     let words = words();
     let mut arguments = vec!["compare", "--in", stack, "--baseline", stack, "--runs", "1"];

@@ -15,16 +15,16 @@ use surtax::layer::Source;
 use surtax::stack::start::RunningStack;
 use surtax_instrument::wire::Status;
 
-/// Where Debian's `sshd` is.
+/// Path of Debian's `sshd`.
 const SSHD: &str = "/usr/sbin/sshd";
 
-/// Where it wants an empty directory, which its service makes.
+/// Empty directory that it wants, which its service makes.
 const PRIVILEGE_SEPARATION: &str = "/run/sshd";
 
-/// How long the commands sleep that nobody waits for.
+/// Argument of `sleep` in the commands that nobody waits for, in seconds.
 const SLEEP: &str = "98765.75";
 
-/// How long a start may take here.
+/// Time limit of a start here.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// The lease of an agent on another machine, and what it may take to leave.
@@ -37,7 +37,7 @@ pub struct Sshd {
     address: String,
     port: u16,
     made_directory: bool,
-    /// What an agent there could have left, from before.
+    /// Traces of agents there, from before the test.
     before: BTreeSet<String>,
 }
 
@@ -117,7 +117,7 @@ impl Sshd {
         )
     }
 
-    /// What agents and starters are there that were not before.
+    /// Lists the agents and starters there that were not there before.
     pub fn left(&self) -> Vec<String> {
         far_side().difference(&self.before).cloned().collect()
     }
@@ -201,7 +201,7 @@ impl Visit {
     }
 }
 
-/// How many long commands run there.
+/// Counts the long commands that run there.
 fn sleepers(sshd: &Sshd) -> usize {
     sshd.left().iter().filter(|line| line.contains(SLEEP)).count()
 }

@@ -1,4 +1,5 @@
-//! What somebody else made, given to the built binary: names that lead elsewhere, and runs that would execute.
+//! Strangers' files and runs, given to the built binary: names that lead elsewhere, and runs that
+//! would execute.
 
 use crate::machine::{Machine, text};
 use rustix::fs::{CWD, FileType, Mode};

@@ -35,7 +35,7 @@ impl Namespace {
         format!("/proc/{}/ns/net", self.0.id())
     }
 
-    /// What leads a command into it.
+    /// Returns the command line that leads a command into it.
     fn way(&self) -> Vec<String> {
         vec![String::from("nsenter"), format!("--net={}", self.path())]
     }
@@ -104,7 +104,7 @@ impl<'a> Machines<'a> {
             .unwrap_or_else(|_| panic!("{stacks}, {workload}: {}", text(&output.stderr)))
     }
 
-    /// How many packets have come by the cable.
+    /// Counts the packets that have come by the cable.
     fn packets(&self) -> u64 {
         let said = self.here.run("cat /proc/net/dev");
         let of_link =

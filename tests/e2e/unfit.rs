@@ -14,7 +14,7 @@ fn tried(machine: &Machine, stacks: &str, workload: &str) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output.stderr)))
 }
 
-/// Why a stack has no numbers, and what would help.
+/// Returns why a stack has no numbers, and what would help.
 fn trouble(answer: &Value, stack: &str) -> (String, String) {
     let trouble = &arm(answer, stack)["trouble"];
     let word = |key: &str| trouble[key].as_str().unwrap_or_default().to_owned();

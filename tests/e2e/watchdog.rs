@@ -5,10 +5,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-/// How long one test may hold the machine: many times what the longest needs.
+/// Time that one test may hold the machine: many times what the longest needs.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// How long what we ask to end may take to take away what it made.
+/// Time that what we ask to end may take to remove what it made.
 const GRACE: Duration = Duration::from_secs(90);
 
 /// Dropped with the turn that it watches over.

@@ -180,7 +180,7 @@ fn a_tool_that_a_stack_has_not_is_told_with_its_package() {
     machine.assert_as_before();
 }
 
-/// Where a ready workload is tried.
+/// Place where a ready workload is tried, by its need.
 #[derive(Clone, Copy, PartialEq)]
 enum Need {
     Nothing,

@@ -5,11 +5,12 @@
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
-/// How the command is called, for people.
+/// Usage line of the command, for people.
 pub const USAGE: &str = "cargo xtask fuzz [--coverage] [--minutes N] [--seconds N] [--rounds N] \
                          [--seed N] [--only TARGET,…] | --totals";
 
-/// What makes the compiler count which code is reached. All of it is stable; libFuzzer reads the counts.
+/// Flags that make the compiler count which code is reached. All of it is stable; libFuzzer reads
+/// the counts.
 ///
 /// Source: LLVM, "SanitizerCoverage".
 const COVERAGE: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
@@ -61,12 +62,13 @@ fn build(words: &[&str], flags: Option<&str>) -> Result<(), String> {
     succeed(build)
 }
 
-/// Where Cargo builds.
+/// Returns the directory in which Cargo builds.
 fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from)
 }
 
-/// Where it builds with other flags, so that neither undoes the other's work.
+/// Returns the directory in which it builds with other flags, so that neither undoes the other's
+/// work.
 fn covered() -> PathBuf {
     target().join("coverage")
 }

@@ -2,7 +2,7 @@
 
 use std::process::{Command, ExitCode};
 
-/// How it is called.
+/// Usage line of the command.
 pub const USAGE: &str = "cargo xtask lab [--all]";
 
 /// Runs the short part, or with `--all` every test of `tests/e2e/lab.rs`.

@@ -31,7 +31,7 @@ pub(crate) const ENGINE: Engine = Engine {
 /// The most that it ever takes, whatever it is asked for.
 const MOST: Bytes = Bytes(1 << 40);
 
-/// What it takes at a time.
+/// Size of the region taken at a time, in bytes.
 const PIECE: usize = 1 << 20;
 
 const PAGE: usize = 4096;
@@ -107,7 +107,8 @@ fn take(counters: &Counters, most: u64, term: Term) -> i32 {
     0
 }
 
-/// How the child ends, and when, counted from the begin; at the latest some time after its term.
+/// Waits for the child and returns how and when it ended, in nanoseconds counted from the begin.
+/// One that is stuck is killed a second after its term.
 fn watch(child: i32, term: Term) -> Result<(&'static str, u64), Refused> {
     let lost = |error| Refused::machine(format!("lost who takes memory: {error}"));
     let child = Pid::from_raw(child);

@@ -31,7 +31,7 @@ pub(crate) const ENGINE: Engine = Engine {
     run,
 };
 
-/// How many numbers of descriptors are tried where they cannot be listed.
+/// Number of descriptors that are tried, from 0 on, where they cannot be listed.
 const NUMBERS: i32 = 1024;
 
 fn run(options: &Options) -> Result<Answer, Refused> {

@@ -1,4 +1,4 @@
-//! Whether something holds an adversary: the limits of its own cgroup and of all above it.
+//! Checks whether something holds an adversary: the limits of its own cgroup and of all above it.
 //!
 //! | what | cgroup v2 | cgroup v1 |
 //! |---|---|---|
@@ -18,14 +18,14 @@ use surtax_instrument::probe::cgroup::{Hierarchies, Version};
 /// The most processes that count as a limit: what a distribution allows all in all is none.
 const PROCESSES_MOST: u64 = 8192;
 
-/// What is limited.
+/// Resource that is limited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
     Processes,
     Memory,
 }
 
-/// What holds it, for the answer.
+/// Limit that holds an adversary, for the answer.
 pub(super) struct Holder {
     /// The limit; absent in a guest, which is one itself.
     pub limit: Option<u64>,
@@ -89,7 +89,8 @@ fn total_memory(root: &Path) -> Option<u64> {
     Some(kibibytes << 10)
 }
 
-/// Whether the first process is this very program, and the second the kernel's own: no container has both.
+/// Tells whether the first process is this very program, and the second the kernel's own: no
+/// container has both.
 fn is_own_guest(root: &Path) -> bool {
     let file = |process: &str| {
         let found = fs::metadata(root.join("proc").join(process).join("exe")).ok()?;

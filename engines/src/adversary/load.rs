@@ -87,7 +87,7 @@ fn run(options: &Options) -> Result<Answer, Refused> {
     Ok(answer)
 }
 
-/// What one thread did.
+/// Result of one thread.
 #[derive(Debug, Default)]
 struct Held {
     cpu: Nanoseconds,

@@ -28,7 +28,7 @@ pub(crate) const ENGINE: Engine = Engine {
 /// The most that it ever writes, whatever it is asked for.
 const MOST: Bytes = Bytes(64 << 30);
 
-/// What is written at a time, about.
+/// Approximate number of bytes written at a time.
 const PIECE: usize = 8 << 10;
 
 fn run(options: &Options) -> Result<Answer, Refused> {

@@ -29,10 +29,10 @@ use surtax_instrument::quantity::{Bytes, Nanoseconds};
 /// The longest that an adversary works.
 const LONGEST: Duration = Duration::from_secs(600);
 
-/// How long it works where nobody says.
+/// Time that an adversary works where nobody says.
 const USUAL: Duration = Duration::from_secs(2);
 
-/// How long it works at most where somebody ends it.
+/// Longest time that an adversary works where somebody ends it.
 const UNTIL_ENDED_MOST: Duration = Duration::from_secs(24 * 3600);
 
 /// Of one that presses on others beside it, for as long as they take.
@@ -42,7 +42,7 @@ const UNTIL_ENDED: OptionSpec = OptionSpec {
     help: "until somebody ends it, whatever `--duration`; a day",
 };
 
-/// How long it shall work.
+/// Reads the time that an adversary shall work.
 fn duration(options: &Options) -> Result<Duration, Refused> {
     if options.has(UNTIL_ENDED.key) {
         return Ok(UNTIL_ENDED_MOST);
@@ -84,7 +84,7 @@ impl Term {
         clock::monotonic() >= self.end
     }
 
-    /// What has gone of it, in nanoseconds.
+    /// Returns the nanoseconds that have gone since it began.
     fn gone_ns(self) -> u64 {
         clock::monotonic().since(self.began).0
     }
@@ -97,7 +97,7 @@ fn die_first() {
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
 }
 
-/// So many in a second, of a time that is not zero.
+/// Returns a rate per second, from a count and a time in nanoseconds that is not zero.
 #[expect(clippy::cast_precision_loss, reason = "a rate is known to less than that")]
 fn per_second(count: u64, took_ns: u64) -> f64 {
     count as f64 / took_ns as f64 * 1e9

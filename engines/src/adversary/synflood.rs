@@ -31,7 +31,7 @@ pub(crate) const ENGINE: Engine = Engine {
 /// The most that it ever sends, whatever it is asked for.
 const MOST: u64 = 100_000_000;
 
-/// How a command learns where the outside is.
+/// Environment variable that tells a command the address of the outside.
 const PEER: &str = "SURTAX_PEER";
 
 const SYN: u8 = 0x02;
@@ -92,12 +92,12 @@ fn run(options: &Options) -> Result<Answer, Refused> {
     Ok(answer)
 }
 
-/// Whether an address may be flooded.
+/// Tells whether an address may be flooded.
 fn may_flood(ip: Ipv4Addr, peer: &str) -> bool {
     ip.is_loopback() || peer.parse() == Ok(ip)
 }
 
-/// What packets to that address have as theirs.
+/// Returns the source address that packets to that address have.
 fn own_address(to: SocketAddrV4) -> Result<Ipv4Addr, Refused> {
     let ask = || {
         let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
@@ -136,7 +136,7 @@ fn checksum(from: Ipv4Addr, to: Ipv4Addr, header: &[u8; 20]) -> u16 {
     !u16::try_from(sum).unwrap_or(u16::MAX)
 }
 
-/// How many answers from there have come.
+/// Counts the answers from there that have come.
 fn answers(socket: &OwnedFd, to: SocketAddrV4) -> u64 {
     let mut packet = [0; 128];
     let mut count = 0;
@@ -150,7 +150,7 @@ fn answers(socket: &OwnedFd, to: SocketAddrV4) -> u64 {
     count
 }
 
-/// Whether a packet, from its IP header on, says SYN and ACK from there.
+/// Tells whether a packet, from its IP header on, says SYN and ACK from there.
 fn is_answer(packet: &[u8], to: SocketAddrV4) -> bool {
     let Some(first) = packet.first() else { return false };
     let header = usize::from(first & 0x0f) * 4;

@@ -30,7 +30,7 @@ pub(crate) const ENGINE: Engine = Engine {
 /// The largest file, whatever it is asked for.
 const MOST: Bytes = Bytes(16 << 30);
 
-/// What is written at a time.
+/// Number of bytes written at a time.
 const BLOCK: usize = 64 << 10;
 
 fn run(options: &Options) -> Result<Answer, Refused> {

@@ -1,4 +1,5 @@
-//! When requests are due: evenly, at random, or in the gaps of Facebook's pool ETC, at a rate.
+//! Times at which requests are due: evenly, at random, or in the gaps of Facebook's pool ETC, at a
+//! rate.
 //!
 //! Source: B. Atikoglu et al., *Workload Analysis of a Large-Scale Key-Value Store*, SIGMETRICS 2012, section 5: gaps between
 //! requests follow the generalised Pareto distribution with θ = 0, σ = 16.0292 µs and k = 0.154971, whose mean is
@@ -12,7 +13,7 @@ use surtax_instrument::quantity::Nanoseconds;
 /// The shape of the gaps in ETC.
 const ETC_SHAPE: f64 = 0.154_971;
 
-/// How requests follow each other.
+/// Distribution of the gaps between requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Gaps {
     /// All alike.
@@ -24,7 +25,7 @@ pub(super) enum Gaps {
 }
 
 impl Gaps {
-    /// What was typed.
+    /// Reads the distribution that was typed.
     ///
     /// # Errors
     /// The user's: it is none of them.
@@ -47,7 +48,7 @@ impl Gaps {
     }
 }
 
-/// When each request is due, after the begin, one after the other.
+/// Times at which requests are due, counted from the begin, one after the other.
 #[derive(Clone, Debug)]
 pub(super) struct Schedule {
     gaps: Gaps,
@@ -66,7 +67,7 @@ impl Schedule {
         Self { gaps, interval_ns, random, next_ns }
     }
 
-    /// When the next one is due.
+    /// Returns the time at which the next request is due, counted from the begin.
     #[inline]
     pub(super) fn next(&self) -> Nanoseconds {
         #[expect(
@@ -84,7 +85,7 @@ impl Schedule {
         self.next_ns += self.interval_ns * self.gaps.draw(&mut self.random);
     }
 
-    /// How many are due up to a time, those that have been begun left out; they are passed.
+    /// Counts the requests due up to a time, those that have been begun left out, and passes them.
     pub(super) fn rest(&mut self, until: Nanoseconds) -> u64 {
         let mut count = 0;
         while self.next() < until {

@@ -49,7 +49,7 @@ pub(super) fn set(key: &[u8], value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(value);
 }
 
-/// How long an answer is that everything is as it was asked for.
+/// Returns the length in bytes of an answer that everything is as it was asked for.
 #[inline]
 pub(super) fn expected(value: &[u8], is_set: bool) -> usize {
     if is_set { HEAD } else { HEAD + FLAGS + value.len() }

@@ -1,4 +1,4 @@
-//! What was asked of a measurement.
+//! Options of a measurement.
 
 use super::arrival::Gaps;
 use super::protocol::Protocol;
@@ -10,21 +10,21 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use surtax_instrument::histogram::SHARES;
 
-/// How many requests of a connection may be on their way by a schedule, where nobody says.
+/// Most requests of a connection that may be on their way by a schedule, where nobody says.
 const OPEN_DEPTH: u64 = 64;
 
-/// How requests follow each other.
+/// Pace at which requests follow each other.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Pace {
     /// The next when an answer has come: a closed loop.
     Closed,
-    /// So many per second, by a schedule: an open loop.
+    /// Rate in requests per second, by a schedule: an open loop.
     Open(f64),
     /// By a schedule, at the highest rate at which a quantile stays below a limit.
     Search(Limit),
 }
 
-/// What a latency may be.
+/// Limit of a latency.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Limit {
     /// The name of the quantile.
@@ -153,7 +153,7 @@ fn pace(options: &Options) -> Result<Pace, Refused> {
     }
 }
 
-/// How many requests store and how many read, as `1:30`.
+/// Reads the ratio of requests that store to requests that read, as `1:30`.
 fn updates(text: &str) -> Result<Updates, Refused> {
     let number = |text: &str| text.parse().ok().filter(|number| *number <= 1_000_000);
     let pair = text.split_once(':').and_then(|(sets, gets)| Some((number(sets)?, number(gets)?)));

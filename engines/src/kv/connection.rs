@@ -12,13 +12,13 @@ use std::net::TcpStream;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use surtax_instrument::quantity::Nanoseconds;
 
-/// What an answer has beside its value, at most, in bytes; twice.
+/// Twice the most bytes that an answer has beside its value.
 const AROUND: usize = 4096;
 
 /// The least room for answers, in bytes: so much is received at once.
 const ROOM: usize = 64 << 10;
 
-/// So many bytes of answers are awaited together at most: less than the room.
+/// Most bytes of answers that are awaited together: less than the room.
 const TOGETHER: usize = ROOM / 2;
 
 /// A request that waits for its answer.
@@ -41,16 +41,16 @@ pub(super) struct Connection {
     begin: usize,
     end: usize,
     going: VecDeque<Going>,
-    /// How many bytes the kernel gives news of.
+    /// Number of waiting bytes at which the kernel gives news.
     awaited: usize,
 }
 
-/// What came of a look at a connection.
+/// Result of a look at a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PollResult {
     /// Nothing is there.
     Nothing,
-    /// So much that there may be more.
+    /// As much as there was room for, so that there may be more.
     Full,
     /// All that there was.
     All,
@@ -72,18 +72,18 @@ impl Connection {
         }
     }
 
-    /// Its descriptor.
+    /// Returns the socket's descriptor.
     pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 
-    /// How many requests wait for an answer.
+    /// Counts the requests that wait for an answer.
     #[inline]
     pub(super) fn going_count(&self) -> usize {
         self.going.len()
     }
 
-    /// Whether some of the requests could not be sent yet.
+    /// Tells whether some of the requests could not be sent yet.
     #[inline]
     pub(super) fn has_rest(&self) -> bool {
         !self.out.is_empty()

@@ -11,14 +11,15 @@ use crate::region::require_memory;
 /// At how many places of the pattern a value may begin: a power of two.
 const PLACES: usize = 1 << 16;
 
-/// What lengths are drawn for, so that those of keys and values are independent of each other.
+/// Number of random streams of each key, so that lengths of keys and values are independent of each
+/// other.
 const STREAMS: u64 = 4;
 
 /// All keys.
 #[derive(Debug)]
 pub(super) struct Keys {
     names: Vec<u8>,
-    /// Where each name ends.
+    /// Offset in `names` at which each name ends.
     ends: Vec<u32>,
     value_lengths: Vec<u32>,
     pattern: Vec<u8>,
@@ -28,7 +29,7 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    /// So many, with lengths of these distributions.
+    /// Makes so many, with lengths of these distributions.
     ///
     /// # Errors
     /// The machine's: they do not fit into its memory.
@@ -64,7 +65,7 @@ impl Keys {
         Ok(keys)
     }
 
-    /// How many there are.
+    /// Returns the number of keys.
     pub(super) fn count(&self) -> u32 {
         small(self.ends.len())
     }

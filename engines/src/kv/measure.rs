@@ -15,28 +15,28 @@ use std::time::Duration;
 use surtax_instrument::clock;
 use surtax_instrument::quantity::Nanoseconds;
 
-/// How many keys are on their way while they are stored, and how many bytes at most.
+/// Most keys on their way while they are stored, and most bytes.
 const LOAD_DEPTH: usize = 64;
 const LOAD_BYTES: usize = 4 << 20;
 
 /// By when all threads have surely begun.
 const BEGIN: Duration = Duration::from_millis(5);
 
-/// What is measured.
+/// Subject of a measurement: its options, the keys and the server.
 pub(super) struct Bench<'a> {
     pub(super) asked: &'a ClientOptions,
     pub(super) keys: &'a Keys,
     pub(super) server: Server,
 }
 
-/// What came of it.
+/// Result of a measurement.
 pub(super) struct Measured {
     pub(super) record: Record,
     /// The server's CPU time meanwhile, in nanoseconds.
     pub(super) server_cpu_ns: u64,
-    /// What the server says of itself afterwards.
+    /// State of the server afterwards, as it says itself.
     pub(super) state: State,
-    /// How many keys it dropped meanwhile.
+    /// Number of keys that the server dropped meanwhile.
     pub(super) evictions: u64,
 }
 

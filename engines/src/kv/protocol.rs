@@ -16,7 +16,7 @@ pub(super) enum Protocol {
     Resp,
 }
 
-/// What an answer says.
+/// Meaning of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reply<'a> {
     /// The value of the key that was asked for.
@@ -29,7 +29,7 @@ pub(super) enum Reply<'a> {
     Refused(&'a [u8]),
 }
 
-/// Why bytes are no answer in a language.
+/// Error that bytes are no answer in a language.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ProtocolError;
 
@@ -40,7 +40,7 @@ impl Protocol {
     /// Their names, the usual one first.
     pub(super) const WORDS: [&'static str; 3] = ["memcached", "memcached-binary", "redis"];
 
-    /// What was typed.
+    /// Reads the protocol that was typed.
     ///
     /// # Errors
     /// The user's: it is none of them.
@@ -52,7 +52,7 @@ impl Protocol {
         })
     }
 
-    /// Its name.
+    /// Returns its name, as people type it.
     pub(super) fn name(self) -> &'static str {
         Self::WORDS[self as usize]
     }
@@ -101,7 +101,7 @@ impl Protocol {
     }
 }
 
-/// How many digits a number has.
+/// Counts the digits of a number.
 #[inline]
 pub(super) fn digits(number: usize) -> usize {
     number.checked_ilog10().map_or(1, |more| more as usize + 1)

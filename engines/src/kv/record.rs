@@ -1,4 +1,4 @@
-//! What is counted while requests go and answers come: without allocation.
+//! Counts kept while requests go and answers come: without allocation.
 
 use crate::net::Worst;
 use surtax_instrument::histogram::Histogram;
@@ -12,9 +12,9 @@ pub(super) struct Record {
     /// By a schedule: how long after its time each request was begun.
     pub(super) delays: Histogram,
     pub(super) worst: Worst,
-    /// When it begins.
+    /// Time at which it begins.
     pub(super) began: Nanoseconds,
-    /// When no more requests begin.
+    /// Time from which no more requests begin.
     pub(super) until: Nanoseconds,
     /// CPU time of this process meanwhile.
     pub(super) cpu_ns: u64,
@@ -33,7 +33,7 @@ pub(super) struct Record {
     pub(super) refused_count: u64,
     /// Answers that are not as long as expected: where a key is missing, say.
     pub(super) odd_count: u64,
-    /// Why it did not do the first of them.
+    /// Reason why the server did not do the first of them.
     pub(super) refusal: Option<String>,
     pub(super) received_bytes: u64,
 }
@@ -98,7 +98,7 @@ impl Record {
         all
     }
 
-    /// How long requests were begun, in seconds.
+    /// Returns the time in which requests were begun, in seconds.
     pub(super) fn seconds(&self) -> f64 {
         self.until.since(self.began).seconds()
     }
@@ -108,7 +108,7 @@ impl Record {
         self.in_time_count as f64 / self.seconds()
     }
 
-    /// Which share of what was due was not answered.
+    /// Returns the share of what was due that was not answered.
     pub(super) fn shortfall(&self) -> f64 {
         let answered = self.due_count.min(self.reads.count() + self.updates.count());
         (self.due_count - answered) as f64 / self.due_count as f64

@@ -27,38 +27,40 @@ use std::time::Duration;
 use surtax_instrument::clock;
 use surtax_instrument::quantity::Nanoseconds;
 
-/// How many are begun before answers are looked at again.
+/// Number of requests begun before answers are looked at again.
 const BURST: u32 = 64;
 
-/// How many connections' news are taken at once.
+/// Number of connections whose news are taken at once.
 const NEWS: usize = 64;
 
-/// How long nothing may be heard before the clock is looked at.
+/// Time that nothing may be heard before the clock is looked at.
 const TICK: Duration = Duration::from_millis(20);
 
-/// How many fruitless looks are made between two at the clock.
+/// Number of fruitless looks between two at the clock.
 const LOOKS: u32 = 1024;
 
-/// How long answers are awaited together before they are taken as they come: some may be shorter than expected.
+/// Time that answers are awaited together before they are taken as they come: some may be shorter
+/// than expected.
 const TOGETHER: Nanoseconds = Nanoseconds(1_000_000);
 
-/// How long answers are awaited once the time of a schedule is over.
+/// Time that answers are awaited once the time of a schedule is over.
 const DRAIN: Duration = Duration::from_secs(1);
 
-/// How a thread goes about it.
+/// Options of a thread's round.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RoundMode {
-    /// How many requests of one connection may be on their way.
+    /// Largest number of requests of one connection on their way.
     pub(super) depth: usize,
-    /// How many requests store something.
+    /// Ratio of requests that store to requests that read.
     pub(super) updates: Updates,
-    /// Whether to ask again and again, and not to sleep.
+    /// True to ask again and again, and not to sleep.
     pub(super) is_polling: bool,
-    /// How long nothing may be heard from a server that owes an answer.
+    /// Time that nothing may be heard from a server that owes an answer.
     pub(super) patience: Duration,
-    /// Whether there is one connection in all, which may be waited for without asking for news of others.
+    /// True where there is one connection in all, which may be waited for without asking for news
+    /// of others.
     pub(super) is_alone: bool,
-    /// Which requests are drawn.
+    /// Seed of the requests that are drawn.
     pub(super) seed: u64,
 }
 
@@ -68,12 +70,12 @@ pub(super) struct Round<'a> {
     epoll: OwnedFd,
     keys: &'a Keys,
     manner: RoundMode,
-    /// When something was last heard.
+    /// Time at which something was last heard.
     heard: Nanoseconds,
     looks: u32,
-    /// Whether the answers of a connection are awaited together.
+    /// True where the answers of a connection are awaited together.
     is_together: bool,
-    /// When it was last looked whether some are awaited for too long.
+    /// Time of the last look whether some are awaited for too long.
     looked: Nanoseconds,
 }
 
@@ -398,7 +400,7 @@ impl<'a> Round<'a> {
         Ok(())
     }
 
-    /// Whether an answer is still awaited.
+    /// Tells whether an answer is still awaited.
     #[inline]
     pub(super) fn is_going(&self) -> bool {
         self.lanes.iter().any(|lane| lane.going_count() > 0)
@@ -409,7 +411,7 @@ fn cannot_wait(error: rustix::io::Errno) -> Refused {
     Refused::machine(format!("cannot wait for the server: {error}"))
 }
 
-/// How far a schedule has got.
+/// Progress of a schedule.
 enum Begun {
     /// All that is due has been begun.
     All,

@@ -10,22 +10,22 @@ use super::record::Record;
 use crate::Refused;
 use surtax_instrument::quantity::Nanoseconds;
 
-/// How often the span is halved.
+/// Number of times that the span is halved.
 const HALVINGS: u32 = 8;
 
-/// How often what was found is measured again, each time lower by this.
+/// Most times that what was found is measured again, and the factor that lowers the rate each time.
 const CONFIRMATIONS: u32 = 12;
 const LOWER: f64 = 0.85;
 
-/// Which share of what was due may be missing.
+/// Largest share of what was due that may be missing.
 const SHORTFALL: f64 = 0.01;
 
-/// What was found.
+/// Result of a search.
 pub(super) struct SearchResult {
     /// At the rate that was found.
     pub(super) measured: Measured,
     pub(super) rate: f64,
-    /// What a closed loop did, per second.
+    /// Rate of a closed loop, in answers per second.
     pub(super) peak: f64,
     /// Every rate that was tried, and the quantile there; 0 where too few answers came to tell it.
     pub(super) tried: Vec<(u64, u64)>,

@@ -1,4 +1,4 @@
-//! What a key-value server says of itself, and whether it is ours to fill and to end.
+//! State of a key-value server, as it says itself, and whether it is ours to fill and to end.
 //!
 //! A connection beside those that are measured: for its version, what it holds and how much CPU time it has used, before
 //! and after. Source: memcached, `doc/protocol.txt` (`stats`, `shutdown`); Redis, `INFO`, `SHUTDOWN`.
@@ -11,10 +11,10 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 use surtax_instrument::clock;
 
-/// How long to wait between two tries to reach a server that is not there yet.
+/// Pause between two tries to reach a server that is not there yet.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// How long a connection is waited on at once.
+/// Time that a connection is waited on at once.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// The most that a server says of itself, in bytes.
@@ -28,7 +28,7 @@ pub(super) struct Server {
     patience: Duration,
 }
 
-/// What it says of itself at one time.
+/// State of a server at one time, as it says itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct State {
     pub(super) version: String,
@@ -36,11 +36,11 @@ pub(super) struct State {
     pub(super) threads: Option<u64>,
     /// CPU time that it has used, user and system, in nanoseconds.
     pub(super) cpu_ns: u64,
-    /// How long it has run.
+    /// Time that it has run, in seconds.
     pub(super) uptime_s: u64,
-    /// How many keys it holds.
+    /// Number of keys that it holds.
     pub(super) items: u64,
-    /// How many it has dropped for others.
+    /// Number of keys that it has dropped for others.
     pub(super) evictions: u64,
 }
 
@@ -93,7 +93,7 @@ impl Server {
         })
     }
 
-    /// What it says of itself.
+    /// Asks the server for its state.
     ///
     /// # Errors
     /// It does not answer, or says nothing of the kind.
@@ -182,7 +182,7 @@ fn broken(error: &io::Error) -> Refused {
     Refused::machine(format!("the server cannot be asked about itself: {error}"))
 }
 
-/// What `stats` says: lines of `STAT NAME VALUE`.
+/// Reads the answer to `stats`: lines of `STAT NAME VALUE`.
 fn memcached(said: &str) -> Option<State> {
     let find = |name: &str| {
         let mut pairs = said.lines().filter_map(|line| line.strip_prefix("STAT ")?.split_once(' '));
@@ -199,7 +199,7 @@ fn memcached(said: &str) -> Option<State> {
     })
 }
 
-/// What `INFO` says: lines of `NAME:VALUE`; a database that holds nothing is not named.
+/// Reads the answer to `INFO`: lines of `NAME:VALUE`; a database that holds nothing is not named.
 fn redis(said: &str) -> Option<State> {
     let find = |name: &str| {
         let mut pairs = said.lines().filter_map(|line| line.split_once(':'));

@@ -38,7 +38,7 @@ pub(super) enum Size {
 }
 
 impl Size {
-    /// What was typed for keys.
+    /// Reads the length of keys that was typed.
     ///
     /// # Errors
     /// The user's: it is neither `etc` nor a length.
@@ -46,7 +46,7 @@ impl Size {
         read(options, "key-size", Self::EtcKey, 1..=KEY_LIMIT as u64)
     }
 
-    /// What was typed for values.
+    /// Reads the length of values that was typed.
     ///
     /// # Errors
     /// The user's: it is neither `etc` nor a length.
@@ -97,7 +97,8 @@ fn etc_value(share: f64) -> f64 {
     15.0 + pareto((share - passed) / (1.0 - passed), 214.476, 0.348_238)
 }
 
-/// What so large a share of a generalised Pareto distribution that begins at 0 does not exceed.
+/// Returns the quantile, at a share from 0 to 1, of a generalised Pareto distribution that begins
+/// at 0.
 pub(super) fn pareto(share: f64, scale: f64, shape: f64) -> f64 {
     scale * ((1.0 - share).powf(-shape) - 1.0) / shape
 }

@@ -1,4 +1,4 @@
-//! What was measured, as an answer: the numbers, and all that alone moves such numbers severalfold.
+//! The answer to a measurement: the numbers, and all that alone moves such numbers severalfold.
 
 use super::client_options::{ClientOptions, Pace};
 use super::keys::Keys;
@@ -67,7 +67,7 @@ pub(super) fn answer(
     answer
 }
 
-/// What a search found beside the numbers at its rate.
+/// Adds the findings of a search, beside the numbers at its rate.
 pub(super) fn search(answer: &mut Answer, asked: &ClientOptions, found: &SearchResult) {
     let Pace::Search(limit) = asked.pace else { return };
     answer.text("limit_quantile", limit.name);

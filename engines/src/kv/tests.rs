@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// What the server does wrong.
+/// Flaw of the server.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Flaw {
     None,

@@ -6,7 +6,7 @@ use super::protocol::{ProtocolError, Read, Reply, digits, line, number_in, put_n
 
 const VALUE: &[u8] = b"VALUE ";
 
-/// What ends a value and its answer.
+/// Bytes that end a value and its answer.
 const END: &[u8] = b"\r\nEND\r\n";
 
 #[inline]
@@ -28,7 +28,7 @@ pub(super) fn set(key: &[u8], value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// How long an answer is that everything is as it was asked for.
+/// Returns the length in bytes of an answer that everything is as it was asked for.
 #[inline]
 pub(super) fn expected(key: &[u8], value: &[u8], is_set: bool) -> usize {
     if is_set {

@@ -1,16 +1,16 @@
-//! What is asked of a server next: drawn, or every key once.
+//! The next request to a server: drawn, or every key once.
 
 use super::keys::Keys;
 use super::random::Random;
 
-/// How many requests store something, and how many read.
+/// Ratio of requests that store something to requests that read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Updates {
     pub(super) sets: u32,
     pub(super) gets: u32,
 }
 
-/// What is asked for next.
+/// Source of the next requests.
 pub(super) enum Work {
     /// Requests of any key, drawn.
     Drawn(Random, Updates),

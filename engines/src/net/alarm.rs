@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-/// How often a call that blocks is interrupted.
+/// Interval at which a call that blocks is interrupted.
 const TICK: Duration = Duration::from_millis(20);
 
 /// Ticks as long as it lives.

@@ -1,4 +1,4 @@
-//! What a client was asked to measure, and what of it the server must know: the deal.
+//! Options of a client's measurement, and what of it the server must know: the deal.
 
 use super::Kind;
 use super::cpu_request::CpuRequest;
@@ -16,7 +16,7 @@ const MESSAGE_LIMIT: u64 = 16 << 20;
 /// The longest datagram, in bytes: IPv4's 65,535 without two headers.
 const DATAGRAM_LIMIT: u64 = 65_507;
 
-/// What both ends must know alike.
+/// Settings that both ends must know alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Handshake {
     pub(super) kind: Kind,
@@ -27,12 +27,12 @@ pub(super) struct Handshake {
     pub(super) is_nodelay: bool,
     pub(super) is_polling: bool,
     pub(super) is_gso: bool,
-    /// Which CPUs both are to have.
+    /// CPUs that both are to have.
     pub(super) wish: CpuRequest,
     pub(super) patience: Duration,
 }
 
-/// What a client was asked.
+/// Options of a client's measurement.
 #[derive(Clone, Debug)]
 pub(super) struct ClientOptions {
     pub(super) deal: Handshake,
@@ -182,7 +182,7 @@ pub(crate) fn address(text: Option<&str>) -> Result<SocketAddr, Refused> {
     text.parse().map_err(|_| refused_address(text))
 }
 
-/// What is no address.
+/// Returns the refusal of a text that is no address with a port.
 pub(super) fn refused_address(text: &str) -> Refused {
     let shown = text.escape_debug();
     Refused::user(format!("`{shown}` is no address with a port"))

@@ -1,4 +1,5 @@
-//! Which CPUs both ends are to have: the choice is made from what both may use, and so is the same in every trial.
+//! The CPUs that both ends are to have: the choice is made from what both may use, and so is the
+//! same in every trial.
 //!
 //! Two ends that share a CPU take turns, which costs a switch for each message; on two CPUs each message wakes the
 //! other one. The same engine is two to nine times as fast on the one as on the other, so left to the scheduler it
@@ -9,7 +10,7 @@ use crate::Refused;
 use std::fmt;
 use surtax_instrument::wire::INSTANCES_LIMIT;
 
-/// What is wanted.
+/// CPUs that are wanted for both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CpuRequest {
     /// Whatever the schedulers do.
@@ -147,7 +148,7 @@ mod tests {
         EndPlace { cpus: cpus.into(), kernel: kernel.into(), ..EndPlace::unknown() }
     }
 
-    /// Where both go: client and server.
+    /// Returns the CPUs that both go to: client and server.
     fn seats(wish: &str, client: &str, server: (&str, &str)) -> (Option<usize>, Option<usize>) {
         let wish = CpuRequest::parse(wish).unwrap();
         let (client, server) = (place(client, "1"), place(server.0, server.1));

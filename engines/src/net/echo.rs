@@ -13,10 +13,10 @@ use std::thread;
 use std::time::Duration;
 use surtax_instrument::clock;
 
-/// How often it looks whether its last client is gone.
+/// Interval of looks whether the last client is gone.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// How much is taken at once, in bytes.
+/// Number of bytes taken at once.
 const BUFFER: usize = 64 << 10;
 
 /// The most clients at once.

@@ -16,13 +16,13 @@ use std::time::Duration;
 use surtax_instrument::clock;
 use surtax_instrument::quantity::Nanoseconds;
 
-/// How many transactions of one socket may be on their way: a server that lags farther behind is a shortfall.
+/// Most transactions of one socket on their way: a server that lags farther behind is a shortfall.
 const AHEAD: usize = 4096;
 
-/// How long responses are awaited after the time is over.
+/// Time that responses are awaited after the time is over.
 const DRAIN: Duration = Duration::from_millis(500);
 
-/// How many are begun before responses are looked at again.
+/// Number of transactions begun before responses are looked at again.
 const BURST: u32 = 64;
 
 /// One socket and what is on its way there.
@@ -104,17 +104,18 @@ impl Flow {
         self.lanes.iter().all(|lane| lane.going.is_empty())
     }
 
-    /// How many are due so long after the begin, where there is a schedule.
+    /// Returns the number of transactions due so long after the begin; `None` without a schedule.
     fn due(&self, after: Nanoseconds) -> Option<u64> {
         self.interval_ns.map(|interval| whole((after.0 as f64 / interval).ceil()))
     }
 
-    /// When the transaction of that number in the schedule is due, after the begin.
+    /// Returns the time after the begin at which the transaction of that number in the schedule is
+    /// due.
     fn due_at(interval_ns: f64, number: u64) -> Nanoseconds {
         Nanoseconds(whole(number as f64 * interval_ns))
     }
 
-    /// How long nothing is to be done but to receive.
+    /// Returns the time in which nothing is to be done but to receive.
     fn pause(&self, record: &Record, next: u64) -> Duration {
         let now = clock::monotonic_raw();
         let due = self.interval_ns.map(|interval| record.began + Self::due_at(interval, next));
@@ -208,7 +209,7 @@ impl Flow {
 }
 
 impl FlowSocket {
-    /// So many bytes of responses, which come in the order of their requests.
+    /// Takes so many bytes of responses, which come in the order of their requests.
     fn stream(&mut self, count: usize, response: usize, now: Nanoseconds, record: &mut Record) {
         self.come += count;
         while self.come >= response {
@@ -249,7 +250,7 @@ fn whole(number: f64) -> u64 {
     whole
 }
 
-/// Whether to try again later: there is no room or nothing there, or a tick came.
+/// Tells whether to try again later: there is no room or nothing there, or a tick came.
 fn is_for_later(error: Errno) -> bool {
     [Errno::AGAIN, Errno::INTR, Errno::CONNREFUSED, Errno::NOBUFS].contains(&error)
 }

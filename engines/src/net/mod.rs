@@ -28,12 +28,12 @@ mod worst;
 use super::{Engine, OptionSpec};
 use client_options::ClientOptions;
 
-/// What the key-value engine shares with these.
+/// Parts that the key-value engine shares with these.
 pub(super) use client_options::{address, rate};
 pub(super) use wire::{receive, send, set};
 pub(super) use worst::Worst;
 
-/// What two ends do with each other.
+/// Exchange between two ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// A request and a response at a time, over one connection.

@@ -1,4 +1,5 @@
-//! What a network device takes off its kernel: whether long segments are cut and joined below the protocols.
+//! The work that a network device takes off its kernel: whether long segments are cut and joined
+//! below the protocols.
 //!
 //! With it a stream is handed on in pieces of up to 64 KiB, without it in packets of the device's size: that alone has made it
 //! three to nine times as fast. Source: Linux `Documentation/networking/segmentation-offloads.rst`, `ethtool(8)`
@@ -11,7 +12,8 @@ use surtax_instrument::link;
 /// The request by which a device is asked, of `linux/sockios.h`.
 const SIOCETHTOOL: libc::c_ulong = 0x8946;
 
-/// What is asked, of `linux/ethtool.h`, by the names that `ethtool -k` shortens them to.
+/// Questions to a device, as commands of `linux/ethtool.h`, by the names that `ethtool -k` shortens
+/// them to.
 const ASKED: [(&str, u32); 3] = [("tso", 0x1e), ("gso", 0x23), ("gro", 0x2b)];
 
 /// `struct ethtool_value`.
@@ -21,7 +23,8 @@ struct Value {
     data: u32,
 }
 
-/// What the device with this address does, as `tso+gso+gro` or `none`; a `?` where nobody says.
+/// Lists the offloads of the device with this address, as `tso+gso+gro` or `none`; a `?` where
+/// nobody says.
 pub(super) fn of(address: IpAddr, socket: RawFd) -> String {
     let device = link::with_address(address);
     let Some(device) = device.as_deref().and_then(name_of) else { return String::from("?") };

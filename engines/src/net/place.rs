@@ -1,4 +1,5 @@
-//! Where an end runs: the CPUs that it may use, the kernel that it runs on, and what those do when nothing is to be done.
+//! Place of an end: the CPUs that it may use, the kernel that it runs on, and what those do when
+//! nothing is to be done.
 //!
 //! Each alone has moved such figures severalfold, so every answer prints them. Source: `sched_setaffinity(2)`, Linux
 //! `Documentation/admin-guide/pm/cpuidle.rst`, `Documentation/admin-guide/cputopology.rst`.
@@ -9,10 +10,10 @@ use std::fmt;
 use std::fs;
 use surtax_instrument::clock;
 
-/// What is said of CPUs.
+/// Directory in which the kernel describes its CPUs.
 const CPUS: &str = "/sys/devices/system/cpu";
 
-/// Where nobody says.
+/// Word that stands where nobody says.
 const UNKNOWN: &str = "?";
 
 /// An end's place. All are words without a space; a `?` where nobody says.
@@ -20,11 +21,12 @@ const UNKNOWN: &str = "?";
 pub(super) struct EndPlace {
     /// The CPUs that it may use, as the kernel writes lists: `0-3,6`.
     pub(super) cpus: String,
-    /// Which kernel: when it began, [`clock::kernel_begin_ns`].
+    /// Kernel that it runs on, by the time at which that began: [`clock::kernel_begin_ns`].
     pub(super) kernel: String,
-    /// How its CPU sleeps: driver, governor and states, `intel_idle:menu:POLL,C1,C6`; `none` for one that halts.
+    /// Idle states of its CPU: driver, governor and states, `intel_idle:menu:POLL,C1,C6`; `none`
+    /// for one that halts.
     pub(super) idle: String,
-    /// What its network device takes off the kernel.
+    /// Work that its network device takes off the kernel.
     pub(super) offloads: String,
 }
 
@@ -70,7 +72,7 @@ impl EndPlace {
         self.idle = cpu.and_then(idle).unwrap_or_else(|| String::from(UNKNOWN));
     }
 
-    /// Whether the other end is known to be on the same kernel.
+    /// Tells whether the other end is known to be on the same kernel.
     pub(super) fn is_with(&self, other: &Self) -> bool {
         let [ours, theirs] = [self, other].map(|place| place.kernel.parse().ok());
         ours.zip(theirs).is_some_and(|(ours, theirs)| clock::is_one_kernel(ours, theirs))
@@ -92,7 +94,7 @@ impl EndPlace {
         Ok(())
     }
 
-    /// Where both ends are, in words: a client at this place, its server at the other.
+    /// Says where both ends are, in words: a client at this place, its server at the other.
     pub(super) fn with_server(&self, server: &Self) -> String {
         let words = |cpus: &str| match list_of(cpus).as_slice() {
             [one] => format!("on CPU {one}"),
@@ -116,7 +118,7 @@ impl EndPlace {
     }
 }
 
-/// Whether two CPUs are threads of one core.
+/// Tells whether two CPUs are threads of one core.
 pub(super) fn are_siblings(one: usize, other: usize) -> bool {
     let siblings = said(&format!("{CPUS}/cpu{one}/topology/thread_siblings_list"));
     siblings.is_some_and(|siblings| list_of(&siblings).contains(&other))
@@ -126,7 +128,7 @@ fn package(cpu: usize) -> Option<String> {
     said(&format!("{CPUS}/cpu{cpu}/topology/physical_package_id"))
 }
 
-/// How a CPU sleeps.
+/// Describes the idle states of a CPU.
 fn idle(cpu: usize) -> Option<String> {
     let driver = said(&format!("{CPUS}/cpuidle/current_driver"))?;
     if driver == "none" {

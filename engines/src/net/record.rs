@@ -1,4 +1,4 @@
-//! What a client counts while it measures.
+//! Counts that a client keeps while it measures.
 
 use super::client_options::ClientOptions;
 use super::worst::Worst;
@@ -10,11 +10,11 @@ use surtax_instrument::quantity::Nanoseconds;
 pub(super) struct Record {
     pub(super) latencies: Histogram,
     pub(super) worst: Worst,
-    /// When it began.
+    /// Time at which it began.
     pub(super) began: Nanoseconds,
-    /// When it is to end.
+    /// Time at which it is to end.
     pub(super) until: Nanoseconds,
-    /// How long it took.
+    /// Time that it took, in nanoseconds.
     pub(super) took_ns: u64,
     /// CPU time of this process meanwhile.
     pub(super) cpu_ns: u64,

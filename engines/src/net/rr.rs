@@ -198,7 +198,7 @@ pub(super) fn serve_datagrams(
     }
 }
 
-/// Who the first datagram is from; it stays where it is.
+/// Returns the sender of the first datagram; the datagram stays where it is.
 fn first(socket: &UdpSocket, patience: Patience) -> Result<SocketAddr, Lost> {
     let mut byte = [0];
     loop {
@@ -212,7 +212,8 @@ fn first(socket: &UdpSocket, patience: Patience) -> Result<SocketAddr, Lost> {
     }
 }
 
-/// When a server's patience ends that has a client: a client that lives says when it ends.
+/// Returns the end of the patience of a server that has a client: never, since a client that lives
+/// says when it ends.
 pub(super) fn unlimited() -> Nanoseconds {
     Nanoseconds(u64::MAX)
 }

@@ -14,10 +14,10 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 use surtax_instrument::clock;
 
-/// Where it listens unless told otherwise.
+/// Address that it listens on unless told otherwise.
 const USUAL: &str = "0.0.0.0:5201";
 
-/// How long a client may take to say what it wants.
+/// Time that a client may take to say what it wants.
 const GREETING_LIMIT: Duration = Duration::from_secs(10);
 
 /// Serves, and says how many and what that took.
@@ -105,7 +105,7 @@ fn session(mut control: TcpStream, data: Option<&TcpListener>) -> Result<Served,
     Ok(served)
 }
 
-/// Where the data of a session comes in.
+/// Sockets at which the data of a session comes in.
 struct Sockets {
     tcp: Option<TcpListener>,
     udp: Option<UdpSocket>,

@@ -20,19 +20,19 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
 use surtax_instrument::clock;
 
-/// What both begin with; the number is that of this protocol.
+/// Words that both begin with; the number is that of this protocol.
 pub(super) const GREETING: &str = "surtax 3 ";
 
-/// What the client's second line begins with.
+/// Word that the client's second line begins with.
 const FROM: &str = "from ";
 
 /// The longest line, in bytes.
 const LINE_LIMIT: usize = 4096;
 
-/// How long to wait between two tries to reach a server that is not there yet.
+/// Pause between two tries to reach a server that is not there yet.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// What a server has counted and used.
+/// Counters and CPU use of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Served {
     /// CPU time of its process, user and system, in nanoseconds.
@@ -48,13 +48,13 @@ pub(super) struct Served {
 /// A client's end.
 pub(super) struct Session {
     control: TcpStream,
-    /// Where the data goes.
+    /// Address that the data goes to.
     pub(super) data: SocketAddr,
-    /// Where both run.
+    /// Places where both run.
     pub(super) ends: Ends,
 }
 
-/// Where both ends are.
+/// Places of both ends.
 #[derive(Clone, Debug)]
 pub(super) struct Ends {
     pub(super) client: EndPlace,

@@ -15,7 +15,8 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use surtax_instrument::clock;
 use surtax_instrument::quantity::Nanoseconds;
 
-/// How much is received at once, unless messages are longer: as much as a receiver's usual buffer.
+/// Number of bytes received at once, unless messages are longer: as much as a receiver's usual
+/// buffer.
 const RECEIVED_AT_ONCE: usize = 128 << 10;
 
 /// Measures, and says what came of it.

@@ -1,4 +1,4 @@
-//! What was measured, as an answer: the numbers, and all that alone moves such numbers severalfold.
+//! The answer to a measurement: the numbers, and all that alone moves such numbers severalfold.
 
 use super::client_options::ClientOptions;
 use super::place::current_cpu;
@@ -86,7 +86,7 @@ pub(super) fn datagrams(
     answer
 }
 
-/// How both ends stood.
+/// Begins an answer with the state of both ends.
 fn begun(asked: &ClientOptions, record: &Record, ends: &Ends, served: Option<&Served>) -> Answer {
     let mut answer = Answer::of(asked.deal.kind.name());
     answer.whole("time_ns", record.took_ns);
@@ -109,7 +109,7 @@ fn begun(asked: &ClientOptions, record: &Record, ends: &Ends, served: Option<&Se
     answer
 }
 
-/// What is the same at both ends once, and else both.
+/// Returns what is the same at both ends once, and else both.
 fn both(client: &str, server: &str) -> String {
     if client == server { client.to_owned() } else { format!("client {client}, server {server}") }
 }

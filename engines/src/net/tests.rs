@@ -1,4 +1,4 @@
-//! What is refused before anybody is called, and what both ends say of a deal.
+//! Tests of what is refused before anybody is called, and of what both ends say of a deal.
 
 use super::Kind;
 use super::client_options::Handshake;

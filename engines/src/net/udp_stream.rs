@@ -19,15 +19,16 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
 use surtax_instrument::clock;
 
-/// How many datagrams are handed over at once.
+/// Number of datagrams handed over at once.
 const BATCH: usize = 64;
 
-/// How long a receiver naps that has taken all there was. What comes meanwhile must find room, so it does not with
-/// datagrams longer than a frame of Ethernet.
+/// Nap of a receiver that has taken all there was. What comes meanwhile must find room, so it does
+/// not nap with datagrams longer than a frame of Ethernet.
 const NAP: Duration = Duration::from_micros(60);
 const FRAME: usize = 1500;
 
-/// How much room is asked for, in bytes; a kernel gives what its `net.core.rmem_max` allows.
+/// Size of the receive buffer that is asked for, in bytes; a kernel gives what its
+/// `net.core.rmem_max` allows.
 const ROOM: libc::c_int = 1 << 20;
 
 /// The longest message that the kernel cuts, in bytes, and in datagrams. Source: Linux `net/ipv4/udp.c`.
@@ -93,7 +94,7 @@ struct Batch {
 }
 
 impl Batch {
-    /// So many of that length.
+    /// Makes room for so many messages of that length.
     fn of(count: usize, length: usize) -> Self {
         let mut buffer = vec![0x5a; length];
         let part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: length };
@@ -129,7 +130,7 @@ impl Batch {
         told(came as isize)
     }
 
-    /// How long the first so many messages of the last call were.
+    /// Returns the lengths of the first so many messages of the last call, in bytes.
     fn lengths(&self, count: usize) -> impl Iterator<Item = u64> {
         self.heads.iter().take(count).map(|head| u64::from(head.msg_len))
     }

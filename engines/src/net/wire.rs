@@ -12,10 +12,10 @@ use std::time::Duration;
 use surtax_instrument::clock;
 use surtax_instrument::quantity::Nanoseconds;
 
-/// How many fruitless looks at a socket are made between two at the clock.
+/// Number of fruitless looks at a socket between two at the clock.
 const LOOKS: u32 = 4096;
 
-/// Why nothing more comes by a socket.
+/// Reason why nothing more comes by a socket.
 #[derive(Debug)]
 pub(super) enum Lost {
     /// The other side has closed it, or said that all is done.
@@ -38,19 +38,19 @@ impl Lost {
     }
 }
 
-/// How long to wait for the other side, and whether to spin meanwhile.
+/// Time to wait for the other side, and whether to spin meanwhile.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patience {
-    /// When it ends, by `CLOCK_MONOTONIC_RAW`.
+    /// Time at which it ends, by `CLOCK_MONOTONIC_RAW`.
     pub(super) until: Nanoseconds,
     /// A connection on which the other side says that all is done, or whose end says it.
     pub(super) control: Option<RawFd>,
-    /// Whether to ask again and again, and not to sleep.
+    /// True to ask again and again, and not to sleep.
     pub(super) is_polling: bool,
 }
 
 impl Patience {
-    /// Why to wait no longer, if so.
+    /// Returns the reason to wait no longer, if there is one.
     pub(super) fn over(&self) -> Option<Lost> {
         if self.control.is_some_and(has_news) {
             return Some(Lost::Closed);
@@ -138,13 +138,13 @@ pub(crate) fn send(socket: RawFd, bytes: &[u8], flags: libc::c_int) -> Result<us
     rustix::net::send(socket, bytes, flags)
 }
 
-/// What the last call of the library came to, in its way of telling: below zero it failed.
+/// Turns the answer of the last call of the library into a result: below zero it failed.
 pub(super) fn told(answer: isize) -> Result<usize, Errno> {
     usize::try_from(answer)
         .map_err(|_| Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO))
 }
 
-/// Whether something waits on a connection, its end included.
+/// Tells whether something waits on a connection, its end included.
 fn has_news(socket: RawFd) -> bool {
     let mut byte = [0];
     let heard = receive(socket, &mut byte, libc::MSG_DONTWAIT | libc::MSG_PEEK);
@@ -165,7 +165,7 @@ pub(crate) fn set(
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// What to watch one socket for.
+/// Makes the entry for `poll` that watches one socket for these events.
 pub(super) fn watched(socket: RawFd, events: libc::c_short) -> libc::pollfd {
     libc::pollfd { fd: socket, events, revents: 0 }
 }

@@ -9,7 +9,7 @@ pub(crate) struct Worst {
     /// Latency and begin.
     kept: BinaryHeap<Reverse<(u64, u64)>>,
     limit: usize,
-    /// What a latency must exceed to be kept.
+    /// Latency that must be exceeded to be kept, in nanoseconds.
     threshold_ns: u64,
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use surtax_instrument::clock;
 use surtax_instrument::quantity::Nanoseconds;
 
-/// How long a batch is to take at least, where so many operations fit into one: a thousand readings of a clock.
+/// Shortest time of a batch, where so many operations fit into one: a thousand readings of a clock.
 const BATCH: Nanoseconds = Nanoseconds(50_000);
 
 /// Fewer have no median worth the name. This many are taken however long they take.
@@ -17,19 +17,20 @@ const BATCHES_MIN: usize = 5;
 /// More make the median no better.
 const BATCHES_MAX: usize = 20_000;
 
-/// How often a batch may turn out to be too short after all: it was interrupted whenever it was tried.
+/// Most times that a batch may turn out to be too short after all: it was interrupted whenever it
+/// was tried.
 const CALIBRATIONS_MAX: u32 = 5;
 
-/// What one operation costs.
+/// Cost of one operation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Measured {
     /// The median over all batches, in nanoseconds per operation.
     pub median_ns: f64,
     /// The fastest batch, in nanoseconds per operation.
     pub lowest_ns: f64,
-    /// How many batches there were.
+    /// Number of batches.
     pub batch_count: usize,
-    /// How many operations each of them had.
+    /// Number of operations in each batch.
     pub operation_count: u64,
 }
 
@@ -85,8 +86,8 @@ fn sample(
     Ok(Measured { median_ns, lowest_ns: times_ns[0], batch_count, operation_count })
 }
 
-/// How many operations make a batch, at least `count`. What these rounds took is no sample: the first ones warm
-/// caches up.
+/// Finds the number of operations that make a batch, at least `count`. What these rounds took is no
+/// sample: the first ones warm caches up.
 fn calibrate(
     mut count: u64,
     operations_max: u64,

@@ -28,7 +28,7 @@ pub(crate) const ENGINE: Engine = Engine {
     run,
 };
 
-/// What starts this program anew and ends at once: `engine nothing`.
+/// Word that starts this program anew and ends at once: `engine nothing`.
 pub const NOTHING: &str = "nothing";
 
 /// Assumed where the machine does not say how large its last level of cache is, in bytes.
@@ -81,7 +81,7 @@ fn directory(named: Option<&str>) -> PathBuf {
     PathBuf::from(named.unwrap_or(usual))
 }
 
-/// How large the last level of cache is, in bytes.
+/// Returns the size of the last level of cache, in bytes.
 ///
 /// Source: Linux `Documentation/ABI/testing/sysfs-devices-system-cpu`.
 #[must_use]

@@ -7,7 +7,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
-/// How much is read and written at once, in bytes.
+/// Number of bytes read and written at once.
 const BLOCK: usize = 4096;
 
 /// A file of one block that is removed when dropped.

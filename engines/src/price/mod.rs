@@ -24,12 +24,12 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What prices are measured with.
+/// Settings that prices are measured with.
 #[derive(Clone, Debug)]
 pub struct Setting {
     /// For about how long each price is measured.
     pub budget: Duration,
-    /// Where files are made, and removed again.
+    /// Directory in which files are made, and removed again.
     pub directory: PathBuf,
     /// The program that is started and waited for, with its arguments, its name first; it must end with 0.
     pub program: Vec<CString>,
@@ -40,9 +40,9 @@ pub struct Setting {
 
 /// One primitive.
 pub struct Price {
-    /// Its name, in every format; its median is written as `NAME_ns`.
+    /// Name, in every format; its median is written as `NAME_ns`.
     pub name: &'static str,
-    /// What one operation is, for people.
+    /// Description of one operation, for people.
     pub operation: &'static str,
     measure: fn(&Setting) -> io::Result<Measured>,
 }

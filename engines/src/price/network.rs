@@ -7,10 +7,10 @@ use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 
-/// What is sent at once, in bytes.
+/// Number of bytes sent at once.
 const MESSAGE: usize = 64;
 
-/// How many messages surely fit into the buffer of a receiver that does not read.
+/// Number of messages that surely fit into the buffer of a receiver that does not read.
 const MESSAGES_MAX: u64 = 64;
 
 /// A handshake whose both ends are here, so that nobody else is waited for.
@@ -43,7 +43,7 @@ pub fn udp_send(setting: &Setting) -> io::Result<Measured> {
     })
 }
 
-/// How many whole messages there were.
+/// Receives all that is there and returns the number of whole messages.
 fn drain(receiver: &UdpSocket) -> io::Result<u64> {
     let mut message = [0; MESSAGE + 1];
     let mut received = 0;

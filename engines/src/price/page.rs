@@ -5,10 +5,10 @@ use super::batch::{Measured, measure, repeat, timed};
 use crate::region::{HUGE_PAGE, Region};
 use std::io;
 
-/// How many small pages are touched in one batch at most: 4 MiB.
+/// Most small pages that are touched in one batch: 4 MiB.
 const SMALL_PAGES_MAX: u64 = 1024;
 
-/// How many huge pages are touched in one batch at most: 8 MiB.
+/// Most huge pages that are touched in one batch: 8 MiB.
 const HUGE_PAGES_MAX: u64 = 4;
 
 /// Memory that no file stands behind; the kernel zeroes a page and maps it.

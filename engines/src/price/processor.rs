@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use surtax_instrument::clock;
 use surtax_instrument::quantity::Nanoseconds;
 
-/// How far ahead a timer is set. Shorter ones may expire before the CPU has begun to wait.
+/// Time ahead at which a timer is set. Shorter ones may expire before the CPU has begun to wait.
 const AHEAD: Nanoseconds = Nanoseconds(100_000);
 
 /// `getppid` enters the kernel, reads two pointers there and leaves: as little as a call can do that no

@@ -6,7 +6,7 @@
 //!
 //! Source: J. D. McCalpin, STREAM 5.10, `stream.c`.
 
-/// Which instructions this CPU is given, best first.
+/// Instructions that this CPU is given, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Width {
     /// Eight numbers at once.
@@ -15,7 +15,7 @@ pub enum Width {
     /// Four numbers at once.
     #[cfg(target_arch = "x86_64")]
     Avx2,
-    /// What every CPU of this kind has.
+    /// Instructions that every CPU of this kind has.
     Plain,
 }
 

@@ -1,4 +1,5 @@
-//! Where threads wait for each other without sleeping, so that all begin within less than a microsecond.
+//! A line at which threads wait for each other without sleeping, so that all begin within less than
+//! a microsecond.
 
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -50,17 +50,17 @@ const ARRAY_BYTES_MIN: u64 = 128 << 20;
 /// After more passes the numbers, which grow fifteenfold in each, were too large to be checked.
 const PASSES_MAX: u64 = 200;
 
-/// What copies are scaled with.
+/// Factor that copies are scaled with.
 const SCALE: f64 = 3.0;
 
-/// What the arrays begin with, and the largest mean error in their end, relative to it.
+/// Numbers that the arrays begin with, and the largest mean error in their end, relative to it.
 const BEGIN: [f64; 3] = [2.0, 2.0, 0.0];
 const ERROR_MAX: f64 = 1e-13;
 
 /// The kernels in their order, and how many of the arrays each moves.
 const KERNELS: [(&str, u64); 4] = [("copy", 2), ("scale", 2), ("add", 3), ("triad", 3)];
 
-/// When one thread began and ended each kernel of each pass.
+/// Times at which one thread began and ended each kernel of each pass.
 type Times = Vec<[(Nanoseconds, Nanoseconds); KERNELS.len()]>;
 
 /// A thread's part of each array.
@@ -100,7 +100,7 @@ fn run(options: &Options) -> Result<Answer, Refused> {
 /// Parts of arrays begin where a line of the cache does, in bytes, and hold whole ones.
 const LINE_BYTES: u64 = 64;
 
-/// What all passes found.
+/// Findings of all passes.
 struct PassTotals {
     /// Of each thread.
     times: Vec<Times>,
@@ -140,7 +140,7 @@ fn measure(bytes: u64, threads: u64, passes: u64, width: Width) -> io::Result<Pa
     Ok(PassTotals { times: ran.into_iter().map(|(times, _)| times).collect(), error })
 }
 
-/// How many numbers a line holds.
+/// Number of `f64` values in a line.
 const LINE_NUMBERS: usize = 8;
 
 /// All passes over a thread's part; says when, and the sum of what each array is off.
@@ -169,7 +169,7 @@ fn work(part: Part<'_>, line: &StartingLine, passes: u64, width: Width) -> (Time
     (times, [off(a, wanted[0]), off(b, wanted[1]), off(c, wanted[2])])
 }
 
-/// What every number of each array is after so many passes.
+/// Returns the value of every number of each array after so many passes.
 fn in_the_end(passes: u64) -> [f64; 3] {
     let [mut a, mut b, mut c] = BEGIN;
     for _ in 0..passes {
@@ -192,8 +192,8 @@ fn largest_error(sums: impl Iterator<Item = [f64; 3]>, passes: u64, count: usize
     all.into_iter().zip(in_the_end(passes)).map(relative).fold(0.0, f64::max)
 }
 
-/// How long each pass but the first took in one of the kernels, in nanoseconds: from the first thread's begin
-/// to the last one's end.
+/// Returns the time that each pass but the first took in one of the kernels, in nanoseconds: from
+/// the first thread's begin to the last one's end.
 fn durations(threads: &[Times], kernel: usize) -> Vec<f64> {
     let passes = threads.first().map_or(0, Vec::len);
     let took = |pass: usize| {

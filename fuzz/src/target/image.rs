@@ -35,7 +35,7 @@ pub const TARGET: Target = Target {
     longest: 32 << 10,
 };
 
-/// What stands beside everything that is unpacked.
+/// Contents of the file that stands beside everything that is unpacked.
 const BESIDE: &str = "nobody writes here";
 
 fn run(bytes: &[u8]) {

@@ -27,7 +27,7 @@ pub use wire::Planted;
 /// One reader, and what it is given.
 #[derive(Clone, Copy)]
 pub struct Target {
-    /// Its name, also that of its corpus.
+    /// Name of the target, also that of its corpus.
     pub name: &'static str,
     /// Reads the bytes; panics where a promise is broken.
     pub run: fn(&[u8]),
@@ -35,7 +35,7 @@ pub struct Target {
     pub seeds: fn() -> Vec<Vec<u8>>,
     /// Folders of the repository whose files are inputs, too.
     pub folders: &'static [&'static str],
-    /// What is put into an input, beside single bytes.
+    /// Words that are put into an input, beside single bytes.
     pub words: &'static [&'static str],
     /// The longest input, in bytes.
     pub longest: usize,
@@ -48,7 +48,8 @@ pub fn use_scratch(place: &Path) {
     let _first = SCRATCH.set(place.to_owned());
 }
 
-/// Where a target may make files: what [`use_scratch`] said, or `SURTAX_FUZZ_SCRATCH`. Somebody else removes it.
+/// Makes the directory for a target's files, below what [`use_scratch`] said, or
+/// `SURTAX_FUZZ_SCRATCH`. Somebody else removes it.
 fn scratch(target: &str) -> PathBuf {
     let place = SCRATCH.get_or_init(|| {
         let named = std::env::var_os("SURTAX_FUZZ_SCRATCH");

@@ -1,4 +1,4 @@
-//! What workloads print: every built-in definition reads it, and says numbers or one sentence.
+//! Output of workloads: every built-in definition reads it, and says numbers or one sentence.
 
 use super::Target;
 use std::sync::OnceLock;

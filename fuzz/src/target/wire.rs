@@ -43,13 +43,13 @@ fn run(bytes: &[u8]) {
     );
 }
 
-/// What the host makes of a frame that its agent sealed.
+/// Reads, as the host, a frame that its agent sealed.
 fn reply(body: &[u8]) -> Result<Reply, WireError> {
     let ((_, mut opener), (mut sealer, _)) = session();
     read_reply(&mut sealed(&mut sealer, body).as_slice(), &mut opener)
 }
 
-/// What the agent makes of a frame that its host sealed.
+/// Reads, as the agent, a frame that its host sealed.
 pub fn request(body: &[u8]) -> Result<Request, WireError> {
     let ((mut sealer, _), (_, mut opener)) = session();
     read_request(&mut sealed(&mut sealer, body).as_slice(), &mut opener)

@@ -31,7 +31,7 @@ pub const TARGET: Target = Target {
     longest: 16 << 10,
 };
 
-/// What the rules of a definition are tried on.
+/// Output that the rules of a definition are tried on.
 const OUTPUT: &str = "total: 12.5 s\n{\"a\": [1, 2, {\"b\": null}], \"count\": 3}\nmax 1e9 ns\n";
 
 fn run(bytes: &[u8]) {

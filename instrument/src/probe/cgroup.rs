@@ -34,7 +34,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Which of the two interfaces a hierarchy speaks.
+/// Version of the interface that a hierarchy speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
     /// One hierarchy per controller.
@@ -46,11 +46,11 @@ pub enum Version {
 /// One mounted cgroup hierarchy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hierarchy {
-    /// Where it is mounted; a group's relative path starts here.
+    /// Path at which it is mounted; a group's relative path starts here.
     pub mount_point: PathBuf,
-    /// Which group it shows there: `/` where it is mounted whole.
+    /// Group that it shows there: `/` where it is mounted whole.
     pub root: PathBuf,
-    /// Which interface its files speak.
+    /// Version of the interface that its files speak.
     pub version: Version,
     /// The controllers that work in it, such as `memory`, or the name of a named hierarchy
     /// (`name=systemd`).
@@ -274,7 +274,8 @@ impl Group {
     }
 }
 
-/// What memory consists of at this moment; `None` where one of the parts that every kernel counts is not told.
+/// Returns what memory consists of at this moment; `None` where one of the parts that every kernel
+/// counts is not told.
 ///
 /// Version 1 has the sums over the groups below under names of their own. The kernel's memory has been one number since
 /// Linux 5.18; where it is not, it is unknown.

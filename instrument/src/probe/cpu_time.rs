@@ -7,7 +7,7 @@
 
 use crate::quantity::Nanoseconds;
 
-/// What was used since somebody began.
+/// CPU time that was used since somebody began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuTime {
     /// All of it, by the scheduler's clock.
@@ -41,7 +41,7 @@ impl CpuTime {
         }
     }
 
-    /// What remains of it when a part of the same counter is taken out.
+    /// Returns what remains of it when a part of the same counter is taken out.
     #[must_use]
     pub fn without(self, part: Self) -> Self {
         Self {

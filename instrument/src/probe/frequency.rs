@@ -1,4 +1,4 @@
-//! How fast the CPUs run, who decides it, and how often heat slowed them down.
+//! Speed of the CPUs, who decides it, and how often heat slowed them down.
 //!
 //! | ours | the kernel's, below `/sys/devices/system/cpu/cpuN` |
 //! |---|---|
@@ -28,12 +28,12 @@ pub struct Cpus {
     fixed_ratio: Option<f64>,
 }
 
-/// What they said at one moment; `None` where this machine does not say.
+/// Values of the files at one moment; `None` where this machine does not say.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Speed {
     /// The frequency of the slowest CPU, in hertz.
     pub lowest_hz: Option<f64>,
-    /// How often heat slowed a core or a package down since boot.
+    /// Number of times that heat slowed a core or a package down since boot.
     pub heat_count: Option<u64>,
 }
 

@@ -12,10 +12,10 @@ use std::fs;
 /// Smaller mappings are no guest's memory.
 const SIZE_MIN: u64 = 8 << 20;
 
-/// How the mappings of memory back-ends are called.
+/// Words in the names of the mappings of memory back-ends.
 const BACKENDS: [&str; 3] = ["memory-backend", "guest_mem", "hugepages"];
 
-/// What a process holds of its guest's memory; `None` where no mapping is known to be that.
+/// Returns what a process holds of its guest's memory; `None` where no mapping is known to be that.
 #[must_use]
 pub fn of_process(pid: u32) -> Option<Bytes> {
     of_smaps(&fs::read_to_string(format!("/proc/{pid}/smaps")).ok()?)

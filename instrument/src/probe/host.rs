@@ -1,4 +1,4 @@
-//! What the whole machine did: CPU time, waiting, paging, and how many wanted to run.
+//! Counters of the whole machine: CPU time, waiting, paging, and how many wanted to run.
 //!
 //! | ours | the kernel's |
 //! |---|---|
@@ -38,14 +38,14 @@ pub struct Host {
     buffer: Vec<u8>,
 }
 
-/// What they said at one moment; `None` where this machine does not count it.
+/// Values of the counters at one moment; `None` where this machine does not count it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct HostCounters {
-    /// When.
+    /// Time of the reading, by `CLOCK_MONOTONIC_RAW`.
     pub at: Nanoseconds,
     /// CPU time since boot.
     pub cpu: Option<CpuTime>,
-    /// How long some task, or all of them, waited for a CPU, for input and output, for memory.
+    /// Time that some task, or all of them, waited for a CPU, for input and output, for memory.
     pub pressure: [Option<Pressure>; 3],
     /// Read back from swap since boot.
     pub swap_in: Option<Bytes>,
@@ -74,7 +74,7 @@ pub struct CpuTime {
     pub steal: Nanoseconds,
 }
 
-/// How long work stood still for want of something.
+/// Time that work stood still for want of something.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pressure {
     /// Some task waited.

@@ -1,4 +1,4 @@
-//! What the kernel logs about processes that it kills because memory has run out.
+//! Reads what the kernel logs about processes that it kills because memory has run out.
 //!
 //! - **Reads** records of `/dev/kmsg` from the moment on at which it was opened; of those the lines `oom-kill:`, which have
 //!   the groups, and `Killed process`, which have the number alone.
@@ -15,10 +15,10 @@ use std::os::unix::fs::OpenOptionsExt;
 /// The longest record that the kernel gives.
 const RECORD_BYTES: usize = 8192;
 
-/// So many records are read at once, whoever fills the log.
+/// Largest number of records read at once, whoever fills the log.
 const RECORDS_LIMIT: usize = 20_000;
 
-/// What stands before the group that was full, and before the one of who was killed.
+/// Texts before the group that was full, and before the group of who was killed.
 const LIMITED: &str = ",oom_memcg=";
 const GROUP: &str = ",task_memcg=";
 
@@ -35,10 +35,10 @@ pub struct Victim {
     pub limited: Option<String>,
 }
 
-/// What was logged.
+/// Kills that were logged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Logged {
-    /// Who was killed, with the groups, where the kernel did not hold them back.
+    /// Processes that were killed, with the groups, where the kernel did not hold them back.
     pub victims: Vec<Victim>,
     /// The numbers of the others, in the first pid namespace.
     pub pids: Vec<u32>,
@@ -54,7 +54,7 @@ impl KernelLog {
         Some(Self(file))
     }
 
-    /// Who was killed since it was opened, or last asked.
+    /// Reads who was killed since it was opened, or last asked.
     pub fn read(&mut self) -> Logged {
         let mut logged = Logged::default();
         let mut told = BTreeSet::new();

@@ -1,4 +1,5 @@
-//! What a kernel does about its processor's weaknesses: a cost that another kernel may not have.
+//! Measures of a kernel against its processor's weaknesses: a cost that another kernel may not
+//! have.
 //!
 //! - **Reads** `/sys/devices/system/cpu/vulnerabilities`.
 //! - **Costs** some twenty small files, read once per run and once per start of another kernel.
@@ -8,10 +9,10 @@
 use std::fs;
 use std::path::Path;
 
-/// Where the kernel tells.
+/// Directory in which the kernel tells of its processor's weaknesses.
 pub const PLACE: &str = "/sys/devices/system/cpu/vulnerabilities";
 
-/// What separates one weakness from the next.
+/// Separator of one weakness from the next.
 const SEPARATOR: &str = " | ";
 
 /// Every weakness that this processor has, with what is done about it:

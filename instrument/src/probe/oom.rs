@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// So many groups below one are looked at.
+/// Largest number of groups in a tree that are looked at.
 const GROUPS_LIMIT: usize = 10_000;
 
 /// The kernel's first pid namespace. Source: `PROC_PID_INIT_INO` in Linux `include/linux/proc_ns.h`.
@@ -39,7 +39,7 @@ impl Kills {
         (!kills.is_empty()).then_some(Self(kills))
     }
 
-    /// How many came since an earlier reading. A group that was made in between began at none.
+    /// Counts the kills since an earlier reading. A group that was made in between began at none.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> u64 {
         let rise = |(group, count): (&PathBuf, &u64)| {
@@ -60,7 +60,8 @@ pub fn innermost(hierarchies: &Hierarchies, group: &Path) -> Option<(PathBuf, u6
     kills.max_by_key(|(directory, _)| directory.components().count())
 }
 
-/// Who is in a tree of groups, each with the directory of its group, by the numbers that the kernel's log has for them.
+/// Lists who is in a tree of groups, each with the directory of its group, by the numbers that the
+/// kernel's log has for them.
 ///
 /// Nobody where this process has other numbers for them: in a pid namespace.
 #[must_use]
@@ -79,7 +80,7 @@ pub fn members(hierarchies: &Hierarchies, group: &Path) -> BTreeMap<u32, PathBuf
     members
 }
 
-/// Where a group counts.
+/// Returns the name of the file in which a group counts its kills.
 fn events(version: Version) -> &'static str {
     match version {
         Version::One => "memory.oom_control",
@@ -87,7 +88,7 @@ fn events(version: Version) -> &'static str {
     }
 }
 
-/// What each group of a tree counted, which are there.
+/// Reads the kills that each group of a tree has counted, of those groups that are there.
 fn all(top: PathBuf, file: &str) -> BTreeMap<PathBuf, u64> {
     let mut kills = BTreeMap::new();
     let mut left = vec![top];

@@ -24,7 +24,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-/// What a process or some of its threads have used since they began.
+/// Usage of a process or some of its threads since they began.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// CPU time.
@@ -33,7 +33,7 @@ pub struct Usage {
     pub amounts: Amounts,
 }
 
-/// What a process with all its threads has used, those that have ended included.
+/// Reads what a process with all its threads has used, those that have ended included.
 ///
 /// # Errors
 /// It has ended and been waited for, or is not ours to look at.
@@ -52,8 +52,8 @@ pub fn usage(pid: u32) -> io::Result<Usage> {
     Ok(Usage { cpu: weighed(total, &stat)?, amounts })
 }
 
-/// What these threads of a process have used. One that has ended counts no more. They have no memory
-/// of their own: that of the process is counted once, with its other threads.
+/// Reads what these threads of a process have used. One that has ended counts no more. They have no
+/// memory of their own: that of the process is counted once, with its other threads.
 ///
 /// # Errors
 /// The process is gone.
@@ -68,7 +68,7 @@ pub fn usage_of_threads(pid: u32, tids: &[u32]) -> io::Result<Usage> {
     fs::metadata(format!("/proc/{pid}")).map(|_| usage)
 }
 
-/// What all threads of a process but these have used, those that have ended included.
+/// Reads what all threads of a process but these have used, those that have ended included.
 ///
 /// # Errors
 /// The process is gone.
@@ -88,7 +88,7 @@ fn thread(pid: u32, tid: u32) -> io::Result<Usage> {
     Ok(Usage { cpu: weighed(Nanoseconds(total), &stat)?, amounts })
 }
 
-/// What `io` and `stat` say of a process or a thread.
+/// Reads what `io` and `stat` say of a process or a thread.
 fn counted(home: &Path, stat: &str) -> Amounts {
     let io = fs::read_to_string(home.join("io")).unwrap_or_default();
     let bytes = |key: &str| io.lines().find_map(|line| line.strip_prefix(key)?.parse::<u64>().ok());

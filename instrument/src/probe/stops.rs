@@ -13,7 +13,7 @@ use rustix::process::{WaitId, WaitIdOptions, waitid};
 /// The kernel keeps one change per child; more children than these are not looked at.
 const CHILDREN_MAX: u64 = 1024;
 
-/// How many children were stopped or continued since the last look. None is reaped.
+/// Counts the children that were stopped or continued since the last look. None is reaped.
 #[must_use]
 pub fn of_children() -> u64 {
     let options = WaitIdOptions::STOPPED | WaitIdOptions::CONTINUED | WaitIdOptions::NOHANG;

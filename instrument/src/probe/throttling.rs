@@ -1,4 +1,4 @@
-//! How often CPU quotas held somebody back, in the groups above those that work for us.
+//! Counts how often CPU quotas held somebody back, in the groups above those that work for us.
 //!
 //! | ours | cgroup v2 | cgroup v1 |
 //! |---|---|---|
@@ -30,7 +30,7 @@ pub struct Chain {
     quotas: Option<Quotas>,
 }
 
-/// What the quotas did since the groups were made.
+/// Effect of the quotas since the groups were made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Throttling {
     /// In how many periods a group was held back.
@@ -42,9 +42,9 @@ pub struct Throttling {
 /// The quotas on the way up.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Quotas {
-    /// How many groups have one.
+    /// Number of groups that have one.
     pub group_count: u64,
-    /// What the tightest one allows, in CPUs.
+    /// Number of CPUs that the tightest one allows.
     pub cpus: Option<f64>,
 }
 
@@ -109,7 +109,7 @@ fn parse(version: Version, stat: &str) -> Option<Throttling> {
     Some(Throttling { count: named(stat, "nr_throttled")?, time: Nanoseconds(time) })
 }
 
-/// What a group allows, in CPUs, if it has a quota; `None` where it does not say.
+/// Reads what a group allows, in CPUs: `Some(None)` without a quota, `None` where it does not say.
 #[expect(clippy::option_option, reason = "unknown is not the same as no quota")]
 fn quota(hierarchy: &Hierarchy, directory: &Path) -> Option<Option<f64>> {
     let read = |name: &str| fs::read_to_string(directory.join(name)).ok();

@@ -16,7 +16,7 @@ use std::io::{self, Error, ErrorKind};
 use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 
-/// Who may ask Xen.
+/// Device through which Xen is asked, by those who may open it.
 const DEVICE: &str = "/dev/xen/privcmd";
 
 /// `_IOC(_IOC_NONE, 'P', 0, sizeof(struct privcmd_hypercall))`.
@@ -35,7 +35,7 @@ const INTERFACES: [u32; 3] = [0x15, 0x16, 0x17];
 /// Memory that Xen reads and writes is one page.
 const PAGE: usize = 4096;
 
-/// Where a domain's number is in the answer, where its flags are, its pages, and its time.
+/// Offsets in the answer, in bytes: of a domain's number, its flags, its pages, and its time.
 const AT_DOMAIN: usize = 16;
 const AT_FLAGS: usize = 20;
 const AT_PAGES: usize = 24;
@@ -45,12 +45,12 @@ const AT_CPU_TIME: usize = 72;
 const SHUTDOWN: u32 = 1 << 2;
 const REASON_SHIFT: u32 = 16;
 
-/// What a domain has used and has.
+/// CPU time that a domain has used, and memory that it has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// CPU time since it was made.
     pub cpu: Nanoseconds,
-    /// Its memory now.
+    /// Memory that it has now.
     pub memory: Bytes,
 }
 
@@ -90,7 +90,8 @@ impl Domain {
         usage(&self.ask()?, self.id)
     }
 
-    /// Why it has ended, if it has: 0 is by its own will, 3 by a crash (`SHUTDOWN_*` in Xen's `sched.h`).
+    /// Returns why it has ended, if it has: 0 is by its own will, 3 by a crash (`SHUTDOWN_*` in
+    /// Xen's `sched.h`).
     ///
     /// # Errors
     /// The domain is gone.
@@ -124,7 +125,7 @@ fn require(answer: &[u8; PAGE], id: u16) -> io::Result<()> {
     Ok(())
 }
 
-/// Why this domain has ended, as an answer says it.
+/// Returns why this domain has ended, as an answer says it; `None` where it has not.
 fn end(answer: &[u8; PAGE], id: u16) -> io::Result<Option<u8>> {
     require(answer, id)?;
     let flags = answer[AT_FLAGS..].first_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes));
@@ -132,7 +133,7 @@ fn end(answer: &[u8; PAGE], id: u16) -> io::Result<Option<u8>> {
     Ok((flags & SHUTDOWN != 0).then_some(reason))
 }
 
-/// What an answer says of this domain.
+/// Returns what an answer says of this domain.
 fn usage(answer: &[u8; PAGE], id: u16) -> io::Result<Usage> {
     let long = |at: usize| answer[at..].first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));
     require(answer, id)?;

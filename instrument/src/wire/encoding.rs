@@ -14,7 +14,7 @@ use crate::quantity::{Bytes, Nanoseconds};
 use std::fmt;
 use std::io::{self, Read, Write};
 
-/// Why a frame could not be understood.
+/// Reason why a frame could not be understood.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Malformed {
     /// The frame says it is longer than [`FRAME_LIMIT`].
@@ -29,7 +29,7 @@ pub enum Malformed {
     Quantity(u16),
     /// A text is not UTF-8.
     NotText,
-    /// What came first is no greeting of this protocol.
+    /// The first bytes are no greeting of this protocol.
     Foreign,
 }
 
@@ -51,16 +51,17 @@ impl fmt::Display for Malformed {
     }
 }
 
-/// Why no frame could be read or written.
+/// Reason why no frame could be read or written.
 #[derive(Debug)]
 pub enum WireError {
     /// The stream failed.
     Io(io::Error),
     /// The stream ended between two frames.
     Closed,
-    /// What came is not a frame.
+    /// The bytes that came are not a frame.
     Malformed(Malformed),
-    /// What came does not bear the seal that is due: it was written by somebody else, or not now.
+    /// The frame that came does not bear the seal that is due: it was written by somebody else, or
+    /// not now.
     Forged,
 }
 
@@ -129,7 +130,8 @@ pub fn read_reply(stream: &mut impl Read, opener: &mut Opener) -> Result<Reply, 
     read_frame(stream, opener)
 }
 
-/// How long the reply is, with its head and seal, that begins with `bytes`; `None` where its head is not all there.
+/// Returns the length in bytes of the reply that begins with `bytes`, with its head and seal;
+/// `None` where its head is not all there.
 ///
 /// # Errors
 /// [`WireError::Forged`] for a head that does not bear the seal that is due; a length beyond the limit.
@@ -220,13 +222,13 @@ fn read_sealed(stream: &mut impl Read, opener: &Opener) -> Result<Vec<u8>, WireE
     Ok(bytes)
 }
 
-/// How many bytes follow a head, with the seal at their end.
+/// Returns how many bytes follow a head, with the seal at their end.
 fn sealed_length(head: [u8; HEAD], opener: &Opener) -> Result<usize, WireError> {
     let length = opener.length(head)?;
     if length > FRAME_LIMIT { Err(Malformed::TooLong(length).into()) } else { Ok(length + TAIL) }
 }
 
-/// How one type looks on the wire.
+/// Encoding of one type on the wire.
 trait Field: Sized {
     fn put(&self, out: &mut Vec<u8>);
     fn take(from: &mut &[u8]) -> Result<Self, Malformed>;

@@ -26,20 +26,21 @@ pub(super) const HEAD: usize = 8;
 /// After a frame: its seal.
 pub(super) const TAIL: usize = 16;
 
-/// How long a key is.
+/// Length of a key, in bytes.
 const KEY: usize = 16;
 
-/// What the greeting is sealed with: everybody knows it, and it finds only what was broken on the way.
+/// Key that the greeting is sealed with: everybody knows it, and it finds only what was broken on
+/// the way.
 const EVERYBODYS: [u8; KEY] = [0; KEY];
 
-/// What a seal is put on.
+/// Part of a frame that a seal is put on.
 #[derive(Clone, Copy)]
 enum Part {
     Length = 0,
     Body = 1,
 }
 
-/// Which way a frame goes.
+/// Direction in which a frame goes.
 #[derive(Clone, Copy)]
 enum Direction {
     Inward = 0,
@@ -88,7 +89,7 @@ impl Lane {
         Some(hasher.finish128().as_u128())
     }
 
-    /// Whether the next frame's part bears its seal, or the beginning of it.
+    /// Tells whether the next frame's part bears its seal, or the beginning of it.
     fn bears(&self, part: Part, bytes: &[u8], borne: &[u8]) -> bool {
         self.seal(part, bytes).is_some_and(|seal| seal.to_le_bytes().starts_with(borne))
     }
@@ -99,7 +100,7 @@ impl Lane {
         Some([a, b, c, d])
     }
 
-    /// What is wrong with a frame that does not bear the seal.
+    /// Returns what is wrong with a frame that does not bear the seal.
     fn forged(&self) -> WireError {
         if self.next == 0 { Malformed::Foreign.into() } else { WireError::Forged }
     }
@@ -186,7 +187,7 @@ impl Sealer {
 }
 
 impl Opener {
-    /// Whether the next frame is the key.
+    /// Tells whether the next frame is the key.
     pub(super) fn wants_key(&self) -> bool {
         self.is_agents && self.lane.next == 0
     }
@@ -201,7 +202,7 @@ impl Opener {
         Ok(usize::try_from(u32::from_le_bytes(length)).unwrap_or(usize::MAX))
     }
 
-    /// What of `bytes` is the frame, whose seal is at their end. The next one is due then.
+    /// Returns the frame in `bytes`, whose seal is at their end. The next one is due then.
     pub(super) fn open<'a>(&mut self, bytes: &'a [u8]) -> Result<&'a [u8], WireError> {
         let (body, seal) =
             bytes.split_last_chunk::<TAIL>().ok_or(WireError::Malformed(Malformed::Short))?;

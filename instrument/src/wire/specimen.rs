@@ -5,7 +5,7 @@
 use super::{Dropped, Failure, Hello, LevelFacts, Outcome, Output, PROTOCOL, Reply, Status, Stops};
 use crate::quantity::{Bytes, Nanoseconds};
 
-/// What the kinds are called, in the order in which [`specimen`] knows them.
+/// Names of the kinds, in the order in which [`specimen`] knows them.
 pub const KINDS: [&str; 15] = [
     "hello",
     "started",

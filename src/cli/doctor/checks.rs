@@ -9,13 +9,13 @@ use surtax_instrument::wire::Fact;
 
 /// One question to one layer.
 pub struct Check {
-    /// What is asked about, as text: `runc`, `qemu:accel=kvm`.
+    /// Text of the layer that is asked about: `runc`, `qemu:accel=kvm`.
     pub layer: String,
     /// The layer's descriptor.
     pub descriptor: &'static Descriptor,
-    /// Whether the authors ran this very variant on the hardware that it is made for.
+    /// True if the authors ran this very variant on the hardware that it is made for.
     pub has_run: bool,
-    /// How long the answer may take: 3 s for most, 30 s where a reference guest must boot.
+    /// Time limit of the answer: 5 s for most, 30 s where a reference guest must boot.
     pub deadline: Duration,
     /// Asks; runs in a thread of its own.
     pub ask: Box<dyn FnOnce() -> Result<Usable, Unavailable> + Send>,
@@ -24,21 +24,21 @@ pub struct Check {
 /// One answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What was asked about.
+    /// Text of the layer that was asked about.
     pub layer: String,
-    /// Its kind.
+    /// Kind of the layer.
     pub kind: &'static str,
     /// One line about the layer.
     pub summary: &'static str,
-    /// Whether it can run here.
+    /// True if the layer can run here.
     pub usable: bool,
-    /// Why not.
+    /// Reason why it cannot run here; `None` if it can.
     pub why: Option<String>,
     /// The command that would make it usable, where one is known.
     pub remedy: Option<String>,
-    /// Whether the authors ran it on the hardware that it is made for.
+    /// True if the authors ran it on the hardware that it is made for.
     pub ran_on_hardware: bool,
-    /// What was found: programs with their versions, the accelerator, the daemon.
+    /// Facts that were found: programs with their versions, the accelerator, the daemon.
     pub facts: Vec<SeenFact>,
 }
 
@@ -47,9 +47,9 @@ pub struct Finding {
 pub struct SeenFact {
     /// Stable name.
     pub key: String,
-    /// What was seen.
+    /// Value that was seen.
     pub value: String,
-    /// Where.
+    /// Place where it was seen.
     pub source: String,
 }
 

@@ -1,4 +1,4 @@
-//! What about this host disturbs measurement, read from `/proc` and `/sys`.
+//! Conditions of this host that disturb measurement, read from `/proc` and `/sys`.
 //!
 //! Each finding has a state: `disturbs`, `fine`, or `unknown` where the host does not say. What is
 //! unknown is never called fine.
@@ -23,13 +23,13 @@ pub(super) struct Disturbance {
     /// Stable name: `load`, `steal`, `governor`, …
     pub(super) code: &'static str,
     pub(super) state: State,
-    /// What was seen.
+    /// Observation, in words.
     pub(super) finding: String,
-    /// What to do about it.
+    /// Advice on what to do about it.
     pub(super) advice: Option<String>,
 }
 
-/// What a finding means for a measurement.
+/// Meaning of a finding for a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum State {

@@ -22,10 +22,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long the host is watched for what else runs on it.
+/// Time for which the host is watched for what else runs on it.
 const WATCH: Duration = Duration::from_millis(500);
 
-/// What stands before a line; two spaces before it and one behind.
+/// Mark that stands before a line; two spaces before it and one behind.
 const GOOD: char = '✓';
 const BAD: char = '✗';
 const WARNING: char = '!';

@@ -6,7 +6,7 @@ use crate::layer::{Descriptor, Limit};
 use crate::report::page::Page;
 use crate::report::terminal::Look;
 
-/// How deep an option's help hangs.
+/// Indentation of an option's help, in columns.
 const INDENT: usize = 30;
 
 /// One option as a person reads it.

@@ -1,4 +1,4 @@
-//! What the doctor asks: one question per layer, and one per variant where they can differ.
+//! Questions that the doctor asks: one per layer, and one per variant where they can differ.
 
 use super::checks::Check;
 use crate::cli::run_and_report::OpenedLab;
@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long an answer may take.
+/// Time limit of an answer.
 const DEADLINE: Duration = Duration::from_secs(5);
 
-/// How long the proof of KVM may take: a reference guest boots, once per boot of this machine.
+/// Time limit of the proof of KVM: a reference guest boots, once per boot of this machine.
 const PROOF_DEADLINE: Duration = Duration::from_secs(30);
 
 /// Questions about every layer of the registry, in its order. Layers for tests of surtax are left out.
@@ -39,13 +39,13 @@ fn asked_about(text: &'static str) -> Result<Vec<LayerSpec>, Fault> {
     Ok(driver::parse(text)?.layers)
 }
 
-/// Whether what an inner layer needs is seen from here: its files are, in the roots of the levels around it.
-/// Whether a kernel is Xen's is not.
+/// Tells whether what an inner layer needs can be seen from here. Its files can, in the roots of
+/// the levels around it. Whether a kernel is Xen's cannot.
 fn is_seen_from_here(inner: &LayerSpec) -> bool {
     driver::descriptor(&inner.kind).is_none_or(|descriptor| descriptor.is_seen_from_outside)
 }
 
-/// Whether the answer may wait for the proof of KVM.
+/// Tells whether the answer may wait for the proof of KVM.
 fn may_prove(text: &str) -> bool {
     let kind = text.split(':').next().unwrap_or(text);
     driver::descriptor(kind).is_some_and(|descriptor| descriptor.may_prove_kvm)

@@ -1,4 +1,4 @@
-//! What doctor prints.
+//! Tests of what doctor prints.
 
 use super::*;
 use crate::layer::tests::CARDS;

@@ -1,4 +1,4 @@
-//! What an OCI runtime is told on its command line.
+//! Command lines of an OCI runtime.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ pub const CONTAINER: &str = "container";
 pub struct CommandLine {
     /// The runtime's file.
     pub program: String,
-    /// Its own options, before the command.
+    /// Options of the runtime itself, before the command.
     pub own: Vec<String>,
     /// The kernel refuses the inner one of two containers a session keyring of its own.
     pub is_nested: bool,
@@ -42,7 +42,8 @@ impl CommandLine {
         all
     }
 
-    /// Where the runtime writes which process the container's first one is.
+    /// Returns the file to which the runtime writes the process id of the container's first
+    /// process.
     pub fn pid_file(&self) -> PathBuf {
         self.bundle.join("pid")
     }

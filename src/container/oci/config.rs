@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use surtax_instrument::probe::cgroup::Version;
 use surtax_instrument::wire::SCRATCH;
 
-/// Where the agent is in a container; below a tmpfs where there is one, so that `/` looks as it did.
+/// Path of the agent in a container; below a tmpfs where there is one, so that `/` looks as it did.
 pub const AGENT: &str = "/run/surtax-agent";
 
 /// The version that runc 1.1 and crun 1.8 read; nothing newer is used.
@@ -40,23 +40,23 @@ pub struct Container<'a> {
     pub group: &'a Path,
     /// The limits of that group.
     pub limits: &'a Limits,
-    /// Whether it sees its own group as the root of them all: docker's way where there is only v2.
+    /// True if it sees its own group as the root of them all: docker's way where there is only v2.
     pub hides_groups: bool,
-    /// Whether this machine can limit swap.
+    /// True if this machine can limit swap.
     pub counts_swap: bool,
-    /// Which cgroups share out CPUs here.
+    /// Version of the cgroups that share out CPUs here.
     pub cpu_groups: Version,
     /// The disk that it may only use so much, if the limits say so.
     pub limited_disk: Option<Disk>,
-    /// What is kept, and whether `/run` is the level's.
+    /// View of the command: what is kept, and whether `/run` is the level's.
     pub view: &'a View,
-    /// Where its scratch directory is on this level, if it is on a disk.
+    /// Path of its scratch directory on this level, if it is on a disk.
     pub scratch: Option<&'a Path>,
-    /// Which network.
+    /// Network of the container.
     pub network: Network,
-    /// Whether layers may be started inside.
+    /// True if layers may be started inside.
     pub is_privileged: bool,
-    /// What this process could give away: bits of `capabilities(7)`.
+    /// Capabilities that this process could give away: bits of `capabilities(7)`.
     pub bounding_capabilities: u64,
     /// The most open files that this process may allow.
     pub open_files_max: u64,
@@ -133,7 +133,8 @@ fn process(container: &Container<'_>) -> Result<Process, OciSpecError> {
         .build()
 }
 
-/// Where the agent looks for nothing; a command brings its own environment.
+/// Value of `PATH` for the agent, which looks for nothing there; a command brings its own
+/// environment.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 fn mounts(container: &Container<'_>) -> Result<Vec<Mount>, OciSpecError> {
@@ -233,7 +234,7 @@ fn namespaces(container: &Container<'_>) -> Result<Vec<LinuxNamespace>, OciSpecE
     own.chain(network).map(LinuxNamespaceBuilder::build).collect()
 }
 
-/// What docker gives a container by default.
+/// Capabilities that docker gives a container by default.
 const DEFAULT: [Capability; 14] = [
     Capability::AuditWrite,
     Capability::Chown,
@@ -296,7 +297,8 @@ const ALL: [Capability; 41] = [
     Capability::CheckpointRestore,
 ];
 
-/// What is asked for and can be given away: a runtime fails on what is not in our bounding set.
+/// Returns the capabilities that are asked for and can be given away: a runtime fails on what is
+/// not in our bounding set.
 fn capabilities(container: &Container<'_>) -> Capabilities {
     in_mask(container.bounding_capabilities)
         .filter(|name| container.is_privileged || DEFAULT.contains(name))
@@ -313,7 +315,7 @@ pub fn capability_names(mask: u64) -> Vec<String> {
     in_mask(mask).map(|name| format!("CAP_{name}")).collect()
 }
 
-/// What this process could give away.
+/// Reads the capabilities that this process could give away: bits of `capabilities(7)`.
 ///
 /// # Errors
 /// The machine's, when `/proc` does not say.

@@ -35,10 +35,10 @@ use surtax_instrument::clock::monotonic_raw;
 use surtax_instrument::probe::cgroup::Hierarchies;
 use surtax_instrument::wire::{Fact, Role};
 
-/// How long a runtime may take to end after its container's first process has.
+/// Time limit for a runtime to end after its container's first process has.
 const STOP_DEADLINE: Duration = Duration::from_secs(2);
 
-/// How long a question to a runtime may take.
+/// Time limit of a question to a runtime.
 const ASK_DEADLINE: Duration = Duration::from_secs(10);
 
 /// A runtime's own proof.
@@ -46,9 +46,9 @@ type Prove = fn(&FirstProcess, &LayerSpec, &[Fact]) -> Result<Vec<Fact>, Fault>;
 
 /// An OCI runtime, and what sets it apart from the others.
 pub struct Oci {
-    /// Its descriptor.
+    /// Descriptor of the layer.
     pub(crate) descriptor: &'static Descriptor,
-    /// Its program in `PATH`.
+    /// Name of its program in `PATH`.
     pub(crate) program: &'static str,
     /// The command that installs it.
     pub(crate) remedy: &'static str,
@@ -59,15 +59,15 @@ pub struct Oci {
     /// The variable that names the directory where it lays a copy of itself while it starts, which it leaves there when
     /// it is killed; without it that is `/tmp`.
     pub(crate) copies_to: Option<&'static str>,
-    /// Whether it refuses to work where cgroup v2 is mounted beside v1.
+    /// True if it refuses to work where cgroup v2 is mounted beside v1.
     pub(crate) refuses_hybrid: bool,
-    /// Its own options before the word `run`, from those of the layer.
+    /// Returns its own options before the word `run`, from those of the layer.
     pub(crate) arguments: fn(&LayerSpec) -> Vec<String>,
     /// Refuses a layer that cannot run in its containers.
     pub(crate) holds: fn(&LayerSpec, Inner<'_>) -> Result<(), Fault>,
-    /// What else must hold for it to be usable: given its path.
+    /// Checks what else must hold for it to be usable, given its path.
     pub(crate) require: fn(&Path, &LayerSpec, &Site<'_>) -> Result<(), Unavailable>,
-    /// Its own proof, from its first process on this level and what was seen on the inside.
+    /// Runtime's own proof, from its first process on this level and what was seen on the inside.
     pub(crate) prove: Prove,
 }
 
@@ -78,7 +78,7 @@ pub(crate) const NET: OptionSpec = OptionSpec {
     help: "the network: `none` is a namespace with only `lo` (default), `host` is this level's own",
 };
 
-/// Whether layers may be started inside.
+/// Option that lets layers be started inside.
 pub(crate) const PRIVILEGED: OptionSpec = OptionSpec {
     key: "privileged",
     values: &["true", "false"],
@@ -200,7 +200,7 @@ impl Layer for Oci {
 }
 
 impl Oci {
-    /// What a container's root is made of, in the room's own namespace.
+    /// Lists the mounts that make a container's root, in the room's own namespace.
     fn mounts(
         &self,
         lowers: &[Lower],
@@ -220,7 +220,7 @@ impl Oci {
         Ok(mounts)
     }
 
-    /// How bad the link of a spec's network is to be.
+    /// Reads how bad the link of a spec's network is to be, if the spec says so.
     fn shape(&self, spec: &LayerSpec) -> Result<Option<lab::Shape>, Fault> {
         impairment::read(spec, &tool_network::made_here(self.networks))
             .map_err(|fault| fault.during(&spec.kind))
@@ -353,12 +353,12 @@ fn write_bundle(
     fs::write(&file, text).doing(format_args!("write `{}`", file.display()))
 }
 
-/// Whether layers may be started inside: the user says so, or one will be.
+/// Tells whether layers may be started inside: the user says so, or one will be.
 fn is_privileged(spec: &LayerSpec, site: &Site<'_>) -> bool {
     site.carries_layers || spec.options.get("privileged").is_some_and(|value| value == "true")
 }
 
-/// Whether swap can be limited: a kernel without swap accounting refuses to be asked.
+/// Tells whether swap can be limited: a kernel without swap accounting refuses to be asked.
 pub(crate) fn counts_swap(site: &Site<'_>) -> bool {
     site.lab.hierarchies().of("memory").is_some_and(|memory| {
         memory.mount_point.join("memory.memsw.limit_in_bytes").exists()

@@ -7,7 +7,7 @@ use xxhash_rust::xxh3::Xxh3Default;
 /// The longest line that is waited for, in bytes; a longer one is no end of an answer.
 const LINE_LIMIT: usize = 64 << 10;
 
-/// What came so far.
+/// Part of an answer that came so far.
 pub(super) struct Answer {
     ended: Option<String>,
     line: Vec<u8>,

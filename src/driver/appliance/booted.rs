@@ -15,21 +15,21 @@ use std::sync::Arc;
 use std::time::Duration;
 use surtax_instrument::wire::{Fact, Request};
 
-/// What the layer is called.
+/// Name of the layer.
 pub(super) const KIND: &str = "appliance";
 
 /// The variable that tells a client where the appliance is.
 const ADDRESS: &str = "SURTAX_APPLIANCE";
 
-/// What is known of an appliance from outside.
+/// Parts of an appliance that are known from outside.
 pub(super) struct Booted {
     /// Our end of its console.
     pub(super) console: UnixStream,
-    /// What it has said there.
+    /// Output that it has written there.
     pub(super) tail: ConsoleTail,
     /// The network of its own, where it has one.
     pub(super) network: Option<Arc<Network>>,
-    /// Where it is on that.
+    /// Address of the appliance on that network.
     pub(super) address: Ipv4Addr,
 }
 

@@ -25,7 +25,7 @@ pub(super) struct Machine {
     /// The CPU model that was named; else all that the accelerator can give.
     pub(super) cpu: Option<String>,
     pub(super) memory_mib: u64,
-    /// What is booted.
+    /// Path of the kernel that is booted; `None` where only a disk is.
     pub(super) kernel: Option<PathBuf>,
     pub(super) initrd: Option<PathBuf>,
     /// The kernel's command line, with the command in it if it is booted with one.
@@ -41,7 +41,8 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// What a recipe asks for; `words` are the command's. `image` takes the place of the file that it names.
+    /// Returns the machine that a recipe asks for; `words` are the command's. `image` takes the
+    /// place of the file that it names.
     pub(super) fn of(
         found: &FoundRecipe,
         image: Option<&Path>,
@@ -73,7 +74,7 @@ impl Machine {
         }
     }
 
-    /// What is booted: the kernel, or the disk.
+    /// Returns the image that is booted: the kernel, or the disk.
     pub(super) fn image(&self) -> Option<&Path> {
         self.kernel.as_deref().or_else(|| self.disk.as_ref().map(|(path, _)| path.as_path()))
     }
@@ -153,7 +154,7 @@ impl Machine {
         argv
     }
 
-    /// What was named, or all that the accelerator can give.
+    /// Returns the named CPU model, or else the one with all that the accelerator can give.
     pub(super) fn cpu_model(&self) -> &str {
         self.accelerator.cpu_model(self.cpu.as_deref())
     }

@@ -20,7 +20,7 @@ use surtax_instrument::probe::xen;
 use surtax_instrument::quantity::{Bytes, Nanoseconds};
 use surtax_instrument::wire::Fact;
 
-/// What a shell says of a command of which nothing more is known.
+/// Exit status of a command of which nothing more is known, as a shell gives it.
 const UNKNOWN_STATUS: i32 = 255;
 
 /// A domain that runs, or stands still until it is told its command.

@@ -8,7 +8,7 @@ use crate::layer::value_of;
 use std::path::Path;
 use surtax_instrument::wire::Fact;
 
-/// What QEMU says that it runs. Nobody inside can be asked whether that is so.
+/// Returns what QEMU says that it runs. Nobody inside can be asked whether that is so.
 ///
 /// # Errors
 /// QEMU does not answer, or runs something else than it was asked for.
@@ -73,7 +73,7 @@ pub(super) fn of_network(pid: u32, client: Option<&[Fact]>) -> Result<Fact, Faul
     }
 }
 
-/// What stands for the file of a command that is in an image.
+/// Returns the facts that stand for the file of a command that is in an image.
 ///
 /// # Errors
 /// The machine's: the image cannot be read.

@@ -50,16 +50,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use surtax_instrument::wire::{Fact, Role};
 
-/// How long the end of the machine's process is waited for when it hung up.
+/// Time limit for the end of the machine's process when it hung up.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// How long QEMU may take to end after it was told to.
+/// Time that QEMU may take to end after it was told to.
 const STOP_DEADLINE: Duration = Duration::from_secs(5);
 
 /// A machine that is one application.
 pub struct Appliance;
 
-/// What the doctor asks about.
+/// Specs that the doctor asks about.
 const VARIANTS: &[&str] = &[
     "appliance:arceos",
     "appliance:arceos-echo",
@@ -161,7 +161,7 @@ impl Layer for Appliance {
 struct RunningAppliance {
     link: Option<Link>,
     client: Option<PlainProcess>,
-    /// Its console, until somebody listens to it.
+    /// Console of the appliance, until somebody listens to it.
     console: Option<UnixStream>,
     tail: ConsoleTail,
     qmp: Arc<Mutex<Qmp>>,
@@ -172,7 +172,7 @@ struct RunningAppliance {
     machine: Machine,
     /// As QEMU was told of it.
     command_line: String,
-    /// Where it is spoken to, over TCP.
+    /// TCP port on which it is spoken to.
     port: Option<u16>,
     facts: Vec<Fact>,
     /// QEMU's user is nobody else's as long as it runs.

@@ -28,31 +28,31 @@ use surtax_instrument::wire::{
     Status, WireError, agents, read_request, write_reply,
 };
 
-/// How much is read at once.
+/// Number of bytes that are read at once.
 const CHUNK: usize = 16 << 10;
 
-/// How long this level's end of a connection may take.
+/// Time that this level's end of a connection may take.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
 
-/// How a command comes to the appliance.
+/// Way in which a command comes to the appliance.
 #[derive(Clone, Debug)]
 pub(super) struct Delivery {
     pub(super) runs: CommandPlace,
     pub(super) over: Option<Carrier>,
-    /// Where it is on its network.
+    /// Address of the appliance on its network.
     pub(super) address: Ipv4Addr,
-    /// Its port there.
+    /// Port of the appliance at that address.
     pub(super) port: Option<u16>,
-    /// How the last line of an answer begins.
+    /// Beginning of the last line of an answer.
     pub(super) ended: Option<String>,
 }
 
 /// Whose time the command's is, and who lets it go.
 pub(super) trait Guest: Send {
-    /// What its virtual CPUs have used; of one that is gone, nothing is known.
+    /// Returns what its virtual CPUs have used; of one that is gone, nothing is known.
     fn usage(&self) -> Usage;
 
-    /// How much of its memory it has touched.
+    /// Returns how much of its memory it has touched, in bytes.
     fn touched(&self) -> Bytes;
 
     /// Lets one go that stands still.
@@ -92,7 +92,7 @@ impl Guest for InQemu {
     }
 }
 
-/// Who answers.
+/// Part that answers for the appliance.
 pub(super) struct Proxy {
     pub(super) manner: Delivery,
     pub(super) guest: Box<dyn Guest>,
@@ -100,7 +100,7 @@ pub(super) struct Proxy {
     pub(super) network: Option<Arc<Network>>,
     pub(super) console: UnixStream,
     pub(super) tail: ConsoleTail,
-    /// What is booted, in place of the file that a command would be.
+    /// Facts of the image that is booted, in place of the file that a command would be.
     pub(super) image: Vec<Fact>,
 }
 
@@ -127,7 +127,7 @@ impl Proxy {
     }
 }
 
-/// What is said and done.
+/// State of a conversation.
 struct Conversation {
     proxy: Proxy,
     requests: UnixStream,
@@ -150,7 +150,7 @@ struct Run {
     answer: Answer,
 }
 
-/// Why a conversation goes no further: either end is gone, or surtax wants no more.
+/// End of a conversation: either end is gone, or surtax wants no more.
 struct Over;
 
 impl From<WireError> for Over {
@@ -264,7 +264,7 @@ impl Conversation {
         }
     }
 
-    /// What was running goes on in there, and nobody can kill it.
+    /// Gives up what was running: it goes on in there, and nobody can kill it.
     fn give_up(&mut self, status: Status, now: Nanoseconds) -> Result<(), Over> {
         self.is_spent = true;
         self.end(status, now)
@@ -419,7 +419,8 @@ pub(super) fn words(command: &Command) -> Result<String, Fault> {
     Ok(words.join(" "))
 }
 
-/// How much of its memory a guest has touched: the shared memory of its QEMU, which shares nothing else.
+/// Returns how many bytes of its memory a guest has touched: the shared memory of its QEMU, which
+/// shares nothing else.
 fn touched(pid: u32) -> Bytes {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("RssShmem:"));

@@ -10,14 +10,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use surtax_instrument::clock;
 
-/// How much of what came before is searched, in bytes; a marker is shorter.
+/// Number of bytes of what came before that are searched; a marker is shorter.
 const WINDOW: usize = 8 << 10;
 
-/// How long the first question is waited for, and the later ones at most.
+/// Time that the first question is waited for, and that of later ones at most.
 const PATIENCE_FIRST: Duration = Duration::from_millis(200);
 const PATIENCE_LAST: Duration = Duration::from_secs(2);
 
-/// How long it is between two questions, and how long a silent console is listened to.
+/// Pause between two questions, and the time that a silent console is listened to.
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Reads until `marker` has come. What is read is kept in `tail`.
@@ -122,7 +122,7 @@ fn hear(console: &mut UnixStream, tail: &ConsoleTail) -> bool {
     }
 }
 
-/// Whether an answer came before the deadline; that `has_ended` is no answer either.
+/// Tells whether an answer came before the deadline; that `has_ended` is no answer either.
 fn ask_until(
     network: Option<&Network>,
     (address, probe): (SocketAddrV4, &str),
@@ -146,7 +146,7 @@ fn ask_until(
     Ok(false)
 }
 
-/// Whether a question is answered so soon.
+/// Tells whether a question is answered within `patience`.
 fn answers(address: SocketAddrV4, probe: &str, patience: Duration) -> bool {
     let ask = || {
         let mut stream = TcpStream::connect_timeout(&address.into(), patience)?;

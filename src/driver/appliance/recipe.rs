@@ -15,7 +15,7 @@ use surtax_instrument::quantity::Bytes;
 /// The longest recipe, in bytes.
 const FILE_LIMIT: u64 = 64 << 10;
 
-/// How a path is told from a name.
+/// Ending that tells a path from a name.
 const SUFFIX: &str = ".toml";
 
 /// The recipes that have names.
@@ -39,23 +39,24 @@ pub(super) const BUILT_IN: [(&str, &str); 11] = [
 pub(in crate::driver) struct Recipe {
     /// One line for people.
     pub(super) about: String,
-    /// Whether surtax's authors have run it.
+    /// True if surtax's authors have run it.
     #[serde(default)]
     pub(super) ran: bool,
-    /// What is booted.
+    /// Image that is booted.
     pub(super) image: Image,
-    /// What it is booted on, unless the stack says otherwise.
+    /// Machine that it is booted on, unless the stack says otherwise.
     pub(super) machine: MachineOfRecipe,
-    /// How a command comes to it.
+    /// Way in which a command comes to it.
     pub(super) command: Talk,
 }
 
-/// What is booted: a kernel, a disk, or a kernel with a disk.
+/// Image that is booted: a kernel, a disk, or a kernel with a disk.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Image {
-    /// Its file: for QEMU's `-kernel` by multiboot, PVH or Linux's own protocol, for a domain of Xen's an ELF
-    /// with notes for Xen or a kernel of Linux. A recipe without one is completed by `image=`.
+    /// File of the kernel: for QEMU's `-kernel` by multiboot, PVH or Linux's own protocol, for a
+    /// domain of Xen's an ELF with notes for Xen or a kernel of Linux. A recipe without one is
+    /// completed by `image=`.
     pub(super) kernel: Option<String>,
     /// A raw disk, which is never written to.
     pub(super) disk: Option<String>,
@@ -64,11 +65,11 @@ pub(super) struct Image {
     /// The kernel's command line; `{command}` stands for the command.
     #[serde(default)]
     pub(super) append: String,
-    /// What makes the image where it is missing.
+    /// Advice on making the image where it is missing.
     pub(super) remedy: Option<String>,
 }
 
-/// What it is booted on.
+/// Machine that it is booted on.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub(super) struct MachineOfRecipe {
@@ -84,25 +85,25 @@ pub(super) struct MachineOfRecipe {
     pub(super) disk: Option<String>,
 }
 
-/// How a command comes to it, and how it is known that it was done.
+/// Way in which a command comes to it, and how it is known that it was done.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Talk {
-    /// Where the command runs.
+    /// Place where the command runs.
     pub(super) runs: CommandPlace,
-    /// What carries it to a place inside.
+    /// Carrier of the command to a place inside.
     pub(super) over: Option<Carrier>,
     /// The port on which it listens.
     pub(super) port: Option<u16>,
-    /// What it prints on its console when it is ready.
+    /// Text that it prints on its console when it is ready.
     pub(super) ready: Option<String>,
-    /// What it is asked over TCP until it answers, where nothing is printed that says so.
+    /// Text that it is asked over TCP until it answers, where nothing is printed that says so.
     pub(super) probe: Option<String>,
-    /// How the last line of an answer begins; the status follows.
+    /// Beginning of the last line of an answer; the status follows.
     pub(super) ended: Option<String>,
 }
 
-/// Where a command runs.
+/// Place where a command runs.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum CommandPlace {
@@ -114,7 +115,7 @@ pub(super) enum CommandPlace {
     Beside,
 }
 
-/// What carries a line.
+/// Carrier of a line.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Carrier {
@@ -127,7 +128,7 @@ pub(super) enum Carrier {
 /// A recipe, and where relative names in it begin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FoundRecipe {
-    /// Its name, or its path.
+    /// Name of the recipe, or its path.
     pub(super) name: String,
     pub(super) recipe: Recipe,
     directory: PathBuf,
@@ -212,7 +213,7 @@ pub(in crate::driver) fn parse(text: &str, name: &str) -> Result<Recipe, Fault> 
     }
 }
 
-/// What of a recipe cannot be meant.
+/// Returns what of a recipe cannot be meant.
 fn contradiction(recipe: &Recipe) -> Option<&'static str> {
     let Recipe { machine, command, image, .. } = recipe;
     let is_device = |name: &Option<String>| {

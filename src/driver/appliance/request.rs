@@ -12,7 +12,7 @@ use crate::lab::{IoLimits, Limits, Room};
 use crate::layer::{LayerSpec, Root, Site};
 use std::path::{Path, PathBuf};
 
-/// What a spec asks for.
+/// Options that a spec asks for.
 pub(super) struct ApplianceOptions {
     pub(super) found: FoundRecipe,
     image: Option<PathBuf>,
@@ -76,7 +76,7 @@ impl ApplianceOptions {
         domain_of(&self.spec, &self.found)
     }
 
-    /// Whether it has a network device.
+    /// Tells whether the appliance has a network device.
     pub(super) fn has_network(&self) -> bool {
         self.found.recipe.machine.network.is_some()
     }
@@ -191,7 +191,7 @@ fn whole_cpus(millis: u32) -> Result<u32, Fault> {
     }
 }
 
-/// What another part refuses, as ours.
+/// Marks a fault of another part as one of `appliance`.
 pub(super) fn named(fault: Fault) -> Fault {
     fault.during("appliance")
 }

@@ -76,7 +76,7 @@ pub(in crate::driver) fn head(stream: &mut impl Read) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&head).into_owned())
 }
 
-/// What the container says on its standard output; what it says on standard error goes to the console.
+/// Standard output of the container; what it says on standard error goes to the console.
 pub struct Output<R = UnixStream> {
     stream: R,
     /// Bytes of the current frame of standard output that were not read yet.

@@ -12,16 +12,16 @@ use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-/// What the daemon calls itself.
+/// Name of the daemon's process.
 const DAEMON: &str = "dockerd";
 
-/// What its containerd calls itself.
+/// Name of the process of its containerd.
 const CONTAINERD: &str = "containerd";
 
-/// Where a containerd listens that the daemon has not started.
+/// Socket of a containerd that the daemon has not started.
 const CONTAINERD_SOCKET: &str = "/run/containerd/containerd.sock";
 
-/// What an init of a user's calls itself; that of the machine is process 1.
+/// Name of a user's init; that of the machine is process 1.
 const USER_INIT: &str = "systemd";
 
 /// A process as the kernel tells of it, but for the name, which is its own choice.
@@ -34,7 +34,7 @@ struct Process {
     name: String,
 }
 
-/// Who listens at a socket.
+/// Process that listens at a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Listener {
     pid: u32,

@@ -21,7 +21,7 @@ const SYS_RESOURCE: u64 = 1 << 24;
 /// The capabilities that every daemon knows by name: the last three came with Linux 5.8 and 5.9.
 const KNOWN_CAPABILITIES: u64 = (1 << 38) - 1;
 
-/// What a virtual machine inside may need.
+/// Devices that a virtual machine inside may need.
 const DEVICES: [&str; 4] = ["/dev/kvm", "/dev/net/tun", "/dev/vhost-net", "/dev/fuse"];
 
 /// A container, as asked for.
@@ -34,39 +34,39 @@ pub struct ContainerOptions<'a> {
     pub host_name: &'a str,
     /// The room's group, where the daemon takes a path for it.
     pub group: Option<&'a Path>,
-    /// Its limits.
+    /// Limits of the container.
     pub limits: &'a Limits,
     /// The disk that it may only use so much, if the limits say so.
     pub limited_disk: Option<Disk>,
     /// The overlays that fill the skeleton.
     pub layers: &'a [Layered],
-    /// How the daemon must be told to find a file of this level.
-    /// Whether writes to it are kept is told as well.
+    /// Function that returns the path that the daemon must be told for a file of this level. It
+    /// takes that file's path, and whether writes to it are kept.
     pub source: &'a dyn Fn(&Path, bool) -> PathBuf,
-    /// What is kept, and what else is seen.
+    /// Directories that are kept, and what else is seen.
     pub view: &'a View,
-    /// Where its scratch directory is on this level, if it is on a disk.
+    /// Path of its scratch directory on this level, if it is on a disk.
     pub scratch: Option<&'a Path>,
-    /// Its network.
+    /// Network of the container.
     pub network: &'a Network,
     /// The engine's word for its runtime; `None` for the default.
     pub runtime: Option<&'a str>,
-    /// Whether no filter of system calls is put in its way.
+    /// True if no filter of system calls is put in its way.
     pub is_unfiltered: bool,
-    /// Whether the daemon is one of a user without privileges.
+    /// True if the daemon is one of a user without privileges.
     pub is_rootless: bool,
-    /// Whether layers may be started inside.
+    /// True if layers may be started inside.
     pub is_privileged: bool,
-    /// What this process could give away: bits of `capabilities(7)`.
+    /// Capabilities that this process could give away: bits of `capabilities(7)`.
     pub bounding_capabilities: u64,
 }
 
 /// One directory of the container: a real one, and what is above it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layered {
-    /// Where the real one is and where it is seen.
+    /// Place of the real one, and the place where it is seen.
     pub lower: Lower,
-    /// Its throw-away layer: `upper` and `work` are in it.
+    /// Directory of its throw-away layer: `upper` and `work` are in it.
     pub above: PathBuf,
 }
 

@@ -24,16 +24,16 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surtax_instrument::clock::monotonic_raw;
 
-/// Where a daemon of the machine listens.
+/// Socket of a daemon of the machine.
 const SYSTEM_SOCKET: &str = "/var/run/docker.sock";
 
-/// Where a daemon or its containerd writes, whatever it is told.
+/// Directories in which a daemon or its containerd writes, whatever it is told.
 const WRITTEN: [&str; 3] = ["/etc", "/opt", "/run"];
 
-/// Where the rooms are: below `/run`, and yet to be seen by the daemon as they are.
+/// Directory of the rooms: below `/run`, and yet to be seen by the daemon as they are.
 const ROOMS: &str = "/run/surtax";
 
-/// How long to wait between two looks for the private daemon's socket.
+/// Pause between two looks for the private daemon's socket.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// The network of a private daemon.
@@ -56,7 +56,7 @@ impl Network {
         Ok(if NetworkOptions::read(spec)?.needs_own_namespace() { Self::Own } else { Self::Level })
     }
 
-    /// What the daemon is called among the lab's services.
+    /// Returns the daemon's name among the lab's services.
     fn service(self) -> &'static str {
         match self {
             Self::Level => "docker",
@@ -68,17 +68,17 @@ impl Network {
 
 /// A daemon that answers.
 pub struct Daemon {
-    /// What it is called among the lab's services; the machine's own is called so, too.
+    /// Name among the lab's services; the machine's own is called so, too.
     pub name: String,
-    /// Its unix socket.
+    /// Path of the daemon's unix socket.
     pub socket: PathBuf,
     /// The service, if it is a private one.
     pub private: Option<Service>,
-    /// How it sees the files of this level.
+    /// View that the daemon has of the files of this level.
     sight: Sight,
 }
 
-/// How a daemon sees the files of this level.
+/// View that a daemon has of the files of this level.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Sight {
     /// As we do.
@@ -89,7 +89,7 @@ enum Sight {
     Mapped(Shown),
 }
 
-/// What could be used, before anything is started.
+/// Daemon that could be used, before anything is started.
 pub enum Candidate {
     /// A daemon that listens.
     System(PathBuf),
@@ -179,7 +179,8 @@ impl Daemon {
         }
     }
 
-    /// How the daemon must be told to find a file of this level; `is_kept` if writes to it are.
+    /// Returns the path that the daemon must be told for a file of this level; `is_kept` if writes
+    /// to it are.
     pub fn source(&self, path: &Path, is_kept: bool) -> PathBuf {
         let is_covered = WRITTEN.iter().any(|place| path.starts_with(place));
         match (&self.sight, path.strip_prefix("/")) {
@@ -191,12 +192,12 @@ impl Daemon {
         }
     }
 
-    /// Whether a user without privileges runs it.
+    /// Tells whether a user without privileges runs the daemon.
     pub fn is_rootless(&self) -> bool {
         matches!(self.sight, Sight::Mapped(_))
     }
 
-    /// Where it finds the agent, which we have as a file at `path`.
+    /// Returns the path at which the daemon finds the agent, which we have as a file at `path`.
     pub fn agent(&self, path: &Path) -> PathBuf {
         match &self.sight {
             Sight::Mapped(shown) => unprivileged::agent_in(&shown.memory),
@@ -204,7 +205,7 @@ impl Daemon {
         }
     }
 
-    /// Its process, if it is a private one of a user's.
+    /// Returns the daemon's process id, if it is a private one of a user's; else `None`.
     ///
     /// # Errors
     /// The machine's: it has not said which.
@@ -250,7 +251,7 @@ impl Daemon {
     }
 }
 
-/// Where cgroup v2 is mounted beside v1, if it is.
+/// Returns the mount point of cgroup v2 beside v1; `None` if it is not mounted so.
 fn hybrid<'a>(site: &'a Site<'_>) -> Option<&'a Path> {
     let hierarchies = site.lab.hierarchies();
     let unified = hierarchies.unified().filter(|_| hierarchies.0.len() > 1)?;

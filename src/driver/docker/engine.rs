@@ -30,23 +30,23 @@ pub struct Engine {
     deadline: Duration,
 }
 
-/// What a daemon says of itself; asked once by each process of ours.
+/// Facts that a daemon tells of itself; asked once by each process of ours.
 #[derive(Clone, Debug)]
 pub struct About {
     /// The version of the interface that both speak.
     pub spoken: ClientVersion,
-    /// Its version and those of its parts.
+    /// Version of the daemon, and those of its parts.
     pub version: SystemVersion,
-    /// Its settings.
+    /// Settings of the daemon.
     pub info: SystemInfo,
     /// The networks that a container can be put into.
     pub networks: Vec<String>,
 }
 
-/// What was learnt of each daemon, by its socket.
+/// Facts learnt of each daemon, by its socket.
 static KNOWN: LazyLock<Mutex<HashMap<PathBuf, About>>> = LazyLock::new(Mutex::default);
 
-/// How long one question whether somebody answers waits.
+/// Time that one question whether somebody answers waits.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Says whether a daemon answers at a socket, be it with a refusal. It listens there long before.
@@ -160,7 +160,7 @@ impl Engine {
         self.wait(&format!("start the container `{name}`"), started)
     }
 
-    /// What the daemon knows of a container.
+    /// Asks the daemon what it knows of a container.
     ///
     /// # Errors
     /// The daemon's.
@@ -169,7 +169,7 @@ impl Engine {
         self.wait(&format!("inspect the container `{name}`"), inspected)
     }
 
-    /// Whether a container ends within this time.
+    /// Tells whether a container ends within this time.
     ///
     /// # Errors
     /// The daemon's.

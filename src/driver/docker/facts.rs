@@ -5,7 +5,7 @@ use bollard::models::ContainerInspectResponse;
 use std::path::Path;
 use surtax_instrument::wire::Fact;
 
-/// What the daemon says of itself, and how it was found.
+/// Returns what the daemon says of itself, and how it was found.
 pub fn daemon_facts(origin: &str, socket: &Path, about: &About) -> Vec<Fact> {
     let mut facts = vec![
         Fact::new("daemon", origin, "how it was found"),
@@ -34,7 +34,7 @@ pub fn daemon_facts(origin: &str, socket: &Path, about: &About) -> Vec<Fact> {
     facts
 }
 
-/// What the daemon says of a container that it has started.
+/// Returns what the daemon says of a container that it has started.
 pub fn container_facts(inspected: &ContainerInspectResponse) -> Vec<Fact> {
     let source = "GET /containers/NAME/json";
     let host = inspected.host_config.as_ref();

@@ -18,25 +18,25 @@ use std::fs;
 use std::path::Path;
 use surtax_instrument::wire::{Fact, Role};
 
-/// Where processes are.
+/// Directory of processes.
 pub const PROCESSES: &str = "/proc";
 
 /// The beginning of the shim's name.
 const SHIM: &str = "containerd-shim-kata";
 
-/// How the names of programs begin that run a machine.
+/// Beginnings of the names of programs that run a machine.
 const HYPERVISORS: [&str; 5] = ["qemu", "cloud-hypervisor", "firecracker", "stratovirt", "acrn-dm"];
 
-/// How the names of programs begin that serve a machine its files.
+/// Beginnings of the names of programs that serve a machine its files.
 const FILE_SERVERS: [&str; 2] = ["virtiofsd", "nydusd"];
 
-/// So much of an id is on every command line: Firecracker takes 32 characters of 64.
+/// Number of an id's characters that are on every command line: Firecracker takes 32 of 64.
 const ID_LENGTH: usize = 24;
 
-/// What the kernel calls the handle on a machine.
+/// Kernel's name for the handle on a machine.
 const HANDLE: &str = "anon_inode:kvm-vm";
 
-/// What somebody does for a machine.
+/// Task that a process does for a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Task {
     Shim,
@@ -52,7 +52,7 @@ struct Helper {
     task: Task,
 }
 
-/// Who works for a container, by its id.
+/// Processes that work for a container, by its id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
     helpers: Vec<Helper>,
@@ -92,7 +92,7 @@ impl Machine {
         Ok(Self { helpers, hypervisor, is_kvm })
     }
 
-    /// Who pays for it, right now.
+    /// Returns the payers of the machine, right now.
     pub fn payers(&self, processes: &Path) -> Vec<Payer> {
         let Helper { pid, program, .. } = &self.hypervisor;
         let tids = cpu_threads(processes, *pid);
@@ -181,7 +181,7 @@ fn helper(processes: &Path, pid: u32, id: &str) -> Option<Helper> {
     words.any(|word| word.contains(id)).then_some(Helper { pid, program, task })
 }
 
-/// Whether a process has the kernel's handle on a machine open.
+/// Tells whether a process has the kernel's handle on a machine open.
 fn has_handle(processes: &Path, pid: u32) -> bool {
     let open = fs::read_dir(processes.join(pid.to_string()).join("fd")).into_iter().flatten();
     let mut links = open.flatten().filter_map(|entry| fs::read_link(entry.path()).ok());

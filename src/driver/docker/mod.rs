@@ -51,8 +51,8 @@ use std::path::Path;
 use std::time::Duration;
 use surtax_instrument::wire::{Fact, SCRATCH};
 
-/// How long the daemon may take over one request. Not the layer's deadline: a request that is given
-/// up may still be done, after we have looked for what to remove.
+/// Time that the daemon may take over one request. Not the layer's deadline: a request that is
+/// given up may still be done, after we have looked for what to remove.
 const REQUEST_DEADLINE: Duration = Duration::from_secs(60);
 
 /// The repository of our skeleton images.
@@ -61,7 +61,7 @@ const REPOSITORY: &str = "surtax/root";
 /// A container by the Engine API.
 pub struct Docker;
 
-/// What the doctor asks about.
+/// Specs that the doctor asks about.
 const VARIANTS: &[&str] = &[
     "docker",
     "docker:net=bridge",
@@ -260,7 +260,7 @@ impl Layer for Docker {
     }
 }
 
-/// What containers of one spec share, one after another: it is made once, and gone with the lab.
+/// Parts that containers of one spec share, one after another: made once, and gone with the lab.
 struct Shared {
     daemon: Daemon,
     engine: Engine,
@@ -390,7 +390,8 @@ fn require_place_for_huge_pages(limits: &Limits, about: &About) -> Result<(), Fa
         .hint("set `\"exec-opts\": [\"native.cgroupdriver=cgroupfs\"]` in /etc/docker/daemon.json, or use `podman`"))
 }
 
-/// Whether the daemon takes a path for the parent of a container's group; systemd's names are not ours.
+/// Tells whether the daemon takes a path for the parent of a container's group; systemd's names are
+/// not ours.
 fn takes_paths(about: &About) -> bool {
     about.info.cgroup_driver.is_some_and(|driver| driver.to_string() == "cgroupfs")
 }

@@ -35,7 +35,7 @@ const SUBNET: &str = "172.31.240.0/24";
 /// The address of the other end of the pair.
 const GATEWAY: &str = "172.31.240.1";
 
-/// What a spec asks for.
+/// Network options that a spec asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NetworkOptions<'a> {
     word: Option<&'a str>,
@@ -63,12 +63,12 @@ impl<'a> NetworkOptions<'a> {
         Ok(Self { word, port })
     }
 
-    /// Whether a private daemon must be in a network namespace of its own for it.
+    /// Tells whether a private daemon must be in a network namespace of its own for the options.
     pub fn needs_own_namespace(&self) -> bool {
         matches!(self.word, Some("bridge" | "user" | "macvlan")) || self.port.is_some()
     }
 
-    /// Which of a daemon's networks that is.
+    /// Chooses the one of a daemon's networks that the options name.
     ///
     /// # Errors
     /// The user's: a daemon of the machine has none of the name.
@@ -96,7 +96,7 @@ impl<'a> NetworkOptions<'a> {
 }
 
 impl Network {
-    /// Whether the container is in this level's network.
+    /// Tells whether the container is in this level's network.
     pub fn is_shared(&self) -> bool {
         self.name == "host"
     }
@@ -162,7 +162,8 @@ impl Network {
         Some((read(endpoint.gateway.as_ref())?, read(endpoint.ip_address.as_ref())))
     }
 
-    /// What the engine says of it, which must be what was asked for; and what is seen of it inside.
+    /// Proves the network: what the engine says of it must be what was asked for, and agree with
+    /// what is seen inside.
     ///
     /// # Errors
     /// The machine's: it is another network, or the container has another address than the engine says.

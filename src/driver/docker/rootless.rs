@@ -21,10 +21,11 @@ use std::path::{Path, PathBuf};
 /// The script, where Debian keeps it.
 const SCRIPT: &str = "/usr/share/docker.io/contrib/dockerd-rootless.sh";
 
-/// Where the directories of a lab are, which the daemon sees as they are: in memory, and on a disk.
+/// Beginnings of the paths of a lab's directories, which the daemon sees as they are: in memory,
+/// and on a disk.
 const OURS: [&str; 3] = ["/run/surtax/", "/dev/shm", "/var/tmp/surtax-"];
 
-/// What is beside docker's own programs.
+/// Programs that are needed beside docker's own.
 const PROGRAMS: [(&str, &str); 2] =
     [("rootlesskit", "rootlesskit"), ("slirp4netns", "slirp4netns")];
 
@@ -117,7 +118,7 @@ pub fn mounts(site: &Site<'_>, room: &Room, users: &Path) -> Result<Vec<Mount>, 
     Ok(mounts)
 }
 
-/// Where the daemon finds the agent.
+/// Returns the path at which the daemon finds the agent.
 pub fn agent_in(memory: &Path) -> PathBuf {
     memory.join("agent")
 }
@@ -143,7 +144,7 @@ pub fn environment(memory: &Path) -> Vec<(String, String)> {
 /// The files of this level as the daemon sees them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shown {
-    /// Its directory in memory.
+    /// Directory of the daemon in memory.
     pub memory: PathBuf,
     /// The file systems of this level, parents first. Each is shown in a directory of its own: with another mounted
     /// below it, the kernel would let such a user make no overlay over it.
@@ -151,7 +152,7 @@ pub struct Shown {
 }
 
 impl Shown {
-    /// What is shown in this directory of a daemon's room.
+    /// Returns the files that are shown in this directory of a daemon's room.
     ///
     /// # Errors
     /// The machine's: its mounts cannot be read.
@@ -165,7 +166,7 @@ impl Shown {
         self.memory.join(format!("mapped-{index}"))
     }
 
-    /// Where a file is found that is only read.
+    /// Returns the path at which a file is found that is only read.
     fn mapped(&self, path: &Path) -> PathBuf {
         let parts = self.parts.iter().enumerate().rev();
         let below = parts.filter_map(|(index, part)| Some((index, path.strip_prefix(part).ok()?)));
@@ -179,7 +180,8 @@ impl Shown {
     }
 }
 
-/// How the daemon finds a file of this level: one that is only read, or one of a kept directory.
+/// Returns the path at which the daemon finds a file of this level: one that is only read, or one
+/// of a kept directory.
 pub fn source(shown: &Shown, path: &Path, is_kept: bool) -> PathBuf {
     let is_ours =
         OURS.iter().any(|place| path.as_os_str().as_encoded_bytes().starts_with(place.as_bytes()));

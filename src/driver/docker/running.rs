@@ -15,12 +15,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surtax_instrument::wire::{Fact, Role};
 
-/// How long a container may take to end after its agent was asked to leave.
+/// Time that a container may take to end after its agent was asked to leave.
 const STOP_DEADLINE: Duration = Duration::from_secs(2);
 
 /// A container that runs.
 pub(super) struct RunningDocker {
-    /// Whether its daemon serves all trials of a run: further in, it is a trial's own.
+    /// True if its daemon serves all trials of a run: further in, it is a trial's own.
     pub(super) is_daemon_shared: bool,
     pub(super) link: Option<Link>,
     pub(super) engine: Engine,

@@ -10,17 +10,18 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// What a daemon is given beside `runc`.
+/// Runtimes that a daemon is given beside `runc`.
 const NAMES: [&str; 3] = ["crun", "runsc", "youki"];
 
-/// How the full name of a shim begins, as in `io.containerd.kata.v2`.
+/// Beginning of the full name of a shim, as in `io.containerd.kata.v2`.
 const SHIM_TYPE: &str = "io.containerd.";
 
-/// What helps where one is missing.
+/// Advice where a shim is missing.
 const INSTALL_SHIM: &str =
     "install Kata Containers and add it to `runtimes` of the machine's own daemon";
 
-/// Whether a runtime is Kata's, which comes as a shim of containerd with an installation of its own.
+/// Tells whether a runtime is Kata's, which comes as a shim of containerd with an installation of
+/// its own.
 fn is_kata(name: &str) -> bool {
     Kernel::behind(name) == Kernel::Machine
 }

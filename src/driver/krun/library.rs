@@ -23,7 +23,7 @@ pub(super) const FIRMWARE: &str = "libkrunfw.so.5";
 /// The agent in the directory that is the guest's first root.
 pub(super) const AGENT: &str = "/surtax-agent";
 
-/// How many words the library looks at before it believes that a list has no end.
+/// Number of words that the library looks at before it believes that a list has no end.
 const LIST: usize = 4096;
 
 /// The least that it says: what it refuses, and why.
@@ -77,7 +77,7 @@ struct Machine<'a> {
     memory_mib: u32,
     /// The directory that is its first root.
     root: &'a OsStr,
-    /// Where calls of its port arrive.
+    /// Socket at which calls of its port arrive.
     socket: &'a OsStr,
 }
 

@@ -43,7 +43,7 @@ const KIND: &str = "krun";
 /// The port that the agent calls.
 const PORT: u32 = vsock::PORT;
 
-/// How the names of its vCPU threads begin: it was Firecracker once.
+/// Prefix of the names of its vCPU threads: it was Firecracker once.
 const VCPU: &str = "fc_vcpu ";
 
 /// The thread that serves the first root.
@@ -52,10 +52,10 @@ const SERVER: &str = "fs worker";
 /// The most virtual CPUs that it takes.
 const CPUS_MAX: u32 = 32;
 
-/// How long it may take to end after its agent was told to.
+/// Time that the machine may take to end after its agent was told to.
 const STOP_DEADLINE: Duration = Duration::from_secs(5);
 
-/// How long its end is waited for when the agent is gone.
+/// Time that the machine's end is waited for when the agent is gone.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
 /// libkrun.
@@ -139,12 +139,12 @@ fn program(site: &Site<'_>) -> PathBuf {
     site.lab.executable().map_or_else(|| PathBuf::from("/proc/self/exe"), Path::to_owned)
 }
 
-/// Where the monitor's socket is, beside which the agent's calls arrive.
+/// Path of the monitor's socket, beside which the agent's calls arrive.
 fn socket(room: &Room) -> PathBuf {
     room.directory().join("vsock")
 }
 
-/// What becomes the machine.
+/// Returns the command line of the process that becomes the machine.
 fn words(
     program: &Path,
     found: &Library,

@@ -9,23 +9,24 @@ use surtax_instrument::wire::Fact;
 /// The name of the channel on which a domain's guest agent is spoken to.
 const GUEST_AGENT: &str = "org.qemu.guest_agent.0";
 
-/// What the evidence says it has read.
+/// Source that the evidence names.
 pub(super) const SOURCE: &str = "virsh dumpxml";
 
 /// A domain, as libvirt describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::driver) struct Definition {
-    /// Its name.
+    /// Name of the domain.
     pub(super) name: String,
-    /// Its UUID.
+    /// UUID of the domain.
     pub(super) uuid: String,
     /// `kvm` or `qemu`.
     pub(super) accelerator: String,
     /// The board, with its version.
     pub(super) machine: String,
-    /// How its CPU is chosen, and the model's name where there is one.
+    /// Way in which its CPU is chosen, and the model's name where there is one.
     pub(super) cpu: String,
-    /// Whether it has a channel for a guest agent; and what libvirt says of who is there.
+    /// State of the channel for a guest agent, as libvirt says it; `None` where there is no such
+    /// channel.
     pub(super) guest_agent: Option<String>,
     disks: Vec<Disk>,
     interfaces: Vec<String>,
@@ -84,13 +85,13 @@ impl Definition {
         })
     }
 
-    /// Where libvirt made the socket of the channel with this alias.
+    /// Returns the path at which libvirt made the socket of the channel with this alias.
     pub(in crate::driver) fn socket(&self, alias: &str) -> Option<&str> {
         let found = self.channels.iter().find(|(name, path)| name == alias && !path.is_empty());
         found.map(|(_, path)| path.as_str())
     }
 
-    /// What its devices are, with what decides how fast they are.
+    /// Describes its disks and its network, with what decides how fast they are.
     pub(in crate::driver) fn devices(&self) -> Vec<Fact> {
         let disks = self.disks.iter();
         let mut facts: Vec<Fact> = disks
@@ -107,7 +108,7 @@ impl Definition {
 }
 
 impl Disk {
-    /// What is not written there is QEMU's default, and said to be.
+    /// Describes a disk. An attribute that is not written there is QEMU's default, and said to be.
     fn read(disk: Node<'_, '_>) -> Self {
         let target = child(disk, "target");
         let driver = child(disk, "driver");

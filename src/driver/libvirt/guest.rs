@@ -15,13 +15,13 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use surtax_instrument::clock::monotonic_raw;
 
-/// How often an agent is asked whether it is there, and whether its program has ended.
+/// Time between two questions to an agent: whether it is there, and whether its program has ended.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
 
-/// How long it may take to answer, in seconds: virsh waits so long.
+/// Time that the agent may take to answer, in seconds: virsh waits so long.
 const ANSWER_SECONDS: &str = "5";
 
-/// How much of a program's last words is kept, in bytes.
+/// Largest part of a program's last words that is kept, in bytes.
 const WORDS_LIMIT: usize = 4096;
 
 /// A program that the guest agent has started.
@@ -90,8 +90,8 @@ pub(super) fn start(domain: &Domain, script: &str) -> Result<Started, Fault> {
 }
 
 impl Started {
-    /// How it has ended, if it has within this time: its code, and its last words. Asked for, the agent
-    /// forgets it.
+    /// Waits up to this time for its end, and returns its code and its last words. `None` where it
+    /// has not ended, or the agent does not answer. Asked for, the agent forgets it.
     pub(super) fn end(&self, domain: &Domain, deadline: Duration) -> Option<(i64, String)> {
         let begin = monotonic_raw();
         let request = json!({"execute": "guest-exec-status", "arguments": {"pid": self.pid}});
@@ -122,7 +122,7 @@ pub(super) fn shell(channel: &str, length: usize, deadline: Duration) -> String 
     )
 }
 
-/// Why no agent came up, in the words of the shell in the guest.
+/// Adds to a fault why no agent came up, in the words of the shell in the guest.
 pub(super) fn explained(domain: &Domain, name: &str, started: &Started, fault: Fault) -> Fault {
     let fault = fault.during(format_args!("libvirt: no agent in `{name}`"));
     match started.end(domain, Duration::ZERO) {

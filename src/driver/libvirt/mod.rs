@@ -38,16 +38,16 @@ use std::path::Path;
 use std::time::Duration;
 use surtax_instrument::wire::Fact;
 
-/// Where libvirt is asked, unless the user says it.
+/// URI at which libvirt is asked, unless the user names one.
 const DEFAULT_URI: &str = "qemu:///system";
 
 /// The command that installs the client.
 const REMEDY: &str = "apt-get install libvirt-clients";
 
-/// How long a guest agent of a domain that runs may take to answer.
+/// Time that the guest agent of a running domain may take to answer.
 const AGENT_DEADLINE: Duration = Duration::from_secs(5);
 
-/// How long our agent may take to leave when its channel has ended.
+/// Time that our agent may take to leave when its channel has ended.
 const STOP_DEADLINE: Duration = Duration::from_secs(5);
 
 /// A domain of libvirt's.
@@ -77,7 +77,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     ..Descriptor::MACHINE
 };
 
-/// What was asked for.
+/// Options, as they were asked for.
 struct DomainOptions {
     uri: String,
     name: Option<String>,
@@ -227,7 +227,7 @@ impl Layer for Libvirt {
     }
 }
 
-/// What of a domain must be given back.
+/// Parts of a domain that must be given back.
 struct Borrowed {
     domain: Domain,
     channel: String,
@@ -331,7 +331,7 @@ impl Running for RunningDomain {
     }
 }
 
-/// What libvirt and its hypervisor say of their versions.
+/// Asks libvirt for its version and its hypervisor's.
 fn versions(uri: &str) -> Result<Vec<Fact>, Unavailable> {
     let said = Domain::ask(uri, &["version"]).map_err(|fault| Unavailable {
         why: format!("libvirt does not answer at `{uri}`: {}", fault.message),
@@ -349,7 +349,7 @@ fn versions(uri: &str) -> Result<Vec<Fact>, Unavailable> {
     ])
 }
 
-/// What a guest sees of the hypervisor that a domain's type names.
+/// Returns what a guest sees of the hypervisor that a domain's type names.
 fn signature(accelerator: &str) -> Result<&'static str, Fault> {
     match accelerator {
         "kvm" => Ok(Accelerator::Kvm.signature()),
@@ -365,7 +365,7 @@ fn stat<'a>(stats: &'a str, key: &str) -> Result<&'a str, Fault> {
         .ok_or_else(|| Fault::machine(format!("libvirt: `virsh domstats` says nothing of `{key}`")))
 }
 
-/// What one says is what the agent sees.
+/// Requires that the agent sees what somebody else says.
 fn agree(what: &str, (who, said): (&str, &str), seen: &str) -> Result<(), Fault> {
     if said == seen {
         return Ok(());

@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use surtax_instrument::wire::Role;
 
-/// How the threads of virtual CPUs are called: libvirt always asks QEMU for names.
+/// Prefix of the names of virtual-CPU threads: libvirt always asks QEMU for names.
 const VCPU_PREFIX: &str = "CPU ";
 
 /// The process that runs a domain.
@@ -55,7 +55,7 @@ impl Qemu {
         UnixStream::connect(short).doing(doing())
     }
 
-    /// Its virtual CPUs, as threads.
+    /// Lists the thread IDs of its virtual CPUs.
     pub(super) fn vcpus(self) -> Vec<u32> {
         let entries = fs::read_dir(format!("/proc/{}/task", self.pid)).into_iter().flatten();
         let is_vcpu = |entry: &fs::DirEntry| {
@@ -66,7 +66,7 @@ impl Qemu {
         tids.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
     }
 
-    /// Who works for it.
+    /// Lists the payers that work for the domain.
     pub(super) fn payers(self) -> Vec<Payer> {
         let (pid, tids) = (self.pid, self.vcpus());
         vec![
@@ -87,7 +87,7 @@ impl Qemu {
         ]
     }
 
-    /// Whether it is still there.
+    /// Tells whether the process is still there.
     pub(super) fn is_alive(self) -> bool {
         Path::new("/proc").join(self.pid.to_string()).join("exe").exists()
     }

@@ -23,10 +23,11 @@ const KIND: &str = "cloud-hypervisor";
 /// The tag by which `qemu`'s guests mount their files.
 const TAG: &str = "host";
 
-/// What all of these versions take: the older ones count them in eight bits.
+/// Largest number of virtual CPUs that all of these versions take: the older ones count them in
+/// eight bits.
 const CPUS_MAX: u32 = 254;
 
-/// What the doctor asks about.
+/// Variants that the doctor asks about.
 const VARIANTS: &[&str] = &[
     "cloud-hypervisor",
     "cloud-hypervisor:root=packed",

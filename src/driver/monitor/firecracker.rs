@@ -21,7 +21,7 @@ use surtax_instrument::wire::Fact;
 
 const KIND: &str = "firecracker";
 
-/// What the doctor asks about.
+/// Variants that the doctor asks about.
 const VARIANTS: &[&str] = &[
     "firecracker:root=packed",
     "firecracker:root=packed,net=tap",
@@ -83,7 +83,7 @@ fn boot(api: &mut Api, machine: &Machine) -> Result<(), Fault> {
     requests(machine).iter().try_for_each(|(path, body)| api.put(path, Some(body)))
 }
 
-/// What is put, in this order.
+/// Lists the requests to put, in this order.
 fn requests(machine: &Machine) -> Vec<(&'static str, Value)> {
     let source = json!({
         "kernel_image_path": machine.kernel,

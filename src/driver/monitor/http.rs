@@ -15,7 +15,7 @@ use std::path::Path;
 use std::time::Duration;
 use surtax_instrument::clock::monotonic_raw;
 
-/// How long an answer may take: to start a machine, its memory is made.
+/// Time limit of an answer: when a machine is started, its memory is made.
 const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Between two attempts to connect.
@@ -27,7 +27,7 @@ const HEAD_LIMIT: u64 = 16 << 10;
 /// The longest body that is read, in bytes.
 const BODY_LIMIT: usize = 4 << 20;
 
-/// How much of a refusal is quoted, in characters.
+/// Largest part of a refusal that is quoted, in characters.
 const QUOTE: usize = 600;
 
 /// A connection to a monitor's API.
@@ -82,7 +82,7 @@ impl Api {
         Ok(Self { kind, stream: BufReader::new(stream) })
     }
 
-    /// What the monitor says of something.
+    /// Asks the monitor for the JSON at a path.
     ///
     /// # Errors
     /// It does not answer, refuses, or says what is no JSON.

@@ -48,10 +48,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surtax_instrument::wire::Fact;
 
-/// How long a monitor may take to listen at its socket.
+/// Time that a monitor may take to listen at its socket.
 const LISTEN_DEADLINE: Duration = Duration::from_secs(10);
 
-/// How long its end is waited for when the agent is gone.
+/// Time that the monitor's end is waited for when the agent is gone.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
 const KERNEL: OptionSpec = OptionSpec {
@@ -65,31 +65,32 @@ pub struct Monitor {
     descriptor: &'static Descriptor,
     /// The program, as it is found in `PATH`.
     program: &'static str,
-    /// What stands before the socket's path on its command line, and what behind.
+    /// Arguments before the socket's path on the command line, and those behind it.
     arguments: (&'static str, &'static [&'static str]),
     /// The versions whose API was read: major numbers, or with `1.` before them the minor ones.
     versions: Versions,
-    /// Where the program is to be had.
+    /// Advice on where to get the program.
     remedy: &'static str,
     /// The board of `qemu`'s whose virtio devices are on the same bus.
     board: Board,
-    /// How the names of its vCPU threads begin, before their number.
+    /// Prefix of the names of its vCPU threads, before their number.
     vcpu: &'static str,
     /// The most virtual CPUs that it takes.
     cpus_max: u32,
-    /// Whether virtiofsd serves its guests; else what they have is in their initramfs.
+    /// True where virtiofsd serves its guests; else what they have is in their initramfs.
     shares_files: bool,
     /// Asks for the machine and starts it; the order of the requests is the monitor's.
     boot: fn(&mut Api, &Machine) -> Result<(), Fault>,
-    /// How a disk is cached, and read and written, unless told.
+    /// Default for how a disk is cached, and for how it is read and written.
     disk: (&'static str, &'static str),
-    /// What the monitor says that it runs, held against what was asked for; and its version.
+    /// Holds what the monitor says that it runs against what was asked for; returns that and its
+    /// version.
     prove: Prove,
     /// Tells it to end, where it can be told.
     end: fn(&mut Api),
 }
 
-/// What a monitor says of its machine, and its version.
+/// Function that reads what a monitor says of its machine, and its version.
 type Prove = fn(&mut Api, &Machine) -> Result<(Vec<Fact>, String), Fault>;
 
 /// The versions of a monitor that are taken.
@@ -107,9 +108,9 @@ struct Machine {
     initramfs: PathBuf,
     /// The socket of virtiofsd.
     files: Option<PathBuf>,
-    /// Where the monitor makes the socket of its vsock device.
+    /// Path at which the monitor makes the socket of its vsock device.
     vsock: PathBuf,
-    /// Whether it has the tap of the network in which its monitor runs.
+    /// True where the machine has the tap of the network in which its monitor runs.
     has_tap: bool,
     /// The disk of the scratch directory.
     disk: Option<Disk>,
@@ -118,12 +119,13 @@ struct Machine {
 /// A disk, as a monitor is told of it.
 struct Disk {
     file: PathBuf,
-    /// How it is cached, and read and written, by the words of the options; empty where the monitor has no choice.
+    /// Cache mode, and the way to read and write, in the words of the options; empty where the
+    /// monitor has no choice.
     cache: String,
     aio: String,
 }
 
-/// How the networks of these monitors are called.
+/// Option that chooses the network of these monitors.
 const NET: OptionSpec = OptionSpec {
     values: &["none", "tap"],
     help: "the network: `tap` is a bridge on this level (default: none; not yet run on hardware)",
@@ -233,7 +235,7 @@ impl Monitor {
         lab::find(self.program).ok_or_else(|| why().hint(self.remedy))
     }
 
-    /// What the program says of its version, if that is one whose API was read.
+    /// Asks the program for its version. One whose API was not read is an error.
     fn version(&self, program: &Path) -> Result<String, Fault> {
         let said = tool_version::of(program, &[])?;
         if self.versions.hold(&said) {
@@ -336,7 +338,7 @@ pub(super) fn numbered_threads(pid: u32, begins: &str) -> Result<Vec<u32>, Fault
     Ok(found.into_iter().map(|(_, tid)| tid).collect())
 }
 
-/// What the threads of a process are called.
+/// Lists the names of a process's threads.
 ///
 /// # Errors
 /// The machine's: the process is gone.
@@ -354,7 +356,7 @@ fn threads(pid: u32) -> Result<Vec<(String, u32)>, Fault> {
     Ok(named.collect())
 }
 
-/// What was asked for is what the monitor says.
+/// Requires that the monitor says what was asked for.
 fn agree(kind: &str, what: &str, asked: &str, told: &str) -> Result<(), Fault> {
     if asked == told {
         return Ok(());

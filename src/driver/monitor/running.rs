@@ -13,7 +13,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::time::Duration;
 use surtax_instrument::wire::{Fact, Role};
 
-/// How long it may take to end after it, or its guest, was told to.
+/// Time that the monitor may take to end after it, or its guest, was told to.
 const STOP_DEADLINE: Duration = Duration::from_secs(5);
 
 /// A machine that runs.
@@ -29,7 +29,7 @@ pub(super) struct RunningMonitor {
     machine: Machine,
     guest: EquippedGuest,
     wires: Option<MachineNetwork>,
-    /// What the program said of its version.
+    /// Version that the program told.
     said: String,
     facts: Vec<Fact>,
 }

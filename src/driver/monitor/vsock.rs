@@ -22,14 +22,14 @@ pub(in crate::driver) const PORT: u32 = 1024;
 /// Between two looks at who calls.
 const LOOK_AGAIN: Duration = Duration::from_micros(200);
 
-/// Where the agent's calls arrive, beside the monitor's socket.
+/// Returns the path of the socket at which the agent's calls arrive, beside the monitor's socket.
 pub(in crate::driver) fn place(socket: &Path) -> PathBuf {
     let mut name = socket.as_os_str().to_owned();
     name.push(format!("_{PORT}"));
     PathBuf::from(name)
 }
 
-/// Who waits there.
+/// Listener for the agent's calls.
 pub(in crate::driver) struct Listener {
     listener: UnixListener,
 }

@@ -38,13 +38,14 @@ use std::path::Path;
 use storage::Store;
 use surtax_instrument::wire::SCRATCH;
 
-/// Where it keeps what is gone at a reboot, in a `/run` of its own: at most 50 characters, says podman.
+/// Directory for what is gone at a reboot, in a `/run` of its own: at most 50 characters, says
+/// podman.
 const RUN: &str = "/run/surtax-podman";
 
-/// What podman lowers its own limit on processes to, and so the most that it can pass on.
+/// Limit on processes to which podman lowers its own, and so the most that it can pass on.
 const PROCESSES: u64 = 32 << 10;
 
-/// What the doctor asks about.
+/// Variants that the doctor asks about.
 const VARIANTS: &[&str] = &[
     "podman",
     "podman:net=host",
@@ -124,7 +125,7 @@ fn net(spec: &LayerSpec) -> &str {
     spec.options.get(tool_network::KEY).map_or("none", String::as_str)
 }
 
-/// Whether its users are others than those of the level.
+/// Tells whether the layer's users are others than those of the level.
 fn has_users(spec: &LayerSpec) -> bool {
     spec.options.get(users::CHOICE.key).is_some_and(|word| word == "private")
 }
@@ -137,7 +138,7 @@ fn refuse(spec: &LayerSpec, limits: &Limits) -> Result<(), Fault> {
     refuse_of_rootless(spec)
 }
 
-/// What a sandbox of gVisor's would not have, though podman was told.
+/// Refuses options that a gVisor sandbox would not have, though podman was told of them.
 fn refuse_of_gvisor(spec: &LayerSpec) -> Result<(), Fault> {
     if Kernel::asked(spec) != Kernel::Gvisor {
         return Ok(());
@@ -164,7 +165,7 @@ fn refuse_of_gvisor(spec: &LayerSpec) -> Result<(), Fault> {
     Err(Fault::user(format!("podman: with `runtime=runsc`, `{option}` {why}")).hint(hint))
 }
 
-/// What a user without privileges cannot have.
+/// Refuses options that a user without privileges cannot have.
 fn refuse_of_rootless(spec: &LayerSpec) -> Result<(), Fault> {
     if !rootless::is_asked(spec) {
         return Ok(());
@@ -315,7 +316,7 @@ fn run_words(
     Ok(argv)
 }
 
-/// Where podman keeps what it makes, where no storage driver is named.
+/// Returns the options for where podman keeps what it makes, where no storage driver is named.
 fn places(books: &Path, volumes: Option<(medium::Medium, &Path)>) -> Result<Vec<String>, Fault> {
     let root = word(&books.join("root"))?;
     let mut words = ["--root", &root, "--runroot", RUN].map(str::to_owned).to_vec();
@@ -326,7 +327,8 @@ fn places(books: &Path, volumes: Option<(medium::Medium, &Path)>) -> Result<Vec<
     Ok(words)
 }
 
-/// What is only told of where it was asked for: users, a port, no filter of system calls, limits on a disk.
+/// Returns the options that are told only where they were asked for: users, a port, no filter of
+/// system calls, limits on a disk.
 fn told_if_asked(wanted: &ContainerRequest<'_>, port: Option<Port>) -> Vec<String> {
     let mut words = Vec::new();
     if wanted.users == ContainerUsers::Own {

@@ -12,10 +12,10 @@ use std::fs;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
-/// What its macvlan is called.
+/// Name of its macvlan.
 const MACVLAN: &str = "surtax-macvlan";
 
-/// What its user-defined bridge is called.
+/// Name of its user-defined bridge.
 const USER: &str = "surtax-user";
 
 /// The addresses of a user-defined bridge: the first that `podman network create` gives.
@@ -24,7 +24,7 @@ const USER_SUBNET: &str = "10.89.0.0/24";
 /// The address of that bridge itself.
 pub(super) const USER_GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 89, 0, 1);
 
-/// Where the plugins are.
+/// Directories of the CNI plugins.
 const PLUGINS: [&str; 3] = ["/usr/lib/cni", "/usr/libexec/cni", "/opt/cni/bin"];
 
 /// The program of podman's own that makes networks.

@@ -98,7 +98,8 @@ impl Store {
         Ok(words)
     }
 
-    /// What must be mounted from an image before podman is started, and where.
+    /// Returns the image to mount before podman is started, and its mount point. `None` where the
+    /// storage is not Btrfs.
     pub fn image_to_mount(&self) -> Option<(PathBuf, PathBuf)> {
         let image = self.data.with_file_name(storage::BTRFS_IMAGE);
         (self.storage == Storage::Btrfs).then(|| (image, self.data.clone()))

@@ -5,7 +5,8 @@ use crate::layer::OptionSpec;
 /// The program.
 pub(in crate::driver) const PROGRAM: &str = "qemu-system-x86_64";
 
-/// What QEMU forbids itself by a filter of system calls: old ones, other users, other programs, other scheduling.
+/// QEMU's `-sandbox` setting, a filter of system calls: it forbids old ones, other users, other
+/// programs and other scheduling.
 pub(in crate::driver) const SANDBOX: &str =
     "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny";
 
@@ -24,7 +25,7 @@ pub(in crate::driver) const CPU_MODEL: OptionSpec = OptionSpec {
            max under tcg)",
 };
 
-/// Who runs the guest's instructions.
+/// Kind of executor of the guest's instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::driver) enum Accelerator {
     /// The processor, under KVM.
@@ -34,7 +35,7 @@ pub(in crate::driver) enum Accelerator {
 }
 
 impl Accelerator {
-    /// What was named, or all that it can give.
+    /// Returns the named CPU model, or else the one with all that the accelerator can give.
     pub(in crate::driver) fn cpu_model(self, named: Option<&str>) -> &str {
         match (named, self) {
             (Some(named), _) => named,
@@ -51,7 +52,7 @@ impl Accelerator {
         }
     }
 
-    /// What the guest reads in CPUID leaf 0x40000000.
+    /// Returns the hypervisor signature that the guest reads in CPUID leaf 0x40000000.
     pub(in crate::driver) fn signature(self) -> &'static str {
         match self {
             Self::Kvm => "KVMKVMKVM",

@@ -23,7 +23,7 @@ impl Board {
         }
     }
 
-    /// What the type of the board that QEMU made has in its name.
+    /// Returns a word in the type name of the board that QEMU made.
     pub(in crate::driver) fn type_word(self) -> &'static str {
         match self {
             Self::Pc => "i440fx",
@@ -31,7 +31,7 @@ impl Board {
         }
     }
 
-    /// What its virtio devices are on.
+    /// Returns the transport of the board's virtio devices.
     pub(in crate::driver) fn transport(self) -> Transport {
         match self {
             Self::Q35 | Self::Pc => Transport::Pci,

@@ -16,7 +16,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// How long a QEMU that hung up may take to be gone, with its last words read.
+/// Time that a QEMU that hung up may take to be gone, with its last words read.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// A machine that was switched on.
@@ -31,7 +31,7 @@ pub(super) struct Booted {
     pub(super) link: Link,
 }
 
-/// Where QEMU is put before it starts.
+/// Place that QEMU is put in before it starts.
 pub(super) struct BootPlace<'a> {
     /// The group that it joins, if not the room's.
     pub(super) group: Option<&'a Path>,

@@ -18,7 +18,7 @@ use surtax_instrument::wire::Fact;
 /// Counting instructions, QEMU's time stamp counter counts the nanoseconds that they stand for.
 const ICOUNT_TSC_KHZ: u64 = 1_000_000;
 
-/// What the common parts of guests refuse, as ours.
+/// Marks a fault of the common parts of guests as one of `qemu`.
 pub(super) fn named(fault: Fault) -> Fault {
     fault.during("qemu")
 }
@@ -124,8 +124,9 @@ pub(super) fn choose(
     }
 }
 
-/// What a guest must be told of its time stamp counter: under TCG, the rate of this level's, unless
-/// its time is made of instructions.
+/// Returns the rate in kHz that a guest must be told of its time stamp counter. Under TCG, it is
+/// the rate of this level's counter, unless the guest's time is made of instructions. `None` under
+/// KVM, or where the rate is unknown.
 ///
 /// # Errors
 /// The rate is unknown, and the guest cannot measure it.
@@ -142,7 +143,7 @@ pub(super) fn tsc_for(accelerator: Accelerator, asked: &QemuOptions) -> Result<O
     }
 }
 
-/// What to do where KVM was asked for and is not proved.
+/// Returns the advice where KVM was asked for and is not proved.
 fn without_kvm(asked: &QemuOptions) -> &'static str {
     if asked.overcommit.cpu_pm {
         "take a machine whose KVM works: under tcg there are no exits that `cpu-pm=on` could avoid"
@@ -172,7 +173,8 @@ pub(in crate::driver) fn accelerator(
     }
 }
 
-/// Whether KVM is proved on this level; if not, why. Boots a reference guest if none was tried yet.
+/// Tells whether KVM is proved on this level; if not, why. Boots a reference guest if none was
+/// tried yet.
 fn kvm(asked: &QemuOptions, site: &Site<'_>, room: &Room) -> Result<Result<String, String>, Fault> {
     if asked.accelerator == Some(Accelerator::Tcg) {
         return Ok(Err(String::from("not asked for")));

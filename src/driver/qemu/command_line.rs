@@ -25,7 +25,7 @@ pub(super) const QMP_DESCRIPTOR: i32 = 4;
 /// Everything that decides what machine QEMU makes.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Machine {
-    /// Who runs the guest's instructions.
+    /// Executor of the guest's instructions.
     pub(super) accelerator: Accelerator,
     /// The board.
     pub(super) board: Board,
@@ -37,17 +37,17 @@ pub(super) struct Machine {
     pub(super) pinned: Vec<u32>,
     /// Memory.
     pub(super) memory: Memory,
-    /// What QEMU may not take from it.
+    /// Resources that QEMU may not take from the guest.
     pub(super) overcommit: Overcommit,
     /// The firmware.
     pub(super) firmware: Firmware,
-    /// What it boots.
+    /// Kernel or disk that the machine boots.
     pub(super) boots: Boots,
-    /// What the guest is told of its time stamp counter, which under TCG is the host's.
+    /// Rate in kHz that the guest is told of its time stamp counter, which under TCG is the host's.
     pub(super) tsc_khz: Option<u64>,
     /// Guest time by instructions, two to this power in nanoseconds each, and not by this level's clock.
     pub(super) icount: Option<u8>,
-    /// How files are served, where any are.
+    /// File share with the guest; `None` where no files are served.
     pub(super) files: Option<Share>,
     /// The disk of the scratch directory, where there is one.
     pub(super) disk: Option<Made>,
@@ -55,7 +55,7 @@ pub(super) struct Machine {
     pub(super) nic: Option<Nic>,
 }
 
-/// What a machine boots.
+/// Source of the system that a machine boots.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Boots {
     /// A kernel that QEMU is given.
@@ -64,7 +64,7 @@ pub(super) enum Boots {
         image: PathBuf,
         /// The initramfs.
         initramfs: PathBuf,
-        /// What stands between QEMU and that kernel.
+        /// Xen between QEMU and that kernel; `None` where QEMU boots the kernel itself.
         xen: Option<Xen>,
     },
     /// A disk of its own.
@@ -132,7 +132,7 @@ impl Machine {
         argv
     }
 
-    /// What it boots.
+    /// Returns the arguments that name what the machine boots.
     fn boot_arguments(&self, bus: &str) -> Vec<[String; 2]> {
         let argument = |option: &str, value: String| [option.to_owned(), value];
         match &self.boots {
@@ -159,7 +159,7 @@ impl Machine {
         self.xen().map_or(model.to_owned(), |_| xen::cpu_model(model, self.accelerator))
     }
 
-    /// What runs under the guest's kernel, where it is not alone.
+    /// Returns the Xen that runs under the guest's kernel; `None` where the kernel is alone.
     pub(super) fn xen(&self) -> Option<&Xen> {
         match &self.boots {
             Boots::Kernel { xen, .. } => xen.as_ref(),
@@ -167,7 +167,8 @@ impl Machine {
         }
     }
 
-    /// What was named, or all that the accelerator can give: under TCG that holds SVM, so that KVM runs inside.
+    /// Returns the named CPU model, or else the one with all that the accelerator can give: under
+    /// TCG that holds SVM, so that KVM runs inside.
     pub(super) fn cpu_model(&self) -> &str {
         self.accelerator.cpu_model(self.cpu.as_deref())
     }

@@ -14,7 +14,8 @@ use std::path::Path;
 /// The device that QEMU opens by itself.
 const KVM: &str = "/dev/kvm";
 
-/// What lets 9p show every file as root sees it, and what more lets the guest's root write as root.
+/// Capability that lets 9p show every file as root sees it, and those that also let the guest's
+/// root write as root.
 const READS: CapabilitySet = CapabilitySet::DAC_READ_SEARCH;
 const WRITES: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::DAC_OVERRIDE)

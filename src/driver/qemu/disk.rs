@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use surtax_instrument::quantity::Bytes;
 use surtax_instrument::wire::Fact;
 
-/// How large a disk is unless told.
+/// Default size of a disk, in bytes.
 const SIZE: Bytes = Bytes(1 << 30);
 
 /// The least that holds an ext4 with its journal.
@@ -26,7 +26,7 @@ const SIZE_LEAST: Bytes = Bytes(16 << 20);
 /// The file of a raw disk, and that below another.
 const BACKING: &str = "disk.raw";
 
-/// What QEMU calls the disk, and its serial number.
+/// QEMU's name for the disk, and its serial number.
 pub(super) const DRIVE: &str = "scratch";
 
 /// The media of a machine.
@@ -55,7 +55,7 @@ pub(in crate::driver) const DISK_SIZE: OptionSpec = OptionSpec {
     help: "how large the scratch disk is (default: 1G)",
 };
 
-/// What the guest sees of a disk.
+/// Controller that the guest sees of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Controller {
     VirtioBlk,
@@ -81,7 +81,7 @@ pub(in crate::driver) struct Disk {
 /// The files of a disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::driver) struct Made {
-    /// What was asked for.
+    /// Disk that was asked for.
     pub(in crate::driver) disk: Disk,
     /// The file that QEMU opens.
     pub(in crate::driver) file: PathBuf,
@@ -197,12 +197,12 @@ impl Disk {
         Ok(Some(disk))
     }
 
-    /// Whether it goes past this level's page cache.
+    /// Tells whether the disk's input and output bypass this level's page cache.
     pub(in crate::driver) fn is_direct(&self) -> bool {
         matches!(self.cache, "none" | "directsync")
     }
 
-    /// Whether a kernel for clouds, where there is no such controller, has no driver of it.
+    /// Tells whether a kernel for clouds, where there is no such controller, lacks a driver for it.
     pub(super) fn is_of_no_cloud(&self, board: Board) -> bool {
         self.controller.driver(board) == "ahci"
     }
@@ -362,7 +362,8 @@ fn cache_of(block: &BlockDevice) -> &'static str {
     }
 }
 
-/// How a QEMU does its input and output: each way leaves its own trace in the process.
+/// Returns the way in which a QEMU does its input and output: each leaves its own trace in the
+/// process.
 fn aio_of(pid: u32) -> Result<&'static str, Fault> {
     let fds = PathBuf::from(format!("/proc/{pid}/fd"));
     let entries = fs::read_dir(&fds).doing(format_args!("list `{}`", fds.display()))?;

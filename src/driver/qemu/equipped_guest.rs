@@ -29,19 +29,20 @@ pub(in crate::driver) struct EquippedGuest {
     guest: Guest,
     cpus: u32,
     memory_mib: u64,
-    /// What it may have beside that, in bytes: the place of a kernel that the monitor brings.
+    /// Memory that the guest may have beyond that, in bytes: the place of a kernel that the monitor
+    /// brings.
     beside: u64,
     /// The disk of the scratch directory, if that is on one.
     disk: Option<Made>,
-    /// What the guest must see that it runs on, where that can be told from its CPU.
+    /// Hypervisor signature that the guest must see, where its CPU can tell it.
     signature: Option<&'static str>,
-    /// Who tells of the machine.
+    /// Source of the facts about the machine, by name.
     teller: &'static str,
     /// The network device that its initramfs sets up.
     nic: Option<Nic>,
 }
 
-/// Whether `qemu` has what the others borrow, and KVM is proved by its reference guest.
+/// Checks that `qemu` has what the others borrow, and that KVM is proved by its reference guest.
 ///
 /// # Errors
 /// What is missing.
@@ -223,7 +224,7 @@ impl EquippedGuest {
         &self.guest.kernel.image
     }
 
-    /// Its initramfs.
+    /// Returns the path of the guest's initramfs.
     pub(in crate::driver) fn initramfs(&self) -> &Path {
         &self.guest.initramfs
     }
@@ -272,7 +273,7 @@ impl EquippedGuest {
         self.guest.server().map(|server| server.process.pid())
     }
 
-    /// What virtiofsd has said, for the end of a message.
+    /// Returns what virtiofsd has said, for the end of a message.
     pub(in crate::driver) fn words(&self) -> String {
         self.guest.words()
     }

@@ -10,7 +10,7 @@ use crate::layer::value_of;
 use std::time::Duration;
 use surtax_instrument::wire::Fact;
 
-/// What follows a CPU model's name in the name of its type.
+/// Suffix after a CPU model's name in the name of its type.
 pub(in crate::driver) const CPU_TYPE_SUFFIX: &str = "-x86_64-cpu";
 
 /// The board, its firmware, the accelerator, CPUs and memory; `pid` is QEMU's.
@@ -68,8 +68,8 @@ pub(super) fn of_machine(
     Ok(facts)
 }
 
-/// Which kernel was given to QEMU, or which disk, by which firmware it was started, and that the guest runs
-/// it.
+/// Proves which kernel or which disk QEMU was given, which firmware started it, and that the guest
+/// runs it.
 ///
 /// # Errors
 /// The guest says that it runs another one.

@@ -100,7 +100,7 @@ impl Firmware {
             .hint(format!("apt-get install {package}")))
     }
 
-    /// What the guest reads of its vendor, where there is a table that says it.
+    /// Returns the vendor of the firmware as the guest reads it; `None` where no table says it.
     fn vendor(self, board: Board) -> Option<&'static str> {
         match (self, board) {
             (Self::Seabios, Board::Q35 | Board::Pc) => Some("SeaBIOS"),

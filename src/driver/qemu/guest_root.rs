@@ -16,11 +16,11 @@ use surtax_instrument::wire::Fact;
 
 /// The inside of a machine, ready before the machine is.
 pub(super) struct GuestRoot {
-    /// What the machine boots.
+    /// Kernel or disk that the machine boots.
     pub(super) boots: Boots,
     /// The guest, where it is ours.
     pub(super) guest: Option<Guest>,
-    /// What was found on the way.
+    /// Facts found on the way.
     pub(super) facts: Vec<Fact>,
 }
 
@@ -78,12 +78,12 @@ impl GuestRoot {
         self.guest.as_ref().map(|guest| &guest.kernel)
     }
 
-    /// How this level's files come to it, where they do.
+    /// Returns the share by which this level's files come to the guest; `None` where they do not.
     pub(super) fn offer(&mut self) -> Option<&mut FileShare> {
         self.guest.as_mut().and_then(|guest| guest.offer.as_mut())
     }
 
-    /// Who serves files, if anybody does.
+    /// Returns the server of the guest's files; `None` where nobody serves any.
     pub(super) fn server(&self) -> Option<&Serving> {
         self.guest.as_ref().and_then(Guest::server)
     }
@@ -96,7 +96,7 @@ impl GuestRoot {
         self.guest.as_ref().map_or(Ok(Vec::new()), |guest| guest.prove_files(inside))
     }
 
-    /// What who serves files has said.
+    /// Returns what the server of the files has said; empty where there is no guest of ours.
     pub(super) fn words(&self) -> String {
         self.guest.as_ref().map(Guest::words).unwrap_or_default()
     }

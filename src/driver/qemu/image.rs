@@ -25,10 +25,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use surtax_instrument::wire::{Fact, SCRATCH};
 
-/// What QEMU calls the disk with the system.
+/// QEMU's name for the disk with the system.
 const DRIVE: &str = "system";
 
-/// What QEMU calls the disk with the seed.
+/// QEMU's name for the disk with the seed.
 const SEED: &str = "seed";
 
 /// The label by which cloud-init knows a seed.
@@ -47,8 +47,8 @@ const OTHERS: [(&str, &str); 6] = [
     ("icount", "is not told how its clock runs"),
 ];
 
-/// What the system is told to call its network device. What runs its network may know links by their names alone,
-/// and it is cloud-init that gives the name to the right one.
+/// Name that the system is told to give its network device. What runs its network may know links by
+/// their names alone, and it is cloud-init that gives the name to the right one.
 const LINK: &str = "eth0";
 
 /// The unit, with what the agent waits for. One file for both directions is opened once, as the port must be.
@@ -60,23 +60,23 @@ StandardError=journal\nKillMode=control-group\n";
 /// The descriptor at which QEMU finds the image, which its user need not be allowed to read.
 pub(super) const IMAGE_DESCRIPTOR: i32 = 140;
 
-/// What QEMU calls that.
+/// QEMU's path of that descriptor.
 const IMAGE_SET: &str = "/dev/fdset/1";
 
 /// The disks of a whole system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Image {
-    /// What was named.
+    /// Path of the image, as it was named.
     source: PathBuf,
-    /// What it was when its header was read: the name may lead elsewhere by now.
+    /// The file as it was when its header was read: the name may lead elsewhere by now.
     opened: Opened,
-    /// Its format.
+    /// Format of the image, by QEMU's name.
     format: &'static str,
     /// The layer over it.
     layer: PathBuf,
     /// The seed.
     seed: PathBuf,
-    /// What the machine has beside its own disk.
+    /// Devices of the machine beside its own disk.
     given: Given,
 }
 
@@ -92,10 +92,10 @@ impl PartialEq for Opened {
 
 impl Eq for Opened {}
 
-/// What a machine is given that its system knows nothing of.
+/// Devices of a machine that its system knows nothing of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Given {
-    /// Whether it has a disk for the scratch directory.
+    /// True if it has a disk for the scratch directory.
     pub(super) has_disk: bool,
     /// The address of its network device with the length of its network, and the way out.
     pub(super) network: Option<(String, Ipv4Addr)>,
@@ -252,7 +252,7 @@ impl Image {
 }
 
 impl Given {
-    /// What the agent waits for, after its own word.
+    /// Returns the words for the devices that the agent waits for, to follow its own word.
     fn words(&self) -> String {
         let disk =
             if self.has_disk { format!(" disk {} {SCRATCH}", disk::DRIVE) } else { String::new() };
@@ -260,7 +260,7 @@ impl Given {
         disk + &link.collect::<String>()
     }
 
-    /// What cloud-init tells whoever runs the system's network; nothing where there is none.
+    /// Returns what cloud-init tells whoever runs the system's network; `None` where there is none.
     fn network_config(&self) -> Option<String> {
         let (address, gateway) = self.network.as_ref()?;
         let mac = nic::MAC;
@@ -309,7 +309,7 @@ impl Given {
     }
 }
 
-/// Whether a process has this file open.
+/// Tells whether a process has this file open.
 fn is_open(pid: u32, file: &File) -> Result<bool, Fault> {
     let place = PathBuf::from(format!("/proc/{pid}/fd"));
     let doing = format!("look at what is open in `{}`", place.display());
@@ -357,7 +357,7 @@ fn write_seed(
     .map_err(|fault| fault.hint("apt-get install genisoimage"))
 }
 
-/// What cloud-init does at the end of its last stage.
+/// Returns the user data: what cloud-init does at the end of its last stage.
 fn user_data(given: &Given, scratch: Option<medium::Medium>) -> String {
     let scratch = match scratch {
         Some(medium::Medium::Tmpfs) => {

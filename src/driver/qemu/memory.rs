@@ -23,17 +23,17 @@ use surtax_instrument::wire::Fact;
 /// A page of the guest, and of its balloon.
 const PAGE_BYTES: u64 = 4 << 10;
 
-/// Whether this level's kernel looks for equal pages; surtax leaves that as it is.
+/// Switch by which this level's kernel looks for equal pages; surtax leaves that as it is.
 const KSM: &str = "/sys/kernel/mm/ksm/run";
 
-/// How long QEMU may take at least to say that the balloon is as large as the guest made it; else as long as the
-/// machine may take to start.
+/// Least time limit for QEMU to say that the balloon is as large as the guest made it; else it is
+/// as long as the machine may take to start.
 const BALLOON_LEAST: Duration = Duration::from_secs(5);
 
 /// Between two questions.
 const ASK_AGAIN: Duration = Duration::from_millis(10);
 
-/// What QEMU calls the memory.
+/// QEMU's name for the memory.
 const ID: &str = "memory";
 
 /// The options.
@@ -62,7 +62,7 @@ pub(super) const BALLOON: OptionSpec = OptionSpec {
 /// The memory of a machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Memory {
-    /// Its size.
+    /// Size of the memory, in MiB.
     pub(super) mib: u64,
     /// Another process reads and writes it too.
     pub(super) is_shared: bool,
@@ -72,9 +72,9 @@ pub(super) struct Memory {
     pub(super) hugepages: bool,
     /// KSM may merge it.
     pub(super) mergeable: bool,
-    /// What a balloon leaves to the guest.
+    /// Memory that a balloon leaves to the guest, in MiB; `None` without a balloon.
     pub(super) balloon_mib: Option<u64>,
-    /// What Xen gives to the guest, where that is its Dom0.
+    /// Memory that Xen gives to the guest, in MiB, where that is its Dom0.
     pub(super) dom0_mib: Option<u64>,
 }
 
@@ -233,8 +233,8 @@ impl Memory {
         Ok(facts)
     }
 
-    /// What QEMU gave is what was asked for; the guest sees that, less what its kernel keeps and what
-    /// the balloon holds.
+    /// Checks that QEMU gave as much as was asked for, and that the guest sees that, less what its
+    /// kernel keeps and what the balloon holds.
     fn size(self, told: u64, seen: &str) -> Result<Fact, Fault> {
         let asked = self.mib << 20;
         if told != asked {

@@ -60,16 +60,17 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use surtax_instrument::wire::{Fact, Role};
 
-/// How long the end of the machine's process is waited for when its agent is gone.
+/// Time limit for the end of the machine's process when its agent is gone.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
-/// How long QEMU may take to end after it was told to; on a crowded machine, nested, it needs seconds.
+/// Time that QEMU may take to end after it was told to; on a crowded machine, nested, it needs
+/// seconds.
 const STOP_DEADLINE: Duration = Duration::from_secs(5);
 
 /// A virtual machine by QEMU.
 pub struct Qemu;
 
-/// What the doctor asks about.
+/// Specs that the doctor asks about.
 const VARIANTS: &[&str] = &[
     "qemu:accel=kvm",
     "qemu:accel=tcg",
@@ -312,7 +313,7 @@ struct RunningQemu {
     iothread: Option<IoThread>,
     wires: NetBackend,
     machine: Machine,
-    /// How long what it does by itself may take.
+    /// Time limit for what the machine does by itself.
     patience: Duration,
     /// QEMU's user is nobody else's as long as it runs.
     _jail: Jail,

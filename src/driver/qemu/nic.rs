@@ -30,7 +30,7 @@ pub(super) const TAP_DESCRIPTOR: i32 = 5;
 /// The descriptor at which it finds the first worker of this level's kernel; the others follow.
 pub(super) const VHOST_DESCRIPTOR: i32 = 70;
 
-/// What QEMU calls the device, and what stands behind it.
+/// QEMU's name for the device, and for what stands behind it.
 const NIC_ID: &str = "nic";
 const BACKEND_ID: &str = "network";
 const SWITCH_ID: &str = "switch";
@@ -46,10 +46,10 @@ const SECOND_MAC: &str = "52:54:00:12:34:57";
 const USER_GUEST: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 15);
 const USER_OUTSIDE: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
 
-/// Where the host's kernel copies frames itself.
+/// Device by which the host's kernel copies frames itself.
 const VHOST_DEVICE: &str = "/dev/vhost-net";
 
-/// What of virtio's features are offloads, by QEMU's name.
+/// Virtio features that are offloads, by QEMU's names.
 const VIRTIO_OFFLOADS: [&str; 12] = [
     "csum",
     "gso",
@@ -109,7 +109,7 @@ enum Model {
     Rtl8139,
 }
 
-/// What has a tap on this level, whose link can be shaped.
+/// Backends that have a tap on this level, whose link can be shaped.
 const TAPS: [&str; 3] = ["tap", "ovs", "vhost-user"];
 
 /// A network device, as asked for.
@@ -120,15 +120,15 @@ pub(super) struct Nic {
     has_vhost: bool,
     has_offloads: bool,
     queues: u32,
-    /// How bad the way to the guest is to be.
+    /// Shape that makes the way to the guest worse, if one was asked for.
     shape: Option<Shape>,
-    /// Where QEMU finds a switch.
+    /// Path of the socket where QEMU finds a switch.
     socket: PathBuf,
-    /// Whether its tap is to be on the bridge of another stack.
+    /// True if the tap is to be on the bridge of another stack.
     is_second: bool,
 }
 
-/// What stands behind a network device on this level.
+/// Parts of this level that stand behind a network device.
 #[derive(Default)]
 pub(super) struct NetBackend {
     /// The namespace with the bridge, where there is one.
@@ -137,7 +137,7 @@ pub(super) struct NetBackend {
     pub(super) taps: Vec<OwnedFd>,
     /// Workers of this level's kernel, one for each queue, where there are any.
     pub(super) vhosts: Vec<OwnedFd>,
-    /// What stands between QEMU and the tap.
+    /// Switch between QEMU and the tap.
     pub(super) switch: Option<Switch>,
     /// The bridge, where it is not the kernel's own.
     pub(super) bridge: Option<Bridge>,
@@ -145,13 +145,13 @@ pub(super) struct NetBackend {
     shaped: Option<Shaped>,
 }
 
-/// Whether a switch in user space reads and writes the machine's memory.
+/// Tells whether a switch in user space reads and writes the machine's memory.
 pub(super) fn has_switch(spec: &LayerSpec) -> bool {
     spec.options.get(NET.key).is_some_and(|word| word == "vhost-user")
 }
 
 impl Model {
-    /// What follows `-device`; `bus` ends the names of the board's virtio devices.
+    /// Returns what follows `-device`; `bus` ends the names of the board's virtio devices.
     fn device(self, bus: &str) -> String {
         match self {
             Self::Virtio => format!("virtio-net-{bus}"),
@@ -278,12 +278,12 @@ impl Nic {
         Ok(())
     }
 
-    /// How bad the way to the guest is to be.
+    /// Returns the shape that makes the way to the guest worse; `None` where none was asked for.
     pub(super) fn shape(&self) -> Option<Shape> {
         self.shape
     }
 
-    /// Whether it is one of those that were made for machines which are none.
+    /// Tells whether the model is virtio, which was made for virtual machines.
     pub(super) fn is_virtio(&self) -> bool {
         self.model == Model::Virtio
     }
@@ -359,7 +359,7 @@ impl Nic {
         Ok(self)
     }
 
-    /// How the guest and the outside reach each other; `pid` is QEMU's.
+    /// Returns how the guest and the outside reach each other; `pid` is QEMU's.
     pub(super) fn network(&self, pid: u32) -> Network {
         match self.backend {
             Backend::User => Network {

@@ -19,42 +19,44 @@ use surtax_instrument::wire::Fact;
 pub(super) const DAEMON: &str = "ovs-vswitchd";
 pub(super) const DATABASE: &str = "ovsdb-server";
 
-/// What else is run.
+/// Programs that are run beside the daemons.
 const TOOLS: [&str; 3] = ["ovsdb-tool", "ovs-vsctl", "ovs-appctl"];
 
-/// What a database of it is made of.
+/// Schema from which its database is made.
 const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
 
 /// The kernel's part, and a function of it.
 pub(super) const MODULE: &str = "openvswitch";
 const FUNCTION: &str = "ovs_dp_process_packet";
 
-/// What the kernel's datapath is called, and not one in user space.
+/// Name of the kernel's datapath, as opposed to one in user space.
 const DATAPATH: &str = "system@ovs-system";
 
-/// What the names of the daemon's threads begin with that answer for frames which no flow in the kernel fits.
+/// Beginning of the names of the daemon's threads that answer for frames which no flow in the
+/// kernel fits.
 const HANDLER: &str = "handler";
 
-/// How long a daemon may take to listen, and to start those threads.
+/// Time that a daemon may take to listen, and to start those threads.
 const READY_DEADLINE: Duration = Duration::from_secs(20);
 
-/// How long after boot the daemon sees CPUs. Open vSwitch 3.1.0, which Debian 12 has, takes them for none before that.
-/// If it starts so early, it opens no sockets for frames that have no flow, never makes up for it, and the kernel
-/// drops them all. Source: its `lib/ovs-thread.c`, `count_cpu_cores`, and `lib/dpif-netlink.c`,
-/// `dpif_netlink_handlers_set`; mended by "ovs-thread: Fix cpus not read for the first 10s".
+/// Time after boot from which the daemon sees CPUs. Open vSwitch 3.1.0, which Debian 12 has, takes
+/// them for none before that. If it starts so early, it opens no sockets for frames that have no
+/// flow, never makes up for it, and the kernel drops them all. Source: its `lib/ovs-thread.c`,
+/// `count_cpu_cores`, and `lib/dpif-netlink.c`, `dpif_netlink_handlers_set`; mended by "ovs-thread:
+/// Fix cpus not read for the first 10s".
 const CPUS_ARE_COUNTED_FROM: Duration = Duration::from_secs(10);
 
 /// Between two looks.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// How long a daemon may take to end after it was killed.
+/// Time that a daemon may take to end after it was killed.
 const STOP_DEADLINE: Duration = Duration::from_secs(2);
 
 /// A bridge, with what makes it one.
 pub(super) struct Bridge {
-    /// Who keeps its flows.
+    /// Daemon that keeps the bridge's flows.
     pub(super) daemon: Process,
-    /// Who keeps what is to be.
+    /// Database server that keeps the configuration.
     pub(super) database: Process,
     version: String,
     control: PathBuf,
@@ -184,7 +186,7 @@ fn environment(place: &Path) -> Vec<(String, String)> {
     own.into_iter().map(|key| (key.to_owned(), place.clone())).chain(path).collect()
 }
 
-/// How many threads of a process answer for frames which no flow fits.
+/// Counts the threads of a process that answer for frames which no flow fits.
 fn handlers(pid: u32) -> usize {
     let entries = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| fs::read_to_string(entry.path().join("comm")).ok());
@@ -210,7 +212,7 @@ fn wait_for(daemon: &mut Process, name: &str, is_ready: impl Fn(u32) -> bool) ->
     Ok(())
 }
 
-/// Whether the tap is a port of our bridge, in the kernel's datapath and no other.
+/// Tells whether the tap is a port of our bridge, in the kernel's datapath and no other.
 fn is_our_bridge(said: &str) -> bool {
     let mut lines = said.lines();
     let is_datapath = lines.next().and_then(|line| line.split(':').next()) == Some(DATAPATH);

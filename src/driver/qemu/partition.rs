@@ -34,7 +34,7 @@ pub(super) const PROFILE: OptionSpec = OptionSpec {
            prealloc=on,mem-lock=on,cpu-pm=on` (not yet run on hardware)",
 };
 
-/// What `profile=partition` stands for.
+/// Options that `profile=partition` stands for.
 const PARTITION: [(&str, &str); 6] = [
     ("accel", "kvm"),
     (PIN.key, "on"),
@@ -44,10 +44,10 @@ const PARTITION: [(&str, &str); 6] = [
     (CPU_PM.key, "on"),
 ];
 
-/// What QEMU is not to take from the guest when it is short of something.
+/// Resources that QEMU is not to take from the guest when it is short of something.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Overcommit {
-    /// Its memory is locked.
+    /// True if the memory of QEMU is locked.
     pub(super) mem_lock: bool,
     /// It idles on its CPUs.
     pub(super) cpu_pm: bool,
@@ -111,7 +111,7 @@ impl Overcommit {
         format!("mem-lock={},cpu-pm={}", word(self.mem_lock), word(self.cpu_pm))
     }
 
-    /// Whether QEMU locks its memory.
+    /// Tells whether QEMU locks its memory.
     pub(super) fn locks_memory(self) -> bool {
         self.mem_lock
     }

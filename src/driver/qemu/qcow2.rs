@@ -18,19 +18,19 @@ use std::path::Path;
 /// The most of an image that is read: any qcow2's header, and the name of the file below it in most.
 const START: u64 = 64 << 10;
 
-/// How an image of qcow2 begins; one of its predecessor, too.
+/// First bytes of a qcow2 image, and of one of its predecessor, too.
 const MAGIC: &[u8] = b"QFI\xfb";
 
 /// Versions of qcow2. Those before it are another format.
 const VERSIONS: [u32; 2] = [2, 3];
 
-/// Where the header of the second version ends, and the least that one of the third has.
+/// End of the header of the second version, and the least length of one of the third, in bytes.
 const HEADER_BYTES: [usize; 2] = [72, 104];
 
 /// The bit of the incompatible features by which the data lie in another file.
 const EXTERNAL_DATA: u64 = 1 << 2;
 
-/// What the length of a disk is a multiple of.
+/// Number of bytes that the length of a disk is a multiple of.
 const SECTOR: u64 = 512;
 
 /// The largest disk: QEMU counts bytes with a sign.
@@ -53,12 +53,12 @@ const OTHERS: [(&str, usize, &[u8]); 10] = [
 /// `F_SETSIG` of `asm-generic/fcntl.h`: which signal says that somebody waits for a lease.
 const F_SETSIG: libc::c_int = 10;
 
-/// What an image says of itself.
+/// Facts that an image tells of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::driver) struct Header {
     /// `qcow2` or `raw`, as QEMU calls its drivers.
     pub(in crate::driver) format: &'static str,
-    /// How large its disk is.
+    /// Size of its disk, in bytes.
     pub(in crate::driver) disk_bytes: u64,
 }
 
@@ -161,11 +161,12 @@ fn hold(file: &File) -> std::io::Result<()> {
     }
 }
 
-/// What helps with another format.
+/// Advice for another format.
 const CONVERT: &str =
     "if you trust its author, make it one: `qemu-img convert -O qcow2 IMAGE NEW.qcow2`";
 
-/// What helps with an image of several files. It reads them all, with the rights of whoever does it.
+/// Advice for an image of several files. `qemu-img` reads them all, with the rights of whoever runs
+/// it.
 const FLATTEN: &str = "if you trust its author, make it one file: `qemu-img convert -O qcow2 IMAGE NEW.qcow2` reads \
                        whatever it names";
 

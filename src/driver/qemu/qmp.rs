@@ -13,10 +13,10 @@ use std::time::Duration;
 /// The longest line that is read from QEMU, in bytes.
 const LINE_LIMIT: u64 = 1 << 20;
 
-/// How many events and late answers are skipped before an answer.
+/// Largest number of events and late answers that are skipped before an answer.
 const SKIP_LIMIT: usize = 1000;
 
-/// How long QEMU may take to answer. One that died is noticed at once; one inside a translated
+/// Time that QEMU may take to answer. One that died is noticed at once; one inside a translated
 /// guest on a crowded machine has taken more than 10 s to greet.
 const DEADLINE: Duration = Duration::from_secs(40);
 
@@ -31,10 +31,10 @@ pub(in crate::driver) struct Qmp {
 /// One virtual CPU.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(in crate::driver) struct VirtualCpu {
-    /// Its thread on the level where QEMU runs.
+    /// Thread id of the virtual CPU, on the level where QEMU runs.
     #[serde(rename = "thread-id")]
     pub(in crate::driver) thread_id: u32,
-    /// Where it is in QEMU's tree of objects.
+    /// Path of the virtual CPU in QEMU's tree of objects.
     #[serde(rename = "qom-path")]
     pub(in crate::driver) path: String,
 }
@@ -42,7 +42,7 @@ pub(in crate::driver) struct VirtualCpu {
 /// One thread for input and output of disks.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(super) struct IoThread {
-    /// Its name.
+    /// Name of the thread.
     pub(super) id: String,
     /// Itself, on the level where QEMU runs.
     #[serde(rename = "thread-id")]
@@ -52,7 +52,7 @@ pub(super) struct IoThread {
 /// One object that backs memory.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(super) struct MemoryBackend {
-    /// Its name.
+    /// Name of the object.
     pub(super) id: String,
     /// KSM may merge it.
     pub(super) merge: bool,
@@ -62,7 +62,7 @@ pub(super) struct MemoryBackend {
     pub(super) share: bool,
 }
 
-/// What QEMU says about KVM.
+/// QEMU's answer about KVM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub(in crate::driver) struct KvmState {
     /// This machine uses it.
@@ -74,7 +74,7 @@ pub(in crate::driver) struct KvmState {
 /// One disk, as QEMU has it.
 #[derive(Clone, Debug, Deserialize)]
 pub(in crate::driver) struct BlockDevice {
-    /// Its `id`.
+    /// The `id` of the device.
     pub(in crate::driver) device: String,
     inserted: Option<Inserted>,
 }
@@ -94,10 +94,10 @@ struct Image {
     virtual_size: u64,
 }
 
-/// How the file of a disk is cached.
+/// Cache mode of a disk's file.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 pub(in crate::driver) struct Cache {
-    /// What is written is safe only after a flush.
+    /// True if written data are safe only after a flush.
     pub(in crate::driver) writeback: bool,
     /// This level's page cache is passed by.
     pub(in crate::driver) direct: bool,
@@ -107,7 +107,7 @@ pub(in crate::driver) struct Cache {
 }
 
 impl BlockDevice {
-    /// Whether there is a disk in it.
+    /// Tells whether there is a disk in the device.
     pub(in crate::driver) fn is_inserted(&self) -> bool {
         self.inserted.is_some()
     }
@@ -117,7 +117,7 @@ impl BlockDevice {
         self.inserted.as_ref().map_or("none", |inserted| &inserted.drv)
     }
 
-    /// Whether it begins as a copy of another file.
+    /// Tells whether the disk begins as a copy of another file.
     pub(in crate::driver) fn is_backed(&self) -> bool {
         self.inserted.as_ref().is_some_and(|inserted| inserted.backing_file.is_some())
     }
@@ -127,17 +127,17 @@ impl BlockDevice {
         self.inserted.as_ref()?.backing_file.as_deref()
     }
 
-    /// How many files lie below its own.
+    /// Returns the number of files below the disk's own.
     pub(super) fn depth(&self) -> u32 {
         self.inserted.as_ref().map_or(0, |inserted| inserted.backing_file_depth)
     }
 
-    /// How its file is cached.
+    /// Returns the cache mode of the disk's file.
     pub(in crate::driver) fn cache(&self) -> Cache {
         self.inserted.as_ref().map_or_else(Cache::default, |inserted| inserted.cache)
     }
 
-    /// How large the guest sees it, in bytes.
+    /// Returns the size of the disk as the guest sees it, in bytes.
     pub(in crate::driver) fn size(&self) -> u64 {
         self.inserted.as_ref().map_or(0, |inserted| inserted.image.virtual_size)
     }
@@ -172,7 +172,7 @@ impl Qmp {
         &self.version
     }
 
-    /// Whether the machine runs under KVM.
+    /// Asks whether the machine runs under KVM.
     pub(in crate::driver) fn kvm(&mut self) -> Result<KvmState, Fault> {
         self.ask_for("query-kvm", json!({}))
     }
@@ -195,14 +195,14 @@ impl Qmp {
         })
     }
 
-    /// What backs the memory called `id`.
+    /// Asks what backs the memory called `id`.
     pub(super) fn memory(&mut self, id: &str) -> Result<MemoryBackend, Fault> {
         let all: Vec<MemoryBackend> = self.ask_for("query-memdev", json!({}))?;
         let found = all.into_iter().find(|backend| backend.id == id);
         found.ok_or_else(|| Fault::machine(format!("QMP lists no memory called `{id}`")))
     }
 
-    /// Whether the memory called `id` is of huge pages.
+    /// Asks whether the memory called `id` is of huge pages.
     pub(super) fn is_hugetlb(&mut self, id: &str) -> Result<bool, Fault> {
         let path = format!("/objects/{id}");
         self.ask_for("qom-get", json!({ "path": path, "property": "hugetlb" }))
@@ -213,7 +213,7 @@ impl Qmp {
         self.ask("balloon", json!({ "value": bytes })).map(drop)
     }
 
-    /// How many bytes the balloon leaves to the guest now.
+    /// Asks for the number of bytes that the balloon leaves to the guest now.
     pub(super) fn balloon_actual(&mut self) -> Result<u64, Fault> {
         let answer = self.ask("query-balloon", json!({}))?;
         answer["actual"]

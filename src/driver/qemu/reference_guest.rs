@@ -27,20 +27,21 @@ use std::time::Duration;
 use surtax_instrument::clock;
 use surtax_instrument::wire::Reply;
 
-/// How long the guest may take on a machine of metal or of somebody else's; `doctor` must be done within half a minute.
+/// Time that the guest may take on a machine of metal or of somebody else's; `doctor` must be done
+/// within half a minute.
 const HOST_DEADLINE: Duration = Duration::from_secs(22);
 
-/// How long it may take in a guest of ours, whose processor may itself be emulated: 4 s when it is
+/// Time that it may take in a guest of ours, whose processor may itself be emulated: 4 s when it is
 /// quiet here, and half a minute on a crowded machine.
 const NESTED_DEADLINE: Duration = Duration::from_secs(60);
 
-/// What an attempt takes beside that, on a crowded machine.
+/// Time that an attempt takes beside that, on a crowded machine.
 const AROUND: Duration = Duration::from_secs(15);
 
-/// How long to wait between two looks at a lock that somebody holds.
+/// Pause between two looks at a lock that somebody holds.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// What is said of a device that only looks usable.
+/// Message about a device that only looks usable.
 const REFUTED: &str = "`/dev/kvm` opens, but a reference guest did not reach user space";
 
 /// Memory of the guest.
@@ -49,22 +50,22 @@ const MEMORY_MIB: u64 = 256;
 /// The device.
 const DEVICE: &str = "/dev/kvm";
 
-/// What every boot of a kernel calls itself anew.
+/// File with an id that the kernel makes anew at every boot.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
-/// What a reference guest showed about KVM on this level, for one version of QEMU.
+/// Finding of a reference guest about KVM on this level, for one version of QEMU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Verdict {
     /// Of the QEMU that was tried.
     pub(super) qemu_version: String,
     /// From starting QEMU to the agent's first frame; nothing when that did not come.
     pub(super) boot_ms: Option<u64>,
-    /// What went wrong, for people.
+    /// Cause of a failure, for people.
     pub(super) why: Option<String>,
 }
 
 impl Verdict {
-    /// How it was proved, or why not.
+    /// Returns how KVM was proved, or why it was not.
     pub(super) fn as_result(&self) -> Result<String, String> {
         match self.boot_ms {
             Some(elapsed) => Ok(format!("a reference guest reached user space in {elapsed} ms")),
@@ -73,7 +74,7 @@ impl Verdict {
     }
 }
 
-/// Whether the device can be opened at all; if not, why.
+/// Tells whether the device can be opened at all; if not, why.
 ///
 /// In a guest of ours the driver's module is loaded first: that kernel is ours to change.
 pub(super) fn device(site: &Site<'_>, room: &Room) -> Result<(), String> {
@@ -91,13 +92,13 @@ pub(super) fn known(cache: &Path, qemu_version: &str) -> Option<Verdict> {
     (verdict.qemu_version == qemu_version).then_some(verdict)
 }
 
-/// How long one attempt may take.
+/// Returns the time limit of one attempt.
 fn deadline(site: &Site<'_>) -> Duration {
     let is_deep = site.level > 0 || kernel_part::is_of_a_guest_of_ours();
     if is_deep { NESTED_DEADLINE } else { HOST_DEADLINE }
 }
 
-/// How long to wait for somebody else's attempt.
+/// Returns how long to wait for somebody else's attempt.
 pub(super) fn patience(site: &Site<'_>) -> Duration {
     deadline(site) + AROUND
 }
@@ -125,7 +126,7 @@ pub(super) fn turn(cache: &Path, patience: Duration) -> Result<File, Fault> {
     }
 }
 
-/// What is said of a lock that is not let go of.
+/// Makes the fault about a lock that is not let go of.
 fn taken(path: &Path, patience: Duration) -> Fault {
     let (shown, seconds) = (path.display(), patience.as_secs());
     Fault::machine(format!(
@@ -182,7 +183,7 @@ pub(super) fn attempt(
     Ok(verdict)
 }
 
-/// How long the guest took to its first frame. It is killed when this returns.
+/// Returns how long the guest took to its first frame. It is killed when this returns.
 fn first_frame(machine: Machine, room: &Room, deadline: Duration) -> Result<Duration, Fault> {
     let console = ConsoleTail::new();
     let began = clock::monotonic_raw();

@@ -24,7 +24,7 @@ use surtax_instrument::quantity::Bytes;
 /// The most memory that a guest has unless told.
 const MEMORY_DEFAULT_MIB: u64 = 2048;
 
-/// What a spec asks for.
+/// Options that a spec asks for.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct QemuOptions {
     /// The accelerator, if one was named.
@@ -41,13 +41,13 @@ pub(super) struct QemuOptions {
     pub(super) pinned: Vec<u32>,
     /// Memory.
     pub(super) memory: Memory,
-    /// What QEMU may not take from it.
+    /// Resources that QEMU may not take from the guest.
     pub(super) overcommit: Overcommit,
     /// The firmware.
     pub(super) firmware: Firmware,
-    /// How it enters the kernel, if that was named.
+    /// Way in which the firmware enters the kernel, if one was named.
     pub(super) entry: Option<Entry>,
-    /// How files come to the guest.
+    /// Protocol by which files come to the guest.
     pub(super) files: Protocol,
     /// CPUs of this level on which QEMU and virtiofsd may run.
     pub(super) cpuset: Option<Vec<u32>>,
@@ -57,7 +57,7 @@ pub(super) struct QemuOptions {
     pub(super) nic: Option<Nic>,
     /// Guest time by instructions: two to this power in nanoseconds each.
     pub(super) icount: Option<u8>,
-    /// What is Dom0's, where Xen runs under the guest.
+    /// Dom0's part, where Xen runs under the guest.
     pub(super) dom0: Option<Dom0>,
 }
 
@@ -137,12 +137,13 @@ impl QemuOptions {
         disk.into_iter().chain(nic).flatten().chain(balloon).chain(xen).collect()
     }
 
-    /// Its address with the length of its network, and the way out, if it has a network device.
+    /// Returns the guest's address with the length of its network, and the way out; `None` without
+    /// a network device.
     pub(super) fn addresses(&self) -> Option<(String, Ipv4Addr)> {
         self.nic.as_ref().map(Nic::addresses)
     }
 
-    /// What is to be in the guest; Dom0 has the tools of this Xen.
+    /// Returns what is to be in the guest; Dom0 has the tools of this Xen.
     pub(super) fn guest(&self, xen: Option<&Xen>) -> GuestSpec {
         GuestSpec {
             channel: Channel::Port,
@@ -157,7 +158,7 @@ impl QemuOptions {
         }
     }
 
-    /// What a guest with these needs of its kernel.
+    /// Returns what a guest with these options needs of its kernel.
     pub(super) fn need(&self) -> Need<'_> {
         self.need_of(&self.guest(None))
     }

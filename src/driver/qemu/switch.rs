@@ -21,17 +21,17 @@ pub(super) const PROGRAM: &str = "dpdk-testpmd";
 const MEMORY_MIB: u32 = 64;
 const PACKETS: u32 = 4096;
 
-/// How long to wait between two looks for its socket and its tap.
+/// Pause between two looks for the switch's socket and its tap.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
-/// How long it may take to end after it was killed.
+/// Time that the switch may take to end after it was killed.
 const STOP_DEADLINE: Duration = Duration::from_secs(2);
 
 /// A switch that runs. It ends with its standard input, too.
 pub(super) struct Switch {
     /// Itself.
     pub(super) process: Process,
-    /// Where QEMU finds it.
+    /// Path of the socket where QEMU finds the switch.
     pub(super) socket: PathBuf,
     /// For the evidence.
     pub(super) command_line: String,

@@ -7,16 +7,17 @@ use std::sync::OnceLock;
 use std::time::Duration;
 use surtax_instrument::clock;
 
-/// Where some kernels say it.
+/// File in which some kernels say the rate, in kHz.
 const SAID: &str = "/sys/devices/system/cpu/cpu0/tsc_freq_khz";
 
-/// Where the kernel says which clock it trusts.
+/// File in which the kernel says which clock it trusts.
 const CLOCKSOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 
-/// How long it is measured where the kernel does not say.
+/// Time over which the rate is measured where the kernel does not say it.
 const SPAN: Duration = Duration::from_millis(20);
 
-/// How often both clocks are read at each end; the reading with the narrowest gap is kept.
+/// Number of times that both clocks are read at each end; the reading with the narrowest gap is
+/// kept.
 const READINGS: usize = 20;
 
 /// The counter's rate in kHz; nothing when this level's kernel itself does not trust the counter.

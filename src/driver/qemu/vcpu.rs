@@ -12,7 +12,7 @@ use std::fs;
 use surtax_instrument::probe::cgroup::parse_cpus;
 use surtax_instrument::wire::Fact;
 
-/// What QEMU calls the disk's thread.
+/// QEMU's name for the disk's thread.
 pub(super) const IOTHREAD_ID: &str = "iothread";
 
 /// The options.
@@ -28,7 +28,7 @@ pub(super) const IOTHREAD: OptionSpec = OptionSpec {
     help: "whether the scratch disk has a thread of its own; virtio-blk and virtio-scsi (default: off)",
 };
 
-/// How virtual CPUs are pinned.
+/// CPUs that the virtual CPUs are pinned to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Pin {
     /// To the first CPUs that there are.
@@ -64,7 +64,7 @@ impl Pin {
         Ok(Some(Self::To(cpus)))
     }
 
-    /// How many virtual CPUs a list is for.
+    /// Returns the number of virtual CPUs that a list is for; `None` without a list.
     pub(super) fn len(&self) -> Option<usize> {
         match self {
             Self::Any => None,

@@ -27,7 +27,7 @@ use surtax_instrument::wire::Fact;
 pub(super) const MODULES: [&str; 5] =
     ["xen_evtchn", "xen_gntdev", "xen_gntalloc", "xen_privcmd", "xenfs"];
 
-/// What the programs of Dom0 expect.
+/// Directories that the programs of Dom0 expect.
 const DIRECTORIES: [&str; 3] = ["/run/xen", "/var/lib/xenstored", "/var/log/xen"];
 
 /// The hypervisor first, whose version is that of all; then the tools with their libraries, and the QEMU that
@@ -52,17 +52,17 @@ const PACKAGES: [&str; 17] = [
     "qemu-system-xen",
 ];
 
-/// Where the hypervisor is in its package, and where it is unpacked.
+/// Path of the hypervisor in its package, and the path where it is unpacked.
 const PACKED_IMAGE: &str = "boot/xen-4.17-amd64.gz";
 const IMAGE: &str = "boot/xen-4.17-amd64";
 
-/// Where its programs are that nobody else starts.
+/// Directory of those of its programs that nobody else starts.
 const PROGRAMS: &str = "/usr/lib/xen-4.17/bin";
 
 /// The least memory in which Dom0's programs run, in MiB.
 const DOM0_LEAST_MIB: u64 = 512;
 
-/// What Xen and the least of domains need beside it, in MiB.
+/// Memory that Xen and the smallest domains need beside Dom0, in MiB.
 const REST_LEAST_MIB: u64 = 320;
 
 /// The options.
@@ -78,10 +78,10 @@ pub(super) const DOM0_MEMORY: OptionSpec = OptionSpec {
     help: "with `hypervisor=xen`: how much of `memory` is Dom0's; its domains have the rest (default: half)",
 };
 
-/// What a spec asks for.
+/// Dom0 options that a spec asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Dom0 {
-    /// Its part of the machine's memory.
+    /// Part of the machine's memory that Dom0 gets, in MiB.
     pub(super) mib: u64,
 }
 
@@ -137,7 +137,7 @@ impl Dom0 {
     }
 }
 
-/// What Xen is not booted with.
+/// Refuses options that Xen is not booted with.
 fn refuse(spec: &LayerSpec) -> Result<(), Fault> {
     const UNLIKE: [(&str, &str, &str); 8] = [
         ("machine", "microvm", "use `machine=q35`"),
@@ -192,7 +192,7 @@ impl Xen {
         Ok(Self { image, tools, version, dom0 })
     }
 
-    /// What makes a guest its Dom0.
+    /// Returns the files and programs that make a guest its Dom0.
     pub(super) fn files(&self) -> Dom0Files {
         Dom0Files {
             tools: self.tools.clone(),
@@ -201,8 +201,8 @@ impl Xen {
         }
     }
 
-    /// What Dom0 runs before it serves anybody: who keeps the store, who writes Dom0 into it, and who keeps
-    /// consoles.
+    /// Returns what Dom0 runs before it serves anybody: who keeps the store, who writes Dom0 into
+    /// it, and who keeps consoles.
     fn programs() -> Vec<String> {
         [
             "xenstored --pid-file /run/xenstored.pid",
@@ -221,7 +221,7 @@ impl Xen {
         )
     }
 
-    /// What QEMU hands to it: Dom0's kernel with a command line, and the initramfs.
+    /// Returns what QEMU hands to Xen: Dom0's kernel with a command line, and the initramfs.
     pub(super) fn modules(kernel: &Path, command_line: &str, initramfs: &Path) -> String {
         let text = |path: &Path| path.display().to_string().replace(',', ",,");
         format!("{} {command_line},{}", text(kernel), text(initramfs))

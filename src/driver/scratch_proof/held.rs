@@ -14,24 +14,24 @@ use surtax_instrument::held::{self, Held, MEMORY};
 use surtax_instrument::probe::cgroup::Hierarchies;
 use surtax_instrument::wire::{Fact, SCRATCH};
 
-/// What holds it, where that is known.
+/// Facts about what holds the scratch directory, where that is known.
 struct Told {
     /// In words that end at the disk: `ext4 on vda`, `tmpfs (memory)`.
     words: String,
-    /// What its data finally lies in.
+    /// Kind of place in which its data finally lie.
     lies_in: String,
 }
 
-/// Where nobody can tell.
+/// Word for what nobody can tell.
 const UNKNOWN: &str = "unknown";
 
-/// What gVisor calls the process that serves files to its sandbox.
+/// Name that gVisor gives the process that serves files to its sandbox.
 const GOFER: &str = "runsc-gofer\0";
 
 /// The word by which a sandbox keeps what is written to its root in its own memory.
 const KEPT_BY_THE_SANDBOX: &str = "--overlay2=root:memory\0";
 
-/// What holds it, and whether that is memory or a disk.
+/// Proves what holds the scratch directory, and whether that is memory or a disk.
 pub(super) fn facts(
     medium: Medium,
     running: &dyn Running,
@@ -56,8 +56,9 @@ pub(super) fn facts(
     [Fact::new("scratch_held_by", words, source), Fact::new("scratch_lies_in", lies_in, source)]
 }
 
-/// What holds the directory of a process. In a container, places of this level may be seen through an overlay of the
-/// container's own: so upper directories are looked for with others first.
+/// Returns what holds the directory of a process. In a container, places of this level may be seen
+/// through an overlay of the container's own: so upper directories are looked for with others
+/// first.
 fn as_seen_by(process: &Path, others: Vec<PathBuf>) -> Option<Held> {
     let mounts = |process: &Path| fs::read_link(process.join("ns/mnt")).ok();
     let own = mounts(process);
@@ -67,7 +68,7 @@ fn as_seen_by(process: &Path, others: Vec<PathBuf>) -> Option<Held> {
     held::by(process, Path::new(SCRATCH), &others)
 }
 
-/// What holds that of a kernel which is not ours.
+/// Returns what holds the scratch directory of a kernel which is not ours.
 fn elsewhere(
     medium: Medium,
     processes: &[PathBuf],
@@ -110,7 +111,7 @@ fn command_line(process: &Path) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// What a file system is and lies in, with what lies below its device.
+/// Returns what a file system is and lies in, with what lies below its device.
 fn told(held: &Held) -> Told {
     let below = disk::under(held);
     if below.is_empty() {

@@ -16,7 +16,7 @@ const PURPOSE: &[u8; 24] = b"surtax: simulated noise.";
 /// Instants in a block; a block of fewer trials leaves the rest of them idle.
 const INSTANTS: u64 = 16;
 
-/// Where a trial stands in its run.
+/// Position of a trial in its run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TrialPosition {
     pub(super) seed: u64,
@@ -24,7 +24,8 @@ pub(super) struct TrialPosition {
     pub(super) position: u32,
 }
 
-/// What the logarithm of a trial's time does around the true one. Sizes are in deviations of `noise`.
+/// Distribution of the logarithm of a trial's time around the true one. Sizes are in deviations of
+/// `noise`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
     /// Normal in the logarithm, and nothing else.
@@ -43,7 +44,7 @@ pub(super) enum Shape {
     Steps,
     /// Exponential: trials are only ever slowed.
     Skewed,
-    /// What disturbs one trial still disturbs the next (autoregressive, 0.9).
+    /// Noise that disturbs one trial still disturbs the next (autoregressive, 0.9).
     Autocorrelated,
     /// One trial of thirty takes up to five times as long.
     Outliers,
@@ -111,7 +112,7 @@ impl Shape {
     }
 }
 
-/// What is the machine's, at any instant: numbers that are drawn by index, and not one after another.
+/// Noise that is the machine's, at any instant: numbers drawn by index, and not one after another.
 struct Machine {
     stream: ChaCha8Rng,
 }
@@ -140,7 +141,7 @@ impl Machine {
         walk + whole(now) / whole(INSTANTS) / 3.0
     }
 
-    /// What is left of the bursts that began at this instant or at one of the three before it.
+    /// Sums what is left of the bursts that began at this instant or at one of the three before it.
     fn burst(&self, now: u64) -> f64 {
         let began = now.saturating_sub(3)..=now;
         let size = |at: u64| {
@@ -194,7 +195,8 @@ mod tests {
         shape.ln_noise(0.03, place, &mut ChaCha8Rng::seed_from_u64(own))
     }
 
-    /// What all arms would see: the same number of the trial's own, at every place.
+    /// Returns the noise that all arms would see: the same number of the trial's own, at every
+    /// place.
     fn machine(shape: Shape) -> Vec<f64> {
         let places = (0..40).flat_map(|block| (0..3).map(move |position| (block, position)));
         places.map(|(block, position)| noise(shape, block, position, 1)).collect()

@@ -40,15 +40,15 @@ const SETTINGS: &[&str] = &[
 /// Has the client say one thing more: the key that the host proved to have.
 const SAY_HOST_KEY: &str = "LogVerbose=*:verify_host_key():*";
 
-/// What it says it with.
+/// Words that stand before the host's key in the client's output.
 const HOST_KEY: &str = "Server host key: ";
 
-/// Where to connect to, and as whom.
+/// Host to connect to, with the user and the options of the login.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Client {
     /// The machine.
     pub(super) host: String,
-    /// Who logs in.
+    /// User who logs in; `None` where the spec names none.
     pub(super) user: Option<String>,
     port: Option<u16>,
     identity: Option<String>,
@@ -86,7 +86,7 @@ impl Client {
         words
     }
 
-    /// What a person would type to get there.
+    /// Returns the command that a person would type to get there.
     pub(super) fn by_hand(&self) -> String {
         let words = [vec![PROGRAM.to_owned()], self.own(), vec![self.host.clone()]];
         words.concat().join(" ")
@@ -109,8 +109,8 @@ impl Client {
         words
     }
 
-    /// Why a login failed, on one line: our own command line says nothing to the user, what the client
-    /// said below it does.
+    /// Explains on one line why a login failed: our own command line says nothing to the user, what
+    /// the client said below it does.
     pub(super) fn refusal(&self, message: &str) -> String {
         let said = message.lines().skip(1).map(|line| line.trim_start_matches([' ', '|']).trim());
         let words: Vec<&str> = said.filter(|line| !line.starts_with("@@")).collect();
@@ -120,7 +120,7 @@ impl Client {
         }
     }
 
-    /// What would help against what the client said last.
+    /// Suggests what would help against what the client said last. `None` where nothing is known.
     pub(super) fn remedy(&self, words: &str) -> Option<String> {
         let (host, by_hand) = (&self.host, self.by_hand());
         let says = |any: &[&str]| any.iter().any(|part| words.contains(part));
@@ -151,7 +151,8 @@ impl Client {
     }
 }
 
-/// Whether a client of this version knows the setting with which it says the host's key: since 8.5.
+/// Tells whether a client of this version knows the setting with which it says the host's key:
+/// since 8.5.
 pub(super) fn tells_its_key(version: &str) -> bool {
     let number = version.strip_prefix("OpenSSH_").unwrap_or_default();
     let mut parts =

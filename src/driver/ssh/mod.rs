@@ -33,13 +33,13 @@ use std::fs::{self, File};
 use std::time::Duration;
 use surtax_instrument::wire::{Fact, Role};
 
-/// How long a login may take.
+/// Time limit of a login.
 const LOGIN_DEADLINE: Duration = Duration::from_secs(20);
 
-/// How long the client may take to end after the agent was asked to leave.
+/// Time that the client may take to end after the agent was asked to leave.
 const STOP_DEADLINE: Duration = Duration::from_secs(5);
 
-/// How long the last words of a client that has ended are waited for.
+/// Time that the last words of a client that has ended are waited for.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// Another machine.
@@ -222,7 +222,7 @@ fn look(client: &Client) -> Result<Fact, Unavailable> {
     Ok(Fact::new("system", system, format!("uname -sm on `{}`", client.host)))
 }
 
-/// Why no agent came up, in the client's own words, and what would help.
+/// Adds to a fault why no agent came up, in the client's own words, and what would help.
 fn explained(client: &Client, fault: Fault, console: &ConsoleTail) -> Fault {
     let hint = client.remedy(&console.text()).or(fault.hint.clone());
     let mut explained = fault.during(format_args!("ssh: no agent on `{}`", client.host));
@@ -230,7 +230,7 @@ fn explained(client: &Client, fault: Fault, console: &ConsoleTail) -> Fault {
     Fault { hint, ..explained }
 }
 
-/// What the client says of its version, on its standard error.
+/// Asks the client for its version, which it prints on its standard error.
 fn version_fact() -> Result<Fact, Fault> {
     let version = tool_version::asked([client::PROGRAM, "-V"].map(String::from).to_vec())?;
     Ok(Fact::new("ssh_version", version, "ssh -V"))

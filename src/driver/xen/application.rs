@@ -19,30 +19,30 @@ use std::time::Duration;
 use surtax_instrument::probe::xen;
 use surtax_instrument::wire::Fact;
 
-/// How long a silent console is listened to before the domain is looked at.
+/// Time that a silent console is listened to before the domain's state is checked.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// How long the last words of a domain that has ended may be on their way.
+/// Time allowed for the last output of a domain that has ended.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
 /// The address that an application must give itself, with its network.
 pub(in crate::driver) const ADDRESS: Ipv4Addr = network::WORKLOAD;
 
-/// What is asked for.
+/// Options of the domain, as they were asked for.
 pub(in crate::driver) struct ApplicationOptions {
-    /// How it is virtualized.
+    /// Virtualization type of the domain.
     pub(in crate::driver) kind: Kind,
     /// Virtual CPUs.
     pub(in crate::driver) cpus: u32,
     /// Memory.
     pub(in crate::driver) memory_mib: u64,
-    /// What is entered.
+    /// Image that the domain enters.
     pub(in crate::driver) kernel: PathBuf,
-    /// What it takes for an initial RAM disk.
+    /// Initial RAM disk, or what the image takes for one.
     pub(in crate::driver) initrd: Option<PathBuf>,
-    /// Its command line.
+    /// Command line of the kernel.
     pub(in crate::driver) append: String,
-    /// Whether it has a network device.
+    /// True where the domain has a network device.
     pub(in crate::driver) has_nic: bool,
 }
 
@@ -118,7 +118,7 @@ impl Application {
         move || toolstack::unpause(&name)
     }
 
-    /// What Xen counts of it.
+    /// Opens Xen's counters of the domain.
     ///
     /// # Errors
     /// Xen does not say.
@@ -131,12 +131,13 @@ impl Application {
         self.vif.as_ref().map(|vif| Arc::clone(&vif.network))
     }
 
-    /// Who pays for it.
+    /// Lists who pays for the domain.
     pub(in crate::driver) fn payers(&self, carries_workload: bool) -> Vec<Payer> {
         super::payers(self.id, carries_workload)
     }
 
-    /// What Xen, the store and Dom0's kernel say of it. Nobody inside can be asked whether that is so.
+    /// Collects what Xen, the store and Dom0's kernel say of the domain. Nobody inside can be asked
+    /// to confirm it.
     ///
     /// # Errors
     /// They say something else than was asked for.
@@ -152,7 +153,7 @@ impl Application {
         Ok(facts)
     }
 
-    /// How it has ended, if it has.
+    /// Tells how the domain has ended. `None` while it runs, or where Xen does not say.
     pub(in crate::driver) fn obituary(&self) -> Option<String> {
         let reason = self.probe().ok()?.end().ok()??;
         Some(match reason {

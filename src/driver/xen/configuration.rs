@@ -21,7 +21,7 @@ pub(super) const COMMAND_LINE: &str = "console=hvc0 quiet panic=-1 cryptomgr.not
 pub(super) struct Domain {
     /// Carries our tag.
     pub(super) name: String,
-    /// How it is virtualized.
+    /// Virtualization type of the domain.
     pub(super) kind: Kind,
     /// Virtual CPUs.
     pub(super) cpus: u32,
@@ -29,21 +29,21 @@ pub(super) struct Domain {
     pub(super) cpuset: Option<Vec<u32>>,
     /// Memory.
     pub(super) memory_mib: u64,
-    /// Its share of CPUs that others want too: Xen's default is 256.
+    /// CPU weight against other domains that want CPUs too: Xen's default is 256.
     pub(super) weight: Option<u32>,
     /// An ELF kernel.
     pub(super) kernel: PathBuf,
-    /// Its initramfs, or whatever it takes for one.
+    /// Initramfs, or whatever the kernel takes for one.
     pub(super) initramfs: Option<PathBuf>,
-    /// Its command line.
+    /// Command line of the kernel.
     pub(super) command_line: String,
-    /// What is served by 9p, if anything is.
+    /// Directory served by 9p, if there is one.
     pub(super) export: Option<PathBuf>,
-    /// Its disk, if it has one, as the tools write it.
+    /// Disk as Xen's tools write it, if there is one.
     pub(super) disk: Option<String>,
-    /// Its network device, if it has one.
+    /// Network device, if there is one.
     pub(super) nic: Option<Nic>,
-    /// Where the other end of the agent's channel is, if there is an agent in it.
+    /// Path of the socket at the other end of the agent's channel, if there is an agent in it.
     pub(super) socket: Option<PathBuf>,
 }
 

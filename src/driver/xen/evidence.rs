@@ -8,7 +8,7 @@ use crate::layer::value_of;
 use surtax_instrument::probe::xen;
 use surtax_instrument::wire::Fact;
 
-/// How much later than the list the time that Xen itself tells may be, in seconds.
+/// Largest lead, in seconds, of the CPU time that Xen itself tells over the list's.
 const LATER_MAX: f64 = 60.0;
 
 /// The version of Xen, and that the domain is the one that was asked for, of its type, with its CPUs and memory.

@@ -16,10 +16,10 @@ use std::path::Path;
 const ENTRY: u32 = 1;
 const PHYS32_ENTRY: u32 = 18;
 
-/// How the image of a Linux kernel says what it is, and where.
+/// Offset of a Linux kernel's signature in its image, and the signature.
 const LINUX: (usize, &[u8]) = (0x202, b"HdrS");
 
-/// What a boot loader looks for in the first so many bytes of an image.
+/// Magic number that a boot loader looks for in the first so many bytes of an image.
 const MULTIBOOT: [u8; 4] = 0x1bad_b002_u32.to_le_bytes();
 const MULTIBOOT_WITHIN: usize = 8192;
 
@@ -40,7 +40,7 @@ pub(in crate::driver) fn require(kind: Kind, image: &Path, room: &Room) -> Resul
         .hint(hint))
 }
 
-/// Why not, and what would help.
+/// Returns why the image is refused, and what would help. `None` where it is taken.
 fn refusal(kind: Kind, bytes: &[u8]) -> Option<(&'static str, &'static str)> {
     const BY_QEMU: &str = "boot it by QEMU, with a recipe whose `board` is `q35` or `pc`";
     if is_linux(bytes) {

@@ -42,13 +42,13 @@ use surtax_instrument::wire::{Fact, Role};
 use toolstack::Info;
 use vif::{Nic, Vif};
 
-/// Where Linux says what a domain may do; `control_d` is in it in Dom0.
+/// File in which Linux says what a domain may do; it holds `control_d` in Dom0.
 const CAPABILITIES: &str = "/proc/xen/capabilities";
 
-/// How long the QEMU of a domain that was destroyed may take to end.
+/// Time that the QEMU of a destroyed domain may take to end.
 const STOP_DEADLINE: Duration = Duration::from_secs(5);
 
-/// How long the socket of the agent's channel may take to be there.
+/// Time that the socket of the agent's channel may take to appear.
 const LISTEN_DEADLINE: Duration = Duration::from_secs(10);
 
 /// Between two looks.
@@ -63,7 +63,7 @@ const WEIGHTS: (u32, u32) = (100, 256);
 /// Domains of Xen.
 pub struct Xen;
 
-/// What the doctor asks about.
+/// Variants that the doctor asks about.
 const VARIANTS: &[&str] = &[
     "xen:type=pv",
     "xen:type=pvh",
@@ -109,7 +109,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     ..Descriptor::MACHINE
 };
 
-/// How a domain is virtualized.
+/// Way in which a domain is virtualized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// By a kernel that asks Xen for everything.
@@ -138,7 +138,7 @@ impl Kind {
         }
     }
 
-    /// What Xen must be able to do.
+    /// Name of the ability that Xen must have.
     fn ability(self) -> &'static str {
         match self {
             Self::Pv => "pv",
@@ -146,7 +146,7 @@ impl Kind {
         }
     }
 
-    /// What the domain's kernel calls it.
+    /// Name of the type in the words of the domain's kernel.
     fn seen_as(self) -> &'static str {
         match self {
             Self::Pv => "PV",
@@ -288,7 +288,7 @@ fn require_linux(kind: Kind) -> Result<(), Unavailable> {
     Ok(())
 }
 
-/// Whether the processor is QEMU's translator, which Dom0 sees through Xen.
+/// Tells whether the processor is QEMU's translator, which Dom0 sees through Xen.
 fn is_translated() -> bool {
     const SIGNATURE: &[u8] = b"TCGTCGTCGTCG";
     let leaf = std::arch::x86_64::__cpuid(0x4000_0000);
@@ -309,7 +309,7 @@ fn device_model(id: u16) -> Result<u32, Fault> {
     text.parse().doing(format_args!("take `{text}` for the process id of a domain's QEMU"))
 }
 
-/// Whether a process has not ended. That nobody has waited for it yet is its parent's affair.
+/// Tells whether a process has not ended. A zombie has: to wait for it is its parent's affair.
 fn is_alive(pid: u32) -> bool {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = text.rsplit(')').next().and_then(|rest| rest.split_ascii_whitespace().next());
@@ -343,7 +343,7 @@ struct RunningXen {
     vif: Option<Vif>,
 }
 
-/// Who pays for a domain.
+/// Lists who pays for a domain.
 fn payers(id: u16, carries_workload: bool) -> Vec<Payer> {
     let payer = |name: &str, role, id, carries_workload| Payer {
         name: name.to_owned(),

@@ -12,10 +12,10 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
 
-/// How long `xl` may take to make a domain; emulated it needs seconds.
+/// Time that `xl` may take to make a domain; an emulated one needs seconds.
 const CREATE_DEADLINE: Duration = Duration::from_secs(60);
 
-/// How long it may take to answer.
+/// Time that a tool may take to answer.
 const DEADLINE: Duration = Duration::from_secs(20);
 
 /// The tool.
@@ -26,12 +26,12 @@ fn tool(words: &[&str]) -> Result<String, Fault> {
     lab::ask(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>(), None, DEADLINE)
 }
 
-/// What `xl list` says of a domain.
+/// Values that `xl list` gives for a domain.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Listed {
-    /// Its memory.
+    /// Memory of the domain, in MiB.
     pub(super) memory_mib: u64,
-    /// Its virtual CPUs.
+    /// Number of virtual CPUs.
     pub(super) cpus: u32,
     /// Such as `-b----`.
     pub(super) state: String,
@@ -194,7 +194,7 @@ pub(super) fn require_channel(id: u16) -> Result<(), Fault> {
     tool(&["xenstore-chmod", "-r", &back, "n0", &reader]).map(drop)
 }
 
-/// Where a domain's second console is in the store: its own half, and Dom0's.
+/// Paths of a domain's second console in the store: its own half, and Dom0's.
 fn places(id: u16) -> (String, String) {
     let front = format!("/local/domain/{id}/device/console/1");
     (front, format!("/local/domain/0/backend/console/{id}/1"))

@@ -13,14 +13,14 @@ use crate::layer::OptionSpec;
 use std::os::unix::net::UnixStream;
 use surtax_instrument::wire::Fact;
 
-/// What the domain calls it, and its number in the store: major 202, minor 0.
+/// Name of the disk in the domain, and its number in the store: major 202, minor 0.
 const NAME: &str = "xvda";
 const NUMBER: u32 = 51712;
 
-/// What both ends write when they are connected: `XenbusStateConnected`.
+/// State that both ends write when they are connected: `XenbusStateConnected`.
 pub(super) const CONNECTED: &str = "4";
 
-/// How the file is cached: the two ways that the QEMU of a domain has.
+/// Option for how the file is cached: the two ways that the QEMU of a domain has.
 pub(super) const CACHE: OptionSpec = OptionSpec {
     key: "cache",
     values: &["none", "writeback"],
@@ -28,7 +28,7 @@ pub(super) const CACHE: OptionSpec = OptionSpec {
            (default: none)",
 };
 
-/// What follows `disk=`.
+/// Returns the text that follows `disk=`.
 pub(super) fn text(disk: &Made) -> String {
     let format = disk.disk.file_format();
     let direct = if disk.disk.is_direct() { ",direct-io-safe" } else { "" };

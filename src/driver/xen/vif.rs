@@ -19,10 +19,10 @@ use surtax_instrument::wire::Fact;
 /// The device's own address, out of those that are Xen's.
 const MAC: &str = "00:16:3e:12:34:56";
 
-/// Where Dom0's kernel has what is at the other end.
+/// Directory of the driver at the other end, in Dom0's kernel.
 const NETBACK: &str = "/sys/bus/xen-backend/drivers/vif";
 
-/// What does nothing, in place of a script.
+/// Program that does nothing, in place of a script.
 const NO_SCRIPT: &str = "true";
 
 /// The option.
@@ -35,12 +35,12 @@ pub(super) const NET: OptionSpec = OptionSpec {
 /// A network device, as it is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Nic {
-    /// What Xen's tools run when they have made it.
+    /// Script that Xen's tools run when they have made the device.
     pub(super) script: PathBuf,
 }
 
 impl Nic {
-    /// Whether a spec asks for one.
+    /// Tells whether a spec asks for a network device.
     pub(super) fn is_asked_for(spec: &LayerSpec) -> bool {
         spec.options.get(NET.key).is_some_and(|word| word == "bridge")
     }
@@ -63,7 +63,7 @@ impl Nic {
         Ok(Self { script })
     }
 
-    /// What follows `vif=`.
+    /// Returns the text that follows `vif=`.
     pub(super) fn text(&self) -> String {
         format!("mac={MAC},script={}", self.script.display())
     }
@@ -95,7 +95,7 @@ fn require_netback() -> Result<(), Unavailable> {
 pub(super) struct Vif {
     id: u16,
     name: String,
-    /// Where it is.
+    /// Network that the device is on.
     pub(super) network: Arc<lab::Network>,
 }
 
@@ -111,12 +111,12 @@ impl Vif {
         Ok(vif)
     }
 
-    /// Where Dom0's half is in the store.
+    /// Returns the path of Dom0's half in the store.
     fn place(&self) -> String {
         format!("/local/domain/0/backend/vif/{}/0", self.id)
     }
 
-    /// How the domain and the outside reach each other.
+    /// Describes how the domain and the outside reach each other.
     pub(super) fn network(&self) -> Network {
         Network {
             namespace: self.network.path(),

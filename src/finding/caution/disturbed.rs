@@ -40,7 +40,7 @@ pub(super) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
     Some(caution("disturbed", finding, worst.advice()))
 }
 
-/// Which trials were disturbed and count, in words.
+/// Says which trials were disturbed and count.
 fn disturbed_trials(arms: &[ArmFindings]) -> String {
     let hit: Vec<&ArmFindings> = arms.iter().filter(|arm| arm.disturbed_count > 0).collect();
     let trials = |count: u32| number::count(usize::try_from(count).unwrap_or(usize::MAX), "trial");
@@ -81,7 +81,8 @@ fn disturbed_trials(arms: &[ArmFindings]) -> String {
     format!("{disturbed} of {} of {}", trials(counted), Stacks::counted(arms).words(&those))
 }
 
-/// How much longer the disturbed trials took than the quiet ones, of the arm where that is most.
+/// Says how much longer the disturbed trials took than the quiet ones, of the arm where that is
+/// most.
 fn slowed(signs: &Signs<'_>) -> Option<String> {
     if signs.is_of_fixed_time {
         return None;

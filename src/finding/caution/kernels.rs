@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 /// The keys under which a level says its kernel, the surest first.
 const RELEASE: [&str; 2] = ["inside_kernel_release", "kernel_release"];
 
-/// How releases of kernels that are no Linux are told apart: gVisor's.
+/// Mark in the releases of kernels that are no Linux: gVisor's.
 pub(super) const NOT_LINUX: &str = "gvisor";
 
 /// The kernel on which the command of an arm ran.
@@ -67,7 +67,8 @@ mod tests {
     use crate::trial::{Evidence, TrialResult};
     use surtax_instrument::wire::LevelFacts;
 
-    /// What is said of an example whose second stack ran on this kernel, and whose baseline on 6.18.44.
+    /// Returns what is said of an example whose second stack ran on this kernel, and whose baseline
+    /// on 6.18.44.
     fn said(release: &str) -> Option<Caution> {
         let findings = example(6, |record| {
             let arm = record.trial.arm;

@@ -75,7 +75,8 @@ fn least(evidence: &[LevelEvidence], key: &str) -> Option<u64> {
     facts.filter_map(|fact| fact.value.split(' ').next()?.parse().ok()).min()
 }
 
-/// What a command could use of CPUs, in thousandths: those that it saw, or the quota for it if that is less.
+/// Returns the CPUs that a command could use, in thousandths: those that it saw, or the quota for
+/// it if that is less.
 fn cpu_millis(evidence: &[LevelEvidence]) -> Option<u64> {
     let seen = fact(evidence, "cpus_online")?.saturating_mul(1000);
     let quota = least(evidence, "limit_cpu_quota_us");

@@ -1,4 +1,4 @@
-//! What cautions are read from, and how one is written.
+//! Signs that cautions are read from, and how one is written.
 
 use crate::finding::arm_trials::ArmTrials;
 use crate::finding::wall::Wall;
@@ -8,37 +8,37 @@ use crate::plan::TrialId;
 use std::collections::HashMap;
 use surtax_statistics::NoiseFloor;
 
-/// What the cautions are read from.
+/// Signs that the cautions are read from.
 pub(crate) struct Signs<'a> {
     pub(crate) arms: &'a [ArmFindings],
     /// The trials of each arm.
     pub(crate) columns: &'a [ArmTrials<'a>],
     pub(crate) proofs: &'a Proofs,
-    /// What this machine's kernel does about its processor's weaknesses.
+    /// Measures of this machine's kernel against its processor's weaknesses.
     pub(crate) mitigations: Option<&'a str>,
-    /// Whether the command is a workload's, which prints what it measured.
+    /// True if the command is a workload's, which prints what it measured.
     pub(crate) is_workload: bool,
-    /// Whether it runs for a time that it is told, so that wall time says nothing.
+    /// True if it runs for a time that it is told, so that wall time says nothing.
     pub(crate) is_of_fixed_time: bool,
     /// The metric that a precision is also of.
     pub(crate) main_metric: Option<String>,
     /// For which share of its time several instances ran at once in each trial.
     pub(crate) at_once: &'a HashMap<TrialId, f64>,
-    /// What was read from disks during each trial, in bytes.
+    /// Bytes read from disks during each trial.
     pub(crate) page_ins: &'a HashMap<TrialId, f64>,
-    /// How many processes the command left running in each trial in which it did.
+    /// Number of processes that the command left running, in each trial in which it did.
     pub(crate) left_running: &'a HashMap<TrialId, f64>,
-    /// What is wrong with the clock of a guest.
+    /// Caution about the clock of a guest.
     pub(crate) guest_clock: Option<Caution>,
     /// The wall time of each arm that is compared.
     pub(crate) walls: &'a [Option<Wall>],
-    /// How much the baseline differs from itself.
+    /// Noise floor: how much the baseline differs from itself.
     pub(crate) noise: Option<NoiseFloor>,
     /// The equivalence margin as a share.
     pub(crate) margin: f64,
     /// The precision that the plan asks for, as a share.
     pub(crate) precision: Option<f64>,
-    /// What a block took, where one is done.
+    /// Average time that a block took, in nanoseconds; `None` where none is done.
     pub(crate) block_ns: Option<f64>,
 }
 

@@ -1,4 +1,5 @@
-//! What was found about one metric: how it is spread, what it costs over the baseline, and how sure that is.
+//! Findings about one metric: how it is spread, what it costs over the baseline, and how sure that
+//! is.
 
 use crate::finding::findings::Verdict;
 use serde::Serialize;
@@ -49,15 +50,16 @@ pub struct JudgementFindings {
     pub detectable_effect: Option<f64>,
     /// Difference between the two baseline arms on this metric.
     pub noise_floor: Option<Interval>,
-    /// How far values may be apart that the workload prints alike, as a share of them: 0.1 for `1.2` and `1.2`
-    /// is one of 12. `None` where its file does not say in which unit it prints them.
+    /// Largest distance between values that the workload prints alike, as a share of them: 0.1 for
+    /// `1.2` and `1.2` is one of 12. `None` where its file does not say in which unit it prints
+    /// them.
     pub step_share: Option<f64>,
 }
 
-/// What it costs a stack that something runs beside it.
+/// Cost to a stack of something that runs beside it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BesideFindings {
-    /// What ran, and in which stack.
+    /// Neighbour that ran beside it, and in which stack.
     pub neighbour: String,
     /// The stack alone.
     pub alone: String,
@@ -81,7 +83,7 @@ pub struct InstanceFindings {
     pub metric: String,
     /// See [`MetricFindings::unit`].
     pub unit: String,
-    /// How many ran at once.
+    /// Number of instances that ran at once.
     pub instance_count: u32,
     /// Of the instance with the least.
     pub min: f64,
@@ -96,27 +98,27 @@ pub struct InstanceFindings {
 pub struct AbsenceFindings {
     /// The metric.
     pub metric: String,
-    /// Why.
+    /// Reason why it could not be measured.
     pub why: String,
 }
 
 /// A distribution of times.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DistributionFindings {
-    /// Its name.
+    /// Name of the distribution.
     pub metric: String,
-    /// How many values it has.
+    /// Number of values in the distribution.
     pub value_count: u64,
     /// The largest of them, to a thousandth.
     pub highest_ns: Option<u64>,
-    /// Its curve, ten points for each nine that ten values support.
+    /// Points of the percentile curve, ten for each nine that ten values support.
     pub points: Vec<PercentilePoint>,
 }
 
 /// One point of a percentile curve.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct PercentilePoint {
-    /// Which share of the values is not above it: 0.99 is p99.
+    /// Share of all values that are not above `value_ns`: 0.99 is p99.
     pub share: f64,
     /// The value.
     pub value_ns: u64,
@@ -125,7 +127,7 @@ pub struct PercentilePoint {
 /// A quantile between two values of the sample; without a number where the sample is too small.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct QuantileFindings {
-    /// Which: 0.99 is p99.
+    /// Order of the quantile: 0.99 is p99.
     pub p: f64,
     /// The sample's quantile, of type 7 (Hyndman and Fan, 1996).
     pub value: Option<f64>,
@@ -133,16 +135,16 @@ pub struct QuantileFindings {
     pub low: Option<f64>,
     /// Upper end, a value of the sample.
     pub high: Option<f64>,
-    /// What the interval covers, at least 0.95: order statistics come in steps.
+    /// Confidence that the interval has, at least 0.95: order statistics come in steps.
     pub confidence: Option<f64>,
-    /// Why there is no number.
+    /// Reason why there is no number.
     pub why: Option<String>,
 }
 
-/// What an overhead was after so many blocks.
+/// Overhead as it was after so many blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ProgressPoint {
-    /// How many blocks counted.
+    /// Number of blocks that counted.
     pub block_count: u32,
     /// The overhead that they gave.
     #[serde(flatten)]

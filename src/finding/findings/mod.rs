@@ -1,4 +1,5 @@
-//! What a report may say about a run: every format is a function of it, and JSON is it whole.
+//! Everything that a report may say about a run: every format is a function of it, and JSON is it
+//! whole.
 
 mod metric;
 
@@ -27,7 +28,7 @@ pub struct Findings {
     pub arms: Vec<ArmFindings>,
     /// Difference between the two baseline arms, on wall time; `None` with too few trials.
     pub noise_floor: Option<Interval>,
-    /// What the reader must know before believing a number, most important first.
+    /// Cautions that the reader must know before believing a number, most important first.
     pub cautions: Vec<Caution>,
 }
 
@@ -62,9 +63,10 @@ pub struct RunFacts {
     pub baseline: String,
     /// Half-width of the equivalence margin as a share: 0.03 is ±3 %.
     pub equivalence_margin: f64,
-    /// Whether the workload runs for a time that it is told, so that wall time says nothing of a stack.
+    /// True if the workload runs for a time that it is told, so that wall time says nothing of a
+    /// stack.
     pub is_of_fixed_time: bool,
-    /// How each trial was carried out, where that is not the usual way: iterations, caches, rests.
+    /// Conduct of each trial, where that is not the usual one: iterations, caches, rests.
     pub conduct: String,
     /// To what share of its ratio every overhead was to be known, if the plan says so.
     pub precision: Option<f64>,
@@ -77,14 +79,14 @@ pub struct KeyValue {
     pub key: String,
     /// As text.
     pub value: String,
-    /// Where it was read; may be empty.
+    /// Place where it was read; may be empty.
     pub source: String,
 }
 
 /// One arm.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ArmFindings {
-    /// Its place in the plan.
+    /// Place of the arm in the plan, from 0.
     pub arm: u32,
     /// The stack as text.
     pub stack: String,
@@ -93,25 +95,25 @@ pub struct ArmFindings {
     pub name: String,
     /// `baseline`, `baseline-again` or `compared`.
     pub part: String,
-    /// Its trials in time order, those that do not count included.
+    /// Trials of the arm in time order, those that do not count included.
     pub trials: Vec<TrialPoint>,
-    /// How many count.
+    /// Number of trials that count.
     pub trial_count: u32,
-    /// How many of those the machine disturbed.
+    /// Number of those that the machine disturbed.
     pub disturbed_count: u32,
-    /// How many disturbed attempts do not count, because the trial was repeated.
+    /// Number of disturbed attempts that do not count, because the trial was repeated.
     pub repeated_count: u32,
     /// Medians over the trials that count; empty when none does.
     pub metrics: Vec<MetricFindings>,
     /// The distributions that its workload measured, over all trials that count.
     pub histograms: Vec<DistributionFindings>,
-    /// How far several instances of the command, which ran at once, were apart; empty where one ran.
+    /// Spread between the instances of the command, which ran at once; empty where one ran.
     pub instances: Vec<InstanceFindings>,
-    /// Where something ran beside it: what that cost the stack.
+    /// Cost to the stack of something that ran beside it; `None` where nothing did.
     pub beside: Option<BesideFindings>,
-    /// What its workload could not measure in it.
+    /// Metrics that its workload could not measure in it.
     pub absences: Vec<AbsenceFindings>,
-    /// What was found about its first iterations, where each start runs the command several times.
+    /// Findings about its first iterations, where each start runs the command several times.
     pub warm_up: Option<WarmUpFindings>,
     /// The overhead in wall time, of an arm that is compared.
     pub overhead: Option<Interval>,
@@ -136,13 +138,15 @@ pub struct ArmFindings {
     /// About how many more blocks would decide, where no verdict could be given and a reasonable
     /// number would do.
     pub more_blocks: Option<u32>,
-    /// Where the CPU time went: medians per trial, the command first, host view.
+    /// Payers of the CPU time: medians per trial, the command first, host view.
     pub payers: Vec<PayerFindings>,
-    /// What of it could not be divided, because more was counted inside than was seen from outside.
+    /// Part of it that could not be divided, because more was counted inside than was seen from
+    /// outside.
     pub bill_gap: Option<BillGap>,
     /// Page cache of files on disks that was in the memory of the others when the command had ended: the median.
     pub page_cache_bytes: Option<f64>,
-    /// What proved where it ran, per level; from its first counted trial, with differences between trials as cautions.
+    /// Evidence of where it ran, per level; from its first counted trial, with differences between
+    /// trials as cautions.
     pub evidence: Vec<LevelEvidence>,
     /// Distinct hashes of standard output over counted trials, hexadecimal.
     pub stdout_hashes: Vec<String>,
@@ -157,12 +161,12 @@ pub struct ArmFindings {
 pub struct WarmUpFindings {
     /// Runs of the command in each start.
     pub iterations: u32,
-    /// How many of the first ones do not count, since they are not like the later ones.
+    /// Number of the first ones that do not count, since they are not like the later ones.
     pub left_out: u32,
     /// Their time by that of the later ones, 1 if there are none; `None` where it takes more starts
     /// or iterations to say.
     pub ratio: Option<f64>,
-    /// Whether what counts was found to be alike, or could not be told.
+    /// True if what counts was found to be alike, or could not be told.
     pub is_steady: bool,
 }
 
@@ -173,7 +177,7 @@ pub struct TrialPoint {
     pub block: u32,
     /// Place in the block, from 0.
     pub position: u32,
-    /// Which attempt at this trial, from 1.
+    /// Number of the attempt at this trial, from 1.
     pub attempt: u32,
     /// Host time since the first trial's begin.
     pub at_ns: u64,
@@ -184,17 +188,17 @@ pub struct TrialPoint {
     /// CPU time and memory, as far as they were read.
     #[serde(flatten)]
     pub usage: TrialUsage,
-    /// What its workload measured, by metric.
+    /// Values that its workload measured, by metric.
     pub metrics: BTreeMap<String, f64>,
     /// `done`, `disturbed`, `failed`, `broken`, `unavailable`, `invalid`, `void`.
     pub state: String,
-    /// Why it does not count; empty when it does.
+    /// Reason why it does not count; empty when it does.
     pub why: String,
-    /// What disturbed it, the worst first; one that is `done` counts all the same.
+    /// Disturbances of the trial, the worst first; one that is `done` counts all the same.
     pub disturbances: Vec<DisturbanceFinding>,
 }
 
-/// What one trial used. The others are those who worked for its stack on this host.
+/// Amounts that one trial used. The others are those who worked for its stack on this host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct TrialUsage {
     /// CPU time of the command in user mode.
@@ -222,14 +226,14 @@ impl TrialPoint {
     }
 }
 
-/// What the machine did during a trial that was too much.
+/// Something that the machine did during a trial, and that was too much.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DisturbanceFinding {
     /// Stable name that ends with its unit: `others_cpu_ratio`, `throttled_count`, …
     pub key: String,
-    /// How much of it there was.
+    /// Measured amount, in the unit that the key ends with.
     pub value: f64,
-    /// What it had to exceed.
+    /// Limit that the amount had to exceed.
     pub limit: f64,
     /// The same in words.
     pub what: String,
@@ -249,7 +253,7 @@ pub enum Verdict {
     Inconclusive,
     /// No number of this arm counts, or it ran another program than the baseline.
     Invalid {
-        /// Why.
+        /// Reason, in words.
         reason: String,
     },
 }
@@ -268,7 +272,7 @@ impl Verdict {
     }
 }
 
-/// Who paid.
+/// One payer of an arm's trials, and what it used.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PayerFindings {
     /// For people: `the command`, `vCPU threads`, `dockerd`.
@@ -282,7 +286,8 @@ pub struct PayerFindings {
     /// Medians per trial of all that could be read of it, each in a field of its own; CPU time net of what runs inside it.
     #[serde(flatten)]
     pub amounts: Medians,
-    /// Whether it serves all trials of the run: then its memory is since its own start, and in no trial's.
+    /// True if it serves all trials of the run: then its memory is since its own start, and in no
+    /// trial's.
     pub is_shared: bool,
 }
 
@@ -322,7 +327,7 @@ impl Serialize for Medians {
 pub struct BillGap {
     /// In how many of the trials that count.
     pub trial_count: u32,
-    /// How much was counted inside and not seen outside, in the worst of them.
+    /// CPU time that was counted inside and not seen outside, in the worst of them.
     pub cpu_unseen_ns: f64,
     /// The same as a share of what was counted inside.
     pub unseen_share: f64,
@@ -331,7 +336,7 @@ pub struct BillGap {
 }
 
 impl PayerFindings {
-    /// Its name, with a word where it serves all trials.
+    /// Returns the payer's name, with a word where it serves all trials.
     #[must_use]
     pub fn name(&self) -> String {
         match self.is_shared {
@@ -366,16 +371,16 @@ impl ArmFindings {
 pub struct LevelEvidence {
     /// The layer as text.
     pub layer: String,
-    /// Its facts.
+    /// Facts about that level.
     pub facts: Vec<KeyValue>,
 }
 
-/// Why an arm has no numbers, or fewer.
+/// Reason why an arm has no numbers, or fewer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ArmFailure {
-    /// What happened.
+    /// Account of what happened.
     pub why: String,
-    /// What would help.
+    /// Remedy that would help.
     pub remedy: Option<String>,
     /// The last lines of the command's standard error, control characters escaped.
     pub stderr: Option<String>,
@@ -386,8 +391,8 @@ pub struct ArmFailure {
 pub struct Caution {
     /// Stable name: `few-trials`, `noisy-machine`, `outputs-differ`, …
     pub code: String,
-    /// What was found.
+    /// Observation, in words.
     pub finding: String,
-    /// What to do.
+    /// Advice on what to do.
     pub advice: String,
 }

@@ -11,7 +11,7 @@ use crate::trial::disturbance::Disturbance;
 use crate::workload::{Absence, Better, Histogrammed, Instanced, Metric};
 use std::path::Path;
 
-/// What retitles a terminal, clears it, colours it, turns a line round, and breaks it.
+/// Text that retitles a terminal, clears it, colours it, turns a line round, and breaks it.
 const EVIL: &str = "\u{1b}]0;owned\u{7}\u{1b}[2J\u{1b}[38;5;213m\u{9b}31m\u{202e}\u{2066}\u{200b}\r\n| x | y |\0\u{7f}";
 
 /// The columns of text in which any text may stand, by their table; numbers of other tables and words of ours are not

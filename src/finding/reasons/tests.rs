@@ -22,7 +22,8 @@ const STACKS: [&str; 10] = [
     "gvisor:net=sandbox",
 ];
 
-/// So many blocks of a workload that prints two numbers; of a trial, `change` has the last word.
+/// Measures so many blocks of a workload that prints two numbers; of a trial, `change` has the last
+/// word.
 fn measured(workload: &str, blocks: u32, change: impl Fn(&mut Record)) -> Findings {
     let shelf = tempfile::tempdir().unwrap();
     let mut plan = plan(&STACKS);

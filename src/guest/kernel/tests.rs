@@ -15,7 +15,7 @@ fn bzimage(release: &str, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// What a guest with files by virtiofs needs.
+/// Returns the needs of a guest with files by virtiofs.
 fn need() -> Need<'static> {
     let modules = vec!["virtiofs", "overlay"];
     Need { named: None, flavor: Flavor::Cloud, modules, entry: None }

@@ -15,10 +15,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surtax_instrument::clock::monotonic_raw;
 
-/// Where systemd says that it runs.
+/// Directory that exists where systemd runs.
 const BOOTED: &str = "/run/systemd/system";
 
-/// Where its bus is, and what speaks to it.
+/// Socket of the bus of systemd, and the tool that speaks to it.
 const BUS: &str = "/run/dbus/system_bus_socket";
 const TOOL: &str = "busctl";
 
@@ -29,7 +29,7 @@ pub(in crate::lab) const SLICE: &str = "system.slice";
 /// processes itself.
 const KEEPER: &str = "keeper";
 
-/// How long systemd may take.
+/// Time limit for systemd to answer, and to make the scope.
 const DEADLINE: Duration = Duration::from_secs(20);
 
 /// Between two looks for a process that is being moved.

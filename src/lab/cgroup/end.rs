@@ -16,13 +16,13 @@ use std::time::Duration;
 use surtax_instrument::clock::monotonic_raw;
 use surtax_instrument::quantity::Nanoseconds;
 
-/// How long a group may take to become empty.
+/// Time limit for a group to become empty.
 const DEADLINE: Duration = Duration::from_secs(10);
 
 /// Groups nested deeper than this are not ours to walk.
 const DEPTH_LIMIT: usize = 32;
 
-/// What is forked while the others are killed is killed by the next pass.
+/// Number of passes that kill: a process forked during one is killed by the next.
 const KILL_PASSES: usize = 3;
 
 /// A process that is in a group.
@@ -83,7 +83,7 @@ impl Groups {
         ))
     }
 
-    /// Who is in a group or below it, in any hierarchy.
+    /// Lists the processes in a group or below it, in any hierarchy.
     pub(in crate::lab) fn members(&self, group: &Path) -> Vec<Member> {
         let mut members = BTreeMap::new();
         for directory in self.below(group) {
@@ -208,7 +208,8 @@ pub(in crate::lab) fn children(directory: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Who is in one group; a process that this pid namespace cannot name is listed as 0 and left out.
+/// Lists the processes in one group; one that this pid namespace cannot name is listed as 0 and
+/// left out.
 fn processes(directory: &Path) -> Vec<u32> {
     let text = fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
     text.lines().filter_map(|line| line.parse().ok()).filter(|&pid| pid != 0).collect()

@@ -30,7 +30,8 @@ const FILES: [&str; 2] = ["hugetlb.2MB.limit_in_bytes", "hugetlb.2MB.max"];
 const KEY: &str = "limit_hugetlb_bytes";
 
 impl Groups {
-    /// Where the controller must be enabled before a room can be limited, and its name.
+    /// Returns the group in which the controller must be enabled before a room can be limited, and
+    /// the controller's name; `None` where nothing is to enable.
     pub(in crate::lab) fn to_enable_for_huge_pages(&self) -> Option<(PathBuf, Vec<String>)> {
         let root = &self.hierarchies.of(CONTROLLER).filter(is_unified)?.mount_point;
         let names = missing(root, &[CONTROLLER.to_owned()]);

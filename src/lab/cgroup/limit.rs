@@ -37,11 +37,11 @@ struct Setting {
     key: &'static str,
     /// The controllers that may have it: the name in cgroup v1, and in v2.
     controllers: [&'static str; 2],
-    /// Its file in v1, and in v2.
+    /// Names of its file in v1 and in v2.
     files: [&'static str; 2],
-    /// What is written into that file.
+    /// Texts that are written into that file, in v1 and in v2.
     texts: [String; 2],
-    /// Whether the file holds what was written: what was, what it holds.
+    /// Tells whether the file holds what was written; takes what was written, and what it holds.
     same: fn(&str, &str) -> bool,
 }
 
@@ -121,7 +121,7 @@ impl Setting {
         Some((hierarchy.version, hierarchy.directory(group).join(name)))
     }
 
-    /// What the file holds, which must be what was asked for.
+    /// Returns what the file holds, which must be what was asked for.
     fn require(&self, version: Version, file: &Path) -> Result<String, Fault> {
         let holds = read(file)?;
         let asked = self.text(version);
@@ -212,13 +212,13 @@ fn fits(asked: &str, holds: &str) -> bool {
     held <= asked && asked - held < PAGE_BYTES_MAX
 }
 
-/// Whether a table with a line per device has this device's words.
+/// Tells whether a table with a line per device has this device's words.
 fn is_among(asked: &str, holds: &str) -> bool {
     holds.lines().any(|line| asked.split(' ').all(|word| line.split(' ').any(|own| own == word)))
 }
 
-/// Where memory is limited, swap is no way out. A machine without swap accounting has no such file,
-/// and the limit holds without it.
+/// Limits swap too: where memory is limited, swap is no way out. A machine without swap accounting
+/// has no such file, and the limit holds without it.
 fn limit_swap(version: Version, file: &Path) -> Result<(), Fault> {
     let (name, value) = match version {
         Version::One => ("memory.memsw.limit_in_bytes", read(file)?),

@@ -15,7 +15,7 @@ const FIRST_NAMESPACE: &str = "cgroup:[4026531835]";
 pub struct LoggedGroup {
     /// With a `/` in front.
     path: String,
-    /// Whether nothing stands before it.
+    /// True if `path` is the whole path in the log: nothing stands before it.
     is_whole: bool,
 }
 
@@ -29,7 +29,7 @@ impl LoggedGroup {
         Self { path: format!("/{}", group.display()), is_whole }
     }
 
-    /// Whether a group of the log is this one or below it.
+    /// Tells whether a group of the log is this one or below it.
     #[must_use]
     pub fn has(&self, found: &str) -> bool {
         let rest = match self.is_whole {
@@ -40,7 +40,8 @@ impl LoggedGroup {
     }
 }
 
-/// How many labs a group is in: each starter has one of its own, below the group of the layer that holds it.
+/// Counts the labs that a group is in: each starter has one of its own, below the group of the
+/// layer that holds it.
 #[must_use]
 pub fn labs(group: &str) -> usize {
     let is_lab = |name: &&str| {

@@ -38,7 +38,7 @@ const LIMITING_DISKS: &str = "io";
 /// The child of a cgroup v2 room in which the room's own processes live.
 const OWN: &str = "own";
 
-/// Where the processes of a level of ours go when its root must not have any (cgroup v2).
+/// Group for the processes of a level of ours when its root must not have any (cgroup v2).
 const ASIDE: &str = "surtax-starter";
 
 /// The cgroup hierarchies of this machine, and how we use them.
@@ -48,7 +48,7 @@ pub(super) struct Groups {
     hierarchies: Hierarchies,
     /// The controllers that we enable for our groups in cgroup v2.
     enabled: Vec<String>,
-    /// Why something cannot be counted or limited here.
+    /// Reasons why something cannot be counted or limited here.
     gaps: Vec<String>,
 }
 
@@ -63,12 +63,12 @@ impl Groups {
         &self.hierarchies
     }
 
-    /// What cannot be counted or limited on this machine, and why.
+    /// Lists what cannot be counted or limited on this machine, and why.
     pub(super) fn gaps(&self) -> &[String] {
         &self.gaps
     }
 
-    /// Whether a group of ours exists anywhere, so that all of its processes can be found.
+    /// Tells whether a group of ours exists anywhere, so that all of its processes can be found.
     pub(super) fn any(&self) -> bool {
         self.used().next().is_some()
     }
@@ -237,7 +237,7 @@ fn available(directory: &Path) -> Vec<String> {
     words(&directory.join("cgroup.controllers"))
 }
 
-/// Which of `names` the children of a cgroup v2 group do not have yet.
+/// Returns those of `names` that the children of a cgroup v2 group do not have yet.
 fn missing(directory: &Path, names: &[String]) -> Vec<String> {
     let has = words(&directory.join("cgroup.subtree_control"));
     names.iter().filter(|name| !has.contains(name)).cloned().collect()
@@ -248,7 +248,7 @@ fn words(file: &Path) -> Vec<String> {
     text.split_whitespace().map(String::from).collect()
 }
 
-/// What to do about processes that stand in the way of controllers.
+/// Action for processes that stand in the way of controllers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Occupied {
     /// Nothing: it is an error.
@@ -257,8 +257,8 @@ enum Occupied {
     MoveAside,
 }
 
-/// Whether the first process of this level is our agent: then everything in it was made by us, and
-/// goes away with it.
+/// Tells whether the first process of this level is our agent: then everything in it was made by
+/// us, and goes away with it.
 fn is_level_ours() -> bool {
     fs::read("/proc/1/exe").is_ok_and(|program| program == super::places::AGENT_BINARY)
 }

@@ -16,7 +16,7 @@ use surtax_instrument::wire::Fact;
 /// The file that tells and decides.
 const FILE: &str = "cpuset.cpus.partition";
 
-/// What a group is that shares its CPUs.
+/// Kernel's word for a group that shares its CPUs.
 const MEMBER: &str = "member";
 
 impl Groups {
@@ -52,7 +52,7 @@ impl Groups {
     }
 }
 
-/// What a group's partition is, which must be what was asked for.
+/// Returns the partition that a group has, which must be what was asked for; `None` where none was.
 ///
 /// # Errors
 /// It is not: the CPUs are shared with others.

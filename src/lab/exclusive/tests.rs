@@ -22,7 +22,7 @@ fn refusal<T: std::fmt::Debug>(result: Result<T, Fault>) -> String {
     result.unwrap_err().message
 }
 
-/// Whether directories can be given to somebody else here; if not, that is said.
+/// Tells whether directories can be given to somebody else here; if not, that is said.
 fn is_root() -> bool {
     let is_root = rustix::process::geteuid().is_root();
     if !is_root {

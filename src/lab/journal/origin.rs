@@ -1,4 +1,4 @@
-//! Where a journal's owner lives: on this kernel, in an earlier boot of this machine, or on another kernel.
+//! Home of a journal's owner: this kernel, an earlier boot of this machine, or another kernel.
 //!
 //! The lock of a journal tells a living owner only to those who see the same file by the same mount: not
 //! through an overlay, which has an inode of its own for it, and not to another kernel, which shares
@@ -32,7 +32,7 @@ pub(in crate::lab) struct Seen {
     pub device: u64,
     /// `st_ino`.
     pub inode: u64,
-    /// Whether no other kernel can have the file system.
+    /// True if no other kernel can have the file system.
     pub is_local: bool,
 }
 
@@ -86,7 +86,7 @@ mod tests {
     use crate::lab::journal::{Header, Journal};
     use std::path::PathBuf;
 
-    /// What is said of a journal with this header, written over what its owner says.
+    /// Returns what is said of a journal with this header, written over what its owner says.
     fn said(state: &Path, change: impl FnOnce(&mut Header)) -> Option<String> {
         let header = Header::of_this_process().unwrap();
         let lab = header.lab.clone();

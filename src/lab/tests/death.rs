@@ -5,7 +5,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-/// Where a main process of these tests keeps its journal; the test below is one if it is set.
+/// Variable that names the directory of a main process's journal; the test below is such a process
+/// if it is set.
 const STATE: &str = "SURTAX_TEST_STATE";
 
 /// A main process that is about to be killed: a lab, a room, and two processes in it.

@@ -14,7 +14,8 @@ const LIFE: &str = "lab::tests::kill_points::a_life";
 const LIVES: &str =
     "lab::tests::kill_points::a_kill_at_every_system_call_of_its_life_leaves_nothing_of_a_lab";
 
-/// What the process that is traced does between the two marks: opens a lab, uses one room of it, and closes both.
+/// Leads the life that is traced between the two marks: opens a lab, uses one room of it, and
+/// closes both.
 #[test]
 fn a_life() {
     let Some(state) = place() else { return };
@@ -48,7 +49,7 @@ fn a_kill_at_every_system_call_of_its_life_leaves_nothing_of_a_lab() {
     kill_at_each(LIVES, LIFE, before, assert_gone);
 }
 
-/// Which lab's journal there is; every other time its reaper is killed, too.
+/// Returns the id of the lab whose journal there is; every other time its reaper is killed, too.
 fn before(state: &Path, point: usize) -> Option<String> {
     if point % 2 == 1 {
         reapers_below(state).into_iter().for_each(|pid| {

@@ -9,7 +9,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// Where a life is led, in the environment of the process that leads it.
+/// Variable that names the place of a life, in the environment of the process that leads it.
 const PLACE: &str = "SURTAX_TEST_LIFE";
 
 /// Says to the program that is started again that it leads and kills such lives.
@@ -47,7 +47,8 @@ const ENTRY: u64 = 1;
 /// `PTRACE_GET_SYSCALL_INFO` of `linux/ptrace.h`.
 const GET_SYSCALL_INFO: libc::c_uint = 0x420e;
 
-/// Where this process is to lead a life; `None` where it only happens to come to that test.
+/// Returns the place where this process is to lead a life; `None` where it only happens to come to
+/// that test.
 pub(crate) fn place() -> Option<PathBuf> {
     std::env::var_os(PLACE).map(PathBuf::from)
 }

@@ -25,7 +25,7 @@ fn the_numbers_are_such_as_the_user_namespace_has() {
     assert_eq!(first_of("0 1000 1\n"), None);
 }
 
-/// What a confined program says of itself.
+/// Runs a confined program; returns its user's number and its `/proc/self/status`.
 fn status(capabilities: CapabilitySet) -> (u32, String) {
     let directory = tempfile::tempdir().unwrap();
     let lab = lab(directory.path());

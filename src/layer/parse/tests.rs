@@ -1,4 +1,4 @@
-//! What the grammar accepts, and the words with which it refuses.
+//! Texts that the grammar accepts, and the words with which it refuses.
 
 use crate::layer::parse::*;
 use crate::layer::{Limit, RootKind};

@@ -1,4 +1,4 @@
-//! What is recovered here against what SQLite itself recovers, from the same files.
+//! Comparison of what is recovered here with what SQLite itself recovers, from the same files.
 
 use super::*;
 use crate::ledger::fixture::{add, done, id, ledger};

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// Nobody's number on Debian.
 const SOMEBODY: u32 = 65_534;
 
-/// Whether files can be given to somebody else here; if not, that is said.
+/// Tells whether files can be given to somebody else here; if not, that is said.
 fn is_root() -> bool {
     let is_root = rustix::process::geteuid().is_root();
     if !is_root {
@@ -43,7 +43,7 @@ fn interrupted() -> (tempfile::TempDir, PathBuf) {
     (shelf, path)
 }
 
-/// Whether a database of ours alone has a journal or a log beside it that is not.
+/// Tells whether a database of ours alone has a journal or a log beside it that is not.
 fn is_mixed(path: &Path) -> bool {
     let is_own = |path: &Path| {
         let found = path.symlink_metadata();
@@ -201,7 +201,7 @@ fn everything(shelf: &Path) -> Vec<(PathBuf, u32, Vec<u8>)> {
     all
 }
 
-/// How many trials SQLite finds.
+/// Counts the trials that SQLite finds.
 fn count(connection: &rusqlite::Connection) -> rusqlite::Result<i64> {
     connection.query_row("SELECT count(*) FROM trials", [], |row| row.get(0))
 }

@@ -1,4 +1,5 @@
-//! What a ledger's hold leaves alone: SQLite's locks of this process, and locks of others that mean something else.
+//! Tests of what a ledger's hold leaves alone: SQLite's locks of this process, and locks of others
+//! that mean something else.
 
 use super::super::fixture::{add, done, id, ledger};
 use super::super::{Ledger, RunState};
@@ -11,7 +12,7 @@ use std::path::Path;
 /// The first byte that SQLite locks to read. Source: SQLite, `os.h`.
 const SHARED_FIRST: i64 = 0x4000_0002;
 
-/// Where a hold is.
+/// Offset of the byte of a hold.
 const HOLD: i64 = 1 << 62;
 
 /// A descriptor that asks for locks, and is never closed: that would drop those of this process.

@@ -17,7 +17,8 @@ const LIVES: &str = "ledger::tests::kill_points::\
 
 const TRIALS: u32 = 2;
 
-/// What the process that is traced does between the two marks: creates a run, half of it interrupted, and ends it.
+/// Creates a run, half of it interrupted, and ends it: what the process that is traced does between
+/// the two marks.
 #[test]
 fn a_life() {
     let Some(place) = place() else { return };

@@ -1,4 +1,4 @@
-//! What a plan file may say, and the words with which it is refused.
+//! Contents that a plan file may have, and the words with which it is refused.
 
 use super::super::tests::{around, draft, plan};
 use super::*;

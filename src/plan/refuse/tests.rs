@@ -1,4 +1,4 @@
-//! What a draft becomes, and the words with which it is refused.
+//! Plans that a draft becomes, and the words with which it is refused.
 
 use super::super::tests::{around, draft};
 use super::*;

@@ -9,7 +9,7 @@ use rand_chacha::rand_core::SeedableRng as _;
 use rusqlite::Connection;
 use std::path::Path;
 
-/// What retitles a terminal, clears it, turns a line round and breaks it.
+/// Text that retitles a terminal, clears it, turns a line round and breaks it.
 const EVIL: &str =
     "\u{1b}]0;owned\u{7}\u{1b}[2J\u{9b}31m\u{202e}\u{2066}\u{200b}\r\n# owned\n| x |\u{0}\u{7f}";
 
@@ -49,11 +49,11 @@ const TEXTS: [(&str, &str); 24] = [
 pub enum Harm {
     /// Some bits are the other way.
     Bits,
-    /// Its end is missing.
+    /// The end of the file is missing.
     Cut,
     /// Two pages have changed places, or one lies in the place of another, too.
     Pages,
-    /// What lies beside it is noise.
+    /// Noise in what lies beside it.
     Beside,
     /// Texts that act on a terminal and break a table.
     Texts,

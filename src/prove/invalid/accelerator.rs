@@ -6,10 +6,10 @@ use super::super::{Bar, Bench, Figure};
 use crate::fault::Fault;
 use crate::finding::Verdict;
 
-/// How long it takes to be refused, about, in milliseconds.
+/// Rough time that a refusal takes, in milliseconds.
 pub(super) const RUN_MS: u32 = 400;
 
-/// What one try showed.
+/// Result of one try.
 #[derive(Debug, PartialEq, Eq)]
 enum Seen {
     /// It was not run: why.

@@ -1,4 +1,4 @@
-//! When a fault counts as told of.
+//! Rules for when a fault counts as told of.
 //!
 //! A mark on a trial must be on every trial of the compared stack whose command succeeded. Where
 //! nothing but the fault can leave it, no trial of the baseline may have it.

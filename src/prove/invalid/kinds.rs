@@ -223,7 +223,7 @@ end() {
 }
 ";
 
-/// How large the file is that is read from a disk, or from memory.
+/// Size of the file that is read from a disk, or from memory, in bytes.
 const COLD_BYTES: usize = 32 << 20;
 
 /// The process whose children the stacks are.

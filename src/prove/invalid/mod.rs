@@ -22,19 +22,20 @@ struct Kind {
     name: &'static str,
     layer: &'static str,
     blocks: u32,
-    /// How often it is planted.
+    /// Number of times that it is planted.
     often: fn(Size) -> u32,
-    /// How long that takes each time, about, in milliseconds.
+    /// Rough time that each of them takes, in milliseconds.
     run_ms: u32,
-    /// What the shell does there; `FAULT` is set in the compared stack alone, and `mark` leaves a mark.
+    /// Script of the shell there; `FAULT` is set in the compared stack alone, and `mark` leaves a
+    /// mark.
     script: &'static str,
-    /// What else tells the two stacks apart.
+    /// Makes whatever else tells the two stacks apart.
     change: fn(&Bench<'_>, &TryDirectory, &mut Draft) -> Result<(), Fault>,
-    /// Who does it from outside, if it is not the command itself.
+    /// Actor that does it from outside; `None` if the command does it itself.
     actor: Option<Actor>,
-    /// Whether the findings say it, as far as surtax promises.
+    /// Tells whether the findings say it, as far as surtax promises.
     is_caught: fn(&Findings, &ArmFindings) -> bool,
-    /// Why it is not expected to be caught.
+    /// Reason why it is not expected to be caught.
     not_caught: Option<&'static str>,
 }
 
@@ -42,18 +43,19 @@ struct Kind {
 struct Actor {
     /// Shell functions `begin` and `end`.
     script: &'static str,
-    /// What the script must know of this machine, as assignments; `None` where it could do nothing.
+    /// Facts that the script must know of this machine, as assignments; `None` where it could do
+    /// nothing.
     knows: fn(&Bench<'_>) -> Option<String>,
 }
 
-/// How planting went.
+/// Counts of one fault that was planted.
 #[derive(Clone, Copy, Debug, Default)]
 struct Count {
-    /// How often it was tried.
+    /// Number of tries.
     planned: u32,
-    /// How often the fault happened.
+    /// Number of times that the fault happened.
     happened: u32,
-    /// How often it was told of then.
+    /// Number of times that it happened and was told of.
     caught: u32,
 }
 
@@ -110,12 +112,12 @@ impl Proof for Invalid {
     }
 }
 
-/// How often a fault is planted that takes a second or two.
+/// Returns how often a fault is planted that takes a second or two.
 fn often(size: Size) -> u32 {
     size.pick(2, 20)
 }
 
-/// How often one is planted that takes virtual machines.
+/// Returns how often one is planted that takes virtual machines.
 fn seldom(size: Size) -> u32 {
     size.pick(1, 20)
 }

@@ -22,7 +22,7 @@ pub const USER: u32 = 65_534;
 /// Places where everybody may make names.
 const OPEN_PLACES: [&str; 3] = ["/dev/shm", "/var/tmp", "/tmp"];
 
-/// How the paths begin that are surtax's.
+/// Beginnings of the paths that are surtax's.
 const OURS: [&str; 6] = [
     "/run/surtax",
     "/dev/shm/surtax-",
@@ -38,7 +38,7 @@ const SLOW_ROUND: u32 = 8;
 /// The most names that are remembered, the latest.
 const NAME_LIMIT: usize = 4_096;
 
-/// What one attacker counted.
+/// Counts of one attacker.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Labs whose id it learned.
@@ -47,9 +47,9 @@ pub struct Tally {
     pub tried: u32,
     /// Names of surtax's that it made first.
     pub made: u32,
-    /// What it made that root put something into.
+    /// Things that it made and that root put something into.
     pub entered: u32,
-    /// What was not its own and that it changed or reached.
+    /// Things that were not its own and that it changed or reached.
     pub changed: u32,
     /// One that was entered.
     pub entered_such_as: String,
@@ -110,10 +110,10 @@ pub fn main() -> Result<(), Fault> {
 struct Attacker {
     groups: Vec<PathBuf>,
     labs: BTreeSet<String>,
-    /// What it knows to be names of surtax's, the latest last.
+    /// Paths that it knows to be names of surtax's, the latest last.
     names: Vec<PathBuf>,
     known: BTreeSet<PathBuf>,
-    /// What it made.
+    /// Paths that it made.
     own: BTreeSet<PathBuf>,
     entered: BTreeSet<PathBuf>,
     changed: BTreeSet<PathBuf>,
@@ -144,7 +144,7 @@ impl Attacker {
         self.look_at_own();
     }
 
-    /// What the id of a lab tells of the names that it will have.
+    /// Learns from the id of a lab the names that it will have.
     fn learn_lab(&mut self, lab: &str) {
         if !lab.bytes().all(|byte| byte.is_ascii_hexdigit()) || !self.labs.insert(lab.to_owned()) {
             return;
@@ -248,7 +248,7 @@ impl Attacker {
         }
     }
 
-    /// Whether somebody else put something into what this one made.
+    /// Looks whether somebody else put something into what this one made.
     fn look_at_own(&mut self) {
         for path in &self.own {
             for name in names_in(path) {

@@ -76,12 +76,12 @@ impl Axis {
         Self { start, end, ..self }
     }
 
-    /// Whether a value lies on the axis.
+    /// Tells whether a value lies on the axis.
     pub fn has(&self, value: f64) -> bool {
         (self.low..=self.high).contains(&value)
     }
 
-    /// Whether equal distances are equal factors.
+    /// Tells whether equal distances are equal factors.
     pub fn is_log(&self) -> bool {
         self.is_log
     }

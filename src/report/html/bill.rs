@@ -21,7 +21,7 @@ const ROLES: [(&str, &str, &str); 6] = [
     ("", "others", "role-others"),
 ];
 
-/// Where things stand in one of the two drawings.
+/// Layout of one of the two drawings.
 struct Frame {
     class: &'static str,
     width: f64,

@@ -15,7 +15,7 @@ pub struct Canvas {
     scene: Scene,
 }
 
-/// Where a text stands relative to its point.
+/// Place of a text relative to its point.
 #[derive(Clone, Copy, Debug)]
 pub enum Anchor {
     /// Begins there.
@@ -45,7 +45,7 @@ pub enum Shape {
     Cross,
 }
 
-/// Whether a mark is filled.
+/// Filling of a mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fill {
     /// Filled.
@@ -60,9 +60,9 @@ pub struct Caption<'a> {
     pub id: &'a str,
     /// `wide` or `narrow`: on which screens it is shown.
     pub class: &'a str,
-    /// What it shows.
+    /// Title: what the drawing shows.
     pub title: &'a str,
-    /// What there is to see.
+    /// Description of what there is to see.
     pub description: &'a str,
 }
 

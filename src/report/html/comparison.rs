@@ -45,7 +45,7 @@ pub fn comparison(findings: &Findings, arms: &[Arm<'_>]) -> String {
     format!("<section id=\"comparison\"><h2>All arms</h2>\n{}{remark}</section>\n", table.finish())
 }
 
-/// How many trials count, and of how many when they differ.
+/// Says how many trials count, and of how many when they differ.
 fn trials(arm: &Arm<'_>) -> String {
     let (count, all) = (arm.found.trial_count, arm.found.trials.len());
     if usize::try_from(count) == Ok(all) { count.to_string() } else { format!("{count}/{all}") }

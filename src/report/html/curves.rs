@@ -65,7 +65,7 @@ fn figure(findings: &Findings, arms: &[Arm<'_>], place: usize, name: &str) -> Op
     ))
 }
 
-/// How many nines a share has: 1 for 0.9, 2 for 0.99.
+/// Returns how many nines a share has: 1 for 0.9, 2 for 0.99.
 fn nines(share: f64) -> f64 {
     -(1.0 - share).max(f64::MIN_POSITIVE).log10()
 }
@@ -122,13 +122,13 @@ fn draw(
     })
 }
 
-/// Whether a share is 0.9, 0.99 and so on.
+/// Tells whether a share is 0.9, 0.99 and so on.
 fn is_whole(share: f64) -> bool {
     let nines = nines(share);
     nines > 0.5 && (nines - nines.round()).abs() < 1e-6
 }
 
-/// Where the axis of shares has labels, up to so many nines.
+/// Returns the labels of the axis of shares and where they stand, up to so many nines.
 fn shares(most: f64) -> Vec<(String, f64)> {
     let whole = (1..=9i32).map(|nines| 1.0 - 0.1f64.powi(nines));
     std::iter::once(0.5)
@@ -143,7 +143,7 @@ fn percentile(share: f64) -> String {
     format!("p{}", number::trimmed(share * 100.0, 7))
 }
 
-/// What a curve says, for those who cannot see it.
+/// Describes a curve, for those who cannot see it.
 fn spoken(arm: &Arm<'_>, found: &DistributionFindings) -> String {
     let said =
         found.points.iter().filter(|it| is_whole(it.share)).map(|point| {

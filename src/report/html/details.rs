@@ -29,7 +29,7 @@ pub fn details(arms: &[Arm<'_>]) -> String {
     format!("<section id=\"arms\"><h2>Each arm in detail</h2>\n{all}</section>\n")
 }
 
-/// What went wrong: why, what would help, what the command said.
+/// Shows what went wrong: why, what would help, what the command said.
 pub fn trouble(trouble: &ArmFailure) -> String {
     let mut text = format!("<p class=\"why\">{}</p>", escape::prose(&trouble.why));
     if let Some(remedy) = &trouble.remedy {
@@ -87,7 +87,7 @@ fn arm(arm: &Arm<'_>) -> String {
     text + "</div>\n" + &findings(arm) + "</details>\n"
 }
 
-/// What was measured and proved.
+/// Shows what was measured and proved.
 fn findings(arm: &Arm<'_>) -> String {
     let mut text = metrics(&arm.found.metrics);
     text.push_str(&quantiles(arm));
@@ -148,7 +148,7 @@ fn quantiles(arm: &Arm<'_>) -> String {
     table.finish()
 }
 
-/// What chance would do to the verdict.
+/// Says what chance would do to the verdict.
 fn chance(arm: &Arm<'_>) -> String {
     if !arm.has_wall {
         return String::new();

@@ -92,7 +92,7 @@ pub fn verdicts(arms: &[Arm<'_>]) -> Option<String> {
     ))
 }
 
-/// Whether the same sentence is said of two arms, with the same verdict and the same remedy.
+/// Tells whether the same sentence is said of two arms, with the same verdict and the same remedy.
 fn says_the_same(one: &Arm<'_>, other: &Arm<'_>) -> bool {
     let of = |arm: &Arm<'_>| {
         let remedy = arm.found.trouble.as_ref().map(|trouble| trouble.remedy.clone());
@@ -101,7 +101,7 @@ fn says_the_same(one: &Arm<'_>, other: &Arm<'_>) -> bool {
     of(one) == of(other)
 }
 
-/// What the reader must know before believing a number; `None` when there is nothing.
+/// Shows what the reader must know before believing a number; `None` when there is nothing.
 pub fn cautions(cautions: &[Caution]) -> Option<String> {
     // What is unavailable is among the verdicts, with the remedy.
     let cautions: Vec<&Caution> =
@@ -149,7 +149,7 @@ pub fn conditions(findings: &Findings) -> String {
     )
 }
 
-/// How each trial was carried out, where that is not the usual way.
+/// Says how each trial was carried out, where that is not the usual way.
 fn conduct(run: &RunFacts) -> String {
     if run.conduct.is_empty() { String::new() } else { format!("; {}", escape::line(&run.conduct)) }
 }

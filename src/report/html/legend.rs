@@ -9,13 +9,13 @@ use crate::finding::{ArmFindings, Findings, Interval, MetricFindings, TrialPoint
 
 /// An arm as the report shows it.
 pub struct Arm<'a> {
-    /// What was found.
+    /// Findings about the arm.
     pub found: &'a ArmFindings,
     /// The class that says its colour.
     pub class: String,
-    /// Its mark.
+    /// Mark of the arm.
     pub shape: Shape,
-    /// Whether wall time says anything of it.
+    /// True if wall time says anything of it.
     pub has_wall: bool,
 }
 
@@ -46,12 +46,12 @@ pub fn arms(findings: &Findings) -> Vec<Arm<'_>> {
 }
 
 impl Arm<'_> {
-    /// Its name: the stack, its accelerator, and which of the two baselines.
+    /// Returns the arm's name: the stack, its accelerator, and which of the two baselines.
     pub fn name(&self) -> String {
         self.found.name.clone()
     }
 
-    /// Whether it is compared with the baseline.
+    /// Tells whether it is compared with the baseline.
     pub fn is_compared(&self) -> bool {
         !matches!(self.found.part.as_str(), "baseline" | "baseline-again")
     }
@@ -68,7 +68,7 @@ impl Arm<'_> {
         })
     }
 
-    /// Why it has no number, in one line.
+    /// Says why it has no number, in one line.
     pub fn gap(&self) -> String {
         match (&self.found.trouble, &self.found.verdict) {
             (Some(trouble), _) if self.found.trial_count == 0 => trouble.why.clone(),
@@ -78,12 +78,12 @@ impl Arm<'_> {
         }
     }
 
-    /// Whether it has a verdict: on wall time, or that it has no number.
+    /// Tells whether it has a verdict: on wall time, or that it has no number.
     pub fn is_judged(&self) -> bool {
         self.has_wall || matches!(self.found.verdict, Verdict::Invalid { .. })
     }
 
-    /// Its verdict as a word in the verdict's class; nothing where it has none.
+    /// Returns the verdict as a word in the verdict's class; nothing where it has none.
     pub fn verdict(&self) -> String {
         if !self.is_judged() {
             return String::new();
@@ -98,7 +98,7 @@ impl Arm<'_> {
         format!("<span class=\"verdict {word}\">{word}</span>")
     }
 
-    /// Its mark, to stand beside its name.
+    /// Draws the arm's mark, to stand beside its name.
     pub fn swatch(&self) -> String {
         let mut canvas = Canvas::new(14.0, 14.0);
         canvas.open(&self.class, None, None);
@@ -107,14 +107,14 @@ impl Arm<'_> {
         canvas.ornament("swatch")
     }
 
-    /// Its mark and its name, as markup.
+    /// Returns the arm's mark and its name, as markup.
     pub fn label(&self) -> String {
         let name = escape::name(&self.name());
         format!("<span class=\"label\">{}<code>{name}</code></span>", self.swatch())
     }
 }
 
-/// Whether a trial counts.
+/// Tells whether a trial counts.
 pub fn counts(trial: &TrialPoint) -> bool {
     trial.state == "done" && trial.why.is_empty()
 }

@@ -1,4 +1,4 @@
-//! What the workload measured: one row per metric and arm, with its own verdict.
+//! Metrics that the workload measured: one row per metric and arm, with its own verdict.
 
 use super::escape;
 use super::legend::Arm;

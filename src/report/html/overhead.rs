@@ -12,7 +12,7 @@ use super::table::{Cell, Table};
 use crate::finding::number;
 use crate::finding::{Findings, Interval, Verdict};
 
-/// Where things stand in one of the two drawings.
+/// Layout of one of the two drawings.
 struct Frame {
     class: &'static str,
     width: f64,
@@ -21,7 +21,7 @@ struct Frame {
     plot: (f64, f64),
 }
 
-/// Where a row's name and number stand.
+/// Place of a row's name and number.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Names {
     Beside,
@@ -193,7 +193,7 @@ fn hint(arm: &Arm<'_>, value: Option<&str>) -> String {
     }
 }
 
-/// What the chart shows, for those who cannot see it.
+/// Describes the chart, for those who cannot see it.
 fn spoken(rows: &[&Arm<'_>]) -> String {
     let said: Vec<String> = rows
         .iter()

@@ -15,12 +15,12 @@ use crate::finding::{Findings, Interval, Verdict};
 const HEAD: f64 = 26.0;
 const FOOT: f64 = 34.0;
 
-/// Where things stand in one of the two drawings.
+/// Layout of one of the two drawings.
 struct Frame {
     class: &'static str,
     width: f64,
     row_height: f64,
-    /// Where the marks of a row are, from its top.
+    /// Distance of the marks of a row from its top.
     middle: f64,
     plot: (f64, f64),
 }
@@ -139,7 +139,7 @@ fn ratio(cell: &Price<'_>) -> Option<Interval> {
     })
 }
 
-/// What the chart shows, for those who cannot see it.
+/// Describes the chart, for those who cannot see it.
 fn spoken(list: &List<'_>, arms: &[Arm<'_>]) -> String {
     let said = list.rows.iter().map(|row| {
         let cells = of_arms(list, row, arms);

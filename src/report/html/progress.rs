@@ -13,7 +13,7 @@ use super::table::{Cell, Table};
 use crate::finding::number;
 use crate::finding::{Findings, Interval, ProgressPoint};
 
-/// Where things stand in one of the two drawings.
+/// Layout of one of the two drawings.
 struct Frame {
     class: &'static str,
     width: f64,
@@ -255,7 +255,7 @@ impl Panel {
     }
 }
 
-/// What a chart shows, for those who cannot see it.
+/// Describes a chart, for those who cannot see it.
 fn spoken(arm: &Arm<'_>, points: &[ProgressPoint]) -> String {
     let said = |point: &ProgressPoint| {
         let blocks = number::count(usize::try_from(point.block_count).unwrap_or(0), "block");

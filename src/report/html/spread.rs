@@ -27,7 +27,7 @@ const HEAP_HEIGHT: f64 = 30.0;
 const FOOT: f64 = 28.0;
 const TIME_WIDTH: f64 = 76.0;
 
-/// Where things stand in one of the two drawings.
+/// Layout of one of the two drawings.
 struct Frame {
     class: &'static str,
     width: f64,
@@ -36,7 +36,7 @@ struct Frame {
     names_above: bool,
 }
 
-/// What is shown of one arm.
+/// Data that is shown of one arm.
 struct DotStack<'a> {
     arm: &'a Arm<'a>,
     median_ns: f64,
@@ -115,7 +115,7 @@ impl<'a> DotStack<'a> {
         Some(Self { arm, median_ns, half, dots })
     }
 
-    /// Whether a ratio is so near to the middle half that it decides the axis.
+    /// Tells whether a ratio is so near to the middle half that it decides the axis.
     fn is_near(&self, ratio: f64) -> bool {
         let reach = FAR_OUT * (self.half.1 - self.half.0).max(HALF_LEAST);
         (self.half.0 - reach..=self.half.1 + reach).contains(&ratio)
@@ -171,7 +171,7 @@ fn draw(findings: &Findings, heaps: &[DotStack<'_>], frame: &Frame) -> String {
     })
 }
 
-/// Where each dot of an arm stands: across, and how many stand below it.
+/// Returns where each dot of an arm stands: across, and how many stand below it.
 fn stacked(heap: &DotStack<'_>, axis: &Axis, start: f64) -> Vec<(f64, u32)> {
     let width = 2.0 * RADIUS;
     let (mut bin, mut height) = (f64::NEG_INFINITY, 0);
@@ -225,7 +225,7 @@ impl DotStack<'_> {
         canvas.close();
     }
 
-    /// How many dots stand at an edge because they are beyond it.
+    /// Writes how many dots stand at an edge because they are beyond it.
     fn edges(&self, canvas: &mut Canvas, axis: &Axis, base: f64) {
         let beyond = self.dots.iter().filter(|dot| !axis.has(dot.ratio));
         let (below, above): (Vec<&Dot>, Vec<&Dot>) = beyond.partition(|dot| dot.ratio < 1.0);
@@ -242,7 +242,7 @@ impl DotStack<'_> {
         canvas.close();
     }
 
-    /// What a row shows, for those who cannot see it.
+    /// Describes a row, for those who cannot see it.
     fn spoken(&self) -> String {
         let (low, high) = (self.half.0 * self.median_ns, self.half.1 * self.median_ns);
         format!(

@@ -9,7 +9,7 @@ pub enum Cell {
     Text(String),
     /// A name, a stack, a hash.
     Code(String),
-    /// What is shown, and what the script sorts by.
+    /// Text that is shown, and the number that the script sorts by.
     Number(String, f64),
     /// No number here: sorts last.
     Gap,

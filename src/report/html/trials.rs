@@ -26,7 +26,7 @@ const WHY_LENGTH_MAX: usize = 160;
 /// A table of more rows is left out on paper.
 const PRINTED_ROWS_MAX: usize = 60;
 
-/// What is shown of one arm.
+/// Data that is shown of one arm.
 struct Series<'a> {
     arm: &'a Arm<'a>,
     counted: Counted<'a>,
@@ -34,7 +34,7 @@ struct Series<'a> {
     void_left_out: usize,
 }
 
-/// Its trials that count.
+/// Trials of an arm that count.
 enum Counted<'a> {
     Each(Vec<&'a TrialPoint>),
     Binned(Vec<Bin>),
@@ -100,7 +100,7 @@ impl<'a> Series<'a> {
     }
 }
 
-/// What a hollow mark means, where there is one.
+/// Explains hollow marks, where there are any.
 fn disturbed_entry(arms: &[&Arm<'_>], trial_count: usize) -> String {
     let is_any = arms.iter().any(|arm| arm.found.disturbed_count > 0);
     if !is_any || trial_count > POINTS_MAX {
@@ -167,7 +167,7 @@ fn listed(series: &[Series<'_>], trial_count: usize) -> (usize, String) {
     (bin_count + rows.len(), text + &one_by_one(&rows, trial_count))
 }
 
-/// How a trial ended, why it does not count, and what disturbed it.
+/// Says how a trial ended, why it does not count, and what disturbed it.
 fn state(trial: &TrialPoint) -> String {
     let mut text = trial.state.clone();
     for more in [trial.why.as_str(), &trial.disturbed()] {

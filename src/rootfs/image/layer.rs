@@ -68,7 +68,7 @@ fn inside(path: &Path) -> io::Result<PathBuf> {
 
 struct Tree {
     root: OwnedFd,
-    /// What this layer has put here; its own opaque marks must not take that away.
+    /// Paths that this layer has put here; its own opaque marks must not take them away.
     fresh: HashSet<PathBuf>,
     /// Devices of this layer, and links to them.
     left_out: HashSet<PathBuf>,

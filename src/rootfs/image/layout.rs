@@ -14,7 +14,7 @@ use std::fs::{self, File};
 use std::io::{self, BufReader, Read, Take};
 use std::path::{Component, Path, PathBuf};
 
-/// How many indexes may lie in each other.
+/// Most indexes that may lie in each other.
 const NESTING: usize = 3;
 
 /// The largest index or manifest that is read, in bytes.
@@ -27,7 +27,7 @@ pub struct Layout(PathBuf);
 pub struct Chosen {
     /// Names the finished tree.
     pub digest: Digest,
-    /// Its layers, lowest first.
+    /// Manifest, with its layers lowest first.
     pub manifest: ImageManifest,
 }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tar::{Builder, EntryType, Header};
 
-/// What an entry of a test layer is.
+/// Kind of an entry of a test layer.
 enum Kind<'a> {
     File(&'a str),
     Directory,
@@ -19,7 +19,7 @@ enum Kind<'a> {
 }
 use Kind::{Device, Directory, Fifo, File as Text, Hardlink, Symlink};
 
-/// How long a reader may wait for what nobody will write.
+/// Time that a reader may wait for what nobody will write.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 fn layer(entries: &[(&str, Kind<'_>)]) -> Vec<u8> {

@@ -1,4 +1,4 @@
-//! What of the mounts of a namespace a path can reach, and which hold files of the user's.
+//! The mounts of a namespace that a path can reach, and which of them hold files of the user's.
 //!
 //! A later mount can hide an earlier one; a hidden file system must not end up in a merged root.
 
@@ -30,7 +30,7 @@ const KERNEL_KINDS: [&str; 22] = [
     "tracefs",
 ];
 
-/// Where container engines keep the roots and volumes of running containers mounted.
+/// Directories where container engines keep the roots and volumes of running containers mounted.
 const ENGINE_PLACES: [&str; 6] = [
     "/var/lib/containerd",
     "/var/lib/containers",
@@ -40,13 +40,13 @@ const ENGINE_PLACES: [&str; 6] = [
     "/var/lib/machines",
 ];
 
-/// Whether a mount holds files that a command may want.
+/// Tells whether a mount holds files that a command may want.
 pub fn is_real(mounted: &Mounted) -> bool {
     !KERNEL_KINDS.contains(&mounted.kind.as_str())
         && !ENGINE_PLACES.iter().any(|place| mounted.point.starts_with(place))
 }
 
-/// Whether one mount lies over the place where another is mounted.
+/// Tells whether one mount lies over the place where another is mounted.
 fn hides(one: &Mounted, other: &Mounted) -> bool {
     let on_top = one.parent == other.id && one.point == other.point;
     let beside = one.parent == other.parent && other.point.starts_with(&one.point);

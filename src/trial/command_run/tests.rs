@@ -1,4 +1,4 @@
-//! What an inside says at the end of a command, and what of it is believed.
+//! Tests of what an inside says at the end of a command, and of what is believed of it.
 
 use super::*;
 use crate::agent::ConsoleTail;

@@ -11,7 +11,7 @@ fn user(ns: u64) -> Option<Cpu> {
     Some(Cpu { user: ns, system: 0 })
 }
 
-/// What each keeps for itself, and the command.
+/// Returns what each keeps for itself, and the command, in nanoseconds.
 fn parts(account: &Account) -> (Vec<u64>, u64) {
     let split = account.split.as_ref().unwrap();
     (split.own.iter().map(|cpu| cpu.total()).collect(), split.command.total())

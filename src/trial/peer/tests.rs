@@ -1,14 +1,14 @@
-//! What is known of two sides before anything is started.
+//! Tests of what is known of two sides before anything is started.
 
 use super::*;
 use crate::driver;
 use crate::workload::Workload;
 
-/// What helps two stacks that cannot meet.
+/// Advice for two stacks that cannot meet.
 const MEET: &str = "let both be on this machine's network (`native`, `net=host`), or both containers of one engine, \
                     or the client one of `runc`, `crun` and `youki` with `net=veth` or `qemu` with `net=tap`";
 
-/// What helps where one of the two is another machine.
+/// Advice where one of the two is another machine.
 const ON_OUR_NETWORK: &str = "let the server be there: `native`, or `net=host` in every layer";
 const CLIENT_HERE: &str = "let the client be there: `client=runc:net=host`, or leave `client=` out";
 const ONE_SIDE_HERE: &str =

@@ -47,7 +47,7 @@ fn machine(root: &Path, step: u64) {
     }
 }
 
-/// What is kept of a trial during which the counters went from one step to the second.
+/// Returns what is kept of a trial during which the counters went from one step to the second.
 fn kept(payers_cpu: Option<Nanoseconds>) -> BTreeMap<String, f64> {
     let root = tempfile::tempdir().unwrap();
     machine(root.path(), 1);

@@ -1,4 +1,4 @@
-//! What must hold for every set of blocks.
+//! Properties that must hold for every set of blocks.
 
 use super::*;
 use proptest::prelude::*;

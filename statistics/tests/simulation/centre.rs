@@ -1,4 +1,4 @@
-//! Whether the estimate itself leans to one side, in ten shapes of noise, and how other centres of the same blocks do.
+//! Bias of the estimate in ten shapes of noise, and of other centres of the same blocks.
 
 use crate::noise::{Noise, SHAPES, run};
 use crate::{COST, estimate, share};

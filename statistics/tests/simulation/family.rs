@@ -6,7 +6,7 @@ use surtax_statistics::{Block, holm, p_value};
 
 const ARMS: u64 = 20;
 
-/// Whether any of twenty equal arms is called different at 5 %.
+/// Tells whether any of twenty equal arms is called different at 5 %.
 fn any_rejection(noise: Noise, block_count: usize, family: u64) -> bool {
     let p = |arm: u64| {
         let times = run(noise, block_count, 1.0, family * ARMS + arm);

@@ -4,7 +4,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use surtax_statistics::Block;
 
-/// What disturbs a trial; numbers are standard deviations of the logarithm.
+/// Noise that disturbs a trial; numbers are standard deviations of the logarithm.
 #[derive(Clone, Copy, Debug)]
 pub enum Noise {
     /// Multiplicative and symmetric in logarithms.
@@ -23,7 +23,7 @@ pub enum Noise {
     Position,
     /// Lognormal 3 %, and before one trial of twelve the machine takes another level, 12 % around its own.
     Steps,
-    /// What disturbs one trial still disturbs the next: autoregressive, 0.9.
+    /// Noise that disturbs one trial still disturbs the next: autoregressive, 0.9.
     Autocorrelated,
     /// Lognormal 3 %, and one trial of thirty takes up to five times as long.
     Outliers,
@@ -43,7 +43,7 @@ pub const SHAPES: [Noise; 10] = [
     Noise::Outliers,
 ];
 
-/// What the trials of one block took.
+/// Times of the trials of one block.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
     pub baseline: f64,

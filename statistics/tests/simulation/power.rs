@@ -4,7 +4,7 @@ use crate::noise::{Noise, run};
 use crate::{estimate, share};
 use surtax_statistics::{Sample, detectable_effect, quantile};
 
-/// How often the interval excludes 1 when the true cost is what runs like this call detectable.
+/// Returns how often the interval excludes 1 when the true cost is what such runs call detectable.
 fn power(noise: Noise, block_count: usize, run_count: u32) -> f64 {
     let effects: Vec<f64> = (0..run_count)
         .map(|seed| detectable_effect(&estimate(&run(noise, block_count, 1.0, seed.into()))))

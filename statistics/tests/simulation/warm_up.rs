@@ -17,7 +17,7 @@ struct Boots {
 }
 
 impl Boots {
-    /// What is found when the leading iterations take so many times as long.
+    /// Returns the warm-up that is found when the leading iterations take so many times as long.
     fn found(&self, slower: &[f64], seed: u64) -> WarmUp {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let boot = |_| {

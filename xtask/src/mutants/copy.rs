@@ -12,7 +12,7 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// How many lines of the compiler are shown when a copy does not build.
+/// Number of the compiler's lines that are shown when a copy does not build.
 const LINES_SHOWN: usize = 20;
 
 /// A copy of the working tree, with at most one change in it.
@@ -44,7 +44,7 @@ impl Copy {
         Ok(Self { tree, target: target.join("target"), changed: None })
     }
 
-    /// Where it is.
+    /// Returns the root of the copy.
     pub fn place(&self) -> &Path {
         &self.tree
     }

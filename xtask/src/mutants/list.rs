@@ -5,13 +5,13 @@
 pub struct Mutant {
     /// The word after `--only`.
     pub name: &'static str,
-    /// What does not hold any more, for people.
+    /// Property that no longer holds, for people.
     pub breaks: &'static str,
     /// The file that is changed, from the root of the repository.
     pub path: &'static str,
-    /// What stands there, exactly once.
+    /// Text that stands there, exactly once.
     pub text: &'static str,
-    /// What stands there instead.
+    /// Text that replaces it.
     pub instead: &'static str,
     /// The proofs of which one must miss a bar, as after `surtax prove --only`.
     pub proofs: &'static str,

@@ -15,7 +15,7 @@ use proving::Proved;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// How the command is called, for people.
+/// Usage line of the command, for people.
 pub const USAGE: &str = "cargo xtask mutants [--list | --only NAMES]";
 
 /// Does what the arguments ask for: all mutants, some of them, or their list.

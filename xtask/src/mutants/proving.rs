@@ -7,19 +7,19 @@ use std::fs::File;
 use std::path::Path;
 use std::process::Command;
 
-/// How long the quick proofs may take, in seconds: a mutant may hang.
+/// Time limit of the quick proofs, in seconds: a mutant may hang.
 const DEADLINE_S: u32 = 900;
 
-/// What `timeout` exits with where the time was up.
+/// Exit code of `timeout` where the time was up.
 const TIMED_OUT: i32 = 124;
 
-/// What `surtax prove` exits with where a bar was missed.
+/// Exit code of `surtax prove` where a bar was missed.
 const MISSED: i32 = 1;
 
 /// The variable that says how root rights are got, such as `sudo -E -H`; nothing for root.
 const AS_ROOT: &str = "MUTANTS_AS_ROOT";
 
-/// What the proofs said.
+/// Outcome of the proofs.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Proved {
     /// Every bar was met.
@@ -60,7 +60,7 @@ fn turn() -> Result<File, String> {
     Ok(lock)
 }
 
-/// What the exit code and the lines mean.
+/// Judges the proofs by their exit code and their lines.
 fn judge(code: Option<i32>, stdout: &str, stderr: &str) -> Result<Proved, String> {
     let missed: Vec<String> = stdout.lines().filter_map(missed).collect();
     match code {

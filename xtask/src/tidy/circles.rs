@@ -33,7 +33,7 @@ fn finding(circle: &[String]) -> Finding {
     Finding::new(&circle[0], 1, message)
 }
 
-/// Which file names which.
+/// Graph of the files and of those that they name.
 struct Graph {
     /// Files by the path of their module: `lab::room`.
     files: BTreeMap<String, String>,

@@ -7,7 +7,7 @@ use super::Finding;
 use super::rust_source::RustSource;
 use super::tree::Tree;
 
-/// What makes an object or starts a process, and what it makes.
+/// Names that make an object or start a process, each with what it makes.
 const MAKERS: &[(&str, &str)] = &[
     ("process::Command", "a process"),
     ("Command::new", "a process"),
@@ -25,7 +25,7 @@ const MAKERS: &[(&str, &str)] = &[
     ("libc::mknod", "a device node"),
 ];
 
-/// What makes a file or folder: everybody may, but not in the kernel's own trees.
+/// Names that make a file or folder: everybody may, but not in the kernel's own trees.
 const WRITERS: &[&str] =
     &["create_dir", "create_dir_all", "fs::write", "File::create", "OpenOptions"];
 
@@ -35,7 +35,7 @@ const KERNEL_TREES: &[&str] = &["/sys/fs/cgroup", "/proc/sys", "/sys/kernel", "/
 /// Writes to those trees in which nothing is set and nothing is left to undo.
 const UNDOES_ITSELF: &[&str] = &["instrument/src/cache.rs"];
 
-/// How many lines apart a writer and a kernel's tree still belong together.
+/// Largest distance, in lines, at which a writer and a kernel's tree still belong together.
 const NEAR: usize = 12;
 
 pub fn check(tree: &Tree) -> Vec<Finding> {

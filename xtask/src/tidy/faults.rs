@@ -6,10 +6,10 @@ use super::rust_source::{Literal, RustSource};
 use super::tree::Tree;
 use std::collections::BTreeMap;
 
-/// What makes a fault.
+/// Calls that make a fault.
 const MAKERS: &[&str] = &["Fault::user(", "Fault::machine(", "Fault::bug("];
 
-/// How somebody reads one.
+/// Methods by which somebody reads a fault's text.
 const READERS: &[&str] =
     &["contains(", "starts_with(", "ends_with(", "strip_prefix(", "find(", "split_once("];
 

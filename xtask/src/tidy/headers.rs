@@ -4,10 +4,10 @@ use super::tree::Tree;
 use super::{Finding, rust_source::RustSource};
 use std::path::Path;
 
-/// What the header of a layer's driver says, in this order.
+/// Bullets in the header of a layer's driver, in this order.
 const DRIVER_BULLETS: &[&str] = &["Needs", "Leaves out", "Payers", "Checked against"];
 
-/// What the header of a probe says, in this order.
+/// Bullets in the header of a probe, in this order.
 const PROBE_BULLETS: &[&str] = &["Reads", "Costs", "Cannot see", "Reference"];
 
 /// Openings that say nothing.

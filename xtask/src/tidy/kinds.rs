@@ -5,13 +5,13 @@ use super::rust_source::RustSource;
 use super::tree::Tree;
 use std::collections::BTreeSet;
 
-/// Where drivers are.
+/// Folder of the drivers.
 const DRIVERS: &str = "src/driver/";
 
 /// Campaigns name the stacks that they attack, as plans do.
 const CAMPAIGNS: &str = "src/prove/";
 
-/// What is measured against: every plan has it.
+/// Kind that others are measured against: every plan has it.
 const BASELINE: &str = "native";
 
 /// Words that are no driver's name: part of what gVisor's kernel says that it is and of what its runtime is called, a

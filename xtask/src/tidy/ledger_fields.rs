@@ -6,7 +6,7 @@ use super::tree::Tree;
 const SCHEMA: &str = "src/ledger/schema.sql";
 const FORMAT: &str = "src/ledger/FORMAT.md";
 
-/// How the name of a quantity may end.
+/// Suffixes that the name of a quantity may have.
 const UNITS: &[&str] =
     &["_ns", "_bytes", "_mib", "_count", "_ratio", "_ppm", "_joules", "_hz", "_celsius"];
 

@@ -3,7 +3,7 @@
 use super::Finding;
 use super::tree::Tree;
 
-/// Where files are that documents name by their path from the root.
+/// Folders with files that documents name by their path from the root.
 const FOLDERS: &[&str] = &[
     "agent/",
     "benches/",
@@ -41,7 +41,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Whether a word is the path of one file, and no pattern.
+/// Tells whether a word is the path of one file, and no pattern.
 fn is_a_file(word: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./".contains(c);
     let name = word.rsplit('/').next().unwrap_or_default();

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 const SPECIFICATION: &str = "SPECIFICATION.md";
 
-/// What opens the list of names at the end of a promise.
+/// Words that open the list of names at the end of a promise.
 const HELD_BY: &str = "Held by ";
 
 /// The page that says of each attacker which test holds them.

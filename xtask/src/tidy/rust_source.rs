@@ -8,7 +8,7 @@
 pub struct Literal {
     /// Byte offset of its first quote in the file.
     pub offset: usize,
-    /// What stands between the quotes, as written, with line continuations joined.
+    /// Text between the quotes, as written, with line continuations joined.
     pub text: String,
 }
 
@@ -16,7 +16,7 @@ pub struct Literal {
 pub struct RustSource {
     /// The file with comments and the insides of literals blanked out; same length, same lines.
     pub code: String,
-    /// Its string literals, in order.
+    /// String literals of the file, in order.
     pub literals: Vec<Literal>,
     /// The byte ranges of items under `#[cfg(test)]`; the whole file where it is all tests.
     tests: Vec<std::ops::Range<usize>>,
@@ -42,7 +42,7 @@ impl RustSource {
         self.code.as_bytes()[..offset].iter().filter(|byte| **byte == b'\n').count() + 1
     }
 
-    /// Whether a byte offset lies in an item that only tests see.
+    /// Tells whether a byte offset lies in an item that only tests see.
     pub fn is_test(&self, offset: usize) -> bool {
         self.tests.iter().any(|range| range.contains(&offset))
     }
@@ -55,7 +55,7 @@ impl RustSource {
         })
     }
 
-    /// How many lines do not belong to tests.
+    /// Counts the lines that do not belong to tests.
     pub fn line_count_without_tests(&self) -> usize {
         let mut offset = 0;
         let mut count = 0;
@@ -119,7 +119,7 @@ impl Scanner<'_> {
         before.is_ascii_alphanumeric() || before == b'_'
     }
 
-    /// How many `#` follow the `r` of a raw string that begins here, if one does.
+    /// Counts the `#` that follow the `r` of a raw string that begins here; `None` if none begins.
     fn raw_hashes(&self) -> Option<usize> {
         let rest = &self.bytes[self.code.len() + 1..];
         let hashes = rest.iter().take_while(|byte| **byte == b'#').count();

@@ -15,7 +15,7 @@ const SHOWN_FOLDERS: &[&str] = &[".ci", ".cargo"];
 const SUFFIXES: &[&str] =
     &["rs", "c", "h", "sh", "py", "css", "js", "mjs", "md", "sql", "toml", "html"];
 
-/// How deep folders may be nested before reading them is given up.
+/// Largest depth of nested folders before reading them is given up.
 const DEPTH_MAX: usize = 16;
 
 /// Paths relative to the root, with `/`, and what stands in the files.

@@ -1,4 +1,5 @@
-//! What is forged, replayed, doubled, early, or broken is noticed, and what is honest is understood.
+//! Tests that what is forged, replayed, doubled, early, or broken is noticed, and what is honest is
+//! understood.
 
 use super::*;
 use crate::quantity::Nanoseconds;
@@ -37,7 +38,7 @@ fn asked(sealer: &mut Sealer, request: &Request) -> Vec<u8> {
     bytes
 }
 
-/// What the host makes of these bytes.
+/// Returns what the host makes of these bytes.
 fn heard(mut bytes: &[u8], opener: &mut Opener) -> Result<Reply, WireError> {
     read_reply(&mut bytes, opener)
 }

@@ -13,13 +13,13 @@ pub(super) const KIND: &str = "SURTAX_SIMULATED_MONITOR";
 pub(super) const SOCKET: &str = "SURTAX_SIMULATED_SOCKET";
 pub(super) const AGENT: &str = "SURTAX_SIMULATED_AGENT";
 
-/// What a request is answered: a status, and perhaps a body.
+/// Answer to a request: a status, and perhaps a body.
 type Answer = (u16, Option<Value>);
 
 /// A monitor that runs no machine.
 #[derive(Default)]
 struct Simulated {
-    /// What was put, by its path.
+    /// Bodies that were put, by path.
     put: std::collections::BTreeMap<String, Value>,
     guest: Option<Child>,
 }
@@ -177,7 +177,7 @@ impl Simulated {
         }
     }
 
-    /// What was put below a path.
+    /// Lists the bodies that were put below a path.
     fn all(&self, below: &str) -> Vec<Value> {
         let found = self.put.iter().filter(|(path, _)| path.starts_with(below));
         found.map(|(_, body)| body.clone()).collect()

@@ -14,7 +14,7 @@ use surtax_instrument::wire::Fact;
 /// `HOST_TSO6`, `MRG_RXBUF`.
 const VIRTIO_BITS: [u32; 7] = [0, 1, 7, 8, 11, 12, 15];
 
-/// What a link must say that has offloads, and must not say that has none.
+/// Words that a link with offloads must say, and that one without must not say.
 const LINK_OFFLOADS: [&str; 2] = ["tx-checksum", "tso"];
 
 impl Nic {
@@ -100,7 +100,7 @@ fn require(claims: Vec<(&str, String, String)>) -> Result<(), Fault> {
 }
 
 impl Nic {
-    /// What QEMU calls what is behind it: of a bridge it sees the tap alone.
+    /// Returns QEMU's name for what is behind the device: of a bridge it sees the tap alone.
     fn backend_of_qemu(&self) -> &'static str {
         match self.backend {
             Backend::OpenVswitch => "tap",
@@ -109,7 +109,7 @@ impl Nic {
     }
 }
 
-/// What QEMU says of its network device.
+/// Facts that QEMU tells of its network device.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Told {
     model: String,
@@ -153,7 +153,7 @@ fn whose(is_of_the_switch: bool) -> String {
     String::from(if is_of_the_switch { "the switch's" } else { "nobody's" })
 }
 
-/// Whether all of `wanted` are in a list of words, or none of them; anything else is quoted.
+/// Tells whether all of `wanted` are in a list of words, or none of them; anything else is quoted.
 fn all_or_none<T: ToString>(wanted: &[T], list: &str) -> String {
     let words: Vec<&str> = list.split(' ').collect();
     let count = wanted.iter().filter(|one| words.contains(&one.to_string().as_str())).count();
@@ -164,7 +164,7 @@ fn all_or_none<T: ToString>(wanted: &[T], list: &str) -> String {
     }
 }
 
-/// How many of a process's descriptors are of a file.
+/// Counts a process's descriptors of a file.
 fn holds(pid: u32, file: &str) -> Result<usize, Fault> {
     let directory = PathBuf::from(format!("/proc/{pid}/fd"));
     let entries = fs::read_dir(&directory)
@@ -173,7 +173,8 @@ fn holds(pid: u32, file: &str) -> Result<usize, Fault> {
     Ok(links.filter(|link| link == Path::new(file)).count())
 }
 
-/// How many queues of the tap of this name a process holds. Source: Linux `drivers/net/tun.c`, `tun_chr_show_fdinfo`.
+/// Counts the queues of the tap of this name that a process holds. Source: Linux
+/// `drivers/net/tun.c`, `tun_chr_show_fdinfo`.
 fn tap_queues(pid: u32, name: &str) -> Result<usize, Fault> {
     let directory = PathBuf::from(format!("/proc/{pid}/fdinfo"));
     let entries = fs::read_dir(&directory)
@@ -206,7 +207,7 @@ mod tests {
         Qmp::open(ours).unwrap()
     }
 
-    /// What is proved of a virtio device on QEMU's own stack, of which QEMU and the guest say this.
+    /// Proves a virtio device on QEMU's own stack, of which QEMU and the guest say this.
     fn prove(networks: &'static str, seen: &[(&str, &str)]) -> Result<Vec<Fact>, Fault> {
         let nic = Nic {
             backend: Backend::User,

@@ -36,7 +36,7 @@ fn blocks(arms: &[u32]) -> Vec<Record> {
     (0..6).flat_map(of_block).collect()
 }
 
-/// What is said about nothing being compared.
+/// Returns what is said about nothing being compared.
 #[track_caller]
 fn said(findings: &Findings) -> &str {
     let mut cautions = findings.cautions.iter();

@@ -115,7 +115,7 @@ pub fn arm(place: u32, stack: &str, part: &str, ratio: f64, verdict: Verdict) ->
     }
 }
 
-/// What a verdict on a metric of a workload rests on.
+/// Returns what a verdict on a metric of a workload rests on.
 pub fn judgement(verdict: Verdict) -> JudgementFindings {
     JudgementFindings {
         step_share: Some(0.001),

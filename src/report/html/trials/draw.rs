@@ -9,7 +9,7 @@ use super::{Counted, Series, thin};
 use crate::finding::number;
 use crate::finding::{Findings, TrialPoint};
 
-/// Where things stand in one of the two drawings.
+/// Layout of one of the two drawings.
 #[derive(Clone, Copy)]
 pub struct Frame {
     class: &'static str,
@@ -18,7 +18,7 @@ pub struct Frame {
     tick_apart: f64,
 }
 
-/// Where the values stand.
+/// Axes of the values.
 struct Plot {
     x: Axis,
     y: Axis,
@@ -87,7 +87,7 @@ pub fn draw(findings: &Findings, series: &[Series<'_>], frame: Frame) -> String 
 }
 
 impl Plot {
-    /// Where a trial's mark stands: by its times, or in the lane of those off the scale.
+    /// Returns where a trial's mark stands: by its times, or in the lane of those off the scale.
     fn place(&self, trial: &TrialPoint) -> (f64, f64) {
         let wall_ns = trial.wall_ns.map(thin::real).filter(|wall_ns| self.y.has(*wall_ns));
         let lane = self.bottom + LANE / 2.0;

@@ -9,7 +9,7 @@ pub struct Bin {
     pub from_ns: f64,
     /// Begin of its last trial.
     pub to_ns: f64,
-    /// How many.
+    /// Number of trials.
     pub trial_count: u32,
     /// The fastest.
     pub wall_ns_min: f64,
