@@ -1,6 +1,7 @@
 //! `docker run --rm` without surtax, at the daemon that our driver uses.
 //!
-//! The image is a static busybox under the name `true`; the network is the one that the driver chose.
+//! The image is a static busybox under the name `true`; the network is the one that the driver
+//! chose.
 
 use crate::opened_lab::OpenedLab;
 use std::path::Path;

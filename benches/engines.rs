@@ -1,15 +1,17 @@
 //! Engines against the tools whose work they do, alternating in one run.
 //!
-//! - **Measures** the median latency of random direct reads of 4 KiB, the median lateness of timers at 1 ms on every CPU, and the
-//!   rate of the triad's best pass over three arrays of 128 MiB, each by the engine of the agent.
-//! - **Peer** fio with one job of `psync` at `iodepth=1`; cyclictest with memory locked and SCHED_FIFO 80, and without
-//!   its hold on idle states (`--laptop`), which is a setting of the machine; STREAM 5.10, as whoever runs this has built it:
-//!   `gcc -O3 -march=native -mcmodel=medium -DSTREAM_ARRAY_SIZE=16777216 stream.c`, named by
-//!   `SURTAX_STREAM`. For information ioping, which reads a file of its own. A peer that is not there is said.
-//! - **Bar** disk: within 3 % of fio. Timer: within 5 % or a microsecond of cyclictest. Triad: within 2 % of STREAM.
-//!   Ratio of 100, 20 and 60 pairs, and all of its interval.
-//! - **Command** `cargo bench --bench engines -- --enforce`, as root, on a quiet machine; `--only disk`, `timer` or
-//!   `triad` for one of them.
+//! - **Measures** the median latency of random direct reads of 4 KiB, the median lateness of timers
+//!   at 1 ms on every CPU, and the rate of the triad's best pass over three arrays of 128 MiB, each
+//!   by the engine of the agent.
+//! - **Peer** fio with one job of `psync` at `iodepth=1`; cyclictest with memory locked and
+//!   SCHED_FIFO 80, and without its hold on idle states (`--laptop`), which is a setting of the
+//!   machine; STREAM 5.10, as whoever runs this has built it: `gcc -O3 -march=native
+//!   -mcmodel=medium -DSTREAM_ARRAY_SIZE=16777216 stream.c`, named by `SURTAX_STREAM`. For
+//!   information ioping, which reads a file of its own. A peer that is not there is said.
+//! - **Bar** disk: within 3 % of fio. Timer: within 5 % or a microsecond of cyclictest. Triad:
+//!   within 2 % of STREAM. Ratio of 100, 20 and 60 pairs, and all of its interval.
+//! - **Command** `cargo bench --bench engines -- --enforce`, as root, on a quiet machine;
+//!   `--only disk`, `timer` or `triad` for one of them.
 
 mod figure;
 mod ratio;
@@ -25,7 +27,8 @@ use surtax::lab::{Lab, find};
 /// Pairs that count of timers, and of ioping.
 const PAIRS: u32 = 20;
 
-/// Pairs that count of fio: many short ones, since a virtual machine's disk has moods that last for seconds.
+/// Pairs that count of fio: many short ones, since a virtual machine's disk has moods that last for
+/// seconds.
 const DISK_PAIRS: u32 = 100;
 
 /// Pairs that count of STREAM: each process has pages of its own, and some lie better than others.
@@ -91,8 +94,9 @@ fn disk(sheet: &mut Sheet, engine: &Engine<'_>, place: &str) {
     let name = "engines: disk, random read of 4 KiB, median over fio's";
     if is_there(name, "fio", "fio") {
         let line = format!(
-            "--name=bench --directory={place} --size={FILE_MIB}m --rw=randread --bs=4k --direct=1 --ioengine=psync \
-             --iodepth=1 --runtime=100ms --time_based --norandommap --unlink=1 --output-format=json"
+            "--name=bench --directory={place} --size={FILE_MIB}m --rw=randread --bs=4k --direct=1 \
+             --ioengine=psync --iodepth=1 --runtime=100ms --time_based --norandommap --unlink=1 \
+             --output-format=json"
         );
         let theirs = || {
             let words: Vec<&str> = line.split_whitespace().collect();
@@ -149,7 +153,8 @@ fn timer(sheet: &mut Sheet, engine: &Engine<'_>) {
     pairs(sheet, name, "ns", PAIRS, bar, ours, theirs);
 }
 
-/// The median in cyclictest's histogram: a line for each nanosecond, with the counts of all threads.
+/// The median in cyclictest's histogram: a line for each nanosecond, with the counts of all
+/// threads.
 fn cyclictest_ns(text: &str) -> Option<f64> {
     let rows = text.lines().filter(|line| line.starts_with(|first: char| first.is_ascii_digit()));
     let row = |line: &str| {
@@ -185,8 +190,8 @@ fn triad(sheet: &mut Sheet, engine: &Engine<'_>) {
     pairs(sheet, name, "MB/s", TRIAD_PAIRS, |_| 0.98..=1.02, ours, theirs);
 }
 
-/// Both alternating, after one of each that does not count; the ratio is held against a bar that may depend on
-/// what the peer finds.
+/// Both alternating, after one of each that does not count; the ratio is held against a bar that
+/// may depend on what the peer finds.
 fn pairs(
     sheet: &mut Sheet,
     name: &str,

@@ -1,7 +1,8 @@
 //! Computations of a report on its trials: every number of twenty arms over again.
 //!
-//! - **Measures** the time for overhead, verdict, p-value and smallest detectable effect of each arm,
-//!   the noise floor, and Holm's adjustment of all. Arms cost 0 % to 9.5 % under lognormal noise of 3 %.
+//! - **Measures** the time for overhead, verdict, p-value and smallest detectable effect of each
+//!   arm, the noise floor, and Holm's adjustment of all. Arms cost 0 % to 9.5 % under lognormal
+//!   noise of 3 %.
 //! - **Peer** none: this is absolute.
 //! - **Bar** 100 ms for 20 arms of 200 trials, the worst of 20 times: a campaign that looks after
 //!   every block spends no more on that. `--count` is how often.

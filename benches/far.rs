@@ -1,4 +1,5 @@
-//! Another machine by `ssh`, without surtax: an `sshd` on this one, and the client's own command line.
+//! Another machine by `ssh`, without surtax: an `sshd` on this one, and the client's own command
+//! line.
 
 use crate::opened_lab::OpenedLab;
 use std::fs;

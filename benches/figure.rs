@@ -1,4 +1,5 @@
-//! Figures: one printed line each, held against its bar, and an exit status for whoever enforces it.
+//! Figures: one printed line each, held against its bar, and an exit status for whoever enforces
+//! it.
 //!
 //! Every benchmark takes the same arguments: `--enforce` fails where a bar is missed, `--count N`
 //! repeats N times instead of as often as the figure asks for, to see that it works at all.

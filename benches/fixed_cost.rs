@@ -1,10 +1,11 @@
 //! The fixed cost of one trial: all that surtax does around a command that does nothing.
 //!
-//! - **Measures** one trial of `true` as a campaign runs it in an open lab: conditions, room, start,
-//!   evidence, run, stop, close. For information, where that time goes.
-//! - **Peer** `runc run` of `true` on the same bundle, its root mounted beforehand; `docker run --rm`
-//!   of `true` at the same daemon. For information `runsc run` likewise, what one would type for `bwrap`,
-//!   `systemd-nspawn`, `lxc-start` and `podman run`, and fork, exec and wait.
+//! - **Measures** one trial of `true` as a campaign runs it in an open lab: conditions, room,
+//!   start, evidence, run, stop, close. For information, where that time goes.
+//! - **Peer** `runc run` of `true` on the same bundle, its root mounted beforehand;
+//!   `docker run --rm` of `true` at the same daemon. For information `runsc run` likewise, what one
+//!   would type for `bwrap`, `systemd-nspawn`, `lxc-start` and `podman run`, and fork, exec and
+//!   wait.
 //! - **Bar** `runc` and `docker` at most 1.5 times their peer, ratio of medians of 40 and 20 pairs.
 //! - **Command** `cargo bench --bench fixed_cost -- --enforce`, as root, on a quiet machine.
 

@@ -1,16 +1,17 @@
 //! Time to a trustworthy answer: surtax against the fixed protocol of published studies.
 //!
-//! - **Measures** wall time of the built `surtax compare --in native,runc --precision …` from its start
-//!   to its answer. The precision is what the peer had reached; the command is a loop in awk.
-//! - **Peer** ten repeats without surtax in native, and after them ten in `runc run` of the bundle that
-//!   our driver writes. A repeat runs the same command a hundred times, one after the other, and has
-//!   one number: how many it did per second, the container's start included. The answer is the ratio of
-//!   the two means with its 95 % interval (Welch, of the logarithm by the delta method). What drifts
-//!   between the first ten and the last is not in that interval; it is in surtax's.
-//! - **Bar** with `--full`, where a repeat takes 50 s as in the studies, surtax needs at most one fifth.
-//!   Without it everything is a tenth as long, the command too, and there is no bar.
-//! - **Command** `cargo bench --bench fixed_protocol -- --full --enforce`, as root, on a quiet machine:
-//!   twenty minutes; without `--full` about three. `--count` is the number of repeats.
+//! - **Measures** wall time of the built `surtax compare --in native,runc --precision …` from its
+//!   start to its answer. The precision is what the peer had reached; the command is a loop in awk.
+//! - **Peer** ten repeats without surtax in native, and after them ten in `runc run` of the bundle
+//!   that our driver writes. A repeat runs the same command a hundred times, one after the other,
+//!   and has one number: how many it did per second, the container's start included. The answer is
+//!   the ratio of the two means with its 95 % interval (Welch, of the logarithm by the delta
+//!   method). What drifts between the first ten and the last is not in that interval; it is in
+//!   surtax's.
+//! - **Bar** with `--full`, where a repeat takes 50 s as in the studies, surtax needs at most one
+//!   fifth. Without it everything is a tenth as long, the command too, and there is no bar.
+//! - **Command** `cargo bench --bench fixed_protocol -- --full --enforce`, as root, on a quiet
+//!   machine: twenty minutes; without `--full` about three. `--count` is the number of repeats.
 
 mod busy;
 mod figure;
@@ -114,7 +115,8 @@ fn main() -> ExitCode {
 fn repeat_of(script: &str) -> String {
     let command = shell_line(["awk", script]);
     format!(
-        "i=0; while [ $i -lt {RUNS_PER_REPEAT} ]; do {command} >/dev/null || exit 1; i=$((i+1)); done"
+        "i=0; while [ $i -lt {RUNS_PER_REPEAT} ]; do {command} >/dev/null || exit 1; i=$((i+1)); \
+         done"
     )
 }
 
@@ -135,8 +137,8 @@ fn fixed(
 
 /// The ratio of two means, and half the 95 % interval of its logarithm.
 ///
-/// Welch, "The Generalization of Student's Problem", Biometrika 34, 1947, with the delta method for the
-/// logarithm: the variance of ln(mean) is that of the mean over its square.
+/// Welch, "The Generalization of Student's Problem", Biometrika 34, 1947, with the delta method for
+/// the logarithm: the variance of ln(mean) is that of the mean over its square.
 fn ratio_of_means(above: &[f64], below: &[f64]) -> (f64, f64) {
     let [above, below] = [above, below].map(|values| {
         let count = f64::from(u32::try_from(values.len()).expect("repeats are few"));

@@ -1,16 +1,18 @@
 //! The key-value engine against mutilate and memtier_benchmark, alternating in one run.
 //!
-//! - **Measures** the time of a request to memcached with Facebook's sizes, in closed loops over 1, 16 and 64 connections and
-//!   with four requests on their way on each of 16; and, while the server stands still for 200 ms of 4 s at 5,000
-//!   requests per second, how far the 99th percentile lies from the truth. Client and server have a CPU each, and each
-//!   client a server of its own: keys of mutilate's and of ours may have one name and two values.
-//! - **Peer** mutilate and memtier_benchmark, as whoever runs this has built them from their public source: `SURTAX_MUTILATE` and
-//!   `SURTAX_MEMTIER` name them. mutilate spins as it is delivered and sleeps with `-B`, so either is compared with our own
-//!   `--poll on` and `off`. A peer that is not there is said.
-//! - **Bar** at most 1/1.2, 1/1.25, 1/1.35 and 1 times the peer's time; a p99 within 5 % of the truth, and a rate that is sent
-//!   within 0.5 % of the one that is asked for.
-//! - **Command** `SURTAX_MUTILATE=… SURTAX_MEMTIER=… cargo bench --bench kv -- --enforce`, as root, on a quiet machine;
-//!   `--row TEXT` measures only those rows whose names have that text.
+//! - **Measures** the time of a request to memcached with Facebook's sizes, in closed loops over 1,
+//!   16 and 64 connections and with four requests on their way on each of 16; and, while the server
+//!   stands still for 200 ms of 4 s at 5,000 requests per second, how far the 99th percentile lies
+//!   from the truth. Client and server have a CPU each, and each client a server of its own: keys
+//!   of mutilate's and of ours may have one name and two values.
+//! - **Peer** mutilate and memtier_benchmark, as whoever runs this has built them from their public
+//!   source: `SURTAX_MUTILATE` and `SURTAX_MEMTIER` name them. mutilate spins as it is delivered
+//!   and sleeps with `-B`, so either is compared with our own `--poll on` and `off`. A peer that is
+//!   not there is said.
+//! - **Bar** at most 1/1.2, 1/1.25, 1/1.35 and 1 times the peer's time; a p99 within 5 % of the
+//!   truth, and a rate that is sent within 0.5 % of the one that is asked for.
+//! - **Command** `SURTAX_MUTILATE=… SURTAX_MEMTIER=… cargo bench --bench kv -- --enforce`, as root,
+//!   on a quiet machine; `--row TEXT` measures only those rows whose names have that text.
 
 mod figure;
 mod pairs;
@@ -32,7 +34,8 @@ const PAIRS: u32 = 10;
 /// Number of requests that the times are of.
 const THOUSAND: f64 = 1e3;
 
-/// Connections, requests on their way on each, and how many times as quick as its peer the engine must be.
+/// Connections, requests on their way on each, and how many times as quick as its peer the engine
+/// must be.
 const CASES: [(u32, u32, f64); 4] = [(1, 1, 1.2), (16, 1, 1.25), (64, 1, 1.35), (16, 4, 1.0)];
 
 /// Clients that are compared with us, and whether both spin.

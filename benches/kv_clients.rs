@@ -1,6 +1,8 @@
-//! The clients of a key-value server: ours, mutilate and memtier_benchmark, each with a memcached of its own.
+//! The clients of a key-value server: ours, mutilate and memtier_benchmark, each with a memcached
+//! of its own.
 //!
-//! The peers are as whoever runs this has built them from their public source; nothing of them is ours.
+//! The peers are as whoever runs this has built them from their public source; nothing of them is
+//! ours.
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -121,7 +123,8 @@ impl<'a> Bench<'a> {
         let blocking = if is_polling { "" } else { "-B" };
         let options = match client {
             Client::Ours => format!(
-                "--no-load --time {SECONDS}s --connections {connections} --depth {depth} --poll {poll}"
+                "--no-load --time {SECONDS}s --connections {connections} --depth {depth} --poll \
+                 {poll}"
             ),
             Client::Mutilate => {
                 format!("--noload -u 0.0323 -t {SECONDS} -c {connections} -d {depth} {blocking}")
@@ -152,7 +155,8 @@ impl<'a> Bench<'a> {
             Client::Ours => format!(
                 "--no-load --time {OPEN_SECONDS}s --connections 16 --rate {RATE} --gaps even"
             ),
-            // Without a parameter of its gaps it dereferences a null pointer; the rate is what counts.
+            // Without a parameter of its gaps it dereferences a null pointer; the rate is what
+            // counts.
             Client::Mutilate => {
                 format!("--noload -u 0.0323 -t {OPEN_SECONDS} -c 16 -q {RATE} -i exponential:1")
             }
@@ -180,7 +184,8 @@ impl<'a> Bench<'a> {
             // Rate, hits, misses, mean, p50, p99 and p99.9, in milliseconds.
             Client::Memtier => (column(&said, "Totals", Some(6)) / 1e3, None),
         };
-        // A hundredth of all was due in the first part of the stop, and waited for longer than this.
+        // A hundredth of all was due in the first part of the stop, and waited for longer than
+        // this.
         let truth_s = stood_s - f64::from(OPEN_SECONDS) / 100.0;
         Stopped { p99_s, truth_s, sent_ratio: sent.map(|sent| sent / RATE) }
     }

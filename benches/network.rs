@@ -1,16 +1,19 @@
 //! The network engines against the tools whose work they do, alternating in one run.
 //!
-//! - **Measures** the time of a transaction (requests over TCP and UDP, connections), of a byte (both directions) and of a
-//!   datagram that arrived, by the engines of the agent, with every transaction recorded; over the loopback of a namespace of
-//!   its own and over a veth pair between two. Also what recording costs, and how long connections that are to take a second take.
-//! - **Peer** netperf 2.7 without its histogram and sockperf 3.10, as whoever runs this has built them from their public
-//!   source: `SURTAX_NETPERF` names the one, with `netserver` beside it, `SURTAX_SOCKPERF` the other; and iperf3, by
-//!   `SURTAX_IPERF3` or from `PATH`. Streams have TCP_NODELAY on both sides in all of them. A peer that is not there is said.
-//! - **Bar** on one CPU, blocking: at most netperf's time. Polling on two: over TCP at most sockperf's time, over UDP 1/1.15 of
-//!   it; netperf's, which sleeps, is only told. Bytes: 1/0.98 of netperf's and of iperf3's, so of the better one's.
-//!   Datagrams: 1/1.2 of netperf's, and a tenth where the kernels cut and join them (`--gso`). Recording: 15 ns.
-//! - **Command** `SURTAX_NETPERF=… SURTAX_SOCKPERF=… cargo bench --bench network -- --enforce`, as root, on a quiet machine;
-//!   `--row TEXT` measures only those rows whose names have that text.
+//! - **Measures** the time of a transaction (requests over TCP and UDP, connections), of a byte
+//!   (both directions) and of a datagram that arrived, by the engines of the agent, with every
+//!   transaction recorded; over the loopback of a namespace of its own and over a veth pair between
+//!   two. Also what recording costs, and how long connections that are to take a second take.
+//! - **Peer** netperf 2.7 without its histogram and sockperf 3.10, as whoever runs this has built
+//!   them from their public source: `SURTAX_NETPERF` names the one, with `netserver` beside it,
+//!   `SURTAX_SOCKPERF` the other; and iperf3, by `SURTAX_IPERF3` or from `PATH`. Streams have
+//!   TCP_NODELAY on both sides in all of them. A peer that is not there is said.
+//! - **Bar** on one CPU, blocking: at most netperf's time. Polling on two: over TCP at most
+//!   sockperf's time, over UDP 1/1.15 of it; netperf's, which sleeps, is only told. Bytes: 1/0.98
+//!   of netperf's and of iperf3's, so of the better one's. Datagrams: 1/1.2 of netperf's, and a
+//!   tenth where the kernels cut and join them (`--gso`). Recording: 15 ns.
+//! - **Command** `SURTAX_NETPERF=… SURTAX_SOCKPERF=… cargo bench --bench network -- --enforce`, as
+//!   root, on a quiet machine; `--row TEXT` measures only those rows whose names have that text.
 
 mod figure;
 mod pairs;

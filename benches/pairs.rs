@@ -1,7 +1,7 @@
 //! Two ways of doing one thing, alternating in one run, and the ratio of their medians.
 //!
-//! Each pair is a block; which of the two goes first changes from pair to pair. The interval is that
-//! of `surtax-statistics` over the pairs, as in a report.
+//! Each pair is a block; which of the two goes first changes from pair to pair. The interval is
+//! that of `surtax-statistics` over the pairs, as in a report.
 
 use crate::figure::{Figure, Sheet, claims_equality};
 use crate::ratio::{median, ratio};
@@ -14,8 +14,9 @@ const HALF_WIDTH: f64 = 0.005;
 /// and for so many pairs at most.
 const PAIRS_MAX: u32 = 200;
 
-/// Runs `ours` and `theirs` alternating, after one of each that does not count: `usual` times unless
-/// told otherwise, and on for a bar that claims equality. Prints the ratio, and what both took.
+/// Runs `ours` and `theirs` alternating, after one of each that does not count: `usual` times
+/// unless told otherwise, and on for a bar that claims equality. Prints the ratio, and what both
+/// took.
 pub fn compare(
     sheet: &mut Sheet,
     name: &str,

@@ -1,5 +1,5 @@
-//! The tools that the network engines are measured against, each as the time that a thousand of its transactions or
-//! megabytes take.
+//! The tools that the network engines are measured against, each as the time that a thousand of its
+//! transactions or megabytes take.
 //!
 //! They are as whoever runs this has built them from their public source; nothing of them is ours.
 
@@ -64,7 +64,8 @@ fn netperf(program: &Path, ends: &Ends<'_>, test: &str, options: &str) -> Durati
     let (_said, mut serving) =
         ends.start(&format!("{} -D -4 -p 12866", server.display()), End::Server);
     std::thread::sleep(SETTLE);
-    // The streams of TCP are in millions of bits per second; of datagrams the second line is what arrived.
+    // The streams of TCP are in millions of bits per second; of datagrams the second line is what
+    // arrived.
     let is_stream = matches!(test, "TCP_STREAM" | "TCP_MAERTS");
     let unit = match test {
         "UDP_STREAM" => "",

@@ -25,8 +25,8 @@ pub struct Bundle {
 }
 
 impl Bundle {
-    /// The bundle of `stack`, the command line that runs it (`program` with its own options), and the
-    /// command inside.
+    /// The bundle of `stack`, the command line that runs it (`program` with its own options), and
+    /// the command inside.
     ///
     /// # Errors
     /// Why the stack cannot run here.

@@ -1,14 +1,16 @@
 //! Starting a layer and removing it again, against the same by its tool's own command line.
 //!
-//! - **Measures** a room, the driver's start up to the agent's first words, its stop, and all taken away.
-//!   Not the evidence, the command or the conditions: `fixed_cost` has the whole trial.
-//! - **Peer** what one types for the same container of `true`: the very line that our driver gives `runc`, `crun`, `runsc`,
-//!   `podman`, `lxc-start`, `systemd-nspawn` and `bwrap`, and `unshare` for `namespaces`, after a shell has mounted
-//!   the root with its throw-away layer; `docker run --rm`, which makes one itself; and `ssh HOST true` at an `sshd` on this machine. For information the same line on
-//!   a root that was mounted once and for all, which is less than what we do.
+//! - **Measures** a room, the driver's start up to the agent's first words, its stop, and all taken
+//!   away. Not the evidence, the command or the conditions: `fixed_cost` has the whole trial.
+//! - **Peer** what one types for the same container of `true`: the very line that our driver gives
+//!   `runc`, `crun`, `runsc`, `podman`, `lxc-start`, `systemd-nspawn` and `bwrap`, and `unshare`
+//!   for `namespaces`, after a shell has mounted the root with its throw-away layer;
+//!   `docker run --rm`, which makes one itself; and `ssh HOST true` at an `sshd` on this machine.
+//!   For information the same line on a root that was mounted once and for all, which is less than
+//!   what we do.
 //! - **Bar** at most 1.3 times the peer, ratio of medians of 40 pairs, 20 of engines.
-//! - **Command** `cargo bench --bench starts -- --enforce`, as root, on a quiet machine; `--only LAYER` for
-//!   one of them.
+//! - **Command** `cargo bench --bench starts -- --enforce`, as root, on a quiet machine;
+//!   `--only LAYER` for one of them.
 
 mod docker;
 mod far;

@@ -1,7 +1,7 @@
 //! A container by a tool's own command line, without surtax: what somebody would type for `true`.
 //!
-//! The merged root is mounted once, and each run is the tool's own command and nothing else. So the peer
-//! is spared the mounts and the groups that a trial makes anew.
+//! The merged root is mounted once, and each run is the tool's own command and nothing else. So the
+//! peer is spared the mounts and the groups that a trial makes anew.
 
 use crate::opened_lab::OpenedLab;
 use std::fs;
@@ -48,8 +48,8 @@ impl Tool {
         let mut environment = vec![("PATH".to_owned(), std::env::var("PATH").unwrap_or_default())];
         let line = match kind {
             "bubblewrap" => format!(
-                "bwrap --die-with-parent --bind {merged} / --dev /dev --proc /proc --ro-bind /sys /sys \
-                 --tmpfs /run --unshare-pid --unshare-ipc --unshare-uts --unshare-cgroup-try \
+                "bwrap --die-with-parent --bind {merged} / --dev /dev --proc /proc --ro-bind /sys \
+                 /sys --tmpfs /run --unshare-pid --unshare-ipc --unshare-uts --unshare-cgroup-try \
                  --unshare-net -- true"
             ),
             "nspawn" => format!(
@@ -59,9 +59,9 @@ impl Tool {
             "lxc" => lxc(&place, &merged),
             "podman" => {
                 let file = place.join("containers.conf");
-                let text = "[containers]\ndefault_ulimits = [\"nofile=1024:1024\", \"nproc=1024:1024\"]\n\
-                            [engine]\nruntime = \"runc\"\ncgroup_manager = \"cgroupfs\"\n\
-                            events_logger = \"none\"\n";
+                let text = "[containers]\ndefault_ulimits = [\"nofile=1024:1024\", \
+                            \"nproc=1024:1024\"]\n[engine]\nruntime = \"runc\"\ncgroup_manager = \
+                            \"cgroupfs\"\nevents_logger = \"none\"\n";
                 fs::write(&file, text).expect("a file is written");
                 environment.push(("CONTAINERS_CONF".into(), file.display().to_string()));
                 let store = place.join("store").display().to_string();

@@ -1,8 +1,9 @@
-//! A container by a tool's own command line, without surtax: the very line that our driver wrote, with `true` in
-//! place of the agent.
+//! A container by a tool's own command line, without surtax: the very line that our driver wrote,
+//! with `true` in place of the agent.
 //!
-//! So both make the same container: namespaces, groups, mounts, limits. A root with a throw-away layer is made by
-//! whoever makes it: beforehand, or each time by a shell that mounts it as one types it.
+//! So both make the same container: namespaces, groups, mounts, limits. A root with a throw-away
+//! layer is made by whoever makes it: beforehand, or each time by a shell that mounts it as one
+//! types it.
 
 use crate::opened_lab::OpenedLab;
 use serde_json::{Value, json};
@@ -27,7 +28,8 @@ const TRUE: &str = "/usr/bin/true";
 /// The files that drivers write for their tools, below the room's directory in memory.
 const FILES: [&str; 3] = ["config.json", "lxc/config", "podman/containers.conf"];
 
-/// Mounts the root that our drivers mount, in the mount namespace of `unshare`, and becomes the tool.
+/// Mounts the root that our drivers mount, in the mount namespace of `unshare`, and becomes the
+/// tool.
 const SCRIPT: &str = "set -e; at=$1; shift; mount -t tmpfs -o mode=0755 surtax $at; \
      mkdir $at/0 $at/0/upper $at/0/work $at/merged; \
      mount -t overlay -o lowerdir=/,upperdir=$at/0/upper,workdir=$at/0/work surtax $at/merged; ";
@@ -193,7 +195,8 @@ fn covered(kind: &str, opened: &OpenedLab) -> Vec<PathBuf> {
     }
 }
 
-/// The command line that makes the root below `place`, covers these directories, and goes on as `argv`.
+/// The command line that makes the root below `place`, covers these directories, and goes on as
+/// `argv`.
 fn anew(place: &Path, covered: &[PathBuf], argv: &[String]) -> Vec<String> {
     let merged = root::merged_at(place);
     let at = merged.parent().expect("a merged root lies in its tmpfs").display().to_string();

@@ -1,14 +1,14 @@
 //! A virtual machine's boot, against the least that the same machine can boot.
 //!
 //! - **Measures** the time from starting QEMU to the agent's first frame, through our driver, on
-//!   `q35` and on `microvm`, with the accelerator that the driver chooses here; and the time from before there is
-//!   a room until all is taken away again.
-//! - **Peer** the same command line of QEMU (read from the running one), the same kernel and devices,
-//!   and an initramfs that holds busybox and prints one line: until that line is there; and until QEMU and
-//!   virtiofsd, started for it, have been killed.
+//!   `q35` and on `microvm`, with the accelerator that the driver chooses here; and the time from
+//!   before there is a room until all is taken away again.
+//! - **Peer** the same command line of QEMU (read from the running one), the same kernel and
+//!   devices, and an initramfs that holds busybox and prints one line: until that line is there;
+//!   and until QEMU and virtiofsd, started for it, have been killed.
 //! - **Bar** at most 1.3 times the peer each, ratio of medians of 10 pairs.
-//! - **Command** `cargo bench --bench vm_boot -- --enforce`, as root, on a quiet machine; `--only microvm` for
-//!   one board.
+//! - **Command** `cargo bench --bench vm_boot -- --enforce`, as root, on a quiet machine;
+//!   `--only microvm` for one board.
 
 mod bare_guest;
 mod figure;
@@ -35,7 +35,8 @@ const PAIRS: u32 = 10;
 /// The most that a boot may take, as a multiple of its peer.
 const BAR: f64 = 1.3;
 
-/// The length of one tick of `/proc/PID/stat`: `USER_HZ` is 100 on every machine that QEMU here runs on.
+/// The length of one tick of `/proc/PID/stat`: `USER_HZ` is 100 on every machine that QEMU here
+/// runs on.
 const TICK_NS: u64 = 10_000_000;
 
 fn main() -> ExitCode {

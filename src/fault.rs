@@ -1,7 +1,7 @@
 //! Errors: what failed, why, and what to do about it.
 //!
-//! Four kinds with three exit codes: the user's (2), the machine's and that of somebody inside a stack (3), and ours
-//! (70). One level says one thing; the chain is joined in one place, here.
+//! Four kinds with three exit codes: the user's (2), the machine's and that of somebody inside a
+//! stack (3), and ours (70). One level says one thing; the chain is joined in one place, here.
 
 use std::any::Any;
 use std::fmt;
@@ -14,7 +14,8 @@ pub enum Blame {
     User,
     /// Something this machine lacks or refuses: exit 3.
     Machine,
-    /// Somebody inside of a stack who lies, or wrote where only surtax does: exit 3. What was measured is invalid.
+    /// Somebody inside of a stack who lies, or wrote where only surtax does: exit 3. What was
+    /// measured is invalid.
     Inside,
     /// A bug in surtax: exit 70.
     Surtax,

@@ -42,14 +42,15 @@ fn main() -> ExitCode {
     })
 }
 
-/// Lets nobody else write to what this process makes, whatever it was started with; what was forbidden stays forbidden.
+/// Lets nobody else write to what this process makes, whatever it was started with; what was
+/// forbidden stays forbidden.
 fn shut_to_writers() {
     let before = umask(Mode::RWXG | Mode::RWXO);
     umask(before | Mode::WGRP | Mode::WOTH);
 }
 
-/// Keeps a command of the same user from the keys of sessions in this process's memory, and from its descriptors. A
-/// kernel that cannot do it is one of an old sandbox.
+/// Keeps a command of the same user from the keys of sessions in this process's memory, and from
+/// its descriptors. A kernel that cannot do it is one of an old sandbox.
 fn keep_keys() {
     let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
 }

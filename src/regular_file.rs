@@ -1,8 +1,9 @@
-//! Opens and reads files that somebody else may have named or made: regular files only, and no more of them than asked for.
+//! Opens and reads files that somebody else may have named or made: regular files only, and no more
+//! of them than asked for.
 //!
-//! A name can lead to a pipe that nobody writes to, or to a device without an end, and both say that they are 0 bytes
-//! long. So a file is looked at before it is opened, is never waited for, and is read up to a limit whatever
-//! length it says. Links are followed.
+//! A name can lead to a pipe that nobody writes to, or to a device without an end, and both say
+//! that they are 0 bytes long. So a file is looked at before it is opened, is never waited for, and
+//! is read up to a limit whatever length it says. Links are followed.
 
 use rustix::fs::{Mode, OFlags};
 use std::fs::{File, FileType};
@@ -22,7 +23,8 @@ const DESCRIPTORS: [&str; 2] = ["/dev/fd", "/proc/self/fd"];
 /// # Errors
 /// The kernel's; or what the name leads to is no regular file.
 pub fn open(path: &Path) -> io::Result<File> {
-    // Some devices act when they are opened: it is held by a descriptor that opens nothing, looked at, and opened by that.
+    // Some devices act when they are opened: it is held by a descriptor that opens nothing, looked
+    // at, and opened by that.
     let found = File::from(rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?);
     require_regular(found.metadata()?.file_type())?;
     open_at_once(Path::new(&format!("/proc/self/fd/{}", found.as_raw_fd())))
@@ -36,10 +38,12 @@ pub fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     up_to(open(path)?, limit)
 }
 
-/// Reads a text that a person names: a regular file, or standard input or another descriptor that the caller opened.
+/// Reads a text that a person names: a regular file, or standard input or another descriptor that
+/// the caller opened.
 ///
-/// `surtax run <(…)` hands over a pipe as `/dev/fd/63`. It was made by whoever called, and so was `/dev/stdin`; no name
-/// in a directory leads to it by surprise. It is waited for as long as its writer takes, as by any other tool.
+/// `surtax run <(…)` hands over a pipe as `/dev/fd/63`. It was made by whoever called, and so was
+/// `/dev/stdin`; no name in a directory leads to it by surprise. It is waited for as long as its
+/// writer takes, as by any other tool.
 ///
 /// # Errors
 /// As [`read`]; or it is no UTF-8.
@@ -57,7 +61,8 @@ pub fn text_given(path: &Path, limit: u64) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|_| io::Error::new(ErrorKind::InvalidData, "it is not UTF-8"))
 }
 
-/// The descriptor of this process that a path names by itself, as `/dev/stdin` and `/dev/fd/63` do, and no directory.
+/// The descriptor of this process that a path names by itself, as `/dev/stdin` and `/dev/fd/63` do,
+/// and no directory.
 #[must_use]
 pub fn handed_down(path: &Path) -> Option<i32> {
     let number = |at: &&str| path.strip_prefix(at).ok()?.to_str()?.parse::<u32>().ok();

@@ -1,11 +1,13 @@
 //! The channel to the host, and the lease under which an agent on another machine lives.
 //!
 //! A link that is lost there says nothing: the kernel may take hours to give a connection up. So an
-//! agent under a lease ends when its host was not heard for so long, whatever it waits for: a request,
-//! the rest of one, or a host that does not take its answers. All that comes in renews the lease, also
-//! what nobody has read yet. Without a lease reads and writes wait for ever, and nothing is added.
+//! agent under a lease ends when its host was not heard for so long, whatever it waits for: a
+//! request, the rest of one, or a host that does not take its answers. All that comes in renews the
+//! lease, also what nobody has read yet. Without a lease reads and writes wait for ever, and
+//! nothing is added.
 //!
-//! All that goes over it bears the seal of the session, whose key is the first thing that the host says.
+//! All that goes over it bears the seal of the session, whose key is the first thing that the host
+//! says.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{ioctl_fionbio, ioctl_fionread};

@@ -1,7 +1,8 @@
 //! The scratch disk of a virtual machine: found, and mounted where a command has its data.
 //!
 //! Source: Linux `drivers/block/virtio_blk.c` (`serial_show`), `drivers/nvme/host/sysfs.c`,
-//! `drivers/scsi/scsi_sysfs.c` (`vpd_pg80`), SPC-4 section 7.8.15 of the page with a unit's serial number.
+//! `drivers/scsi/scsi_sysfs.c` (`vpd_pg80`), SPC-4 section 7.8.15 of the page with a unit's serial
+//! number.
 
 use rustix::mount::{MountFlags, mount};
 use std::fs;

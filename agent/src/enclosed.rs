@@ -1,7 +1,8 @@
-//! Namespaces without any tool: makes those that it is told, and serves as the first process in them.
+//! Namespaces without any tool: makes those that it is told, and serves as the first process in
+//! them.
 //!
-//! `agent enclosed pid,net,…`. Where a kind only begins with a child (`pid`, `time`), that child serves
-//! and this process waits for it, with nothing else to do.
+//! `agent enclosed pid,net,…`. Where a kind only begins with a child (`pid`, `time`), that child
+//! serves and this process waits for it, with nothing else to do.
 //!
 //! Source: `unshare(2)`, `pid_namespaces(7)`, `user_namespaces(7)`, `time_namespaces(7)`.
 

@@ -1,7 +1,8 @@
 //! Runs an engine, as a process that the agent has started as itself.
 //!
-//! A command whose program is `@surtax` is this very binary, wherever it stands: so an engine needs nothing of the
-//! root file system around it. Its answer is one line on standard output; why there is none, on standard error.
+//! A command whose program is `@surtax` is this very binary, wherever it stands: so an engine needs
+//! nothing of the root file system around it. Its answer is one line on standard output; why there
+//! is none, on standard error.
 
 use std::io::{self, Write};
 use std::process::ExitCode;

@@ -1,10 +1,11 @@
 //! Keeps the agent out of reach of what it starts: its memory, its descriptors, and its channel.
 //!
-//! Not dumpable, it can be traced, read, or have its descriptors taken (`ptrace`, `/proc/PID/mem`, `/proc/PID/fd`,
-//! `pidfd_getfd`) only by who has `CAP_SYS_PTRACE` over it: in `runc`, `crun`, `docker`, `podman` and `gvisor` that is nobody; `namespaces`,
-//! `bubblewrap`, `lxc` and `nspawn` leave it to their commands, and a guest's root has it. What it starts is
-//! dumpable again, because a new program is. Root beside it, as in `native`, has that capability; what bears no
-//! seal of its is told by the seal, and what it could do with the key is said in decision 32.
+//! Not dumpable, it can be traced, read, or have its descriptors taken (`ptrace`, `/proc/PID/mem`,
+//! `/proc/PID/fd`, `pidfd_getfd`) only by who has `CAP_SYS_PTRACE` over it: in `runc`, `crun`,
+//! `docker`, `podman` and `gvisor` that is nobody; `namespaces`, `bubblewrap`, `lxc` and `nspawn`
+//! leave it to their commands, and a guest's root has it. What it starts is dumpable again, because
+//! a new program is. Root beside it, as in `native`, has that capability; what bears no seal of its
+//! is told by the seal, and what it could do with the key is said in decision 32.
 //!
 //! Source: `PR_SET_DUMPABLE` in `prctl(2)`, "Ptrace access mode checking" in `ptrace(2)`.
 
@@ -15,7 +16,8 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Above what a command is likely to be given, and below what it is allowed in all but strange places.
+/// Above what a command is likely to be given, and below what it is allowed in all but strange
+/// places.
 const HIGH: i32 = 500;
 
 /// Shuts this process's memory and descriptors to whoever has no right over all processes.

@@ -1,7 +1,7 @@
 //! A console of Xen's as the channel to the host: bytes as they are, and no terminal.
 //!
-//! The first one, `hvc0`, is the kernel's. Others are served to a domain like any device, and a domain finds
-//! the device file of one that nobody serves yet.
+//! The first one, `hvc0`, is the kernel's. Others are served to a domain like any device, and a
+//! domain finds the device file of one that nobody serves yet.
 //!
 //! Source: Linux `drivers/tty/hvc/hvc_xen.c`, `termios(3)`.
 

@@ -195,7 +195,8 @@ fn files_below(directory: &Path, device: u64) -> usize {
     entries.map(count).sum()
 }
 
-/// The same of the kernel's modules, where they are a mount: in a machine of ours they show how files come.
+/// The same of the kernel's modules, where they are a mount: in a machine of ours they show how
+/// files come.
 fn modules_mount(mounts: Option<&str>, system: &rustix::system::Uname) -> Option<String> {
     let modules = format!("/lib/modules/{}", system.release().to_string_lossy());
     mount_at(mounts, fs::canonicalize(modules).ok()?.to_str()?)?
@@ -262,8 +263,9 @@ fn status_line(status: &str, key: &str) -> Option<String> {
     Some(value.trim().to_owned())
 }
 
-/// The first line of the log of a kernel that only answers like Linux: gVisor announces itself there. Linux keeps
-/// a long one, of which it would look for the end for a while, and which proves nothing.
+/// The first line of the log of a kernel that only answers like Linux: gVisor announces itself
+/// there. Linux keeps a long one, of which it would look for the end for a while, and which proves
+/// nothing.
 fn kernel_log_first_line() -> Option<String> {
     const SET_LEVEL: libc::c_int = 8;
     const READ_ALL: libc::c_int = 3;

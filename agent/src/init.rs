@@ -54,7 +54,8 @@ pub const SCRIPT: &str = "/surtax.conf";
 /// The name of the virtio-serial port.
 const PORT: &str = "surtax";
 
-/// The machine's network device: without udev, the first one keeps the name that the kernel gives it.
+/// The machine's network device: without udev, the first one keeps the name that the kernel gives
+/// it.
 pub const LINK: &str = "eth0";
 
 /// Time that a device may take to appear after its driver was loaded.
@@ -72,7 +73,8 @@ pub fn main() -> ! {
         eprintln!("surtax agent: {error}");
     }
     rustix::fs::sync();
-    // With a network that is up, a restart may never end. A machine without one has nothing to lower.
+    // With a network that is up, a restart may never end. A machine without one has nothing to
+    // lower.
     let _ = link::lower(LINK);
     let _ = reboot(RebootCommand::Restart);
     std::process::exit(3);
@@ -201,7 +203,8 @@ pub fn root_held_by() -> Option<&'static Held> {
     ROOT_HELD_BY.get()
 }
 
-/// Moves the mount over `/`, not only `chroot`, so that a container runtime inside can `pivot_root`.
+/// Moves the mount over `/`, not only `chroot`, so that a container runtime inside can
+/// `pivot_root`.
 fn enter_root(directory: &str) -> io::Result<()> {
     if let Some(held) = held::by(Path::new("/proc/self"), Path::new(directory), &[]) {
         let _ = ROOT_HELD_BY.set(held);
@@ -305,8 +308,8 @@ fn wait_for(find: fn() -> Option<PathBuf>, what: &str) -> io::Result<PathBuf> {
     }
 }
 
-/// The driver begins when it finds the device, and counts what it has handed over. As long as that grows it is
-/// waited for: how long a start may take is the host's matter.
+/// The driver begins when it finds the device, and counts what it has handed over. As long as that
+/// grows it is waited for: how long a start may take is the host's matter.
 fn wait_for_balloon(pages: u64) -> io::Result<()> {
     let (mut seen, mut began) = (0, clock::monotonic_raw());
     loop {

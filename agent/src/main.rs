@@ -1,12 +1,13 @@
 //! The agent: the small static binary that surtax starts on the inside of every layer.
 //!
 //! In a container it is the entry process and speaks on its standard input and output
-//! (`agent stdio`; `agent enclosed` makes namespaces first); below an init it is a service and calls the
-//! host (`agent dial SOCKET`), or waits for what its machine was given (`agent system`); in a virtual machine
-//! it is PID 1 of an initramfs; on another machine it lives under a lease (`agent leased SECONDS`) and takes its own file
-//! away. It starts, times and reaps the command, relays bytes to a starter of the next layer, and says
-//! what it sees. Started as `agent engine NAME`, it measures. It has no threads but those that an engine
-//! asks for, no async runtime and no JSON.
+//! (`agent stdio`; `agent enclosed` makes namespaces first); below an init it is a service and
+//! calls the host (`agent dial SOCKET`), or waits for what its machine was given (`agent system`);
+//! in a virtual machine it is PID 1 of an initramfs; on another machine it lives under a lease
+//! (`agent leased SECONDS`) and takes its own file away. It starts, times and reaps the command,
+//! relays bytes to a starter of the next layer, and says what it sees. Started as
+//! `agent engine NAME`, it measures. It has no threads but those that an engine asks for, no async
+//! runtime and no JSON.
 
 mod channel;
 mod disk;

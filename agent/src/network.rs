@@ -1,5 +1,5 @@
-//! The network on the inside: interfaces with their addresses, and the way out; read, and given to a link
-//! that a tool leaves without them.
+//! The network on the inside: interfaces with their addresses, and the way out; read, and given to
+//! a link that a tool leaves without them.
 //!
 //! Asked of the kernel that the agent runs on, which may be a sandbox's own.
 //!
@@ -38,8 +38,8 @@ pub fn belongs_to_the_machine(link: &str) {
     OF_THE_MACHINE.get_or_init(|| link.to_owned());
 }
 
-/// The link with this hardware address, whatever it is called. A link on top of another may share that one's
-/// address, and has no device.
+/// The link with this hardware address, whatever it is called. A link on top of another may share
+/// that one's address, and has no device.
 pub fn with_address(address: &str) -> Option<String> {
     let has_it = |link: &fs::DirEntry| {
         let said = fs::read_to_string(link.path().join("address")).unwrap_or_default();
@@ -135,7 +135,8 @@ pub fn take_address(link: &str, address: &str, gateway: &str) -> io::Result<()> 
     let (address, prefix) = address.split_once('/').unwrap_or((address, "32"));
     link::give_address(link, parse(address)?, prefix.parse().map_err(io::Error::other)?)?;
     link::lead_everywhere(parse(gateway)?)?;
-    // The other end is brought up at the same time. Where `/sys` is another namespace's, nobody knows.
+    // The other end is brought up at the same time. Where `/sys` is another namespace's, nobody
+    // knows.
     let is_known = Path::new(LINKS).join(link).exists();
     let began = clock::monotonic_raw();
     while is_known && !link::is_ready(link) {

@@ -232,8 +232,8 @@ impl Relay {
         }
     }
 
-    /// Closes its input and lets it end by itself, at most so long, and those whom it leaves to us; what
-    /// it says is lost.
+    /// Closes its input and lets it end by itself, at most so long, and those whom it leaves to us;
+    /// what it says is lost.
     pub fn finish(mut self, deadline: Duration) {
         self.waiting.clear();
         self.input = None;

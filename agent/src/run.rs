@@ -259,7 +259,8 @@ pub fn status(raw: i32) -> Status {
     }
 }
 
-/// Kills and reaps whatever the command left running; all of it, where we are PID 1. How many were killed.
+/// Kills and reaps whatever the command left running; all of it, where we are PID 1. How many were
+/// killed.
 pub fn kill_leftovers() -> u32 {
     let mut killed = 0;
     let me = rustix::process::getpid();
@@ -300,7 +301,8 @@ pub fn await_children(deadline: Duration) {
     }
 }
 
-/// Reaps a child of any group, if one has ended. `waitpid` of nobody in particular looks at the own group alone.
+/// Reaps a child of any group, if one has ended. `waitpid` of nobody in particular looks at the own
+/// group alone.
 fn wait_for_anybody() -> rustix::io::Result<Option<(Pid, WaitStatus)>> {
     rustix::process::wait(WaitOptions::NOHANG)
 }

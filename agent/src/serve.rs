@@ -1,8 +1,8 @@
 //! The loop that answers requests: one thread, one `poll`.
 //!
 //! At most one command and one relay exist at a time. Whatever was started is killed before the
-//! loop ends, also when the other end of the channel is gone. Only a starter on another machine is let
-//! end by itself: what it started there stays when it does not take it away.
+//! loop ends, also when the other end of the channel is gone. Only a starter on another machine is
+//! let end by itself: what it started there stays when it does not take it away.
 
 use crate::channel::Channel;
 use crate::relay::Relay;

@@ -1,9 +1,9 @@
-//! Sees the command stopped and continued by a signal, any instance of it, and the agent itself: all look like a
-//! slow command.
+//! Sees the command stopped and continued by a signal, any instance of it, and the agent itself:
+//! all look like a slow command.
 //!
 //! The kernel tells a parent of each stop of its child (`SIGCHLD`, then `waitid`), and a process of
-//! its own continuation (`SIGCONT`, which has a handler). `SIGCHLD` is taken from a descriptor while
-//! the command runs, and blocked only then, so that the command inherits no blocked signal.
+//! its own continuation (`SIGCONT`, which has a handler). `SIGCHLD` is taken from a descriptor
+//! while the command runs, and blocked only then, so that the command inherits no blocked signal.
 //!
 //! Not seen: processes that the command started, and a control group that was frozen.
 //!

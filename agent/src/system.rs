@@ -1,9 +1,10 @@
-//! A service in a whole system that has an init of its own: waits for what its machine was given, then serves.
+//! A service in a whole system that has an init of its own: waits for what its machine was given,
+//! then serves.
 //!
-//! `agent system [disk SERIAL DIR] [link MAC ADDRESS/PREFIX]`. The disk is nobody's in that system, and is mounted
-//! here. The link is the system's own matter, under a name that it gives: it is known by its hardware address,
-//! and waited for until it has the address that the system was told to give it. What does not come is answered
-//! to the first request.
+//! `agent system [disk SERIAL DIR] [link MAC ADDRESS/PREFIX]`. The disk is nobody's in that system,
+//! and is mounted here. The link is the system's own matter, under a name that it gives: it is
+//! known by its hardware address, and waited for until it has the address that the system was told
+//! to give it. What does not come is answered to the first request.
 
 use crate::channel::Channel;
 use crate::{disk, network};
@@ -78,7 +79,8 @@ fn await_link(address: &str, given: &str) -> Result<(), Failure> {
         let interfaces = network::interfaces().unwrap_or_default();
         failure(
             format!(
-                "the system did not give its link `{name}` the address `{given}`: it has `{interfaces}`"
+                "the system did not give its link `{name}` the address `{given}`: it has \
+                 `{interfaces}`"
             ),
             "let cloud-init of the image set networks up, which it may be told not to in \
              `/etc/cloud/cloud.cfg.d`",

@@ -1,8 +1,8 @@
 //! Several instances of one command that begin at once.
 //!
-//! Each is first this very program at a gate (`agent gate WORDS`): it says that it is there, waits until its
-//! standard input ends, which is that of all, and only then becomes the command. So no instance
-//! begins before the last one is ready, and one act lets all go.
+//! Each is first this very program at a gate (`agent gate WORDS`): it says that it is there, waits
+//! until its standard input ends, which is that of all, and only then becomes the command. So no
+//! instance begins before the last one is ready, and one act lets all go.
 
 use crate::program;
 use crate::run::{cannot_start, file, prepare};

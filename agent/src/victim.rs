@@ -1,11 +1,13 @@
-//! Has the kernel kill what this program starts before this program, when a layer's memory runs out.
+//! Has the kernel kill what this program starts before this program, when a layer's memory runs
+//! out.
 //!
-//! By size alone it can take the agent, which is larger than many a command, and does so where the memory of its first
-//! victim is not free yet when the next is due: then nobody is left to say what happened. What the agent starts begins
-//! with a higher score, of which the agent is rid again at once; to lower its own for good would take a right that it
-//! lacks in most layers.
+//! By size alone it can take the agent, which is larger than many a command, and does so where the
+//! memory of its first victim is not free yet when the next is due: then nobody is left to say what
+//! happened. What the agent starts begins with a higher score, of which the agent is rid again at
+//! once; to lower its own for good would take a right that it lacks in most layers.
 //!
-//! Source: `/proc/PID/oom_score_adj` in `proc_pid_oom_score_adj(5)`; `oom_badness` and `__set_oom_adj` of Linux.
+//! Source: `/proc/PID/oom_score_adj` in `proc_pid_oom_score_adj(5)`; `oom_badness` and
+//! `__set_oom_adj` of Linux.
 
 use std::fs::File;
 use std::io::Read;
@@ -20,7 +22,8 @@ const MORE: i32 = 300;
 /// The kernel's most.
 const MOST: i32 = 1000;
 
-/// This process's own score, which may be written to; `None` where there is none, as in some sandboxes.
+/// This process's own score, which may be written to; `None` where there is none, as in some
+/// sandboxes.
 static OWN: OnceLock<Option<Score>> = OnceLock::new();
 
 struct Score {
@@ -43,7 +46,8 @@ impl Score {
     }
 }
 
-/// Opens this process's score while it may: who is closed to others is closed to itself without their rights.
+/// Opens this process's score while it may: who is closed to others is closed to itself without
+/// their rights.
 pub fn open() {
     OWN.get_or_init(Score::open);
 }

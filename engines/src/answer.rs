@@ -1,6 +1,7 @@
 //! The answer of an engine: one line of JSON with flat numbers and at most a few lists.
 //!
-//! Written by hand, since the agent carries no JSON library. Field names are ours and need no escape; texts do.
+//! Written by hand, since the agent carries no JSON library. Field names are ours and need no
+//! escape; texts do.
 
 use std::fmt::Write;
 use surtax_instrument::histogram::{Histogram, SHARES};
@@ -36,7 +37,8 @@ impl Answer {
         let _ = write!(self.text, "{value}");
     }
 
-    /// Any number; one that is none (no quotient of zeros) is left out, so that it is missing and not wrong.
+    /// Any number; one that is none (no quotient of zeros) is left out, so that it is missing and
+    /// not wrong.
     pub fn number(&mut self, key: &str, value: f64) {
         if value.is_finite() {
             self.key(key);
@@ -44,7 +46,8 @@ impl Answer {
         }
     }
 
-    /// A number that there is not here: `null`, for a reader who must not take a missing key for it.
+    /// A number that there is not here: `null`, for a reader who must not take a missing key for
+    /// it.
     pub fn absent(&mut self, key: &str) {
         self.key(key);
         self.text.push_str("null");
@@ -128,10 +131,8 @@ mod tests {
         assert_eq!(
             answer.finish(),
             format!(
-                "{{\"engine\":\"x\",\"version\":1,\"surtax\":\"{version}\",\"count\":3,\"rate\":0.5,\
-                 \"other\":null,\"is_polling\":false,\"place\":\"a \\\"b\\\"\\\\\\u000a\\u001bé\",\"latency_min_ns\":5000,\
-                 \"latency_max_ns\":5000,\"latency_mean_ns\":5000,\"latency_p50_ns\":5000,\
-                 \"latency_outside_count\":0,\"histogram\":[[5000,20]]}}"
+                "{{\"engine\":\"x\",\"version\":1,\"surtax\":\"{version}\",\"count\":3,\"rate\":0.5,\"other\":null,\"is_polling\":false,\"place\":\"a \
+                 \\\"b\\\"\\\\\\u000a\\u001bé\",\"latency_min_ns\":5000,\"latency_max_ns\":5000,\"latency_mean_ns\":5000,\"latency_p50_ns\":5000,\"latency_outside_count\":0,\"histogram\":[[5000,20]]}}"
             )
         );
     }

@@ -27,8 +27,8 @@ pub fn pin(cpu: usize) -> io::Result<()> {
     Ok(sched_setaffinity(None, &set)?)
 }
 
-/// Runs something on one of the CPUs that may be used, the last of them, and lets go of it afterwards: two
-/// threads on one CPU must be switched, two on two CPUs need not be.
+/// Runs something on one of the CPUs that may be used, the last of them, and lets go of it
+/// afterwards: two threads on one CPU must be switched, two on two CPUs need not be.
 ///
 /// # Errors
 /// The kernel's, and that of what is run.

@@ -1,9 +1,10 @@
 //! Latency of a disk with one request at a time: every latency kept, and all data checked.
 //!
-//! What fio does with one job of `ioengine=psync` and `iodepth=1`, and ioping. A file is filled with numbers that
-//! say where they belong; what is read is compared with them outside of the measured time, and what was written is
-//! read back at the end. Requests go past this kernel's page cache unless they are asked not to; what a
-//! hypervisor or a disk keeps in a cache of its own is a part of the answer.
+//! What fio does with one job of `ioengine=psync` and `iodepth=1`, and ioping. A file is filled
+//! with numbers that say where they belong; what is read is compared with them outside of the
+//! measured time, and what was written is read back at the end. Requests go past this kernel's page
+//! cache unless they are asked not to; what a hypervisor or a disk keeps in a cache of its own is a
+//! part of the answer.
 //!
 //! Source: `open(2)` on `O_DIRECT`; fio's `HOWTO` on `rw`, `direct`, `fdatasync`.
 
@@ -165,7 +166,8 @@ struct Target {
 }
 
 impl Target {
-    /// Creates and fills it, so that all of its blocks are on the medium and none is in the page cache.
+    /// Creates and fills it, so that all of its blocks are on the medium and none is in the page
+    /// cache.
     fn create(job: &Job) -> Result<Self, Refused> {
         let path = job.directory.join(format!("surtax-disk-{}", std::process::id()));
         let mut options = OpenOptions::new();
@@ -254,7 +256,8 @@ fn send(job: &Job, file: &File, versions: &mut [u32], latencies: &mut Histogram)
     Ok(())
 }
 
-/// Reads all blocks that were written, and compares them with what was written last. Says how many they are.
+/// Reads all blocks that were written, and compares them with what was written last. Says how many
+/// they are.
 fn read_back(job: &Job, file: &File, versions: &[u32]) -> io::Result<u64> {
     file.sync_all()?;
     // With direct requests there is nothing to give up.
@@ -270,7 +273,8 @@ fn read_back(job: &Job, file: &File, versions: &[u32]) -> io::Result<u64> {
     Ok(checked)
 }
 
-/// A random block: xorshift (Marsaglia 2003), whose upper bits are taken to the range without division.
+/// A random block: xorshift (Marsaglia 2003), whose upper bits are taken to the range without
+/// division.
 fn draw(state: &mut u64, count: u64) -> u64 {
     *state ^= *state << 13;
     *state ^= *state >> 7;

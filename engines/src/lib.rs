@@ -1,7 +1,8 @@
 //! Engines: what is measured by code of our own, because measuring it well is the point.
 //!
-//! Each is a file or a directory. It runs as a process of its own, in every stack the same, as `@surtax engine NAME …`,
-//! prints one line of JSON, and says nothing else. [`ENGINES`] is what there is.
+//! Each is a file or a directory. It runs as a process of its own, in every stack the same, as
+//! `@surtax engine NAME …`, prints one line of JSON, and says nothing else. [`ENGINES`] is what
+//! there is.
 
 mod adversary;
 mod answer;

@@ -1,9 +1,10 @@
 //! Measures what takes CPUs away from a program that wants nothing but to run: gaps in a loop that
 //! reads the clock.
 //!
-//! What the kernel's osnoise tracer does, seen from user space: one thread held to each CPU, and whatever lies
-//! between two readings for longer than a threshold was not ours: interrupts, other threads, the hypervisor and all
-//! that it does. It has no real-time priority, since a loop with one would take its CPU from all others.
+//! What the kernel's osnoise tracer does, seen from user space: one thread held to each CPU, and
+//! whatever lies between two readings for longer than a threshold was not ours: interrupts, other
+//! threads, the hypervisor and all that it does. It has no real-time priority, since a loop with
+//! one would take its CPU from all others.
 //!
 //! Source: Linux `Documentation/trace/osnoise-tracer.rst`.
 

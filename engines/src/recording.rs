@@ -1,7 +1,8 @@
 //! Cost of recording one latency in a histogram: the other engines' own error.
 //!
-//! Latencies of many sizes are made up and recorded in a loop, whose whole time counts: so the price is an upper
-//! bound. Their sizes jump about, as those of a real tail do, so that bins are not always in the nearest cache.
+//! Latencies of many sizes are made up and recorded in a loop, whose whole time counts: so the
+//! price is an upper bound. Their sizes jump about, as those of a real tail do, so that bins are
+//! not always in the nearest cache.
 
 use super::{Answer, Engine, OptionSpec, Options, Refused};
 use surtax_instrument::clock;

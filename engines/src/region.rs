@@ -20,7 +20,8 @@ pub struct Region {
 }
 
 impl Region {
-    /// Maps so many bytes, which begin at a multiple of a page. None of them is backed by memory yet.
+    /// Maps so many bytes, which begin at a multiple of a page. None of them is backed by memory
+    /// yet.
     ///
     /// # Errors
     /// The kernel's.
@@ -54,7 +55,8 @@ impl Region {
     /// Returns the region's bytes.
     #[must_use]
     pub fn bytes(&mut self) -> &mut [u8] {
-        // SAFETY: the bytes are mapped, readable, writable, initialised by the kernel, and borrowed from us.
+        // SAFETY: the bytes are mapped, readable, writable, initialised by the kernel, and borrowed
+        // from us.
         unsafe { std::slice::from_raw_parts_mut(self.begin, self.len) }
     }
 
@@ -77,8 +79,8 @@ impl Region {
 
     /// Returns the number of its bytes that are huge pages, as the kernel says.
     ///
-    /// Source: Linux `Documentation/filesystems/proc.rst`, `AnonHugePages` of `/proc/PID/smaps`. The file
-    /// tells of mappings, and the kernel joins neighbours of the same kind into one.
+    /// Source: Linux `Documentation/filesystems/proc.rst`, `AnonHugePages` of `/proc/PID/smaps`.
+    /// The file tells of mappings, and the kernel joins neighbours of the same kind into one.
     ///
     /// # Errors
     /// The kernel's, where it does not say.
@@ -112,7 +114,8 @@ impl Drop for Region {
     }
 }
 
-/// Refuses an amount of memory that is not there: to take it would end the process, not only the price.
+/// Refuses an amount of memory that is not there: to take it would end the process, not only the
+/// price.
 ///
 /// # Errors
 /// Says how much there is.

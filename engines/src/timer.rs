@@ -1,9 +1,9 @@
 //! Lateness of threads that sleep until a time: one held to each CPU, every lateness kept.
 //!
-//! What cyclictest does with `--mlockall --smp`: absolute sleeps at a fixed interval on `CLOCK_MONOTONIC`, with real-time
-//! priority where that is allowed. A time that has passed already when a thread wakes up is counted and not
-//! made up for. Unlike cyclictest, it does not keep CPUs out of their idle states (`/dev/cpu_dma_latency`),
-//! since that is a setting of the whole machine.
+//! What cyclictest does with `--mlockall --smp`: absolute sleeps at a fixed interval on
+//! `CLOCK_MONOTONIC`, with real-time priority where that is allowed. A time that has passed already
+//! when a thread wakes up is counted and not made up for. Unlike cyclictest, it does not keep CPUs
+//! out of their idle states (`/dev/cpu_dma_latency`), since that is a setting of the whole machine.
 //!
 //! Source: `clock_nanosleep(2)`, `sched(7)`, `mlockall(2)`, `PR_SET_TIMERSLACK` in `prctl(2)`.
 
@@ -108,8 +108,8 @@ fn wake_up(
     duration: Duration,
 ) -> io::Result<Woken> {
     cpu::pin(cpu)?;
-    // Of threads without real-time priority a kernel may gather timers for 50 µs; one that does not know this
-    // setting does not.
+    // Of threads without real-time priority a kernel may gather timers for 50 µs; one that does not
+    // know this setting does not.
     let _ = set_current_timer_slack(NonZeroU64::new(1));
     let interval = Nanoseconds::from(interval);
     let mut woken = Woken { cpu, latencies: Histogram::new(), missed: 0 };
@@ -170,7 +170,8 @@ mod tests {
     #[test]
     fn every_cpu_wakes_up_as_often_as_asked() {
         let cpus = cpu::allowed().unwrap().len();
-        // Each begins at once and then every millisecond; those that a busy machine misses are counted.
+        // Each begins at once and then every millisecond; those that a busy machine misses are
+        // counted.
         let answer = answer("--interval 1ms --duration 30ms --priority 0").unwrap();
         let field = |key: &str| -> usize {
             let from = answer.find(&format!("\"{key}\":")).unwrap() + key.len() + 3;

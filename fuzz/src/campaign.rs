@@ -1,7 +1,8 @@
-//! A campaign: every target in a process of its own, round after round, with all counts in one table.
+//! A campaign: every target in a process of its own, round after round, with all counts in one
+//! table.
 //!
-//! A process that dies is a finding, too: the input that it read last is in a file. Counts are lines that are
-//! added to `counts.tsv`, so that a campaign that was cut off goes on where it was.
+//! A process that dies is a finding, too: the input that it read last is in a file. Counts are
+//! lines that are added to `counts.tsv`, so that a campaign that was cut off goes on where it was.
 
 use crate::guard::{CPU_LIMIT, Current, EXIT_HANG, EXIT_MEMORY, MEMORY_LIMIT};
 use crate::runner::{self, Finding, Ran, Run};

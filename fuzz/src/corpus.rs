@@ -1,7 +1,8 @@
 //! Corpora: the inputs that every run of a target begins with.
 //!
-//! They are the files below `fuzz/corpus/TARGET`, those of other folders of the repository that a target names,
-//! and what the target makes itself. An input that once found something stays here for good.
+//! They are the files below `fuzz/corpus/TARGET`, those of other folders of the repository that a
+//! target names, and what the target makes itself. An input that once found something stays here
+//! for good.
 
 use crate::target::Target;
 use std::fs;
@@ -13,7 +14,8 @@ pub fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Every input of a target, in the order of their names; those that are longer than it takes are left out.
+/// Every input of a target, in the order of their names; those that are longer than it takes are
+/// left out.
 ///
 /// # Errors
 /// A folder that cannot be read, by its name.

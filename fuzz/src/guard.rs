@@ -1,4 +1,5 @@
-//! Guards of a run: how much memory and time one input may take, and which one it was if the process dies of it.
+//! Guards of a run: how much memory and time one input may take, and which one it was if the
+//! process dies of it.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::fs::File;
@@ -17,7 +18,8 @@ pub const MEMORY_LIMIT: usize = 512 << 20;
 /// in bytes.
 const BASE: usize = 128 << 20;
 
-/// The most CPU time that one input may take. A machine that is busy with something else takes none of it.
+/// The most CPU time that one input may take. A machine that is busy with something else takes none
+/// of it.
 pub const CPU_LIMIT: Duration = Duration::from_secs(2);
 
 /// The most time that one input may take, though it waits for something.
@@ -130,8 +132,8 @@ static INPUTS: AtomicU64 = AtomicU64::new(0);
 static IS_READING: AtomicBool = AtomicBool::new(false);
 static LAST_PANIC: Mutex<Option<String>> = Mutex::new(None);
 
-/// Watches this process from now on: an input that takes too long ends it, files have a limit, and panics are
-/// kept and not printed.
+/// Watches this process from now on: an input that takes too long ends it, files have a limit, and
+/// panics are kept and not printed.
 pub fn watch() {
     limit_files();
     std::panic::set_hook(Box::new(|panic| {

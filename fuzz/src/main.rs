@@ -1,4 +1,5 @@
-//! Runs fuzz targets: one in this process, or all of them, each in a process of its own, round after round.
+//! Runs fuzz targets: one in this process, or all of them, each in a process of its own, round
+//! after round.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -135,7 +136,8 @@ fn own_scratch() -> Result<Option<TempDir>, String> {
     Ok(Some(scratch))
 }
 
-/// All targets, round after round; each round has another seed. Goes on after a finding, and says so at the end.
+/// All targets, round after round; each round has another seed. Goes on after a finding, and says
+/// so at the end.
 fn all(asked: &Asked) -> Result<bool, String> {
     let _scratch = own_scratch()?;
     let began = clock::monotonic_raw();

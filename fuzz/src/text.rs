@@ -1,7 +1,7 @@
 //! Text that reaches people: what must never be in it, whoever wrote the input.
 
-/// Panics where a text would act on the terminal, or on whoever reads it, instead of being seen. Line feeds are
-/// meant.
+/// Panics where a text would act on the terminal, or on whoever reads it, instead of being seen.
+/// Line feeds are meant.
 ///
 /// # Panics
 /// On the first such letter, with its place.

@@ -1,7 +1,8 @@
 //! Amounts that a payer used, by quantity, and the one table in which all about a quantity stands.
 //!
-//! A new quantity is a line of [`QUANTITIES`] and whoever reads it. The wire carries it, the run file keeps it
-//! and every format shows it by what its line says. An amount that nobody could read is absent, and never zero.
+//! A new quantity is a line of [`QUANTITIES`] and whoever reads it. The wire carries it, the run
+//! file keeps it and every format shows it by what its line says. An amount that nobody could read
+//! is absent, and never zero.
 
 use crate::quantity::Nanoseconds;
 
@@ -19,7 +20,8 @@ pub const MEMORY_PEAK: Key = Key(3);
 pub const MEMORY_ANON: Key = Key(4);
 /// Page cache of files on disks, which the kernel drops where memory is wanted.
 pub const MEMORY_PAGE_CACHE: Key = Key(5);
-/// Files in memory (tmpfs) and shared memory: cached like files, but there is no disk from which to read them again.
+/// Files in memory (tmpfs) and shared memory: cached like files, but there is no disk from which to
+/// read them again.
 pub const MEMORY_SHMEM: Key = Key(6);
 /// Memory of the kernel on the payer's behalf.
 pub const MEMORY_KERNEL: Key = Key(7);
@@ -43,7 +45,8 @@ pub enum Course {
     Events,
     /// It is the greatest so far: of several runs, the greatest.
     Peak,
-    /// It goes up and down: what it is right after the command counts; of several runs, after the last.
+    /// It goes up and down: what it is right after the command counts; of several runs, after the
+    /// last.
     Gauge,
 }
 

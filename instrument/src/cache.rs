@@ -8,8 +8,8 @@ use std::fs;
 /// `Documentation/admin-guide/sysctl/vm.rst`, `drop_caches`.
 const DROP: (&str, &str) = ("/proc/sys/vm/drop_caches", "3");
 
-/// Writes what is dirty to disk, since only what is clean can be dropped, and drops the cache. Needs
-/// root and a `/proc/sys` that can be written; otherwise it says why not.
+/// Writes what is dirty to disk, since only what is clean can be dropped, and drops the cache.
+/// Needs root and a `/proc/sys` that can be written; otherwise it says why not.
 #[must_use]
 pub fn drop_page_cache() -> Dropped {
     rustix::fs::sync();

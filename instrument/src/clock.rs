@@ -50,11 +50,12 @@ pub fn wall_lead_ns() -> i64 {
 /// is read between two interruptions.
 const BEGIN_SLACK_NS: u64 = 10_000_000;
 
-/// The time of day, in nanoseconds since 1970, at which `CLOCK_MONOTONIC` of this kernel was zero: it tells one kernel
-/// from another, also where a tool has mounted a `boot_id` of its own over the kernel's.
+/// The time of day, in nanoseconds since 1970, at which `CLOCK_MONOTONIC` of this kernel was zero:
+/// it tells one kernel from another, also where a tool has mounted a `boot_id` of its own over the
+/// kernel's.
 ///
-/// A time namespace shifts the clock by an offset that it tells, which is taken out. A guest's kernel, and gVisor's, has
-/// begun when it was started. Source: `time_namespaces(7)`.
+/// A time namespace shifts the clock by an offset that it tells, which is taken out. A guest's
+/// kernel, and gVisor's, has begun when it was started. Source: `time_namespaces(7)`.
 #[must_use]
 pub fn kernel_begin_ns() -> i64 {
     let offsets = std::fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default();

@@ -1,9 +1,10 @@
 //! Finds what holds a directory: the file system on which what is written to it finally lies.
 //!
-//! A mount is told from another by its number, which is one for the whole kernel, whatever hides below another mount
-//! and whoever asks. Above an overlay nothing lies but what its upper directory holds, and that is a path of whoever
-//! mounted it; so it is looked for in the roots of all who might have. Source: `statx(2)`, `proc_pid_mountinfo(5)`,
-//! Linux `Documentation/filesystems/overlayfs.rst`.
+//! A mount is told from another by its number, which is one for the whole kernel, whatever hides
+//! below another mount and whoever asks. Above an overlay nothing lies but what its upper directory
+//! holds, and that is a path of whoever mounted it; so it is looked for in the roots of all who
+//! might have. Source: `statx(2)`, `proc_pid_mountinfo(5)`, Linux
+//! `Documentation/filesystems/overlayfs.rst`.
 
 use crate::mountinfo::{self, Mounted};
 use rustix::fd::{AsFd, BorrowedFd};
@@ -60,7 +61,8 @@ impl fmt::Display for Held {
 /// overlay may be seen by that one or by others, who are asked first. All are given by their
 /// directories in `/proc`.
 ///
-/// Nothing where it is not told: an overlay whose upper directory nobody sees, or a kernel before 5.8.
+/// Nothing where it is not told: an overlay whose upper directory nobody sees, or a kernel before
+/// 5.8.
 #[must_use]
 pub fn by(process: &Path, path: &Path, others: &[PathBuf]) -> Option<Held> {
     let mut mounted = mount_of(process, path)?;

@@ -1,9 +1,10 @@
 //! Records latencies where they are measured: without allocation, each known to a thousandth.
 //!
-//! The bins are those of HDR histograms with three digits, as Gil Tene defined them, and the same as those of
-//! the crate `surtax-statistics`: exact up to 2,047 ns, then 1,024 to each power of two
-//! (<https://github.com/HdrHistogram/HdrHistogram>). A latency outside 1 ns to 60 s is counted apart and never
-//! clamped: in the very tail that the histogram is kept for it would be a wrong number.
+//! The bins are those of HDR histograms with three digits, as Gil Tene defined them, and the same
+//! as those of the crate `surtax-statistics`: exact up to 2,047 ns, then 1,024 to each power of two
+//! (<https://github.com/HdrHistogram/HdrHistogram>). A latency outside 1 ns to 60 s is counted
+//! apart and never clamped: in the very tail that the histogram is kept for it would be a wrong
+//! number.
 
 /// A minute: the longest latency that has a bin.
 pub const HIGHEST_NS: u64 = 60_000_000_000;
@@ -138,8 +139,8 @@ impl Histogram {
         bins.map(|(bin, count)| (lower_bound(bin), *count))
     }
 
-    /// The lower bound of the bin that holds the least latency which a share of all does not exceed: at most a
-    /// thousandth too small. `None` when nothing was counted.
+    /// The lower bound of the bin that holds the least latency which a share of all does not
+    /// exceed: at most a thousandth too small. `None` when nothing was counted.
     #[must_use]
     pub fn quantile(&self, share: f64) -> Option<u64> {
         #[expect(clippy::cast_precision_loss, reason = "counts are below 2^53")]

@@ -1,9 +1,10 @@
 //! Links of a network: how one is set up, and what it says of itself.
 //!
-//! All of it is about the network namespace of the calling thread. The lab sets up the outer end of a
-//! workload's network by this, and the first process of a virtual machine the inner one.
+//! All of it is about the network namespace of the calling thread. The lab sets up the outer end of
+//! a workload's network by this, and the first process of a virtual machine the inner one.
 //!
-//! Source: `netdevice(7)`, `rtnetlink(7)`, Linux `uapi/linux/ethtool.h`, `Documentation/ABI/testing/sysfs-class-net`.
+//! Source: `netdevice(7)`, `rtnetlink(7)`, Linux `uapi/linux/ethtool.h`,
+//! `Documentation/ABI/testing/sysfs-class-net`.
 
 use std::ffi::CStr;
 use std::fs;
@@ -38,7 +39,8 @@ pub fn lower(link: &str) -> io::Result<()> {
     send(libc::SIOCSIFFLAGS, link, |it| it.ifr_ifru.ifru_flags = 0)
 }
 
-/// Gives a link an address of which the first `prefix` bits (0 to 32) name its network, and brings it up.
+/// Gives a link an address of which the first `prefix` bits (0 to 32) name its network, and brings
+/// it up.
 ///
 /// # Errors
 /// There is none of that name, or we may not.

@@ -30,8 +30,8 @@ pub struct Mounted {
 }
 
 impl Mounted {
-    /// Reads a line such as `36 35 98:0 /root /point rw,noatime master:1 - ext3 /dev/root rw,errors=continue`; nothing of
-    /// one that is no such line.
+    /// Reads a line such as `36 35 98:0 /root /point rw,noatime master:1 - ext3 /dev/root
+    /// rw,errors=continue`; nothing of one that is no such line.
     #[must_use]
     pub fn parse(line: &[u8]) -> Option<Self> {
         let mut words = line.split(|&byte| byte == b' ');
@@ -114,7 +114,8 @@ mod tests {
 
     #[test]
     fn a_line_is_read_whole_whatever_stands_between() {
-        let line = "36 35 98:0 /a\\040b /mnt/c\\134d rw,noatime shared:7 master:1 - ext3 /dev/e\\040f rw,ro";
+        let line = "36 35 98:0 /a\\040b /mnt/c\\134d rw,noatime shared:7 master:1 - ext3 \
+                    /dev/e\\040f rw,ro";
         let mounted = Mounted::parse(line.as_bytes()).unwrap();
         let expected = Mounted {
             id: 36,

@@ -77,7 +77,8 @@ impl fmt::Display for Nanoseconds {
 }
 
 impl Bytes {
-    /// Reads `512`, `64K`, `512M`, `2G` or `1T`, in powers of 1024; a trailing `iB` or `B` is allowed.
+    /// Reads `512`, `64K`, `512M`, `2G` or `1T`, in powers of 1024; a trailing `iB` or `B` is
+    /// allowed.
     ///
     /// # Errors
     /// The text, when it is not a whole number with one of these suffixes or does not fit.

@@ -1,12 +1,13 @@
 //! The wire: what surtax and its agent say to each other, as frames on a byte stream.
 //!
-//! A frame is a length (`u32`, little endian, at most [`FRAME_LIMIT`]) and four bytes of seal over it, one
-//! byte of kind, the fields in order, and sixteen bytes of seal over both: see `seal.rs`. Integers are
-//! little endian, byte strings have a `u32` length before them, lists a `u32` count. Written by hand so that
-//! a hostile guest meets a reader that checks every length before it allocates.
+//! A frame is a length (`u32`, little endian, at most [`FRAME_LIMIT`]) and four bytes of seal over
+//! it, one byte of kind, the fields in order, and sixteen bytes of seal over both: see `seal.rs`.
+//! Integers are little endian, byte strings have a `u32` length before them, lists a `u32` count.
+//! Written by hand so that a hostile guest meets a reader that checks every length before it
+//! allocates.
 //!
-//! The same language serves two speakers on the inside: the **agent**, which starts the command, and
-//! the **starter** (the full binary pushed into a level), which starts the next layer there and
+//! The same language serves two speakers on the inside: the **agent**, which starts the command,
+//! and the **starter** (the full binary pushed into a level), which starts the next layer there and
 //! passes on what its agent says. [`Request::StartNested`] is understood by the starter only.
 
 mod encoding;
@@ -47,14 +48,16 @@ pub const SCRATCH: &str = "/scratch";
 pub enum Request {
     /// Make ready to start this command, and answer [`Reply::Started`].
     Run(Command),
-    /// Start it now; [`Reply::Ended`] follows when it ends, and then [`Reply::Exited`]. That the host says so only after it has
-    /// seen `Started` keeps the two frames apart: on a slow channel they would arrive together.
+    /// Start it now; [`Reply::Ended`] follows when it ends, and then [`Reply::Exited`]. That the
+    /// host says so only after it has seen `Started` keeps the two frames apart: on a slow channel
+    /// they would arrive together.
     Go,
     /// Kill the running command; its [`Reply::Exited`] follows.
     Cancel,
     /// Say which file this command is there. Answer: [`Reply::Identity`].
     Resolve(Command),
-    /// Append `bytes` to the file at `path`, made with `mode` if absent. Answer: [`Reply::Written`].
+    /// Append `bytes` to the file at `path`, made with `mode` if absent. Answer:
+    /// [`Reply::Written`].
     Put {
         /// Absolute path on the inside.
         path: Vec<u8>,
@@ -100,8 +103,8 @@ pub enum Reply {
         /// `CLOCK_MONOTONIC_RAW` of the level.
         at: Nanoseconds,
     },
-    /// The command has just ended; [`Reply::Exited`] follows when all that it left is gone. That it is said at once
-    /// is what the host holds the command's time against.
+    /// The command has just ended; [`Reply::Exited`] follows when all that it left is gone. That it
+    /// is said at once is what the host holds the command's time against.
     Ended {
         /// `CLOCK_MONOTONIC_RAW` of the level.
         at: Nanoseconds,
@@ -144,8 +147,8 @@ pub enum Reply {
 pub struct Command {
     /// Program and arguments; the program is looked up in `PATH` of `env`.
     pub argv: Vec<Vec<u8>>,
-    /// [`Request::Run`] only: where several instances of it begin at once, the words of each; empty where one
-    /// runs, which is `argv`.
+    /// [`Request::Run`] only: where several instances of it begin at once, the words of each; empty
+    /// where one runs, which is `argv`.
     pub instances: Vec<Vec<Vec<u8>>>,
     /// The whole environment; nothing else is inherited.
     pub env: Vec<(Vec<u8>, Vec<u8>)>,

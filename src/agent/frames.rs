@@ -1,7 +1,9 @@
-//! Frames put together again from pieces: each byte is looked at when its frame is whole, and not before.
+//! Frames put together again from pieces: each byte is looked at when its frame is whole, and not
+//! before.
 //!
-//! Who sends decides how small the pieces are. So the work for a frame is that of its bytes, in how many pieces they
-//! may come: its head is opened once, and nothing else until as many bytes are there as it says.
+//! Who sends decides how small the pieces are. So the work for a frame is that of its bytes, in how
+//! many pieces they may come: its head is opened once, and nothing else until as many bytes are
+//! there as it says.
 
 use surtax_instrument::wire::{Opener, Reply, WireError, length_of_reply, read_reply};
 

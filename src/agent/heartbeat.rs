@@ -1,8 +1,8 @@
 //! Checks that somebody is still there while a command runs for long.
 //!
-//! A guest can hang as a whole while a command runs, and then nobody keeps that command's deadline. So an inside
-//! that has said nothing for a minute is asked what time it is, once a minute at most, and given up if it
-//! has no answer. A command that ends within a minute never meets a question.
+//! A guest can hang as a whole while a command runs, and then nobody keeps that command's deadline.
+//! So an inside that has said nothing for a minute is asked what time it is, once a minute at most,
+//! and given up if it has no answer. A command that ends within a minute never meets a question.
 
 use super::{Listener, PATIENCE, Stamped};
 use crate::fault::Fault;
@@ -32,8 +32,9 @@ impl Default for Pulse {
 }
 
 impl Pulse {
-    /// Waits for the next reply that answers none of these questions, at most until `limit` has passed.
-    /// `ask` sends [`surtax_instrument::wire::Request::Clock`], or says that it could not be sent now.
+    /// Waits for the next reply that answers none of these questions, at most until `limit` has
+    /// passed. `ask` sends [`surtax_instrument::wire::Request::Clock`], or says that it could not
+    /// be sent now.
     ///
     /// # Errors
     /// The machine's: see [`Listener::wait`]; nothing came in time; or nobody answers any more.

@@ -1,8 +1,8 @@
 //! The host's end of the agent: a link that carries requests and stamps what comes back.
 //!
-//! Both halves of a link bear the seal of a session of its own, which ends with the first frame that does not.
-//! Only host stamps become durations. A stamp is taken by the thread that reads the channel, as
-//! soon as a whole frame is there, before anybody else looks at it.
+//! Both halves of a link bear the seal of a session of its own, which ends with the first frame
+//! that does not. Only host stamps become durations. A stamp is taken by the thread that reads the
+//! channel, as soon as a whole frame is there, before anybody else looks at it.
 
 pub(crate) mod ssh_bootstrap;
 mod console;
@@ -35,8 +35,8 @@ pub struct Stamped {
 /// processes is slow, too.
 pub const PATIENCE: Duration = Duration::from_secs(180);
 
-/// No limit: a person, or a command that has not read its input yet, may take any time. The deadline of a command is kept by
-/// its agent.
+/// No limit: a person, or a command that has not read its input yet, may take any time. The
+/// deadline of a command is kept by its agent.
 pub const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// The half of a link that speaks.
@@ -61,7 +61,8 @@ pub trait Listener: Send {
     /// Waits for the next reply, at most so long; `None` if nothing came in time.
     ///
     /// # Errors
-    /// The machine's: the other end is gone, or what came is malformed; with the last lines of its console.
+    /// The machine's: the other end is gone, or what came is malformed; with the last lines of its
+    /// console.
     fn wait(&mut self, limit: Duration) -> Result<Option<Stamped>, Fault>;
 
     /// The fault that nothing came within `limit`, with the last lines of the other end's console.
@@ -101,7 +102,8 @@ impl Link {
         self.listener.receive(deadline)
     }
 
-    /// Waits for the next reply of an inside that works for long, and asks meanwhile whether it is there.
+    /// Waits for the next reply of an inside that works for long, and asks meanwhile whether it is
+    /// there.
     ///
     /// # Errors
     /// The machine's: see [`Pulse::wait`].
@@ -145,8 +147,8 @@ pub fn refused(failure: surtax_instrument::wire::Failure) -> Fault {
     if failure.hint.is_empty() { fault } else { fault.hint(failure.hint) }
 }
 
-/// The other end answered with its seal, but not this question: a command that can read the agent's memory may
-/// speak for it.
+/// The other end answered with its seal, but not this question: a command that can read the agent's
+/// memory may speak for it.
 #[must_use]
 pub fn unexpected(reply: &Reply, to: &str) -> Fault {
     let text = format!("{reply:?}");
@@ -158,7 +160,8 @@ pub fn unexpected(reply: &Reply, to: &str) -> Fault {
 /// Makes the fault for what was written into the channel of `who`, and not by its agent.
 fn forged(who: &str) -> Fault {
     Fault::inside(format!(
-        "somebody wrote into the agent's channel of `{who}`: a frame that does not bear this session's seal"
+        "somebody wrote into the agent's channel of `{who}`: a frame that does not bear this \
+         session's seal"
     ))
     .hint("look at what the command starts: it reads or writes where only the agent does")
 }

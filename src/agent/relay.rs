@@ -67,7 +67,8 @@ impl Listener for RelayListener {
             if let Some(reply) = frame {
                 return Ok(Some(Stamped { reply, at: self.at }));
             }
-            // The limit is that of the whole frame, or one byte now and then would be waited for without end.
+            // The limit is that of the whole frame, or one byte now and then would be waited for
+            // without end.
             let left = limit.saturating_sub(clock::monotonic_raw().since(began).into());
             if left.is_zero() && !limit.is_zero() {
                 return Ok(None);

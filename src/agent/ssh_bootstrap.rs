@@ -1,9 +1,9 @@
 //! Brings the agent to another machine: a script for its shell, and our end of what that asks for.
 //!
-//! The shell says what machine this is, takes the agent from its input into a directory of its own, and
-//! becomes the agent. Whatever fails before that, also a link that is lost, takes the directory away
-//! again; the agent itself does it then. Nothing else is sent until the shell says that the file is
-//! whole, so that no program there can read too far.
+//! The shell says what machine this is, takes the agent from its input into a directory of its own,
+//! and becomes the agent. Whatever fails before that, also a link that is lost, takes the directory
+//! away again; the agent itself does it then. Nothing else is sent until the shell says that the
+//! file is whole, so that no program there can read too far.
 
 use crate::fault::{Doing, Fault};
 use std::fs::File;
@@ -41,7 +41,8 @@ pub(crate) struct Arrival {
     pub(crate) user_id: String,
     /// Id of the boot of that machine; `-` where it cannot be read.
     pub(crate) boot_id: String,
-    /// The addresses of the connection, if the shell knows of one: ours as it is seen there, and its own.
+    /// The addresses of the connection, if the shell knows of one: ours as it is seen there, and
+    /// its own.
     pub(crate) ends: Option<(IpAddr, IpAddr)>,
 }
 
@@ -72,8 +73,8 @@ impl Arrival {
     }
 }
 
-/// The addresses in what `sshd` says of a connection: the client's address and port, and its own. Source: `ssh(1)`,
-/// `SSH_CONNECTION`.
+/// The addresses in what `sshd` says of a connection: the client's address and port, and its own.
+/// Source: `ssh(1)`, `SSH_CONNECTION`.
 fn ends(connection: &[&str]) -> Option<(IpAddr, IpAddr)> {
     let [client, _, server, _] = connection else { return None };
     Some((client.parse().ok()?, server.parse().ok()?))
@@ -252,7 +253,8 @@ mod tests {
 
     #[test]
     fn a_shell_whose_link_is_lost_before_the_agent_is_whole_leaves_nothing() {
-        // Who listens goes away after the first line: what is said after it meets a pipe without a reader.
+        // Who listens goes away after the first line: what is said after it meets a pipe without a
+        // reader.
         let line = r#"{ sleep 0.3; printf part; } | { TMPDIR=$1 PATH=$2:$PATH sh -c "$3" 2>&1; : > "$1/ended"; } | head -n 1"#;
         let script = script(100, Duration::from_secs(20), Duration::from_secs(9));
         for shell in ["sh", "bash", "busybox"] {

@@ -1,10 +1,11 @@
-//! Speaks to an agent: one request after another, each whole and with its seal, and a sign of life between them.
+//! Speaks to an agent: one request after another, each whole and with its seal, and a sign of life
+//! between them.
 //!
-//! To an agent with a lease a thread of its own says regularly that its host is still there, also while a
-//! command runs, which costs a wake-up here and one there. It ends with the link.
+//! To an agent with a lease a thread of its own says regularly that its host is still there, also
+//! while a command runs, which costs a wake-up here and one there. It ends with the link.
 //!
-//! Who is spoken to may have stopped listening, on purpose or not: what it does not take in time is given up, and a sign
-//! of life is left out where there is no room for it.
+//! Who is spoken to may have stopped listening, on purpose or not: what it does not take in time is
+//! given up, and a sign of life is left out where there is no room for it.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, ErrorKind, Write};
@@ -61,7 +62,8 @@ impl<W: Write + AsFd + Send + 'static> Voice<W> {
     /// Says one request, whole, to whoever takes it within this time.
     ///
     /// # Errors
-    /// It does not fit into a frame, the way is gone, or it is not taken in time: nothing can be said any more then.
+    /// It does not fit into a frame, the way is gone, or it is not taken in time: nothing can be
+    /// said any more then.
     pub(super) fn say(&self, request: &Request, patience: Duration) -> Result<(), WireError> {
         let mut mouth = self.mouth.lock().unwrap_or_else(PoisonError::into_inner);
         mouth.say(request, patience)
@@ -81,8 +83,8 @@ impl<W: Write + AsFd> Mouth<W> {
     }
 }
 
-/// Says `KeepAlive`, or nothing where somebody speaks just now or what was said is not taken: an agent that reads hears
-/// enough.
+/// Says `KeepAlive`, or nothing where somebody speaks just now or what was said is not taken: an
+/// agent that reads hears enough.
 fn say_alive<W: Write + AsFd>(mouth: &Mutex<Mouth<W>>) -> Result<(), WireError> {
     let mut mouth = match mouth.try_lock() {
         Ok(mouth) => mouth,

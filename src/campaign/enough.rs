@@ -56,7 +56,8 @@ pub struct Widest {
 }
 
 impl Enough {
-    /// Goes on from what is in a ledger; of a plan that names no precision there is nothing to know.
+    /// Goes on from what is in a ledger; of a plan that names no precision there is nothing to
+    /// know.
     #[must_use]
     pub fn of(plan: &Plan, trials: &[StoredTrial]) -> Option<Self> {
         let mut enough = Self { precision: plan.precision()?, measures: measures(plan) };
@@ -83,8 +84,8 @@ impl Enough {
         }
     }
 
-    /// Looks at every metric of every arm but the first and those that were dropped. What has no number yet, or
-    /// no ratio, is not waited for.
+    /// Looks at every metric of every arm but the first and those that were dropped. What has no
+    /// number yet, or no ratio, is not waited for.
     #[must_use]
     pub fn look(&self, dropped: &BTreeSet<u32>) -> Look {
         if self.measures.iter().all(|measure| measure.blocks.len() < LOOK_FROM) {

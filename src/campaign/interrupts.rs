@@ -1,8 +1,8 @@
 //! Ctrl-C: once is "finish what you are doing", twice is "stop now"; both end tidy.
 //!
-//! The first SIGINT or SIGTERM lets the running trial end and starts no other. The second of them, or a
-//! SIGHUP, whose terminal is gone, kills whatever runs in our rooms: everyone who waits for it then learns
-//! that it is gone, and takes the ordinary way out.
+//! The first SIGINT or SIGTERM lets the running trial end and starts no other. The second of them,
+//! or a SIGHUP, whose terminal is gone, kills whatever runs in our rooms: everyone who waits for it
+//! then learns that it is gone, and takes the ordinary way out.
 
 use crate::fault::{Doing, Fault};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};

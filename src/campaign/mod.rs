@@ -203,7 +203,8 @@ impl<'a> Campaign<'a> {
         }
     }
 
-    /// Starts what outlives a trial, for every stack that will run. What cannot be started is said by the trials that need it.
+    /// Starts what outlives a trial, for every stack that will run. What cannot be started is said
+    /// by the trials that need it.
     fn prepare(&mut self, arms: &[Arm]) -> Result<(), Fault> {
         let mut seen = BTreeSet::new();
         for arm in arms.iter().filter(|arm| !self.dropped.contains(&arm.index)) {

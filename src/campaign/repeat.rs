@@ -1,8 +1,8 @@
 //! Decides whether a disturbed trial is repeated: at most once, a bounded share of all, and not in
 //! vain.
 //!
-//! A repeat costs as much as the trial did. On a machine that is never quiet it would double the time
-//! and change nothing, so after a few repeats that were disturbed as well there are no more.
+//! A repeat costs as much as the trial did. On a machine that is never quiet it would double the
+//! time and change nothing, so after a few repeats that were disturbed as well there are no more.
 
 use crate::plan::TrialId;
 use std::collections::HashSet;

@@ -8,8 +8,11 @@ use std::ffi::OsString;
 
 /// Flags of `surtax compare`.
 #[derive(Debug, clap::Args)]
-#[command(override_usage = "surtax compare [OPTIONS] --in <STACKS> -- <CMD>...\n       surtax compare [OPTIONS] --in <STACKS> --workload <NAME>", after_long_help = include_str!("help/compare.txt"),
-          after_help = "Example\n  surtax compare --in native,runc,qemu:memory=1G -- make -j4\nMore with --help.")]
+#[command(override_usage = "surtax compare [OPTIONS] --in <STACKS> -- <CMD>...\n       surtax \
+                            compare [OPTIONS] --in <STACKS> --workload \
+                            <NAME>", after_long_help = include_str!("help/compare.txt"),
+          after_help = "Example\n  surtax compare --in native,runc,qemu:memory=1G -- make \
+                        -j4\nMore with --help.")]
 pub struct Arguments {
     #[command(flatten)]
     measure: MeasureArguments,

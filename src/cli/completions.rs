@@ -7,9 +7,8 @@ use clap_complete::Shell;
 
 /// Flags of `surtax completions`.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Example\n  surtax completions bash > ~/.local/share/bash-completion/completions/surtax"
-)]
+#[command(after_help = "Example\n  surtax completions bash > \
+                  ~/.local/share/bash-completion/completions/surtax")]
 pub struct Arguments {
     /// The shell.
     #[arg(value_name = "SHELL")]

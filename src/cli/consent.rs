@@ -13,7 +13,8 @@ use std::time::Duration;
 /// The width of what is shown.
 const WIDTH: u16 = 100;
 
-/// Shows what would be executed, and goes on where it was asked for with `--yes`, or where somebody at the terminal says so.
+/// Shows what would be executed, and goes on where it was asked for with `--yes`, or where somebody
+/// at the terminal says so.
 ///
 /// # Errors
 /// The user's: nobody has said that it may be executed.
@@ -39,15 +40,16 @@ pub(super) fn require(plan: &Plan, path: &Path, is_wanted: bool) -> Result<(), F
 fn headed(path: &Path) -> Page {
     let mut page = Page::new(WIDTH);
     let heading = format!(
-        "The run in `{}` was not begun by this user on this machine, or its plan was changed. To go on with it executes:",
+        "The run in `{}` was not begun by this user on this machine, or its plan was changed. To \
+         go on with it executes:",
         path.display()
     );
     page.paragraph("", &heading, 0);
     page
 }
 
-/// Everything that a plan makes this machine do. It is taken apart field by field, so that a new one does not compile
-/// before somebody has said whether it does.
+/// Everything that a plan makes this machine do. It is taken apart field by field, so that a new
+/// one does not compile before somebody has said whether it does.
 fn shown(plan: &Plan, path: &Path) -> String {
     let Plan {
         schema_version: _,

@@ -9,8 +9,9 @@ use std::path::PathBuf;
 /// Flags of `surtax export`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The form follows the name of FILE (.json, .csv, .md, .txt) unless `--format` says it.\n\n\
-Examples\n  surtax export -o last.csv\n  surtax export RUN --trials > trials.csv\n  surtax export --format json | jq '.arms[].verdict'"
+    after_help = "The form follows the name of FILE (.json, .csv, .md, .txt) unless `--format` \
+                  says it.\n\nExamples\n  surtax export -o last.csv\n  surtax export RUN --trials \
+                  > trials.csv\n  surtax export --format json | jq '.arms[].verdict'"
 )]
 pub struct Arguments {
     /// The run: a file, a part of a name that `surtax list` shows, or `last`.

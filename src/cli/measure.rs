@@ -27,29 +27,31 @@ pub(super) struct MeasureArguments {
     /// Stacks to run the command in, such as `native,runc,qemu:memory=1G,accel=tcg+runc`.
     ///
     /// A stack is layers joined by `+`, outermost first; a layer takes options after a `:`. Commas
-    /// separate stacks as well as options: a piece such as `accel=tcg`, which begins with a name and
-    /// `=` and not with a layer, is one more option of the stack before it. The flag may be repeated.
-    /// `surtax doctor` lists the layers, `surtax doctor --options` what each takes.
+    /// separate stacks as well as options: a piece such as `accel=tcg`, which begins with a name
+    /// and `=` and not with a layer, is one more option of the stack before it. The flag may be
+    /// repeated. `surtax doctor` lists the layers, `surtax doctor --options` what each takes.
     #[arg(long = "in", value_name = "STACKS", help_heading = "What to measure")]
     stacks: Vec<String>,
     /// The stack that the others are compared with [default: native].
     #[arg(long, value_name = "STACK", help_heading = "What to measure")]
     baseline: Option<String>,
-    /// Runs a workload instead of a command, with parameters as in `cpu.sysbench:threads=2,events=500`.
+    /// Runs a workload instead of a command, with parameters as in
+    /// `cpu.sysbench:threads=2,events=500`.
     ///
     /// A workload is a file that says what to run and how to read the numbers that it prints; each
-    /// becomes a metric of the result, beside wall time. `surtax workload list` shows those that there
-    /// are, `surtax workload show NAME` what one measures and its parameters. A file of your own is
-    /// named by its path, such as `./mine.toml`.
+    /// becomes a metric of the result, beside wall time. `surtax workload list` shows those that
+    /// there are, `surtax workload show NAME` what one measures and its parameters. A file of your
+    /// own is named by its path, such as `./mine.toml`.
     #[arg(long, value_name = "NAME", help_heading = "What to measure")]
     workload: Option<String>,
-    /// Runs this workload in a stack of its own meanwhile, such as `adversary.load:cpu=50@runc:cpus=1`;
-    /// may be repeated.
+    /// Runs this workload in a stack of its own meanwhile, such as
+    /// `adversary.load:cpu=50@runc:cpus=1`; may be repeated.
     ///
-    /// Every stack is then measured alone and beside such neighbours, in the same blocks, and what they cost it is said
-    /// beside its overhead. A neighbour is started before the command and ended after it. A trial counts only where the
-    /// neighbour used CPU time while the command ran, and had not ended before it. An adversary goes on until it
-    /// is ended; give any other workload time enough.
+    /// Every stack is then measured alone and beside such neighbours, in the same blocks, and what
+    /// they cost it is said beside its overhead. A neighbour is started before the command and
+    /// ended after it. A trial counts only where the neighbour used CPU time while the command ran,
+    /// and had not ended before it. An adversary goes on until it is ended; give any other workload
+    /// time enough.
     #[arg(long, value_name = "WORKLOAD@STACK", help_heading = "What to measure")]
     beside: Vec<String>,
     /// Names the run in lists and reports [default: the command].
@@ -63,7 +65,8 @@ pub(super) struct MeasureArguments {
     #[arg(long, value_name = "PATH", help_heading = "What to measure")]
     writable: Vec<PathBuf>,
     /// Sets a variable of the command's environment; may be repeated.
-    #[arg(long, value_name = "NAME=VALUE", value_parser = OsStringValueParser::new().try_map(variable), help_heading = "What to measure")]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = OsStringValueParser::new().try_map(variable), help_heading = "What \
+        to measure")]
     env: Vec<(String, Word)>,
     /// Gives the command no variables but those of `--env`.
     ///
@@ -77,8 +80,8 @@ pub(super) struct MeasureArguments {
     #[arg(short, long, value_name = "DURATION", value_parser = duration::parse,
           help_heading = "How often and how long")]
     time: Option<Duration>,
-    /// Goes on until half of every overhead's 95 % interval is this narrow, such as `2%`, as a share
-    /// of the ratio.
+    /// Goes on until half of every overhead's 95 % interval is this narrow, such as `2%`, as a
+    /// share of the ratio.
     ///
     /// The end is decided by the width of the intervals and never by what they say. It comes sooner
     /// where `--runs` or `--time` is reached; without either after 200 blocks.
@@ -90,16 +93,17 @@ pub(super) struct MeasureArguments {
     warmup: Option<u32>,
     /// Runs the command this often in each started stack and measures each run [default: 1].
     ///
-    /// The start of a stack remains what is compared: it counts as the median of its iterations. How
-    /// many of the first ones are not yet steady is found, and they are left out.
+    /// The start of a stack remains what is compared: it counts as the median of its iterations.
+    /// How many of the first ones are not yet steady is found, and they are left out.
     #[arg(long, value_name = "N", help_heading = "How often and how long")]
     iterations: Option<u32>,
     /// Runs so many of the command at once in each started stack [default: 1].
     ///
-    /// They begin together. Wall time is that of the slowest; of a workload's numbers, rates and sizes add up, times are
-    /// their mean, and quantiles those of all values together; how far the instances are apart is shown beside that. A
-    /// load that a workload is asked for, such as `rate=`, is split evenly among them, and each server has a port
-    /// of its own. `SURTAX_INSTANCE` tells each its number, from 0.
+    /// They begin together. Wall time is that of the slowest; of a workload's numbers, rates and
+    /// sizes add up, times are their mean, and quantiles those of all values together; how far the
+    /// instances are apart is shown beside that. A load that a workload is asked for, such as
+    /// `rate=`, is split evenly among them, and each server has a port of its own.
+    /// `SURTAX_INSTANCE` tells each its number, from 0.
     #[arg(long, value_name = "N", help_heading = "How often and how long")]
     instances: Option<u32>,
     /// What the page caches hold when the command begins: `cold` or `warm`.
@@ -148,13 +152,14 @@ pub(super) struct MeasureArguments {
 /// What decides the exit code.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct GateArguments {
-    /// Exits with 1 if a stack is shown to cost more than this, such as `wall > +3%`; may be repeated.
+    /// Exits with 1 if a stack is shown to cost more than this, such as `wall > +3%`; may be
+    /// repeated.
     ///
-    /// The whole 95 % interval must lie above it, and of wall time and of a workload's metric the verdict
-    /// must be that the stack differs; a point estimate fails nothing. Metrics: wall, cpu, cpu-user,
-    /// cpu-system, cpu-others, memory, memory-others, start, stop, and those of the workload, in the
-    /// direction that costs; a limit is a share (`+3%`) or a factor (`2x`). Where a
-    /// stack has no such number and nothing else is crossed, the exit code is 3.
+    /// The whole 95 % interval must lie above it, and of wall time and of a workload's metric the
+    /// verdict must be that the stack differs; a point estimate fails nothing. Metrics: wall, cpu,
+    /// cpu-user, cpu-system, cpu-others, memory, memory-others, start, stop, and those of the
+    /// workload, in the direction that costs; a limit is a share (`+3%`) or a factor (`2x`). Where
+    /// a stack has no such number and nothing else is crossed, the exit code is 3.
     #[arg(long, value_name = "THRESHOLD", help_heading = "Results")]
     pub(super) fail_if: Vec<Threshold>,
 }

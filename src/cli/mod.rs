@@ -1,9 +1,10 @@
-//! The command line: one file per command, all definitions in one place for help, completions and man.
+//! The command line: one file per command, all definitions in one place for help, completions and
+//! man.
 //!
 //! Results go to standard output, everything else (progress, notes, errors) to standard error, and
 //! the exit code says whose mistake it was: 0 none, 2 the user's, 3 the machine's, 70 ours; 1 says
-//! that a `--fail-if` threshold is crossed or a proof missed a bar. A run that was cut short exits with
-//! 130, as shells have it.
+//! that a `--fail-if` threshold is crossed or a proof missed a bar. A run that was cut short exits
+//! with 130, as shells have it.
 
 mod compare;
 mod completions;
@@ -50,7 +51,8 @@ use std::process::ExitCode;
     version,
     max_term_width = 100,
     arg_required_else_help = true,
-    after_help = "Begin with `surtax doctor`, then\n  surtax compare --in native,runc,docker,gvisor,qemu -- make -j4",
+    after_help = "Begin with `surtax doctor`, then\n  surtax compare --in \
+                  native,runc,docker,gvisor,qemu -- make -j4",
     after_long_help = include_str!("help/surtax.txt")
 )]
 pub struct Cli {
@@ -113,7 +115,8 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             let _ = error.print();
             if error.kind() == ErrorKind::UnknownArgument && is_given_a_command(&typed) {
                 say::hint(
-                    "put `--` before the command, as in `surtax compare --in native,runc -- make -j4`",
+                    "put `--` before the command, as in `surtax compare --in native,runc -- make \
+                     -j4`",
                 );
             }
             ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))

@@ -1,10 +1,11 @@
 //! Place that a result is written to: whole or not at all, and nothing is replaced that is no
 //! result.
 //!
-//! surtax is often root, to whom every name gives way: a run, a device, or what a link leads to in a directory that is
-//! open to all. So a name is looked at before anything is measured, and again before it is written. A link of one's own is
-//! followed once, by what it was read to be; from then on no name is followed any more, since somebody else may
-//! exchange it at any moment. On the way to its directory, too, no link of somebody else's is followed.
+//! surtax is often root, to whom every name gives way: a run, a device, or what a link leads to in
+//! a directory that is open to all. So a name is looked at before anything is measured, and again
+//! before it is written. A link of one's own is followed once, by what it was read to be; from then
+//! on no name is followed any more, since somebody else may exchange it at any moment. On the way
+//! to its directory, too, no link of somebody else's is followed.
 
 mod way;
 
@@ -108,7 +109,8 @@ pub(super) fn write(path: &Path, text: &str) -> Result<(), Fault> {
         NameKind::Output => say::answer(text),
         NameKind::HandedDown(number) => copy_of(number)?.write_all(text.as_bytes()).doing(doing()),
         NameKind::Stream(named) => {
-            // A pipe that nobody reads is not waited for, and what somebody put in its place since is not obeyed.
+            // A pipe that nobody reads is not waited for, and what somebody put in its place since
+            // is not obeyed.
             let access = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
             let mut stream = named.open(access).doing(doing())?;
             let found = stream.metadata().doing(doing())?;
@@ -124,7 +126,8 @@ pub(super) fn write(path: &Path, text: &str) -> Result<(), Fault> {
     }
 }
 
-/// Puts a whole file in the place of a name, which is not followed. Who could not read what it was cannot read what it is.
+/// Puts a whole file in the place of a name, which is not followed. Who could not read what it was
+/// cannot read what it is.
 fn replace(named: &Named, text: &str) -> Result<(), Fault> {
     let Named { directory, name, .. } = named;
     let known = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).ok();

@@ -16,11 +16,14 @@ use std::time::Duration;
 /// Flags of `surtax plan`.
 #[derive(Debug, clap::Args)]
 #[command(
-    override_usage = "surtax plan [OPTIONS] <PLAN.toml>\n       surtax plan [OPTIONS] --in <STACKS> -- <CMD>...\n       surtax plan [OPTIONS] --in <STACKS> --workload <NAME>",
+    override_usage = "surtax plan [OPTIONS] <PLAN.toml>\n       surtax plan [OPTIONS] --in \
+                      <STACKS> -- <CMD>...\n       surtax plan [OPTIONS] --in <STACKS> --workload \
+                      <NAME>",
     after_long_help = include_str!("help/plan.txt")
 )]
 pub struct Arguments {
-    /// The plan, a file or the name of one that comes with surtax; without it, flags and a command as for `compare`.
+    /// The plan, a file or the name of one that comes with surtax; without it, flags and a command
+    /// as for `compare`.
     #[arg(value_name = "PLAN.toml")]
     plan: Option<PathBuf>,
     /// Prints the plan as a file for `surtax run`.
@@ -134,7 +137,8 @@ fn head(plan: &Plan, costs: &Costs, block_count: u32, width: u16) -> String {
     let estimate = rough(costs.total(plan));
     let trial_count = u64::from(block_count) * u64::from(plan.arm_count());
     let estimate = format!(
-        "{estimate} for {trial_count} trials, guessing 1 s for the command; each trial that runs mends it"
+        "{estimate} for {trial_count} trials, guessing 1 s for the command; each trial that runs \
+         mends it"
     );
     let mut page = Page::new(width);
     page.paragraph("", &plan.title, 0);

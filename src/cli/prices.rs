@@ -9,7 +9,8 @@ use crate::plan::duration;
 use std::time::Duration;
 use surtax_engines::price::cache_bytes;
 
-/// Bandwidth is that of memory only if an array is this many times the last level of cache, as STREAM asks for.
+/// Bandwidth is that of memory only if an array is this many times the last level of cache, as
+/// STREAM asks for.
 const CACHES: u64 = 4;
 
 /// Flags of `surtax prices`.
@@ -17,7 +18,8 @@ const CACHES: u64 = 4;
 #[command(
     override_usage = "surtax prices [OPTIONS] --in <STACKS>",
     mut_arg("workload", |argument| argument.hide(true)),
-    after_help = "Examples\n  surtax prices --in native,runc,gvisor,qemu\n  surtax prices --in native,gvisor:scratch=bind --each 500ms --report prices.html",
+    after_help = "Examples\n  surtax prices --in native,runc,gvisor,qemu\n  surtax prices --in \
+                  native,gvisor:scratch=bind --each 500ms --report prices.html",
     after_long_help = include_str!("help/prices.txt")
 )]
 pub struct Arguments {

@@ -498,8 +498,8 @@ mod tests {
         }));
         assert_eq!(
             meter.width(),
-            ", `native (again)` is known to ±1.2 %, wanted ±2%: after so few blocks that may be luck, \
-             about 5 more blocks make sure"
+            ", `native (again)` is known to ±1.2 %, wanted ±2%: after so few blocks that may be \
+             luck, about 5 more blocks make sure"
         );
         meter.blocks_done = 30;
         meter.see(Look::Narrow);

@@ -25,10 +25,8 @@ const MISSED: u8 = 1;
 
 /// Flags of `surtax prove`.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Examples\n  surtax prove --quick\n  surtax prove --only false-positives,planted\n  \
-                  surtax prove --only kills --keep kills.jsonl"
-)]
+#[command(after_help = "Examples\n  surtax prove --quick\n  surtax prove --only \
+                  false-positives,planted\n  surtax prove --only kills --keep kills.jsonl")]
 pub struct Arguments {
     /// Makes few runs, in minutes: enough to see that something is badly broken.
     #[arg(long)]
@@ -36,14 +34,16 @@ pub struct Arguments {
     /// Makes only these proofs, such as `false-positives,planted`; without it, all.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     only: Vec<String>,
-    /// Keeps what was counted in this file; the same command goes on from there, after Ctrl-C or a crash too.
+    /// Keeps what was counted in this file; the same command goes on from there, after Ctrl-C or a
+    /// crash too.
     #[arg(long, value_name = "FILE")]
     keep: Option<PathBuf>,
-    /// Makes one share of kills, forgeries and bills, such as `1/2`; another surtax makes the others at the same time. Lines
-    /// of their notebooks in one file are all of it.
+    /// Makes one share of kills, forgeries and bills, such as `1/2`; another surtax makes the
+    /// others at the same time. Lines of their notebooks in one file are all of it.
     #[arg(long, value_name = "N/M", default_value = "1/1", hide_default_value = true)]
     share: Share,
-    /// Makes only the parts of kills, forgeries and bills that begin so, such as `kills/qemu`; may be given several times.
+    /// Makes only the parts of kills, forgeries and bills that begin so, such as `kills/qemu`; may
+    /// be given several times.
     #[arg(long = "part", value_name = "PART")]
     parts: Vec<String>,
     /// Lists the proofs, and makes none.
@@ -59,7 +59,8 @@ struct Answer {
     commit: &'static str,
     date: String,
     size: &'static str,
-    /// `finished`; or `interrupted` or `broken`, where the lines are of what was counted until then.
+    /// `finished`; or `interrupted` or `broken`, where the lines are of what was counted until
+    /// then.
     state: &'static str,
     lines: Vec<Judged>,
 }
@@ -131,8 +132,8 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<ExitCode, 
     Ok(if all_met { ExitCode::SUCCESS } else { ExitCode::from(MISSED) })
 }
 
-/// The proofs of these names, in the order of the registry, all without a name; of them those that have one of these
-/// parts, if any is asked for.
+/// The proofs of these names, in the order of the registry, all without a name; of them those that
+/// have one of these parts, if any is asked for.
 fn chosen(
     names: &[String],
     selection: &Selection,

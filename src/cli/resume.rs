@@ -11,8 +11,9 @@ pub struct Arguments {
     pub report: Option<std::path::PathBuf>,
     /// Goes on with a run that was not begun here, whatever command it names.
     ///
-    /// To go on with a run is to execute the command that its file says, in the stacks that it says, as you. Of a run
-    /// that this user began on this machine that is known; of any other it is shown, and asked for.
+    /// To go on with a run is to execute the command that its file says, in the stacks that it
+    /// says, as you. Of a run that this user began on this machine that is known; of any other it
+    /// is shown, and asked for.
     #[arg(long)]
     pub yes: bool,
     #[command(flatten)]

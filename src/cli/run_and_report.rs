@@ -292,7 +292,8 @@ fn conclude(
         let gone =
             format!("the run is not kept: `{kept}` was removed or replaced while it was measured");
         return Err(Fault::machine(gone).hint(
-            "what is above is all that there is of it; name a place that nobody cleans up with `--output`",
+            "what is above is all that there is of it; name a place that nobody cleans up with \
+             `--output`",
         ));
     }
     let more = match state {
@@ -367,8 +368,9 @@ fn findings_of(ledger: &Ledger, globals: &Globals) -> Result<Findings, Fault> {
         findings.cautions.insert(0, foreign_run());
         note(
             &format!(
-                "the run in `{}` was not begun by this user on this machine, or its plan was changed: its numbers, and \
-                 the command that repeats it, are those of whoever wrote it",
+                "the run in `{}` was not begun by this user on this machine, or its plan was \
+                 changed: its numbers, and the command that repeats it, are those of whoever wrote \
+                 it",
                 ledger.path().display()
             ),
             globals,
@@ -382,8 +384,9 @@ fn findings_of(ledger: &Ledger, globals: &Globals) -> Result<Findings, Fault> {
 fn foreign_run() -> Caution {
     Caution {
         code: "foreign-run".into(),
-        finding: "the run was not begun by the user on the machine that made this report, or its plan was changed: its \
-                  numbers, and the command that repeats it, are those of whoever wrote it"
+        finding: "the run was not begun by the user on the machine that made this report, or its \
+                  plan was changed: its numbers, and the command that repeats it, are those of \
+                  whoever wrote it"
             .into(),
         advice: "believe it as far as you believe whom it is from, or repeat it here".into(),
     }

@@ -57,13 +57,15 @@ pub fn catch_bugs(program: impl FnOnce() -> ExitCode + UnwindSafe) -> ExitCode {
         let place = panic.location().map_or_else(String::new, |place| format!(" ({place})"));
         let words = panic.payload_as_str().unwrap_or("a panic without words");
         complain(&format!(
-            "surtax: error: bug in surtax: {words}{place}\n  hint: report it with the command line; `surtax gc` removes what may be left"
+            "surtax: error: bug in surtax: {words}{place}\n  hint: report it with the command \
+             line; `surtax gc` removes what may be left"
         ));
     }));
     std::panic::catch_unwind(program).unwrap_or_else(|_| ExitCode::from(70))
 }
 
-/// The same with every further line further in: a name that holds the end of a line begins no message of its own.
+/// The same with every further line further in: a name that holds the end of a line begins no
+/// message of its own.
 fn indented(text: &str) -> String {
     let is_further_in = |line: &str| line.is_empty() || line.starts_with(' ');
     let lines = text.split('\n').enumerate().map(|(number, line)| {

@@ -1,5 +1,5 @@
-//! `surtax workload`: what there is to run by name, what one of them measures, and whether a file of
-//! the user's own is right.
+//! `surtax workload`: what there is to run by name, what one of them measures, and whether a file
+//! of the user's own is right.
 
 use super::rows::Rows;
 use super::{Format, Globals, answer, note};
@@ -20,9 +20,9 @@ const INPUT_LIMIT: u64 = OUTPUT_LIMIT as u64 + 1;
 
 /// Flags of `surtax workload`.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Examples\n  surtax compare --in native,runc --workload cpu.sysbench:threads=2\n  surtax workload check ./mine.toml --output what-it-printed.txt"
-)]
+#[command(after_help = "Examples\n  surtax compare --in native,runc --workload \
+                  cpu.sysbench:threads=2\n  surtax workload check ./mine.toml --output \
+                  what-it-printed.txt")]
 pub struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -47,7 +47,8 @@ enum Command {
         /// The file, or the name of a workload that is listed.
         #[arg(value_name = "FILE.toml")]
         file: String,
-        /// Also reads what its tool printed on standard output, from this file or `-`, and shows all that is read.
+        /// Also reads what its tool printed on standard output, from this file or `-`, and shows
+        /// all that is read.
         #[arg(long, value_name = "FILE")]
         output: Option<PathBuf>,
     },

@@ -1,7 +1,8 @@
-//! conmon: the monitor that podman leaves with each container, on whose command line is what podman told it.
+//! conmon: the monitor that podman leaves with each container, on whose command line is what podman
+//! told it.
 //!
-//! podman's own answer about a container would be another start of podman. The monitor's command line is
-//! there for as long as the container, and it is what the container was really made with.
+//! podman's own answer about a container would be another start of podman. The monitor's command
+//! line is there for as long as the container, and it is what the container was really made with.
 //!
 //! Source: `conmon(8)` of 2.1.6, `podman-run(1)` (`--conmon-pidfile`, `--pidfile`).
 

@@ -1,9 +1,10 @@
-//! The OCI runtime behind an engine: whose kernel is inside, and what an engine's own settings are to it.
+//! The OCI runtime behind an engine: whose kernel is inside, and what an engine's own settings are
+//! to it.
 //!
-//! runc, crun and youki leave a container on this level's kernel. gVisor's runsc gives it a kernel in user
-//! space: to that, the engine's filter of system calls is nothing, and what the group's limits count is the
-//! sentry with its threads. Kata Containers gives it a machine, whose size, kernel and devices are those of its
-//! own configuration.
+//! runc, crun and youki leave a container on this level's kernel. gVisor's runsc gives it a kernel
+//! in user space: to that, the engine's filter of system calls is nothing, and what the group's
+//! limits count is the sentry with its threads. Kata Containers gives it a machine, whose size,
+//! kernel and devices are those of its own configuration.
 //!
 //! Source: OCI runtime specification 1.0.2; gVisor's `runsc flags` (`-oci-seccomp` is off).
 

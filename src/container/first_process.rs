@@ -23,8 +23,9 @@ use surtax_instrument::wire::Fact;
 /// The namespaces that a container may have of its own.
 const NAMESPACES: [&str; 7] = ["cgroup", "ipc", "mnt", "net", "pid", "user", "uts"];
 
-/// The controller of disks in cgroup v1, which holds the processes of a group and not those of the groups
-/// below it. Source: Linux `Documentation/admin-guide/cgroup-v1/blkio-controller.rst`, "Hierarchical Cgroups".
+/// The controller of disks in cgroup v1, which holds the processes of a group and not those of the
+/// groups below it. Source: Linux `Documentation/admin-guide/cgroup-v1/blkio-controller.rst`,
+/// "Hierarchical Cgroups".
 pub const THROTTLING: &str = "blkio";
 
 /// Between two looks at a group that is about to be empty, where nothing tells when.
@@ -77,7 +78,8 @@ impl FirstProcess {
             hierarchies.0.iter().flat_map(|hierarchy| pids_below(&hierarchy.directory(group)));
         pids.map(|pid| Self::of(pid, hierarchies)).find(is_agent).ok_or_else(|| {
             Fault::machine(format!(
-                "no process in the group `{}` is number {number} of the agent's `{pid}`, in its `{mnt}`",
+                "no process in the group `{}` is number {number} of the agent's `{pid}`, in its \
+                 `{mnt}`",
                 group.display()
             ))
         })
@@ -264,9 +266,10 @@ impl FirstProcess {
         }
     }
 
-    /// The limits of a group, read back; each that was asked for must be there. Those on a disk must be
-    /// there for the group of the process itself, where the kernel asks no group above it; that on huge pages
-    /// for the one where the process is counted for them, which may be another than it was started in.
+    /// The limits of a group, read back; each that was asked for must be there. Those on a disk
+    /// must be there for the group of the process itself, where the kernel asks no group above it;
+    /// that on huge pages for the one where the process is counted for them, which may be another
+    /// than it was started in.
     ///
     /// # Errors
     /// One is not what was asked for.
@@ -314,8 +317,8 @@ pub fn empties(group: &Path, hierarchies: &Hierarchies, within: Duration) -> boo
     true
 }
 
-/// Waits until a process has ended, at most so long, and says whether it has. One that cannot be held on to has
-/// not: it is about to be gone.
+/// Waits until a process has ended, at most so long, and says whether it has. One that cannot be
+/// held on to has not: it is about to be gone.
 fn await_end(pid: u32, within: Duration) -> bool {
     let held = i32::try_from(pid).ok().and_then(Pid::from_raw);
     let held = held.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());

@@ -1,10 +1,12 @@
-//! An init in a container of a tool: a system container, whose first process starts the agent as a service.
+//! An init in a container of a tool: a system container, whose first process starts the agent as a
+//! service.
 //!
 //! surtax (host) ── TOOL ── init (PID 1) ── agent, a service ── command
 //!
-//! So the start of the container includes that of its init. systemd boots as far as `sysinit.target`, and
-//! what the root enables beyond that is left out: those services would be a workload of their own, and
-//! another one on every machine. When the agent ends, the init ends the container.
+//! So the start of the container includes that of its init. systemd boots as far as
+//! `sysinit.target`, and what the root enables beyond that is left out: those services would be a
+//! workload of their own, and another one on every machine. When the agent ends, the init ends the
+//! container.
 //!
 //! Source: `systemd.unit(5)`, `systemd.service(5)`, `bootup(7)`; BusyBox `init/init.c`.
 
@@ -29,8 +31,8 @@ use surtax_instrument::wire::Fact;
 pub(crate) const CHOICE: OptionSpec = OptionSpec {
     key: "init",
     values: &["none", "systemd", "busybox"],
-    help: "who is the container's first process: the agent itself (default), or an init that starts it as a \
-           service",
+    help: "who is the container's first process: the agent itself (default), or an init that \
+           starts it as a service",
 };
 
 /// Path in the container where the agent finds the host's socket.
@@ -169,8 +171,8 @@ pub(crate) struct Prepared {
     listener: UnixListener,
 }
 
-/// Prepares the init of a spec in a directory of the room; nothing without one. `root` is where its program
-/// is looked for, and `words` what the agent is told before it calls the host.
+/// Prepares the init of a spec in a directory of the room; nothing without one. `root` is where its
+/// program is looked for, and `words` what the agent is told before it calls the host.
 ///
 /// # Errors
 /// The user's: the root has no such init. The machine's: a file cannot be written.

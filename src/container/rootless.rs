@@ -1,10 +1,12 @@
-//! A rootless engine: one that an unprivileged user runs, with users of that user's own in its containers.
+//! A rootless engine: one that an unprivileged user runs, with users of that user's own in its
+//! containers.
 //!
-//! surtax itself is root. So it makes what such a user has, in the room and nowhere else: the user is a number
-//! that this machine gives to nobody, its name and its subordinate users are in files that lie over `/etc` in
-//! the engine's mount namespace alone, and its home is a directory of the room. The user and the subordinate
-//! ones follow each other, so that root inside is the user and the container's users are those of
-//! [`crate::lab::users`], to which the files of its root are mapped.
+//! surtax itself is root. So it makes what such a user has, in the room and nowhere else: the user
+//! is a number that this machine gives to nobody, its name and its subordinate users are in files
+//! that lie over `/etc` in the engine's mount namespace alone, and its home is a directory of the
+//! room. The user and the subordinate ones follow each other, so that root inside is the user and
+//! the container's users are those of [`crate::lab::users`], to which the files of its root are
+//! mapped.
 //!
 //! Source: `subuid(5)`, `newuidmap(1)`, `user_namespaces(7)`.
 
@@ -23,7 +25,8 @@ use surtax_instrument::wire::Fact;
 pub(crate) const CHOICE: OptionSpec = OptionSpec {
     key: "rootless",
     values: &["on", "off"],
-    help: "whether the engine is run by a user without privileges, whom surtax makes for it (default: off)",
+    help: "whether the engine is run by a user without privileges, whom surtax makes for it \
+           (default: off)",
 };
 
 /// The number of the user and of its group.
@@ -49,8 +52,8 @@ pub(crate) fn user_map() -> String {
     format!("0 {USER} 1 1 {} {}", USER + 1, COUNT - 1)
 }
 
-/// That this machine lets a user without privileges be root in a namespace, and has these programs of the
-/// Debian packages beside them.
+/// That this machine lets a user without privileges be root in a namespace, and has these programs
+/// of the Debian packages beside them.
 ///
 /// # Errors
 /// What is missing or forbidden.
@@ -88,7 +91,8 @@ pub(crate) fn directory(path: &Path) -> Result<(), Fault> {
     lab::make_for(USER, path)
 }
 
-/// The mount by which the user is known in its engine's mount namespace. `home` is where its home is.
+/// The mount by which the user is known in its engine's mount namespace. `home` is where its home
+/// is.
 ///
 /// # Errors
 /// The machine's: a file cannot be read or written.

@@ -1,8 +1,8 @@
 //! The skeleton of a root: its top level as a tiny image, to which everything else is mounted.
 //!
 //! An engine starts containers from images only. So that none has to be built, this image holds
-//! nothing but directories and symbolic links (`/bin` → `usr/bin`), and each directory that is not empty
-//! gets a volume: an overlay over the real one. Plain files directly in `/` are left out.
+//! nothing but directories and symbolic links (`/bin` → `usr/bin`), and each directory that is not
+//! empty gets a volume: an overlay over the real one. Plain files directly in `/` are left out.
 
 use crate::fault::{Doing, Fault};
 use crate::rootfs::root::OWN_PLACES;
@@ -31,8 +31,8 @@ enum Kind {
 }
 
 impl Skeleton {
-    /// Reads the top level of the root at `base`; `scratch` is a directory that the container's own layer
-    /// has beside it, to which everybody may write.
+    /// Reads the top level of the root at `base`; `scratch` is a directory that the container's own
+    /// layer has beside it, to which everybody may write.
     ///
     /// # Errors
     /// The machine's, when it cannot be read.

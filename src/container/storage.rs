@@ -1,9 +1,9 @@
 //! The storage driver of a private daemon: what makes the container's own layer.
 //!
 //! That layer is `/` itself with what is new in it, `/scratch` with `scratch=layer` above all; the
-//! directories of the root are volumes whichever driver there is. All of them work on this level's disk,
-//! below `/var/tmp`, so that drivers can be compared; btrfs in an image of its own there,
-//! by a loop device that is gone with the daemon's mounts.
+//! directories of the root are volumes whichever driver there is. All of them work on this level's
+//! disk, below `/var/tmp`, so that drivers can be compared; btrfs in an image of its own there, by
+//! a loop device that is gone with the daemon's mounts.
 
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Room, ToolRun, disk};
@@ -18,8 +18,8 @@ use surtax_instrument::wire::Fact;
 pub const CHOICE: OptionSpec = OptionSpec {
     key: "storage",
     values: &["overlay2", "vfs", "btrfs", "devicemapper"],
-    help: "what makes the container's own layer, where `scratch=layer` is; on this level's disk if named \
-           (default: the daemon's, overlay2 in a private one)",
+    help: "what makes the container's own layer, where `scratch=layer` is; on this level's disk if \
+           named (default: the daemon's, overlay2 in a private one)",
 };
 
 /// File name of the image of a btrfs, beside the directory where it is mounted.

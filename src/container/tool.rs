@@ -4,11 +4,11 @@
 //! surtax (host) ── TOOL ── namespaces, pivot_root ── agent ── command
 //!
 //! - **Needs** the tool in `PATH` and root.
-//! - **Leaves out** what only an init inside would do, unless it is asked for: the agent is the container's
-//!   command.
+//! - **Leaves out** what only an init inside would do, unless it is asked for: the agent is the
+//!   container's command.
 //! - **Payers** one group with the tool's own processes and the container: engine. It carries the
-//!   command, so what is left of it is the tool, its monitor and the agent. The limits hold for them
-//!   together, and the tool is inside them before its first instruction.
+//!   command, so what is left of it is the tool, its monitor and the agent. The limits hold for
+//!   them together, and the tool is inside them before its first instruction.
 //! - **Checked against** what each tool's own file says.
 
 use crate::agent::Link;
@@ -96,8 +96,8 @@ pub(crate) struct ContainerRequest<'a> {
     pub medium: Option<medium::Medium>,
     /// Limits on its use of a disk.
     pub io: IoLimits,
-    /// That disk, if there is a limit, where a group that the tool makes inside ours is not held by it: in
-    /// cgroup v1. Then the tool must be told.
+    /// That disk, if there is a limit, where a group that the tool makes inside ours is not held by
+    /// it: in cgroup v1. Then the tool must be told.
     pub throttled_disk: Option<Disk>,
     /// Network of the container.
     pub network: &'a ToolNetwork,
@@ -122,15 +122,16 @@ pub(crate) struct ToolStart {
     pub user: Option<u32>,
     /// Objects that there are beside the container.
     pub beside: Beside,
-    /// The image of a file system that the tool needs, and where it is to be mounted after all else.
+    /// The image of a file system that the tool needs, and where it is to be mounted after all
+    /// else.
     pub image: Option<(PathBuf, PathBuf)>,
 }
 
 /// Objects that an engine makes beside its container.
 #[derive(Clone, Default)]
 pub(crate) struct Beside {
-    /// A file with the number of a process that the tool leaves behind on purpose, for its next container: it is
-    /// ended with this one.
+    /// A file with the number of a process that the tool leaves behind on purpose, for its next
+    /// container: it is ended with this one.
     pub left_behind: Option<PathBuf>,
     /// The monitor that stays with the container, and the runtime behind it.
     pub conmon: Option<Conmon>,
@@ -279,8 +280,8 @@ fn throttled_disk(site: &Site<'_>) -> Result<Option<Disk>, Fault> {
     }
 }
 
-/// The mounts of the root with all that surtax puts into it, and the agent at a place that the tool can see:
-/// its own `/run` may cover the one in which the agent is.
+/// The mounts of the root with all that surtax puts into it, and the agent at a place that the tool
+/// can see: its own `/run` may cover the one in which the agent is.
 fn mounts(
     lowers: &[Lower],
     agent: &Path,

@@ -1,9 +1,9 @@
 //! The network of a container: a namespace of the room, in which a tool makes its own links.
 //!
-//! The tool runs in that namespace and finds there what its links hang on: a bridge, or a link for a
-//! macvlan. An OCI runtime makes no links: as an engine's network plugin would, surtax prepares a namespace
-//! for the container, with one end of a pair in it. All of that is gone with the container, and nothing of it
-//! is seen on the machine.
+//! The tool runs in that namespace and finds there what its links hang on: a bridge, or a link for
+//! a macvlan. An OCI runtime makes no links: as an engine's network plugin would, surtax prepares a
+//! namespace for the container, with one end of a pair in it. All of that is gone with the
+//! container, and nothing of it is seen on the machine.
 
 use crate::container::engine_runtime::Kernel;
 use crate::fault::Fault;
@@ -30,11 +30,13 @@ pub(crate) enum Wiring {
     Bridge,
     /// A link for a macvlan, paired with one that has the address of the outside.
     Pair,
-    /// Nothing but `lo`: the tool's outer end, whose name begins so, gets the address of the outside.
+    /// Nothing but `lo`: the tool's outer end, whose name begins so, gets the address of the
+    /// outside.
     OuterEnd(&'static str),
     /// Nothing but `lo`: the tool makes a bridge and chooses addresses.
     Bare,
-    /// Nothing but `lo`: the tool makes a bridge with this address, as it was told, and chooses others.
+    /// Nothing but `lo`: the tool makes a bridge with this address, as it was told, and chooses
+    /// others.
     Given(Ipv4Addr),
     /// A bridge, and a namespace for the container that is connected with it.
     Prepared,
@@ -50,8 +52,8 @@ pub(crate) const fn choice(values: &'static [&'static str]) -> OptionSpec {
     OptionSpec {
         key: KEY,
         values,
-        help: "the network: only `lo` (`none`, default), this level's own (`host`), or a link in a namespace of \
-               the trial's, that leads to the outside of the container",
+        help: "the network: only `lo` (`none`, default), this level's own (`host`), or a link in a \
+               namespace of the trial's, that leads to the outside of the container",
     }
 }
 
@@ -188,8 +190,8 @@ impl ToolNetwork {
         let asked = &self.word;
         let refuse = || {
             Fault::machine(format!(
-                "`net={asked}` was asked for, and the container has `{interfaces}` with the drivers \
-                 `{drivers}` and the way out `{route}`"
+                "`net={asked}` was asked for, and the container has `{interfaces}` with the \
+                 drivers `{drivers}` and the way out `{route}`"
             ))
         };
         let driver = match asked.as_str() {
@@ -246,8 +248,8 @@ impl ToolNetwork {
     }
 }
 
-/// The links of the network namespace where `/sys` shows those of the level: what is not there is no
-/// bridge to a tool, and no link.
+/// The links of the network namespace where `/sys` shows those of the level: what is not there is
+/// no bridge to a tool, and no link.
 pub(crate) fn own_links(fresh: &Path) -> Vec<Mount> {
     let mut mounts = vec![Mount::Fresh {
         kind: String::from("sysfs"),

@@ -14,7 +14,8 @@ use surtax_instrument::wire::Fact;
 pub(crate) const CHOICE: OptionSpec = OptionSpec {
     key: "user",
     values: &["host", "private"],
-    help: "whether root inside is root here (`host`, default), or nobody here; the files of its root are mapped",
+    help: "whether root inside is root here (`host`, default), or nobody here; the files of its \
+           root are mapped",
 };
 
 /// The users of a container.
@@ -40,7 +41,8 @@ impl ContainerUsers {
         }
     }
 
-    /// The namespace by which the files of its root are mapped, unless its users are those of the level.
+    /// The namespace by which the files of its root are mapped, unless its users are those of the
+    /// level.
     ///
     /// # Errors
     /// The machine's: none can be made.
@@ -72,8 +74,8 @@ impl ContainerUsers {
     }
 }
 
-/// A layer over `/etc` for a tool's mount namespace, in which these files have one more line each. What is in it is
-/// kept in a directory of the room in memory.
+/// A layer over `/etc` for a tool's mount namespace, in which these files have one more line each.
+/// What is in it is kept in a directory of the room in memory.
 ///
 /// # Errors
 /// The machine's: a file cannot be read or written.
@@ -109,8 +111,8 @@ pub(crate) fn prove_map(first: &FirstProcess, asked: &str) -> Result<Fact, Fault
     Err(Fault::machine(format!("users were to be mapped as `{asked}`, and are as `{map}`")))
 }
 
-/// Refuses users of its own inside of a layer whose files are a throw-away layer: the kernel maps the owners of no
-/// overlay.
+/// Refuses users of its own inside of a layer whose files are a throw-away layer: the kernel maps
+/// the owners of no overlay.
 ///
 /// # Errors
 /// The user's: it cannot be, and where it can.
@@ -127,8 +129,8 @@ pub fn refuse_users_on_a_layer(outer: &LayerSpec, inner: Inner<'_>) -> Result<()
     }
     let (outer, inner) = (&outer.kind, &inner.kind);
     Err(Fault::user(format!(
-        "{inner}: `{option}` maps the owners of files, and those in `{outer}` are on an overlay, of which \
-         the kernel maps none"
+        "{inner}: `{option}` maps the owners of files, and those in `{outer}` are on an overlay, \
+         of which the kernel maps none"
     ))
     .hint(format!("leave `{option}` out, or use `{inner}` without `{outer}`")))
 }

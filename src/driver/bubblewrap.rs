@@ -3,8 +3,8 @@
 //! surtax (host) ── bwrap ── namespaces, pivot_root ── bwrap (PID 1) ── agent ── command
 //!
 //! - **Needs** `bwrap` in `PATH`, root.
-//! - **Leaves out** seccomp, which its callers bring along, and cgroups, which it does not know: the
-//!   limits are those of a group that surtax makes around it.
+//! - **Leaves out** seccomp, which its callers bring along, and cgroups, which it does not know:
+//!   the limits are those of a group that surtax makes around it.
 //! - **Payers** one group: `bwrap`, its PID 1, the agent and the command.
 //! - **Checked against** bubblewrap 0.8.0, `bwrap(1)`.
 

@@ -3,12 +3,12 @@
 //! surtax (host) ── runsc run ── sandbox (sentry, stubs) ── agent ── command
 //!                            └─ gofer: opens files for the sentry
 //!
-//! - **Needs** `runsc` in `PATH` that knows the platform; for `platform=kvm` a `/dev/kvm` that boots the
-//!   reference guest of `qemu`.
-//! - **Leaves out** what an engine adds. `net=none` has only `lo`, `net=host` passes the level's sockets
-//!   through, and `net=sandbox` is the sentry's own stack on a veth.
-//! - **Payers** the runtime's own process; the group with sentry, stubs and gofer, which carries the
-//!   command: engine.
+//! - **Needs** `runsc` in `PATH` that knows the platform; for `platform=kvm` a `/dev/kvm` that
+//!   boots the reference guest of `qemu`.
+//! - **Leaves out** what an engine adds. `net=none` has only `lo`, `net=host` passes the level's
+//!   sockets through, and `net=sandbox` is the sentry's own stack on a veth.
+//! - **Payers** the runtime's own process; the group with sentry, stubs and gofer, which carries
+//!   the command: engine.
 //! - **Checked against** runsc 20260905 (`runsc flags`), `g3doc/user_guide/platforms.md`.
 
 use super::qemu::equipped_guest;
@@ -66,7 +66,8 @@ pub static GVISOR: Oci = Oci {
             OptionSpec {
                 key: "directfs",
                 values: &["true", "false"],
-                help: "whether the sandbox opens files itself and not through its gofer (default: true)",
+                help: "whether the sandbox opens files itself and not through its gofer (default: \
+                       true)",
             },
             tool_network::choice(&["none", "host", "sandbox"]),
             impairment::DELAY,
@@ -105,8 +106,8 @@ fn holds(spec: &LayerSpec, inside: Inner<'_>) -> Result<(), Fault> {
     let kind = &inside.spec.kind;
     if inside.needs(Need::FileServer) {
         let message = format!(
-            "gvisor: no `{kind}` runs in it: virtiofsd, which gives a machine its files, asks for more of \
-             a kernel than gVisor's has"
+            "gvisor: no `{kind}` runs in it: virtiofsd, which gives a machine its files, asks for \
+             more of a kernel than gVisor's has"
         );
         return Err(Fault::user(message)
             .hint(format!("put gVisor into the machine, as in `{kind}+gvisor`")));
@@ -129,7 +130,8 @@ fn arguments(spec: &LayerSpec) -> Vec<String> {
     words
 }
 
-/// The flags of the file-system options, and the values that they get; none for an option that is not there.
+/// The flags of the file-system options, and the values that they get; none for an option that is
+/// not there.
 fn file_system(spec: &LayerSpec) -> impl Iterator<Item = (&'static str, &str)> {
     let overlay = spec.options.get("overlay").map(|medium| match medium.as_str() {
         "memory" => "root:memory",

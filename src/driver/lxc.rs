@@ -3,7 +3,8 @@
 //! surtax (host) ── lxc-start (monitor) ── namespaces, pivot_root, seccomp ── agent (PID 1) ── command
 //!
 //! - **Needs** `lxc-start` in `PATH`, root.
-//! - **Leaves out** what a root enables beyond its init, whose services would run beside the command.
+//! - **Leaves out** what a root enables beyond its init, whose services would run beside the
+//!   command.
 //! - **Payers** one group: the monitor, the agent and the command.
 //! - **Checked against** LXC 5.0.2, `lxc.container.conf(5)`.
 

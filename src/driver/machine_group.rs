@@ -1,4 +1,5 @@
-//! The group of a machine: what holds those who run it to the limits that are not the machine's own.
+//! The group of a machine: what holds those who run it to the limits that are not the machine's
+//! own.
 
 use crate::container::first_process::{FirstProcess, limited_together};
 use crate::fault::Fault;
@@ -30,8 +31,8 @@ impl MachineGroup {
         self.path.as_deref()
     }
 
-    /// That a process is in it, and what it and the others, all of whom are `who`, are held to; nothing where there is
-    /// no group.
+    /// That a process is in it, and what it and the others, all of whom are `who`, are held to;
+    /// nothing where there is no group.
     ///
     /// # Errors
     /// The machine's: it is in another, or held to something else.

@@ -3,9 +3,10 @@
 //! surtax (host) ── unshare(2) ── agent (PID 1 of its namespace) ── command
 //!
 //! - **Needs** root, and a kernel that has the kinds asked for.
-//! - **Leaves out** capabilities, seccomp, devices of its own, a fresh `/sys`, and the mount namespace,
-//!   which `native` has as well for the throw-away layer over `/`: what is left is the cost of each
-//!   kind of namespace alone, so that `namespaces:pid=host` beside `namespaces` is that of one.
+//! - **Leaves out** capabilities, seccomp, devices of its own, a fresh `/sys`, and the mount
+//!   namespace, which `native` has as well for the throw-away layer over `/`: what is left is the
+//!   cost of each kind of namespace alone, so that `namespaces:pid=host` beside `namespaces` is
+//!   that of one.
 //! - **Payers** the agent and the command, in one group: surtax.
 //! - **Checked against** `namespaces(7)`, `unshare(2)`, Linux 6.18.
 
@@ -59,7 +60,8 @@ static DESCRIPTOR: Descriptor = Descriptor {
         OptionSpec {
             key: GROUP,
             values: &["own", "none"],
-            help: "a group of its own in the hierarchies of cgroups, or this level's as it is (default: own)",
+            help: "a group of its own in the hierarchies of cgroups, or this level's as it is \
+                   (default: own)",
         },
         choice("user", "users of its own, each mapped to itself (default: host)"),
         choice("time", "clock offsets of its own, all of them zero (default: host)"),
@@ -120,7 +122,8 @@ impl Layer for Namespaces {
         }
         if !private(spec).contains(&"pid") {
             return Err(Fault::user(
-                "namespaces: with `group=none` and `pid=host` nobody could find what its command leaves behind",
+                "namespaces: with `group=none` and `pid=host` nobody could find what its command \
+                 leaves behind",
             )
             .hint("leave `pid=host` or `group=none` out"));
         }

@@ -102,7 +102,8 @@ impl Layer for Native {
     }
 }
 
-/// The agent as a process of this level, on a merged root of its own: `native`, and what begins with it.
+/// The agent as a process of this level, on a merged root of its own: `native`, and what begins
+/// with it.
 pub(super) struct PlainProcess {
     kind: &'static str,
     pub process: Process,

@@ -2,10 +2,10 @@
 //!
 //! surtax (host) ── systemd-nspawn ── namespaces, pivot_root, seccomp ── agent (PID 1) ── command
 //!
-//! - **Needs** `systemd-nspawn` in `PATH`, root; not systemd as PID 1: it registers nowhere, and works
-//!   in a `/run` of its own.
-//! - **Leaves out** `--property` limits, which systemd would have to keep: the limits are those of a
-//!   group that surtax makes around it.
+//! - **Needs** `systemd-nspawn` in `PATH`, root; not systemd as PID 1: it registers nowhere, and
+//!   works in a `/run` of its own.
+//! - **Leaves out** `--property` limits, which systemd would have to keep: the limits are those of
+//!   a group that surtax makes around it.
 //! - **Payers** one group: `systemd-nspawn`, the agent and the command.
 //! - **Checked against** systemd 252, `systemd-nspawn(1)`.
 
@@ -87,7 +87,8 @@ fn network(word: &str) -> Option<String> {
     }
 }
 
-/// To give links addresses is the business of a service that runs in few containers, so it is the agent's.
+/// To give links addresses is the business of a service that runs in few containers, so it is the
+/// agent's.
 fn address(network: &ToolNetwork) -> Vec<String> {
     if network.held().is_none() {
         return Vec::new();
@@ -100,8 +101,9 @@ fn address(network: &ToolNetwork) -> Vec<String> {
     vec![String::from("addressed"), link, address, OUTSIDE.to_string()]
 }
 
-/// A `/sys` that cannot be written, but for its groups: there nspawn takes a link as it is, and does not wait for
-/// udev, which does not see the network of the room, to say that the link is ready.
+/// A `/sys` that cannot be written, but for its groups: there nspawn takes a link as it is, and
+/// does not wait for udev, which does not see the network of the room, to say that the link is
+/// ready.
 fn settled_links(aside: &Path) -> [Mount; 3] {
     let bind = |source: &Path, target: &Path, read_only| Mount::Bind {
         source: source.to_path_buf(),
@@ -116,8 +118,8 @@ fn settled_links(aside: &Path) -> [Mount; 3] {
 fn order(wanted: &ContainerRequest<'_>) -> Result<ToolStart, Fault> {
     if wanted.throttled_disk.is_some() {
         return Err(Fault::user(
-            "nspawn: it puts the container into a group of its own, which cgroup v1 lets use a disk as it \
-             likes",
+            "nspawn: it puts the container into a group of its own, which cgroup v1 lets use a \
+             disk as it likes",
         )
         .hint("give the limit to `podman`, `lxc` or `bubblewrap`"));
     }

@@ -1,6 +1,8 @@
-//! Pages: one page of the book for each kind of layer, out of its descriptor and the header of its file.
+//! Pages: one page of the book for each kind of layer, out of its descriptor and the header of its
+//! file.
 //!
-//! `SURTAX_WRITE_PAGES=1 cargo test pages` writes them; the test holds that they are what it would write.
+//! `SURTAX_WRITE_PAGES=1 cargo test pages` writes them; the test holds that they are what it would
+//! write.
 
 use super::REGISTRY;
 use crate::layer::{Descriptor, OptionSpec, RootKind};
@@ -69,8 +71,8 @@ fn page(descriptor: &Descriptor) -> String {
     let file = file_of(kind);
     let source = std::fs::read_to_string(repository().join(&file)).unwrap();
     let mut text = format!(
-        "# `{kind}`\n\n<!-- Made by `SURTAX_WRITE_PAGES=1 cargo test pages`; change the descriptor or the header of its file. -->\n\n\
-         {}{}. Its driver is [`{file}`](../../{file}).\n\n{}\n",
+        "# `{kind}`\n\n<!-- Made by `SURTAX_WRITE_PAGES=1 cargo test pages`; change the descriptor \
+         or the header of its file. -->\n\n{}{}. Its driver is [`{file}`](../../{file}).\n\n{}\n",
         if descriptor.ran_on_hardware || summary.contains("not yet run") {
             ""
         } else {

@@ -1,7 +1,9 @@
-//! Untrusted bytes, handed to the readers of foreign tools: daemons, monitors, kernels, disks, definitions.
+//! Untrusted bytes, handed to the readers of foreign tools: daemons, monitors, kernels, disks,
+//! definitions.
 //!
-//! A driver meets them behind sockets and processes. Each function here leads the bytes to the reader that its
-//! driver uses, so that the fuzz targets need neither. Nothing is started, and nothing is left.
+//! A driver meets them behind sockets and processes. Each function here leads the bytes to the
+//! reader that its driver uses, so that the fuzz targets need neither. Nothing is started, and
+//! nothing is left.
 
 use super::appliance::recipe;
 use super::docker::attach::{self, Output};
@@ -39,8 +41,8 @@ const QUESTIONS: [Question; 7] = [
     |qmp| qmp.resume(),
 ];
 
-/// Asks a QEMU that says these bytes, whatever it is asked: greeting, then answers and events. Says how many
-/// questions were answered.
+/// Asks a QEMU that says these bytes, whatever it is asked: greeting, then answers and events. Says
+/// how many questions were answered.
 ///
 /// # Errors
 /// The first answer that is none.
@@ -54,8 +56,8 @@ pub fn qmp(said: &[u8]) -> Result<usize, Fault> {
     Ok(QUESTIONS.len())
 }
 
-/// Reads the answer of a container engine that was asked to attach, and the frames behind it: what is on
-/// standard output, and what became of standard error.
+/// Reads the answer of a container engine that was asked to attach, and the frames behind it: what
+/// is on standard output, and what became of standard error.
 ///
 /// # Errors
 /// The stream's: its head or a frame breaks off.
@@ -92,7 +94,8 @@ pub fn domain(xml: &str) -> Result<usize, Fault> {
     Ok(definition.devices().len())
 }
 
-/// Reads how a file of this length begins that claims to be the image of a disk: its format, and how large the disk is.
+/// Reads how a file of this length begins that claims to be the image of a disk: its format, and
+/// how large the disk is.
 ///
 /// # Errors
 /// Why it is not taken.

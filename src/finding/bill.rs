@@ -1,8 +1,9 @@
 //! The bill: who used the CPU time of a trial, each second counted once.
 //!
-//! What was counted inside only divides what was seen from outside (`trial/outside.rs`). Trials in which more was
-//! counted inside than there was have no part in the division; where all are such, it goes as far in as the levels fit
-//! into each other, and names who was seen there with all that ran inside them.
+//! What was counted inside only divides what was seen from outside (`trial/outside.rs`). Trials in
+//! which more was counted inside than there was have no part in the division; where all are such,
+//! it goes as far in as the levels fit into each other, and names who was seen there with all that
+//! ran inside them.
 
 use crate::finding::estimate;
 use crate::finding::{BillGap, Medians, PayerFindings, number};
@@ -162,7 +163,8 @@ mod tests {
     use surtax_instrument::amount::CPU_USER;
     use surtax_instrument::wire::Reading;
 
-    /// An example in whose arm `runc` the inside counts so much of the 10 ms that were seen outside.
+    /// An example in whose arm `runc` the inside counts so much of the 10 ms that were seen
+    /// outside.
     fn claiming(factor: u64) -> Findings {
         claiming_with(factor, |_| {})
     }

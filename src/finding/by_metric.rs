@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-/// Groups things by their metric, in the order in which the metrics are first met; within one, as they come.
+/// Groups things by their metric, in the order in which the metrics are first met; within one, as
+/// they come.
 pub(crate) fn by_metric<'a, T>(
     things: impl IntoIterator<Item = (&'a str, T)>,
 ) -> Vec<(&'a str, Vec<T>)> {

@@ -17,7 +17,8 @@ pub(crate) use signs::{Signs, caution};
 use signs::{baseline, compared};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Facts that must not change from trial to trial, beside those named `…_version`, `…_hash` and so on.
+/// Facts that must not change from trial to trial, beside those named `…_version`, `…_hash` and so
+/// on.
 const STEADY: &[&str] =
     &["accelerator", "platform", "cpus_online", "memory_total_bytes", "storage_driver", "network"];
 
@@ -175,7 +176,8 @@ fn nothing_compared(arms: &[ArmFindings]) -> Option<Caution> {
         caution(
             "nothing-compared",
             format!(
-                "the baseline `{stack}` has no trial that counts, so nothing can be compared with it"
+                "the baseline `{stack}` has no trial that counts, so nothing can be compared with \
+                 it"
             ),
             "see why in its row, or name another baseline with `--baseline`",
         )

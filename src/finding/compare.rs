@@ -1,7 +1,8 @@
-//! Turns a ledger into findings: what each stack costs over the baseline, how sure that is, and why.
+//! Turns a ledger into findings: what each stack costs over the baseline, how sure that is, and
+//! why.
 //!
-//! Only trials that are `done` count; all others are shown with the reason. Whatever a guest, a tool
-//! or somebody else's ledger said is escaped here, before any format sees it.
+//! Only trials that are `done` count; all others are shown with the reason. Whatever a guest, a
+//! tool or somebody else's ledger said is escaped here, before any format sees it.
 
 use crate::driver;
 use crate::fault::Fault;

@@ -1,7 +1,8 @@
 //! From trials to estimates: pairs them by block and asks the statistics.
 //!
 //! A block pairs when the arm and at least one of the two baseline arms have a trial that counts in
-//! it. A metric that is zero somewhere has no ratio, so it gets no overhead rather than a wrong one.
+//! it. A metric that is zero somewhere has no ratio, so it gets no overhead rather than a wrong
+//! one.
 
 use crate::finding::{Interval, MetricFindings, QuantileFindings};
 use crate::ledger::StoredTrial;
@@ -18,7 +19,8 @@ pub(crate) const WALL: &str = "wall_ns";
 /// The quantiles of wall time that are reported as far as the trials support them.
 const QUANTILES: [f64; 3] = [0.5, 0.9, 0.99];
 
-/// The metrics that every trial has, in their order in a report, with their units. In all of them less is better.
+/// The metrics that every trial has, in their order in a report, with their units. In all of them
+/// less is better.
 const METRICS: [(&str, &str); 9] = [
     ("wall_ns", "ns"),
     ("cpu_user_ns", "ns"),
@@ -146,7 +148,8 @@ pub(crate) fn interval(estimate: &Estimate) -> Interval {
     Interval { ratio, low, high, confidence: estimate.confidence.share() }
 }
 
-/// Half the interval's width as a share of the ratio, as so many blocks with such noise would give it.
+/// Half the interval's width as a share of the ratio, as so many blocks with such noise would give
+/// it.
 ///
 /// It falls with the square root of the blocks and with Student's t for them.
 pub(crate) fn half_width_with(estimate: &Estimate, block_count: usize) -> f64 {

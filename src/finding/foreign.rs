@@ -20,7 +20,8 @@ pub fn lines(text: &str) -> String {
     text.lines().map(safe).collect::<Vec<_>>().join("\n")
 }
 
-/// Our own message with foreign words in it: its line feeds and tabs are meant, all else is escaped.
+/// Our own message with foreign words in it: its line feeds and tabs are meant, all else is
+/// escaped.
 #[must_use]
 pub fn message(text: &str) -> String {
     shown(text, |letter| matches!(letter, '\n' | '\t'))

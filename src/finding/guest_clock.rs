@@ -40,11 +40,12 @@ pub(crate) fn caution(
     Ok(Some(Caution {
         code: String::from("guest-clock"),
         finding: format!(
-            "the clock {whose} `{stack}` {how}, so what was measured in its time is left out: the CPU \
-             time of the command, the time it saw, and what a workload measured"
+            "the clock {whose} `{stack}` {how}, so what was measured in its time is left out: the \
+             CPU time of the command, the time it saw, and what a workload measured"
         ),
         advice: String::from(
-            "trust the wall time, which is this machine's; see `inside_clocksource` in the evidence",
+            "trust the wall time, which is this machine's; see `inside_clocksource` in the \
+             evidence",
         ),
     }))
 }

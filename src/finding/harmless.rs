@@ -1,9 +1,10 @@
 //! Every text of the findings made safe to show: no format, and no new place in one, can forget to.
 //!
-//! A ledger may be anybody's. Its metrics, units, payers and reasons are names of ours only where it is ours; elsewhere
-//! they may retitle a terminal or turn the direction of a line. What is read is taken apart here field by field, so
-//! that a new field does not compile before somebody has said what it is. The command alone stays as it is, word by
-//! word, for programs that read JSON; whoever shows it to people quotes it first.
+//! A ledger may be anybody's. Its metrics, units, payers and reasons are names of ours only where
+//! it is ours; elsewhere they may retitle a terminal or turn the direction of a line. What is read
+//! is taken apart here field by field, so that a new field does not compile before somebody has
+//! said what it is. The command alone stays as it is, word by word, for programs that read JSON;
+//! whoever shows it to people quotes it first.
 
 use crate::finding::findings::{
     AbsenceFindings, ArmFailure, ArmFindings, BesideFindings, BesideOverhead, BillGap, Caution,

@@ -1,7 +1,8 @@
-//! Several instances at once: how far apart they were in each stack, and whether they ran beside each other at all.
+//! Several instances at once: how far apart they were in each stack, and whether they ran beside
+//! each other at all.
 //!
-//! Each trial has the least, the most and the coefficient of variation of its instances; what is shown is the median
-//! of each over the trials that count.
+//! Each trial has the least, the most and the coefficient of variation of its instances; what is
+//! shown is the median of each over the trials that count.
 
 use crate::finding::by_metric;
 use crate::finding::by_metric::by_metric;
@@ -97,7 +98,8 @@ pub(crate) fn rows<'a>(findings: &'a Findings) -> Vec<Row<'a>> {
     by_metric(all).into_iter().flat_map(|(_, found)| found).map(row).collect()
 }
 
-/// One line for each metric that a short report has room for: its name, and what it was in each stack.
+/// One line for each metric that a short report has room for: its name, and what it was in each
+/// stack.
 pub(crate) fn lines<'a>(findings: &'a Findings) -> Vec<(String, String)> {
     let is_fixed_wall = |row: &Row<'_>| row.found.metric == WALL && findings.run.workload.is_some();
     let is_left_out =
@@ -126,12 +128,13 @@ pub(crate) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
     Some(caution(
         "instances-apart",
         format!(
-            "the instances did not end together in {}: all of them ran for {} of the longest one's time, so what \
-             they did at once is less than the sum of their rates",
+            "the instances did not end together in {}: all of them ran for {} of the longest one's \
+             time, so what they did at once is less than the sum of their rates",
             Stacks::counted(signs.arms).words(&stacks),
             number::percent(least)
         ),
-        "let each work for a fixed time rather than a fixed amount, or give the stack a CPU for each instance",
+        "let each work for a fixed time rather than a fixed amount, or give the stack a CPU for \
+         each instance",
     ))
 }
 
@@ -143,7 +146,8 @@ mod tests {
     use crate::trial::TrialResult;
     use crate::workload::{Better, Instanced, Metric};
 
-    /// The example, of which two instances at once did 100 and 300 in a second, and ran together for such a share.
+    /// The example, of which two instances at once did 100 and 300 in a second, and ran together
+    /// for such a share.
     fn measured(share: f64) -> Findings {
         example(6, |record| {
             let TrialResult::Done(measured) = &mut record.result else { return };

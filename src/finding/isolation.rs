@@ -1,7 +1,7 @@
 //! Isolation: what it costs a stack that a neighbour runs beside it.
 //!
-//! Each block has the stack alone and beside the neighbour, so the ratio of the two is estimated as every
-//! overhead is, against the same stack and not against the baseline.
+//! Each block has the stack alone and beside the neighbour, so the ratio of the two is estimated as
+//! every overhead is, against the same stack and not against the baseline.
 
 use crate::finding::arm_trials::ArmTrials;
 use crate::finding::by_metric;
@@ -61,7 +61,8 @@ pub(crate) fn rows<'a>(findings: &'a Findings) -> Vec<Row<'a>> {
     by_metric(beside.flat_map(of_arm)).into_iter().flat_map(|(_, rows)| rows).collect()
 }
 
-/// One line for each metric that a short report has room for: its name, and what the neighbour cost each stack.
+/// One line for each metric that a short report has room for: its name, and what the neighbour cost
+/// each stack.
 pub(crate) fn lines(findings: &Findings) -> Vec<(String, String)> {
     let rows = rows(findings).into_iter();
     let shown = rows.filter(|row| !workload::is_detail_of(row.arm, &row.found.metric));

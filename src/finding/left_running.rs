@@ -1,7 +1,8 @@
 //! Check that the command had done its work when it ended.
 //!
-//! One that goes into the background ends at once, and what it left running is killed: its time says nothing about the
-//! work. The end of a pipe may be told of by chance, so only what most trials of an arm did is said.
+//! One that goes into the background ends at once, and what it left running is killed: its time
+//! says nothing about the work. The end of a pipe may be told of by chance, so only what most
+//! trials of an arm did is said.
 
 use crate::finding::Caution;
 use crate::finding::caution::{Signs, caution};
@@ -23,12 +24,12 @@ pub(crate) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
         caution(
             "left-running",
             format!(
-                "in {} the command ended while processes that it had started ran on; they were killed, and what they \
-                 would have done is in no number",
+                "in {} the command ended while processes that it had started ran on; they were \
+                 killed, and what they would have done is in no number",
                 Stacks::counted(signs.arms).words(&found)
             ),
-            "keep it in the foreground (a daemon's `--foreground`, a shell's `wait`), or measure its server with a \
-             workload that has one",
+            "keep it in the foreground (a daemon's `--foreground`, a shell's `wait`), or measure \
+             its server with a workload that has one",
         )
     })
 }

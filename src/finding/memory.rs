@@ -1,10 +1,11 @@
 //! Memory of others that is the command's own, and memory that belongs to nobody who ran just now.
 //!
-//! Who carries the command is read as a group, whose peak has all that the kernel charges to it: the page cache of the
-//! files that the command writes, kernel memory that it takes, such as buffers of sockets and pipes, and all of its
-//! processes. Of the command itself only the largest process is known. So what is above that stands under the
-//! others, also where nobody else works. What a group consists of is known of the moment after the command; and who
-//! serves all trials of a run, such as a daemon, is told apart from what a trial had.
+//! Who carries the command is read as a group, whose peak has all that the kernel charges to it:
+//! the page cache of the files that the command writes, kernel memory that it takes, such as
+//! buffers of sockets and pipes, and all of its processes. Of the command itself only the largest
+//! process is known. So what is above that stands under the others, also where nobody else works.
+//! What a group consists of is known of the moment after the command; and who serves all trials of
+//! a run, such as a daemon, is told apart from what a trial had.
 
 use crate::finding::stacks::{Stacks, by_words};
 use crate::finding::{ArmFindings, Findings, PayerFindings};
@@ -18,9 +19,15 @@ use surtax_instrument::amount::{MEMORY_PAGE_CACHE, MEMORY_PEAK, MEMORY_SHMEM};
 const WORTH_A_WORD: f64 = 1_048_576.0;
 
 /// Explains the columns of a table of payers.
-pub(crate) const PARTS: &str = "the peak of a group has its page cache in it; what its memory consisted of is known of the     moment right after the command: page cache of files on disks is dropped where memory is wanted, files in memory and     shared memory cannot be; who is shared by all trials has the peak since its own start, and is in no trial's memory";
+pub(crate) const PARTS: &str = "the peak of a group has its page cache in it; what its memory \
+                                consisted of is known of the     moment right after the command: \
+                                page cache of files on disks is dropped where memory is wanted, \
+                                files in memory and     shared memory cannot be; who is shared by \
+                                all trials has the peak since its own start, and is in no trial's \
+                                memory";
 
-/// Page cache in the memory of a trial's others, where it is known; `known` is what older ledgers say of it.
+/// Page cache in the memory of a trial's others, where it is known; `known` is what older ledgers
+/// say of it.
 pub(crate) fn page_cache(trial: &StoredTrial, known: &HashMap<TrialId, f64>) -> Option<u64> {
     let others = trial.readings.iter().filter(|it| it.level == 0 && !it.is_shared);
     let cached = others.filter_map(|it| it.amounts.get(MEMORY_PAGE_CACHE));
@@ -44,8 +51,8 @@ pub(crate) fn shared(trial: &StoredTrial) -> Option<u64> {
     shared.filter_map(|it| it.amounts.get(MEMORY_PEAK)).reduce(u64::saturating_add)
 }
 
-/// Says whose the memory of others is in `native`, what of it everywhere is no process's, and what is shared, where that
-/// is more than a little.
+/// Says whose the memory of others is in `native`, what of it everywhere is no process's, and what
+/// is shared, where that is more than a little.
 pub(crate) fn remark(findings: &Findings) -> Option<String> {
     let said = [of_native(findings), cached(findings), in_memory(findings), served(findings)];
     let said: Vec<String> = said.into_iter().flatten().collect();
@@ -61,8 +68,9 @@ fn of_native(findings: &Findings) -> Option<String> {
     let metric = arm.metrics.iter().find(|it| it.metric == "memory_others_peak_bytes")?;
     (metric.median >= WORTH_A_WORD).then(|| {
         format!(
-            "{} in `{}` is the command's own beyond its largest process: the page cache of files that it writes, \
-             kernel memory, its other processes; the group of a container holds the same beside its helpers",
+            "{} in `{}` is the command's own beyond its largest process: the page cache of files \
+             that it writes, kernel memory, its other processes; the group of a container holds \
+             the same beside its helpers",
             number::amount(metric.median, &metric.unit),
             arm.stack
         )
@@ -144,7 +152,8 @@ mod tests {
         assert!(said.contains("of it was page cache: 1.75 GiB in"), "{said}");
     }
 
-    /// An example in whose arm `runc` the group that carries the command has these amounts too, and the second payer is shared.
+    /// An example in whose arm `runc` the group that carries the command has these amounts too, and
+    /// the second payer is shared.
     fn parted(parts: &Amounts) -> Findings {
         example(6, |record| {
             let TrialResult::Done(measured) = &mut record.result else { return };
@@ -203,7 +212,8 @@ mod tests {
             let mut metrics = findings.arms[arm].metrics.iter();
             metrics.find(|it| it.metric == "memory_others_peak_bytes").unwrap().median
         };
-        // The group's 30 MiB without the command's 20; elsewhere the second payer's 30 are others', too.
+        // The group's 30 MiB without the command's 20; elsewhere the second payer's 30 are others',
+        // too.
         assert_eq!((others(2), others(0)), (10.0 * 1_048_576.0, 40.0 * 1_048_576.0));
         let text = terminal::render(&findings, terminal::PLAIN);
         let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -1,7 +1,7 @@
 //! Findings: what follows from a ledger and nothing else.
 //!
-//! `compare.rs` turns a ledger into [`Findings`]; what is called different, and what speaks against it, is decided here.
-//! How it is shown is a matter of `report`.
+//! `compare.rs` turns a ledger into [`Findings`]; what is called different, and what speaks against
+//! it, is decided here. How it is shown is a matter of `report`.
 
 pub(crate) mod bill;
 pub(crate) mod by_metric;

@@ -84,7 +84,8 @@ pub fn rough_span(ns: f64) -> String {
     }
 }
 
-/// An overhead with its interval: `+12 % [+9, +15]`, or from a factor of three on `7.9× [7.6, 8.2]`.
+/// An overhead with its interval: `+12 % [+9, +15]`, or from a factor of three on
+/// `7.9× [7.6, 8.2]`.
 pub fn overhead(interval: &Interval) -> String {
     let Interval { ratio, low, high, .. } = *interval;
     if !(ratio.is_finite() && low.is_finite() && high.is_finite()) {

@@ -1,8 +1,8 @@
 //! Check that every arm found its files in memory, or that none did.
 //!
-//! What a command reads from a disk in one stack and from the page cache in another is charged to the
-//! stack. The counter is this machine's own and whoever reads at the same time is in it, so the words are of the machine,
-//! medians are compared, and only what is large.
+//! What a command reads from a disk in one stack and from the page cache in another is charged to
+//! the stack. The counter is this machine's own and whoever reads at the same time is in it, so the
+//! words are of the machine, medians are compared, and only what is large.
 
 use crate::finding::Caution;
 use crate::finding::caution::{Signs, caution};
@@ -40,8 +40,9 @@ pub(crate) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
         caution(
             "unequal-cache",
             format!(
-                "while the baseline ran, the whole machine read {} from its disks in a trial, but while {words}: what \
-                 one found in memory the other did not, or somebody else read meanwhile, who is counted as well",
+                "while the baseline ran, the whole machine read {} from its disks in a trial, but \
+                 while {words}: what one found in memory the other did not, or somebody else read \
+                 meanwhile, who is counted as well",
                 bytes(expected)
             ),
             "let every stack find the same: let the command read its files once more with \
@@ -83,8 +84,8 @@ mod tests {
     #[test]
     fn a_stack_that_found_a_cold_cache_is_told_of_and_so_is_a_baseline() {
         let cold = said(0.0, 32.0).unwrap();
-        let whole = "while the baseline ran, the whole machine read 0 B from its disks in a trial, but while \
-                     `runc` ran, 32.0 MiB";
+        let whole = "while the baseline ran, the whole machine read 0 B from its disks in a trial, \
+                     but while `runc` ran, 32.0 MiB";
         assert!(cold.contains(whole), "{cold}");
         assert!(!cold.contains("`runc` read"), "nobody knows that it was the stack: {cold}");
         assert!(said(64.0, 1.0).is_some());

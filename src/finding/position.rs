@@ -43,8 +43,8 @@ pub(crate) fn caution(columns: &[ArmTrials<'_>]) -> Option<Caution> {
     Some(Caution {
         code: String::from("position"),
         finding: format!(
-            "the first trial of a block is {how} than the others, by {}: the order is random, so it \
-             favours no stack, but it widens every interval",
+            "the first trial of a block is {how} than the others, by {}: the order is random, so \
+             it favours no stack, but it widens every interval",
             percent((found.ratio - 1.0).abs())
         ),
         advice: String::from("let the machine come to rest before each trial: `--settle 2s`"),

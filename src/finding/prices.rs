@@ -1,7 +1,7 @@
 //! The price list: what each primitive costs in each stack, one row for each.
 //!
-//! It stands in the place of the table of metrics, and of the one of wall time: the engine measures each
-//! primitive for as long as it is told, so its own time says nothing.
+//! It stands in the place of the table of metrics, and of the one of wall time: the engine measures
+//! each primitive for as long as it is told, so its own time says nothing.
 
 use crate::finding::number;
 use crate::finding::number::GAP;
@@ -80,7 +80,8 @@ impl Cell<'_> {
         }
     }
 
-    /// `87× [85, 90]`, marked where it is not shown to differ; nothing of the baseline and of a gap.
+    /// `87× [85, 90]`, marked where it is not shown to differ; nothing of the baseline and of a
+    /// gap.
     pub(crate) fn overhead(&self) -> Option<String> {
         let Self::Price(MetricFindings { overhead: Some(overhead), judgement, .. }) = self else {
             return None;
@@ -99,8 +100,8 @@ impl List<'_> {
     pub(crate) fn legend(&self) -> String {
         let baseline = self.arms.first().map_or("the baseline", |arm| arm.stack.as_str());
         format!(
-            "medians for one operation, and the ratio to `{baseline}` with its interval; `=` is equivalent, \
-             `?` could not be told"
+            "medians for one operation, and the ratio to `{baseline}` with its interval; `=` is \
+             equivalent, `?` could not be told"
         )
     }
 

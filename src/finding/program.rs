@@ -179,10 +179,8 @@ mod tests {
         assert!(found.arms[2].metrics.iter().all(|metric| metric.overhead.is_none()));
         assert_eq!(
             said(&found, "another-program"),
-            [
-                "`runc` is not compared: it ran `/bin/it` (9 bytes, hash bbbbbbbb…), and the baseline \
-              `/bin/it` (9 bytes, hash aaaaaaaa…)"
-            ]
+            ["`runc` is not compared: it ran `/bin/it` (9 bytes, hash bbbbbbbb…), and the \
+                 baseline `/bin/it` (9 bytes, hash aaaaaaaa…)"]
         );
     }
 

@@ -28,8 +28,8 @@ impl Reason<'_> {
     }
 }
 
-/// The arms whose verdict is on wall time, or for which there is none to tell. Of a workload that runs for a fixed time
-/// only those without numbers have anything to say.
+/// The arms whose verdict is on wall time, or for which there is none to tell. Of a workload that
+/// runs for a fixed time only those without numbers have anything to say.
 pub(crate) fn told(findings: &Findings) -> impl Iterator<Item = &ArmFindings> {
     let says_wall = !findings.run.is_of_fixed_time;
     let is_told =

@@ -46,8 +46,8 @@ pub(super) fn run_facts(
     }
 }
 
-/// The line that repeats a run, without the values of `--env`, which may be secrets: a shell fills them in from its own
-/// variables.
+/// The line that repeats a run, without the values of `--env`, which may be secrets: a shell fills
+/// them in from its own variables.
 fn repeat_with(plan: &Plan) -> String {
     let is_name = |name: &str| {
         let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';

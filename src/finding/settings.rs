@@ -1,8 +1,9 @@
 //! Settings that a workload was measured with, in its own words: where both ends were, how they
 //! waited.
 //!
-//! Such a setting alone moves the numbers, so every report says it, and one that is not the same everywhere is a
-//! caution: within a stack, from trial to trial, the numbers are of two kinds; between stacks, the overhead is not the stack's alone.
+//! Such a setting alone moves the numbers, so every report says it, and one that is not the same
+//! everywhere is a caution: within a stack, from trial to trial, the numbers are of two kinds;
+//! between stacks, the overhead is not the stack's alone.
 
 use crate::finding::caution::caution;
 use crate::finding::foreign::line;
@@ -84,8 +85,8 @@ pub(crate) fn differ(values: &BTreeSet<&str>) -> bool {
     values.iter().any(|one| values.iter().any(|other| are_apart(one, other)))
 }
 
-/// One line of all settings that are the same in every stack, and one for each that is not; none for one that nobody
-/// knows anywhere. Nothing for a command that has none.
+/// One line of all settings that are the same in every stack, and one for each that is not; none
+/// for one that nobody knows anywhere. Nothing for a command that has none.
 pub(crate) fn lines(findings: &Findings) -> Vec<String> {
     let (mut same, mut lines) = (Vec::new(), Vec::new());
     for name in names(&findings.arms) {
@@ -101,8 +102,8 @@ pub(crate) fn lines(findings: &Findings) -> Vec<String> {
     lines
 }
 
-/// Values that not every stack has, each with its stacks; last that of the most, where they are many, as that of the
-/// others.
+/// Values that not every stack has, each with its stacks; last that of the most, where they are
+/// many, as that of the others.
 fn each(arms: &[ArmFindings], values: &[(&str, Vec<&ArmFindings>)]) -> String {
     let all = Stacks::counted(arms);
     let mut groups: Vec<(String, BTreeSet<&str>)> = Vec::new();
@@ -140,15 +141,16 @@ pub(crate) fn unequal(arms: &[ArmFindings]) -> Option<Caution> {
         caution(
             "settings-differ",
             format!("the workload was not measured alike in all stacks: {}", differing.join(NEXT)),
-            "read such an overhead as that of the stack and of the setting together, or make them alike: by \
-             a parameter of the workload such as `place`, and where a stack has a kernel of its own by CPUs \
-             for it (`cpuset=`)",
+            "read such an overhead as that of the stack and of the setting together, or make them \
+             alike: by a parameter of the workload such as `place`, and where a stack has a kernel \
+             of its own by CPUs for it (`cpuset=`)",
         )
     })
 }
 
 /// Advice on a setting that changed from trial to trial.
-pub(crate) const CHANGED: &str = "fix it by a parameter of the workload: `place=apart` gives both ends CPUs of their own in every trial";
+pub(crate) const CHANGED: &str = "fix it by a parameter of the workload: `place=apart` gives both \
+                                  ends CPUs of their own in every trial";
 
 #[cfg(test)]
 mod tests {
@@ -158,7 +160,8 @@ mod tests {
     use crate::trial::TrialResult;
     use surtax_instrument::wire::Fact;
 
-    /// The example, whose workload says where its ends were: in each trial what `place` makes of its arm and block.
+    /// The example, whose workload says where its ends were: in each trial what `place` makes of
+    /// its arm and block.
     fn placed(place: fn(u32, u32) -> String) -> Findings {
         example(6, |record| {
             let (arm, block) = (record.trial.arm, record.trial.block);
@@ -206,8 +209,8 @@ mod tests {
             codes(&findings),
             [(
                 "settings-differ",
-                "the workload was not measured alike in all stacks: `placement` was `CPU 0`, and `CPU 1` in \
-                 `runc`"
+                "the workload was not measured alike in all stacks: `placement` was `CPU 0`, and \
+                 `CPU 1` in `runc`"
             )]
         );
     }

@@ -1,7 +1,7 @@
 //! Sets of stacks in words: by name where they are few, and otherwise by what they have in common.
 //!
-//! A list of twenty names says less than "every stack but `a`": whoever reads it must compare it with the
-//! plan to see what it is.
+//! A list of twenty names says less than "every stack but `a`": whoever reads it must compare it
+//! with the plan to see what it is.
 
 use crate::finding::ArmFindings;
 use std::collections::BTreeSet;
@@ -9,7 +9,8 @@ use std::collections::BTreeSet;
 /// As many stacks are named one by one.
 pub(crate) const FEW: usize = 4;
 
-/// Of more than these that have nothing in common only the first are named: which they are was a matter of chance.
+/// Of more than these that have nothing in common only the first are named: which they are was a
+/// matter of chance.
 const NAMED_MAX: usize = 8;
 
 /// Name of a set whose stacks are all that no other set has.
@@ -61,8 +62,8 @@ impl<'a> Stacks<'a> {
         self.in_common(&these)
     }
 
-    /// Sets that have no stack in common, each in words: the largest, where it is of many and they are all together, as
-    /// `the others`.
+    /// Sets that have no stack in common, each in words: the largest, where it is of many and they
+    /// are all together, as `the others`.
     pub(crate) fn apart<'s>(
         &self,
         sets: impl IntoIterator<Item = &'s BTreeSet<&'s str>>,
@@ -100,7 +101,8 @@ impl<'a> Stacks<'a> {
         each.collect::<Vec<_>>().join(", ")
     }
 
-    /// Many stacks, and as many others: by kinds and options that none of the others has, and the rest by name.
+    /// Many stacks, and as many others: by kinds and options that none of the others has, and the
+    /// rest by name.
     fn in_common(&self, these: &[&str]) -> String {
         let own = |mark: &Mark<'_>| -> Vec<&str> {
             let have = |name: &&&str| marks(name).contains(mark);
@@ -178,8 +180,8 @@ enum Mark<'a> {
     Option(&'a str),
 }
 
-/// The marks of a stack of one layer; one of several has only its outermost layer's kind in common with others, which
-/// says little.
+/// The marks of a stack of one layer; one of several has only its outermost layer's kind in common
+/// with others, which says little.
 fn marks(stack: &str) -> Vec<Mark<'_>> {
     if stack.contains(['+', ' ']) {
         return Vec::new();

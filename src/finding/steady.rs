@@ -1,8 +1,8 @@
 //! Iterations that were not steady yet: found per arm, left out, and said.
 //!
-//! A start of a stack counts as the median of its iterations. Which of the first ones are not like the
-//! later ones is found from all starts of a stack together, the two arms of the baseline as one, so
-//! that what is left out never depends on how a single trial went.
+//! A start of a stack counts as the median of its iterations. Which of the first ones are not like
+//! the later ones is found from all starts of a stack together, the two arms of the baseline as
+//! one, so that what is left out never depends on how a single trial went.
 
 use crate::finding::estimate::{WALL, median};
 use crate::finding::foreign::line;
@@ -13,8 +13,8 @@ use crate::plan::Plan;
 use std::collections::BTreeMap;
 use surtax_statistics::{Steadiness, warm_up};
 
-/// Finds the warm-up of every arm that ran the command several times in each start, and makes the wall
-/// time of its trials that of the iterations after it. By arm.
+/// Finds the warm-up of every arm that ran the command several times in each start, and makes the
+/// wall time of its trials that of the iterations after it. By arm.
 pub(crate) fn leave_out(trials: &mut [StoredTrial]) -> BTreeMap<u32, WarmUpFindings> {
     let mut boots: BTreeMap<u32, Vec<Vec<f64>>> = BTreeMap::new();
     for trial in trials.iter().filter(|trial| trial.iterations.len() > 1) {

@@ -1,11 +1,12 @@
 //! Fineness with which a workload prints its numbers.
 //!
-//! What a program rounds is not what it measured: `took 0.1 s` in two stacks says nothing of a fifth of a second less.
-//! Between two numbers that were rounded to the same step lies up to one step, so that share of the
-//! value is added to no interval, but nothing below it is called a difference or its absence.
+//! What a program rounds is not what it measured: `took 0.1 s` in two stacks says nothing of a
+//! fifth of a second less. Between two numbers that were rounded to the same step lies up to one
+//! step, so that share of the value is added to no interval, but nothing below it is called a
+//! difference or its absence.
 //!
-//! The step is read from the numbers themselves: the last digit that any of them needs, in the unit that the
-//! program prints. A whole number is taken as counted to one.
+//! The step is read from the numbers themselves: the last digit that any of them needs, in the unit
+//! that the program prints. A whole number is taken as counted to one.
 
 use crate::finding::arm_trials::ArmTrials;
 use crate::finding::caution::{Signs, caution};
@@ -39,7 +40,8 @@ impl Step {
     }
 }
 
-/// The steps of a workload's metrics in their units, over all trials that count; nothing of what its file does not name.
+/// The steps of a workload's metrics in their units, over all trials that count; nothing of what
+/// its file does not name.
 pub(crate) fn sizes(
     workload: Option<&Definition>,
     columns: &[ArmTrials<'_>],
@@ -74,8 +76,8 @@ pub(crate) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
     Some(caution(
         "coarse-numbers",
         format!(
-            "{} {are} printed in steps above the margin of ±{}, so nothing is found equivalent: one step of `{}` is \
-             {} of it",
+            "{} {are} printed in steps above the margin of ±{}, so nothing is found equivalent: \
+             one step of `{}` is {} of it",
             named(names),
             percent(signs.margin),
             worst.metric,
@@ -114,8 +116,8 @@ mod tests {
     /// Ten blocks in which a workload prints `took 0.1 s`, or what `seconds` has for a block.
     fn measured(seconds: impl Fn(u32) -> f64) -> Findings {
         let shelf = tempfile::tempdir().unwrap();
-        let text = "about = \"x\"\ncommand = [\"x\"]\n[[metric]]\nname = \"took\"\nunit = \"s\"\nbetter = \"lower\"\n\
-                    regex = '(\\d+)'\nmin = 0\nmax = 9\n";
+        let text = "about = \"x\"\ncommand = [\"x\"]\n[[metric]]\nname = \"took\"\nunit = \
+                    \"s\"\nbetter = \"lower\"\nregex = '(\\d+)'\nmin = 0\nmax = 9\n";
         let workload = Workload { name: "x".into(), parameters: Vec::new(), text: text.into() };
         let plan = Plan { workload: Some(workload), ..plan(&["native", "runc"]) };
         let mut ledger = Ledger::create(&shelf.path().join("run.surtax"), &plan, &[]).unwrap();
@@ -151,7 +153,8 @@ mod tests {
         let judged = &findings.arms[2].metrics.iter().find_map(|it| it.judgement.as_ref()).unwrap();
         assert_eq!(
             judged.because,
-            "alike as it is printed, but that is in steps of 100.0 ms, 100 % of it, and the margin is ±3 %"
+            "alike as it is printed, but that is in steps of 100.0 ms, 100 % of it, and the margin \
+             is ±3 %"
         );
         // One trial that needs more digits shows that the program has them.
         let findings = measured(|block| if block == 3 { 0.100_001 } else { 0.1 });

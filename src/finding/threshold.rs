@@ -1,8 +1,8 @@
 //! Thresholds such as `wall > +3%`, for whoever must decide by an exit code.
 //!
-//! A threshold is crossed when that is shown, and never because a point estimate lies beyond it: the
-//! whole interval must, and of wall time the verdict must be that the stack differs at all. It is
-//! kept when the whole interval lies on the other side. What is neither is undecided.
+//! A threshold is crossed when that is shown, and never because a point estimate lies beyond it:
+//! the whole interval must, and of wall time the verdict must be that the stack differs at all. It
+//! is kept when the whole interval lies on the other side. What is neither is undecided.
 
 use crate::fault::Fault;
 use crate::finding::number::percent;

@@ -161,8 +161,8 @@ fn undecided(compared: &Compared, noise: &NoiseFloor, case: &Case<'_>) -> Judgem
         )
     } else if is_above(estimate, noise) {
         format!(
-            "{differs}, but among {} comparisons chance alone gives one like it too often ({} by Holm, \
-             not below 0.05); {would_decide}",
+            "{differs}, but among {} comparisons chance alone gives one like it too often ({} by \
+             Holm, not below 0.05); {would_decide}",
             compared.family,
             number::p_value(compared.p_value_adjusted)
         )
@@ -226,7 +226,8 @@ fn share(ratio: f64, Estimate { low, high, .. }: &Estimate, words: Words) -> Str
     format!("{} {word}", number::percent_within(ratio - 1.0, *low, *high))
 }
 
-/// `12 % slower than native`, `4.5 times as slow as native`; of another metric `4.5 times worse than native`.
+/// `12 % slower than native`, `4.5 times as slow as native`; of another metric
+/// `4.5 times worse than native`.
 fn way(ratio: f64, estimate: &Estimate, case: &Case<'_>) -> String {
     let Case { baseline, words, .. } = case;
     if ratio >= FACTORS_FROM {
@@ -324,8 +325,8 @@ mod tests {
         assert_eq!(verdict, Verdict::Equivalent);
         assert_eq!(
             because,
-            "as fast as `native` within the margin of ±3 % (95 % interval [−0.1, +0.1] %; 6 blocks; \
-             noise floor 0.1 %); a difference of 0.1 % would likely have shown"
+            "as fast as `native` within the margin of ±3 % (95 % interval [−0.1, +0.1] %; 6 \
+             blocks; noise floor 0.1 %); a difference of 0.1 % would likely have shown"
         );
         let (verdict, because) = case(&[1.1, 0.9, 1.12, 0.95, 1.0, 1.04], 0.001);
         assert_eq!(verdict, Verdict::Inconclusive);

@@ -1,10 +1,10 @@
-//! Wall time, and what a workload measures, against the baseline: what each compared arm says alone, and
-//! as one of several.
+//! Wall time, and what a workload measures, against the baseline: what each compared arm says
+//! alone, and as one of several.
 //!
 //! Of many comparisons some exclude 1 by chance. A difference therefore counts only where Holm's
 //! adjustment of the p-values of all of them leaves it one; where there is one comparison, its
-//! interval decides alone. The family is every interval that gets a verdict: of each compared arm that
-//! on wall time, and those on every metric of the workload.
+//! interval decides alone. The family is every interval that gets a verdict: of each compared arm
+//! that on wall time, and those on every metric of the workload.
 
 use crate::finding::ProgressPoint;
 use crate::finding::arm_trials::ArmTrials;
@@ -66,8 +66,8 @@ impl Compared {
 /// Overhead of one arm by one metric; `None` of the baseline, and where a ratio has no meaning.
 pub(crate) type Overhead = Option<Result<Compared, TooFew>>;
 
-/// The wall time of every column; `None` of the baseline, and where a ratio has no meaning. And what the
-/// metrics of a workload say of every column, metric by metric.
+/// The wall time of every column; `None` of the baseline, and where a ratio has no meaning. And
+/// what the metrics of a workload say of every column, metric by metric.
 pub(crate) fn of_columns(
     columns: &[ArmTrials<'_>],
     baseline: Baseline<'_>,
@@ -132,9 +132,9 @@ pub(crate) fn progress(blocks: &[Block]) -> Vec<ProgressPoint> {
     looks(blocks.len()).into_iter().filter_map(point).collect()
 }
 
-/// At which numbers of blocks the interval is computed: at each, or farther and farther apart, since
-/// a width halves only with four times as many. Beyond [`MANY`] twice as far each time, so that all
-/// looks together cost no more than a few at all blocks.
+/// At which numbers of blocks the interval is computed: at each, or farther and farther apart,
+/// since a width halves only with four times as many. Beyond [`MANY`] twice as far each time, so
+/// that all looks together cost no more than a few at all blocks.
 fn looks(block_count: usize) -> Vec<usize> {
     let many = std::iter::successors(Some(block_count), |count| Some(count / 2));
     let mut late: Vec<usize> = many.take_while(|count| *count > MANY).collect();

@@ -81,7 +81,8 @@ pub(crate) fn remark(rows: &[Row<'_>]) -> Option<String> {
     let names =
         if first.is_empty() { last.clone() } else { format!("{} and {last}", first.join(", ")) };
     Some(format!(
-        "of {names} more is better, so it is what one of them costs: +25 % is four fifths of the number"
+        "of {names} more is better, so it is what one of them costs: +25 % is four fifths of the \
+         number"
     ))
 }
 
@@ -95,8 +96,8 @@ mod tests {
     use crate::workload::{Better, Histogrammed, Metric};
     use surtax_statistics::Histogram;
 
-    /// The example, whose command is a workload that handles a quarter less in a second in `runc`, with
-    /// latencies that are the same everywhere.
+    /// The example, whose command is a workload that handles a quarter less in a second in `runc`,
+    /// with latencies that are the same everywhere.
     fn measured(blocks: u32) -> Findings {
         example(blocks, |record| {
             let TrialResult::Done(measured) = &mut record.result else { return };

@@ -26,8 +26,8 @@ struct Package {
     sha256: String,
 }
 
-/// Fetches the kernel on which `meta`, a package of no files, depends into `kernels/RELEASE`, and says
-/// which release it is.
+/// Fetches the kernel on which `meta`, a package of no files, depends into `kernels/RELEASE`, and
+/// says which release it is.
 ///
 /// It appears there whole or not at all: it is unpacked beside its place and then renamed.
 ///
@@ -45,7 +45,8 @@ pub(crate) fn fetch(meta: &str, kernels: &Path, room: &Room) -> Result<String, F
     })
 }
 
-/// Fetches packages into `trees/VERSION`, unpacked over each other, where VERSION is that of the first.
+/// Fetches packages into `trees/VERSION`, unpacked over each other, where VERSION is that of the
+/// first.
 ///
 /// It appears there as a kernel does.
 ///

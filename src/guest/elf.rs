@@ -118,7 +118,8 @@ fn notes_hold(notes: &[u8], owner: &[u8], kind: u32) -> bool {
     types_of(notes, owner).contains(&kind)
 }
 
-/// Walks `Elf64_Nhdr` records: two lengths, a type, the owner and the description, each padded to 4.
+/// Walks `Elf64_Nhdr` records: two lengths, a type, the owner and the description, each padded
+/// to 4.
 fn types_of(mut notes: &[u8], owner: &[u8]) -> Vec<u32> {
     let mut found = Vec::new();
     while let Some((head, rest)) = notes.split_first_chunk::<12>() {

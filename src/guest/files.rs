@@ -32,7 +32,8 @@ const ROOT: &str = "/newroot";
 pub(crate) enum Directive {
     /// Insert the kernel module at this path of the initramfs.
     Load(String),
-    /// Open the channel and send the first frame. Start-up ends here; the rest delays only requests.
+    /// Open the channel and send the first frame. Start-up ends here; the rest delays only
+    /// requests.
     Hello(Channel),
     /// Mount what the host serves under this tag.
     Virtiofs(&'static str, &'static str),
@@ -139,8 +140,8 @@ impl Files {
                 script.push(Directive::Virtiofs(TAG, FILES));
                 format!("{FILES}/{SERVED_WRITABLE}")
             }
-            // Files of several file systems may have one number there, which nothing that is cached may rest on.
-            // It is there already.
+            // Files of several file systems may have one number there, which nothing that is cached
+            // may rest on. It is there already.
             Protocol::FirstRoot => format!("/{SERVED_WRITABLE}"),
             Protocol::XenNinep => {
                 script.push(Directive::Ninep(TAG, FILES, XEN_NINEP_OPTIONS.to_owned()));
@@ -170,8 +171,8 @@ pub(crate) enum Contents<'a> {
     Packed(&'a Packed, &'a Files),
 }
 
-/// The script: `early` modules, the first frame, and then, unless there is nothing more, the `late` modules,
-/// the root and the devices.
+/// The script: `early` modules, the first frame, and then, unless there is nothing more, the `late`
+/// modules, the root and the devices.
 pub(crate) fn script(
     channel: Channel,
     early: &[Module],

@@ -61,8 +61,8 @@ pub(crate) fn write(
     Ok(Written { path, module_count: modules.len() })
 }
 
-/// Puts the agent and its script into a directory that is a guest's first root, beside what is served there; no
-/// module is loaded.
+/// Puts the agent and its script into a directory that is a guest's first root, beside what is
+/// served there; no module is loaded.
 ///
 /// # Errors
 /// The machine's: a file cannot be written.

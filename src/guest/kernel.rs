@@ -23,7 +23,8 @@ use std::sync::{Mutex, PoisonError};
 /// The most of a bzImage that is read for its header.
 const HEADER: u64 = 64 << 10;
 
-/// The largest file of a kernel that is read whole: with all that a debugger wants to know, one has some 700 MB.
+/// The largest file of a kernel that is read whole: with all that a debugger wants to know, one has
+/// some 700 MB.
 const KERNEL_LIMIT: u64 = 1 << 30;
 
 /// Number of bytes of a file that are hashed at a time.
@@ -188,7 +189,8 @@ pub(crate) fn sha256(path: &Path) -> Result<String, Fault> {
     Ok(hash)
 }
 
-/// The kernel that is bundled in a shared library, without modules: an empty directory stands for theirs.
+/// The kernel that is bundled in a shared library, without modules: an empty directory stands for
+/// theirs.
 ///
 /// # Errors
 /// The machine's: the library holds none that says its release.

@@ -1,9 +1,9 @@
 //! Contents of a guest, whoever runs it: a kernel with the agent, and with files, this level's or
 //! the command's own.
 //!
-//! Plain values go in, and nothing in here knows a monitor: guests of two monitors are then alike in all but the
-//! monitor, and a comparison of the two tells nothing else. Texts of errors begin without a name, which the driver
-//! that asked puts before them.
+//! Plain values go in, and nothing in here knows a monitor: guests of two monitors are then alike
+//! in all but the monitor, and a comparison of the two tells nothing else. Texts of errors begin
+//! without a name, which the driver that asked puts before them.
 
 mod apt;
 mod archive;
@@ -178,7 +178,8 @@ fn serve(
     let base = lowers.first().ok_or_else(|| Fault::bug("a merged root is made of nothing"))?;
     let mut writable = site.view.writable.clone();
     writable.extend(scratch::bound(site.view, room)?);
-    // A monitor that serves files itself announces every mount below, over which no guest can lay an overlay.
+    // A monitor that serves files itself announces every mount below, over which no guest can lay
+    // an overlay.
     let merged = match spec.files {
         Protocol::FirstRoot => {
             let memory = room.memory_directory()?;

@@ -1,10 +1,10 @@
 //! A packed root: the command's own file, its libraries and the files that it is given, in the
 //! initramfs, and nothing else. The guest is then a kernel and an application.
 //!
-//! Which libraries a program needs is asked of the loader that it names, `LOADER --list PROGRAM`, which
-//! prints them and starts nothing. What a program opens by itself later (plug-ins, `locale`, name
-//! services) nobody can know before; it is not there. Neither is any other program: a script is refused,
-//! and a shell finds nothing to start but what it has built in.
+//! Which libraries a program needs is asked of the loader that it names, `LOADER --list PROGRAM`,
+//! which prints them and starts nothing. What a program opens by itself later (plug-ins, `locale`,
+//! name services) nobody can know before; it is not there. Neither is any other program: a script
+//! is refused, and a shell finds nothing to start but what it has built in.
 
 use crate::fault::{Doing, Fault};
 use crate::guest::archive::Archive;
@@ -26,8 +26,8 @@ use surtax_instrument::wire::{Command, Fact};
 /// does.
 const PATH_DEFAULT: &[u8] = b"/bin:/usr/bin";
 
-/// The kernel unpacks what it is given, and so holds it twice for a moment: no more than one part in
-/// so many of the memory.
+/// The kernel unpacks what it is given, and so holds it twice for a moment: no more than one part
+/// in so many of the memory.
 const MEMORY_PART: u64 = 4;
 
 /// Directories that the agent mounts: files there are not ours to pack.

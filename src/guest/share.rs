@@ -1,12 +1,13 @@
 //! The way of this level's files to the guest: by virtiofsd, or by QEMU's own 9p server.
 //!
-//! Both are in a jail where the root is read only and each writable directory is shown a second time, writable: a guest
-//! that breaks out of its own root still cannot write to the host. What this level keeps secret is not served, and
-//! neither are its kernel's file systems and its sockets.
+//! Both are in a jail where the root is read only and each writable directory is shown a second
+//! time, writable: a guest that breaks out of its own root still cannot write to the host. What
+//! this level keeps secret is not served, and neither are its kernel's file systems and its
+//! sockets.
 //!
-//! 9p needs no other process and no shared memory, and the distribution's kernel for clouds does not
-//! speak it. What is read only is cached as if nobody else wrote to it (`cache=loose`), which holds for
-//! as long as a trial; what is writable is written through (`cache=mmap`).
+//! 9p needs no other process and no shared memory, and the distribution's kernel for clouds does
+//! not speak it. What is read only is cached as if nobody else wrote to it (`cache=loose`), which
+//! holds for as long as a trial; what is writable is written through (`cache=mmap`).
 
 use crate::fault::{Doing, Fault};
 use crate::guest::virtiofsd::{self, EXPORT, Serving, Virtiofsd};
@@ -83,7 +84,8 @@ pub(crate) struct Served<'a> {
 pub(crate) enum Share {
     /// The socket of virtiofsd.
     Virtiofs(PathBuf),
-    /// A directory of the mount namespace in which a monitor runs that serves it by virtiofs itself.
+    /// A directory of the mount namespace in which a monitor runs that serves it by virtiofs
+    /// itself.
     Directory(PathBuf),
     /// A directory of the mount namespace in which QEMU runs.
     Ninep {
@@ -209,8 +211,8 @@ impl Share {
     }
 }
 
-/// The root, read only where it is this level's own, and without what it keeps secret; the modules; then each
-/// writable directory once more.
+/// The root, read only where it is this level's own, and without what it keeps secret; the modules;
+/// then each writable directory once more.
 fn mounts(served: &Served<'_>, export: &Path, room: &Room) -> Result<Vec<Mount>, Fault> {
     let bind = |source: &Path, target: PathBuf, read_only: bool| Mount::Bind {
         source: source.to_owned(),

@@ -1,9 +1,10 @@
 //! virtiofsd: serves a directory of a jail of its own to the guest.
 //!
-//! It is given its socket as a descriptor, so that it writes no pid file. Where the guest may write nothing, it is an
-//! unprivileged user who may read every file, and no more. Where the guest may write to some directories, its root is
-//! root there: virtiofsd changes its user for every file that it makes, and so must be root, but has no capability
-//! that files do not need, and makes no devices.
+//! It is given its socket as a descriptor, so that it writes no pid file. Where the guest may write
+//! nothing, it is an unprivileged user who may read every file, and no more. Where the guest may
+//! write to some directories, its root is root there: virtiofsd changes its user for every file
+//! that it makes, and so must be root, but has no capability that files do not need, and makes no
+//! devices.
 
 use crate::agent::ConsoleTail;
 use crate::fault::{Doing, Fault};
@@ -52,7 +53,8 @@ const WRITES: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::SETUID)
     .union(CapabilitySet::SETFCAP);
 
-/// The same in its own words, of what it keeps by itself: `docs/tools/virtiofsd.rst` of QEMU 7.2, "modcaps".
+/// The same in its own words, of what it keeps by itself: `docs/tools/virtiofsd.rst` of QEMU 7.2,
+/// "modcaps".
 const READER: &str =
     "-chown:-dac_override:-fsetid:-setgid:-setuid:-mknod:-setfcap:+dac_read_search";
 const WRITER: &str = "-mknod";
@@ -158,8 +160,8 @@ impl Virtiofsd {
                  -o log_level=warn -o sandbox=chroot -o modcaps={rights} -o cache=auto -o source="
             ),
             Dialect::Rust => format!(
-                "{program} --fd={SOCKET_DESCRIPTOR} --rlimit-nofile={open_files} \
-                 --log-level=warn --sandbox=chroot --modcaps={rights} --seccomp=kill --cache=auto --shared-dir="
+                "{program} --fd={SOCKET_DESCRIPTOR} --rlimit-nofile={open_files} --log-level=warn \
+                 --sandbox=chroot --modcaps={rights} --seccomp=kill --cache=auto --shared-dir="
             ),
         };
         let mut argv: Vec<String> = text.split(' ').map(String::from).collect();

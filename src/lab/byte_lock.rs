@@ -1,8 +1,9 @@
 //! A lock on one byte of a file, held by an open file and not by a process.
 //!
-//! It stays when this process closes another descriptor of the file, and the kernel lets go of it with the last copy of
-//! the descriptor, however its owner ended. The byte need not be in the file. Where a file system of the network
-//! keeps locks, it is kept there; `flock(2)` would be a lock on every byte.
+//! It stays when this process closes another descriptor of the file, and the kernel lets go of it
+//! with the last copy of the descriptor, however its owner ended. The byte need not be in the file.
+//! Where a file system of the network keeps locks, it is kept there; `flock(2)` would be a lock on
+//! every byte.
 //!
 //! Source: `F_OFD_SETLK` and `F_OFD_GETLK` in `fcntl_locking(2)`.
 
@@ -22,7 +23,8 @@ const FROM_BEGINNING: libc::c_short = 0;
 pub enum Lock {
     /// Nothing.
     None,
-    /// A lock that several may have. To read the file is enough to take it, and it keeps everybody from [`try_lock`].
+    /// A lock that several may have. To read the file is enough to take it, and it keeps everybody
+    /// from [`try_lock`].
     Shared,
     /// The one that [`try_lock`] takes, for which the file has to be open for writing.
     Exclusive,
@@ -58,7 +60,8 @@ pub fn of_others(file: &File, offset: i64) -> Result<Lock, Errno> {
     })
 }
 
-/// Takes a lock that several may have, as whoever may only read a file can; `false` where somebody has the other kind.
+/// Takes a lock that several may have, as whoever may only read a file can; `false` where somebody
+/// has the other kind.
 ///
 /// # Errors
 /// As [`try_lock`].

@@ -1,8 +1,8 @@
 //! A census: what is on this machine that surtax could have left behind, as a comparable list.
 //!
-//! Taken before and after, it shows every leak, whoever's fault it is. On a machine where others work
-//! too it also shows what they made meanwhile; processes are therefore counted only if they carry our
-//! tag in name, command line or group.
+//! Taken before and after, it shows every leak, whoever's fault it is. On a machine where others
+//! work too it also shows what they made meanwhile; processes are therefore counted only if they
+//! carry our tag in name, command line or group.
 
 use super::cgroup;
 use super::undo::TAG;
@@ -165,7 +165,8 @@ impl Census {
                 || marks.iter().any(|mark| line.contains(mark))
                 || groups.contains(&mark);
             if is_ours {
-                // With its lab: what belongs to one that lives is told by that, whatever it calls itself.
+                // With its lab: what belongs to one that lives is told by that, whatever it calls
+                // itself.
                 let of_lab = |line: &str| Some(line.split_once(&mark)?.1.to_owned());
                 let group = groups.lines().find_map(of_lab);
                 let group = group.map_or_else(String::new, |rest| format!(" in `{mark}{rest}`"));
@@ -190,7 +191,8 @@ impl Census {
         let elsewhere = [super::places::MEMORY_DIRECTORY, super::places::DISK_DIRECTORY];
         let labs = elsewhere.into_iter().flat_map(|place| entries(Path::new(place)));
         places.extend(labs.filter(|path| is_called(path, super::places::PREFIX)));
-        // What rootlesskit and crun leave when they are killed and were given no directory of a lab.
+        // What rootlesskit and crun leave when they are killed and were given no directory of a
+        // lab.
         let is_stray = |path: &PathBuf| STRAYS.iter().any(|name| is_called(path, name));
         self.count("file", entries(&std::env::temp_dir()).into_iter().filter(is_stray).collect());
         for _ in 0..FILE_LIMIT {

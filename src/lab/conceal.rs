@@ -1,7 +1,8 @@
 //! Conceals files of a lower layer by the upper one that will lie over it.
 //!
-//! What an upper layer holds is what is seen: nobody inside the overlay, whatever they may mount there, finds what is
-//! below. So a secret is concealed before the overlay is mounted, by an engine's daemon as well.
+//! What an upper layer holds is what is seen: nobody inside the overlay, whatever they may mount
+//! there, finds what is below. So a secret is concealed before the overlay is mounted, by an
+//! engine's daemon as well.
 //!
 //! Source: Linux `Documentation/filesystems/overlayfs.rst`, "whiteouts and opaque directories".
 
@@ -19,9 +20,11 @@ const OPAQUE: &str = "trusted.overlay.opaque";
 pub enum Owners {
     /// Those of the lower one.
     Same,
-    /// Those of the lower one, mapped to the users of a container that begin here; the overlay is mounted by root.
+    /// Those of the lower one, mapped to the users of a container that begin here; the overlay is
+    /// mounted by root.
     From(u32),
-    /// The same, in an overlay that is mounted by one of these users, who does not see what only root may write down.
+    /// The same, in an overlay that is mounted by one of these users, who does not see what only
+    /// root may write down.
     Theirs(u32),
 }
 
@@ -36,8 +39,9 @@ impl Owners {
     }
 }
 
-/// Conceals `name` of `lower`: a directory becomes an empty one, or none where that cannot be said, and a file gets
-/// these `bytes`. What is not there, or is reached by a symbolic link, is left as it is.
+/// Conceals `name` of `lower`: a directory becomes an empty one, or none where that cannot be said,
+/// and a file gets these `bytes`. What is not there, or is reached by a symbolic link, is left as
+/// it is.
 ///
 /// # Errors
 /// The machine's: the upper layer cannot be written.

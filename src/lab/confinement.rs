@@ -39,8 +39,8 @@ impl Confinement {
     }
 }
 
-/// Becomes a user and the group of the same number, and nobody else. System calls alone: what the C library
-/// does for all threads is nothing to do after `fork`.
+/// Becomes a user and the group of the same number, and nobody else. System calls alone: what the C
+/// library does for all threads is nothing to do after `fork`.
 pub(super) fn become_user(user: u32) -> Result<(), Errno> {
     let calls = [
         (libc::SYS_setgroups, [0, 0, 0]),

@@ -1,11 +1,11 @@
 //! Removes a directory of ours, and never anything else.
 //!
 //! Mounts below it are taken off first. The removal then walks by descriptors, follows no symbolic
-//! link and enters no mount (`openat2` with `RESOLVE_NO_XDEV`, which knows bind mounts too), so that
-//! what a workload left there cannot lead it to a place outside.
+//! link and enters no mount (`openat2` with `RESOLVE_NO_XDEV`, which knows bind mounts too), so
+//! that what a workload left there cannot lead it to a place outside.
 
 use super::exclusive::c_path;
-use super::{exclusive, mount};
+use super::{exclusive, unmount};
 use crate::fault::{Doing, Fault};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, StatVfsMountFlags};
 use rustix::io::Errno;
@@ -43,7 +43,7 @@ const RAMFS: u32 = 0x8584_58f6;
 
 /// Takes a directory and all that is in it away. What had to be unmounted by force is returned.
 pub(super) fn remove(path: &Path) -> Result<Vec<String>, Fault> {
-    let found = mount::unmount_below(path)?;
+    let found = unmount::unmount_below(path)?;
     let Some((parent, name)) = path.parent().zip(path.file_name()) else {
         return Err(Fault::bug(format!("`{}` is not a directory to remove", path.display())));
     };
@@ -64,7 +64,8 @@ pub(super) fn remove(path: &Path) -> Result<Vec<String>, Fault> {
     Ok(found)
 }
 
-/// The same for what a journal names: what belongs to somebody else was not made by us and is left alone.
+/// The same for what a journal names: what belongs to somebody else was not made by us and is left
+/// alone.
 pub(super) fn remove_ours(path: &Path) -> Result<Vec<String>, Fault> {
     match exclusive::foreign_owner(path) {
         None => remove(path),

@@ -52,8 +52,9 @@ pub fn under_scratch() -> Result<Disk, Fault> {
     of(Path::new("/sys"), &format!("{major}:{minor}"))
 }
 
-/// The file systems on a disk above which the kernel takes a layer of an overlay: neither memory, nor another
-/// overlay, nor files of a host. Source: Linux `include/uapi/linux/magic.h` and `fs/f2fs/f2fs.h`.
+/// The file systems on a disk above which the kernel takes a layer of an overlay: neither memory,
+/// nor another overlay, nor files of a host. Source: Linux `include/uapi/linux/magic.h` and
+/// `fs/f2fs/f2fs.h`.
 const HOLD_LAYERS: [u32; 4] = [0xEF53, 0x5846_5342, 0x9123_683E, 0xF2F5_2010];
 
 /// Tells whether the layers of an overlay can be below `/var/tmp`, on a disk.
@@ -115,7 +116,8 @@ fn children(directory: &Path) -> Vec<PathBuf> {
     entries.map(|entry| entry.path()).collect()
 }
 
-/// The kinds of target that a mapped device is made of, as in `linear` or `crypt`; none where nobody can be asked.
+/// The kinds of target that a mapped device is made of, as in `linear` or `crypt`; none where
+/// nobody can be asked.
 fn targets_of(mapped: &str) -> Option<String> {
     super::find("dmsetup")?;
     let argv = ["dmsetup", "table", mapped].map(String::from);

@@ -1,9 +1,10 @@
-//! Domains of libvirt, which are the user's: what we do to one while it is borrowed, and how that is undone.
+//! Domains of libvirt, which are the user's: what we do to one while it is borrowed, and how that
+//! is undone.
 //!
-//! Nothing of a domain's stored definition is touched: a channel is attached to what runs and is gone with it.
-//! One that was shut off is started before a single instruction of it runs, so that it has our channel from
-//! its beginning; so whoever finds it without the channel knows that it is not ours any more. It is asked to
-//! shut down, and never switched off: its disks are the user's.
+//! Nothing of a domain's stored definition is touched: a channel is attached to what runs and is
+//! gone with it. One that was shut off is started before a single instruction of it runs, so that
+//! it has our channel from its beginning; so whoever finds it without the channel knows that it is
+//! not ours any more. It is asked to shut down, and never switched off: its disks are the user's.
 
 use super::process::Program;
 use super::{ask, last_words};
@@ -132,8 +133,8 @@ impl Domain {
         self.tell("resume", &[]).map(drop)
     }
 
-    /// Takes our channel off what runs, and waits until it is off: that libvirt 9.0 says when it is not
-    /// yet and when it is already.
+    /// Takes our channel off what runs, and waits until it is off: that libvirt 9.0 says when it is
+    /// not yet and when it is already.
     pub(super) fn detach(&self, channel: &str) -> Result<(), Fault> {
         let alias = Self::alias(channel);
         let told = self.tell("detach-device-alias", &["--live", "--alias", &alias]);
@@ -149,7 +150,8 @@ impl Domain {
         Ok(())
     }
 
-    /// Asks it to shut down, by its guest agent and then by its power button, and waits until it has.
+    /// Asks it to shut down, by its guest agent and then by its power button, and waits until it
+    /// has.
     pub(super) fn shut_down(&self) -> Result<(), Fault> {
         let begin = monotonic_raw();
         let passed = || Duration::from(monotonic_raw().since(begin));
@@ -168,7 +170,8 @@ impl Domain {
         }
         let (id, seconds) = (&self.id, SHUTDOWN_DEADLINE.as_secs());
         Err(Fault::machine(format!(
-            "the domain `{id}` was started by us and did not shut down within {seconds} s; it runs on"
+            "the domain `{id}` was started by us and did not shut down within {seconds} s; it runs \
+             on"
         ))
         .hint(format!("{PROGRAM} -c {} shutdown {id}", self.uri)))
     }

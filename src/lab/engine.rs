@@ -1,4 +1,5 @@
-//! Removes a container, an image or a network of a Docker-compatible engine, with one hand-written request.
+//! Removes a container, an image or a network of a Docker-compatible engine, with one hand-written
+//! request.
 //!
 //! The reaper must stay small, so no HTTP library and no async runtime is used here; the request
 //! has no body and only the status line and a bounded excerpt of the answer are read.
@@ -103,7 +104,8 @@ mod tests {
     use std::io::{BufRead, BufReader};
     use std::os::unix::net::UnixListener;
 
-    /// An engine that gives one answer and is gone; what it was asked is returned beside our result.
+    /// An engine that gives one answer and is gone; what it was asked is returned beside our
+    /// result.
     fn asked(answer: &str) -> (String, Result<Vec<String>, Fault>) {
         let place = tempfile::tempdir().unwrap();
         let socket = place.path().join("engine.sock");

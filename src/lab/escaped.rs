@@ -1,16 +1,18 @@
 //! Processes that left their groups: found by the root that was made for them, and killed.
 //!
-//! A command that is root on this level may write itself into another group, begin a session, and kill
-//! whoever started it. What it keeps is its root: an overlay whose upper directory lies in the room. The kernel gives
-//! every overlay a device number, which all directories in it have, whatever the mount table of a process says and
-//! whoever it has become since. One that enters the namespaces of a process outside, or moves to a root of its own making,
-//! cannot be told from anybody.
+//! A command that is root on this level may write itself into another group, begin a session, and
+//! kill whoever started it. What it keeps is its root: an overlay whose upper directory lies in the
+//! room. The kernel gives every overlay a device number, which all directories in it have, whatever
+//! the mount table of a process says and whoever it has become since. One that enters the
+//! namespaces of a process outside, or moves to a root of its own making, cannot be told from
+//! anybody.
 //!
-//! While a room is open its overlays are held, so no other has their numbers. After a kill of this process a number may
-//! be another overlay's by now: then the upper directory must be the same, too. That is only text, but who has both has
-//! mounted it.
+//! While a room is open its overlays are held, so no other has their numbers. After a kill of this
+//! process a number may be another overlay's by now: then the upper directory must be the same,
+//! too. That is only text, but who has both has mounted it.
 //!
-//! Source: `proc_pid_root(5)`, `proc_pid_mountinfo(5)`; `upperdir=` in Linux `fs/overlayfs/params.c`.
+//! Source: `proc_pid_root(5)`, `proc_pid_mountinfo(5)`; `upperdir=` in Linux
+//! `fs/overlayfs/params.c`.
 
 use super::{process, processes};
 use crate::fault::Fault;
@@ -86,7 +88,8 @@ pub(super) fn end(overlays: &[Overlaid], are: Are) -> Result<Vec<String>, Fault>
         .hint("look for processes in state D with `ps -eo pid,stat,wchan,comm`"))
 }
 
-/// Kills a process if it is still the one that is meant: the number of one that has ended may be somebody else's.
+/// Kills a process if it is still the one that is meant: the number of one that has ended may be
+/// somebody else's.
 fn kill(pid: u32, is_meant: impl Fn() -> bool) -> Result<(), Fault> {
     let Some(number) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return Ok(()) };
     let Ok(handle) = pidfd_open(number, PidfdFlags::empty()) else {
@@ -131,10 +134,10 @@ mod tests {
 
     #[test]
     fn a_root_is_told_from_what_is_mounted_below_it_and_from_another_one() {
-        let table = "\
-            22 1 254:0 / / rw - ext4 /dev/vda rw\n\
-            61 22 0:44 / / rw - overlay surtax rw,lowerdir=/usr,upperdir=/run/surtax/1/a/root/0/upper,workdir=/w\n\
-            62 61 0:45 / /home rw - overlay surtax rw,lowerdir=/home,upperdir=/run/surtax/2/b/upper,workdir=/w\n";
+        let table = "22 1 254:0 / / rw - ext4 /dev/vda rw\n61 22 0:44 / / rw - overlay surtax \
+                     rw,lowerdir=/usr,upperdir=/run/surtax/1/a/root/0/upper,workdir=/w\n62 61 0:45 \
+                     / /home rw - overlay surtax \
+                     rw,lowerdir=/home,upperdir=/run/surtax/2/b/upper,workdir=/w\n";
         assert!(has_root(table.as_bytes(), Path::new("/run/surtax/1/a/root/0/upper")));
         assert!(
             !has_root(table.as_bytes(), Path::new("/run/surtax/1/a/root/0")),
@@ -143,8 +146,8 @@ mod tests {
         assert!(!has_root(table.as_bytes(), Path::new("/run/surtax/2/b/upper")), "it is no root");
     }
 
-    /// Somebody in namespaces of their own, whose root is an overlay over this directory; `None` where users may make no
-    /// such things.
+    /// Somebody in namespaces of their own, whose root is an overlay over this directory; `None`
+    /// where users may make no such things.
     #[expect(clippy::disallowed_methods, reason = "somebody else's process, which the test ends")]
     fn another_user_rooted_in(place: &Path) -> Option<(std::process::Child, Overlaid)> {
         let script = r#"mount -t tmpfs t /run && mkdir -p "$1/upper" "$1/work" /run/root &&

@@ -1,9 +1,11 @@
-//! Makes directories and files that nobody else can have made, and proves whose those are that are there.
+//! Makes directories and files that nobody else can have made, and proves whose those are that are
+//! there.
 //!
-//! surtax runs as root beside users who do not. A directory that one of them made first, at a name that
-//! they guessed or read, would be theirs: they could swap what is put in it. So a name of ours is made
-//! exclusively, below parents that nobody else can rename, and what it turned out to be is read back by
-//! its descriptor. A directory that labs share is taken only from root or from ourselves.
+//! surtax runs as root beside users who do not. A directory that one of them made first, at a name
+//! that they guessed or read, would be theirs: they could swap what is put in it. So a name of ours
+//! is made exclusively, below parents that nobody else can rename, and what it turned out to be is
+//! read back by its descriptor. A directory that labs share is taken only from root or from
+//! ourselves.
 
 use crate::fault::{Doing, Fault};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
@@ -53,8 +55,8 @@ pub(super) fn make(path: &Path, mode: u32) -> Result<(), Fault> {
         .doing(format_args!("set the permissions of `{at}`"))
 }
 
-/// Makes a directory that labs share, with its parents, or takes the one that is there if nobody else
-/// can change what is in it. Gives back its path without symbolic links.
+/// Makes a directory that labs share, with its parents, or takes the one that is there if nobody
+/// else can change what is in it. Gives back its path without symbolic links.
 ///
 /// # Errors
 /// The machine's: it cannot be made, or belongs to somebody else.
@@ -84,7 +86,8 @@ pub(super) fn ensure(path: &Path, mode: u32) -> Result<PathBuf, Fault> {
     Ok(found)
 }
 
-/// The same for one that nobody else may look into either: to open it is enough for a lock that keeps its owner out.
+/// The same for one that nobody else may look into either: to open it is enough for a lock that
+/// keeps its owner out.
 ///
 /// # Errors
 /// As [`ensure`]; others may read the one that is there.
@@ -102,8 +105,9 @@ pub(super) fn ensure_closed(path: &Path) -> Result<PathBuf, Fault> {
         .hint(format!("close it: chmod 700 {at}")))
 }
 
-/// Makes a directory that nobody else may enter, with its parents, or takes the one that is there if nobody else
-/// can change what is in it, and shuts it. Gives back its path without symbolic links.
+/// Makes a directory that nobody else may enter, with its parents, or takes the one that is there
+/// if nobody else can change what is in it, and shuts it. Gives back its path without symbolic
+/// links.
 ///
 /// # Errors
 /// The machine's: it cannot be made or shut, or belongs to somebody else.
@@ -138,10 +142,11 @@ fn ensure_parent(path: &Path) -> Result<(), Fault> {
     ensure(path, 0o755).map(drop)
 }
 
-/// Makes a directory for another user, which nobody else may enter: made new, or ours or theirs already. What
-/// is above it is made as ours.
+/// Makes a directory for another user, which nobody else may enter: made new, or ours or theirs
+/// already. What is above it is made as ours.
 ///
-/// Its parent may be that user's, so it is opened without following a link and given away by its descriptor.
+/// Its parent may be that user's, so it is opened without following a link and given away by its
+/// descriptor.
 ///
 /// # Errors
 /// The machine's: it cannot be made, is no directory, or belongs to somebody else.
@@ -185,8 +190,9 @@ pub fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<(), Fault> {
         .doing(format_args!("fill the new file `{}`", path.display()))
 }
 
-/// Opens a file of which others may take no lock, made if absent: to read one is enough for a lock that keeps its owner out,
-/// so it is for its owner alone, also one of an earlier version that everybody could read.
+/// Opens a file of which others may take no lock, made if absent: to read one is enough for a lock
+/// that keeps its owner out, so it is for its owner alone, also one of an earlier version that
+/// everybody could read.
 ///
 /// # Errors
 /// The machine's: it is no file, belongs to somebody else, or cannot be made.
@@ -254,7 +260,8 @@ fn require_stable(path: &Path) -> Result<(), Fault> {
     }
 }
 
-/// That nobody but root and ourselves can make, swap or remove a name in a directory, or swap the directory.
+/// That nobody but root and ourselves can make, swap or remove a name in a directory, or swap the
+/// directory.
 ///
 /// # Errors
 /// The machine's: somebody else could, or it is not there.

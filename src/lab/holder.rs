@@ -23,14 +23,14 @@ pub(super) struct Namespace {
     pub descriptor: OwnedFd,
     /// In the order in which they were made.
     pub overlays: Vec<Overlaid>,
-    /// A mount of each that is nowhere: their numbers are nobody else's, whatever is unmounted in the namespace. Fewer
-    /// where the kernel makes none (before Linux 5.2).
+    /// A mount of each that is nowhere: their numbers are nobody else's, whatever is unmounted in
+    /// the namespace. Fewer where the kernel makes none (before Linux 5.2).
     pub held: Vec<OwnedFd>,
 }
 
 /// Makes a mount namespace with these mounts, in this order. Directories below `ours` go away with
-/// the room, so mount points may be made there. The directory of the `lab` stays in sight whatever is mounted
-/// over its parents. The mounts are made in `network`, where one is given.
+/// the room, so mount points may be made there. The directory of the `lab` stays in sight whatever
+/// is mounted over its parents. The mounts are made in `network`, where one is given.
 pub(super) fn mount_namespace(
     mounts: &[Mount],
     ours: Vec<PathBuf>,
@@ -54,7 +54,8 @@ fn enter_and_mount(
     lab: &Path,
 ) -> Result<Namespace, Fault> {
     let (mut overlays, mut held) = (Vec::new(), Vec::new());
-    // SAFETY: only this thread is moved; it shares no descriptor table away and ends in this function.
+    // SAFETY: only this thread is moved; it shares no descriptor table away and ends in this
+    // function.
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::FS | UnshareFlags::NEWNS) }
         .doing("make a mount namespace")
         .map_err(|fault| fault.hint("run as root"))?;

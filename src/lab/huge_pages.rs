@@ -1,6 +1,7 @@
 //! The pool of huge pages of this level's kernel: how many there are, and how many are free.
 //!
-//! surtax never changes its size: what it is too small for is refused, with the command that makes it larger.
+//! surtax never changes its size: what it is too small for is refused, with the command that makes
+//! it larger.
 //!
 //! Source: Linux `Documentation/admin-guide/mm/hugetlbpage.rst`.
 
@@ -56,7 +57,8 @@ impl Pool {
             return Ok(());
         }
         Err(Fault::machine(format!(
-            "{missing} of the {needed} huge pages for {mib} MiB are missing: {free} of {all} are free"
+            "{missing} of the {needed} huge pages for {mib} MiB are missing: {free} of {all} are \
+             free"
         ))
         .hint(format!("sysctl vm.nr_hugepages={}", all + missing)))
     }

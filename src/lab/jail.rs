@@ -2,10 +2,11 @@
 //!
 //! surtax (root) ── opens, makes and gives away ── program (a user of its own, no capabilities)
 //!
-//! A guest that takes its monitor over has what the monitor had. So a monitor, and whoever serves files beside it,
-//! is a user that nobody else is, cannot become another, and sees this level's files without being able to write
-//! any but those that were made for it. They lie in one directory, which in the jail's mount namespace covers the one
-//! of all rooms: the paths are short, the same in every start, and need no right to pass through ours.
+//! A guest that takes its monitor over has what the monitor had. So a monitor, and whoever serves
+//! files beside it, is a user that nobody else is, cannot become another, and sees this level's
+//! files without being able to write any but those that were made for it. They lie in one
+//! directory, which in the jail's mount namespace covers the one of all rooms: the paths are short,
+//! the same in every start, and need no right to pass through ours.
 
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, CapabilitySet, Confinement, Mount, Room, Unprivileged};
@@ -109,7 +110,8 @@ impl Jail {
         Ok(self.bind(name, &copy, true))
     }
 
-    /// Gives a file, directory or socket of the room to the program, to write to, and says where it sees it.
+    /// Gives a file, directory or socket of the room to the program, to write to, and says where it
+    /// sees it.
     ///
     /// # Errors
     /// The machine's: it cannot be given away.
@@ -212,9 +214,9 @@ mod tests {
             let lent = jail.lend("disk", &disk).unwrap();
             let (shown, lent) = (shown.display(), lent.display());
             format!(
-                "cat {shown}; echo; echo written > {lent} && cat {lent}; \
-                 for at in /tmp /dev/shm /var/tmp /run/surtax; do echo > $at/x && echo wrote to $at; done; \
-                 echo over > {shown} && echo wrote the kernel; ls /run/surtax; cat /etc/shadow; exec true"
+                "cat {shown}; echo; echo written > {lent} && cat {lent}; for at in /tmp /dev/shm \
+                 /var/tmp /run/surtax; do echo > $at/x && echo wrote to $at; done; echo over > \
+                 {shown} && echo wrote the kernel; ls /run/surtax; cat /etc/shadow; exec true"
             )
         });
         assert!(text.starts_with("kernel\nwritten\n"), "{text}");

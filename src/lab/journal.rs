@@ -2,13 +2,14 @@
 //!
 //! One file of JSON lines per main process, which holds an exclusive lock on it for as long as it
 //! lives: a journal whose lock is free has lost its owner, and whoever takes the lock undoes it. A
-//! child of a killed owner that has not come to its `exec` yet holds the lock a moment longer, and its
-//! reaper as long as it works: such a lock is waited for. A plain `write` survives the death of the
-//! process, so `fdatasync` is only paid for objects which survive a reboot. A line that was cut off by
-//! a crash belongs to something that was never made.
+//! child of a killed owner that has not come to its `exec` yet holds the lock a moment longer, and
+//! its reaper as long as it works: such a lock is waited for. A plain `write` survives the death of
+//! the process, so `fdatasync` is only paid for objects which survive a reboot. A line that was cut
+//! off by a crash belongs to something that was never made.
 //!
-//! A lock says nothing to another kernel that has the same files, nor through an overlay. So a journal
-//! says where its owner saw it, and one whose owner may live elsewhere is left alone (`origin.rs`).
+//! A lock says nothing to another kernel that has the same files, nor through an overlay. So a
+//! journal says where its owner saw it, and one whose owner may live elsewhere is left alone
+//! (`origin.rs`).
 
 mod origin;
 
@@ -101,8 +102,8 @@ pub(super) struct Orphans {
     pub elsewhere: Vec<String>,
 }
 
-/// A directory for the journal of a lab in a level of ours, which goes away with the level: the one of the machine
-/// may be seen from there too, and what is in it belongs to labs of another kernel.
+/// A directory for the journal of a lab in a level of ours, which goes away with the level: the one
+/// of the machine may be seen from there too, and what is in it belongs to labs of another kernel.
 pub(super) fn private_directory() -> Result<PathBuf, Fault> {
     let run = exclusive::ensure(&super::places::run_directory(), 0o711)?;
     let path = run.join(format!("{PRIVATE}{}", exclusive::unguessable()?));
@@ -126,7 +127,8 @@ pub(super) fn state_directory() -> Result<PathBuf, Fault> {
     })
 }
 
-/// Keeps journals from being made or taken over while it lives, so that a new one is never seen unlocked.
+/// Keeps journals from being made or taken over while it lives, so that a new one is never seen
+/// unlocked.
 fn turnstile(state: &Path) -> Result<File, Fault> {
     let directory = File::open(state).doing(format_args!("open `{}`", state.display()))?;
     rustix::fs::flock(&directory, FlockOperation::LockExclusive)
@@ -205,7 +207,8 @@ impl Journal {
         Ok(orphans)
     }
 
-    /// Waits until a journal has lost its owner and takes it over; `None` if somebody undid it first.
+    /// Waits until a journal has lost its owner and takes it over; `None` if somebody undid it
+    /// first.
     pub(super) fn inherit(path: &Path) -> Result<Option<Self>, Fault> {
         let Some(file) = open(path)? else { return Ok(None) };
         rustix::fs::flock(&file, FlockOperation::LockExclusive)
@@ -332,8 +335,8 @@ impl Journal {
     }
 }
 
-/// Reads the bytes of a journal as the sweep of a later start does, and undoes nothing: how many objects
-/// it would have undone, and what could not be read.
+/// Reads the bytes of a journal as the sweep of a later start does, and undoes nothing: how many
+/// objects it would have undone, and what could not be read.
 ///
 /// # Errors
 /// The machine's: there is no memory for a file.

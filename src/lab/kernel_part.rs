@@ -1,6 +1,8 @@
-//! Parts of this level's kernel that a machine may be without: looked for, and never loaded; and whose kernel it is.
+//! Parts of this level's kernel that a machine may be without: looked for, and never loaded; and
+//! whose kernel it is.
 //!
-//! A module that was not loaded yet is as good as one that was: the kernel loads it when it is asked for.
+//! A module that was not loaded yet is as good as one that was: the kernel loads it when it is
+//! asked for.
 //!
 //! Source: `modprobe(8)`, `proc(5)`, Linux `Documentation/kbuild/kbuild.rst` (`modules.builtin`).
 
@@ -46,7 +48,8 @@ fn names_module(list: &str, module: &str) -> bool {
         .any(|(name, _)| name.replace('-', "_") == module)
 }
 
-/// A line is `ffffffff81000000 t netem_enqueue`, with the module's name behind it where it is of one.
+/// A line is `ffffffff81000000 t netem_enqueue`, with the module's name behind it where it is of
+/// one.
 fn has_symbol(symbols: &str, symbol: &str) -> bool {
     symbols.lines().any(|line| line.split_ascii_whitespace().nth(2) == Some(symbol))
 }
@@ -57,8 +60,8 @@ mod tests {
 
     #[test]
     fn a_module_is_found_in_lists_by_its_name_however_it_is_compressed() {
-        let list = "kernel/net/sched/sch_netem.ko:\nkernel/net/openvswitch/openvswitch.ko.xz: a.ko\n\
-                    kernel/drivers/md/dm-mod.ko\n";
+        let list = "kernel/net/sched/sch_netem.ko:\nkernel/net/openvswitch/openvswitch.ko.xz: \
+                    a.ko\nkernel/drivers/md/dm-mod.ko\n";
         for module in ["sch_netem", "openvswitch", "dm_mod"] {
             assert!(names_module(list, module), "{module}");
         }

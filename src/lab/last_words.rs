@@ -1,6 +1,7 @@
 //! Last words: what a foreign tool said before it failed, read once, where it is heard.
 //!
-//! Tools have no numbers for what goes wrong, only words, which must not be translated where somebody decides by them.
+//! Tools have no numbers for what goes wrong, only words, which must not be translated where
+//! somebody decides by them.
 
 use crate::fault::Fault;
 use surtax_instrument::wire::Cause;
@@ -31,7 +32,8 @@ pub fn cause_of(words: &str) -> Option<Cause> {
     SIGNS.iter().find(|(sign, _)| words.contains(sign)).map(|(_, cause)| *cause)
 }
 
-/// This process's environment, but with words that are not translated. A variable that is no UTF-8 is left out.
+/// This process's environment, but with words that are not translated. A variable that is no UTF-8
+/// is left out.
 #[must_use]
 pub fn untranslated() -> Vec<(String, String)> {
     let is_of_language = |key: &str| key.starts_with("LC_") || key == "LANG" || key == "LANGUAGE";

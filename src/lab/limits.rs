@@ -5,7 +5,8 @@ use surtax_instrument::quantity::Bytes;
 /// Limits that mean the same in every layer; a driver maps each one or refuses it aloud.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// `cpus=2`: CPUs' worth of time (a quota; in a virtual machine the number of virtual CPUs), in thousandths.
+    /// `cpus=2`: CPUs' worth of time (a quota; in a virtual machine the number of virtual CPUs), in
+    /// thousandths.
     pub cpu_millis: Option<u32>,
     /// `cpuset=0-1;3`: host CPUs it may run on (`;` because `,` separates options).
     pub cpuset: Option<Vec<u32>>,
@@ -15,8 +16,8 @@ pub struct Limits {
     pub hugetlb: Option<Bytes>,
     /// `pids=100`: the most processes and threads.
     pub pids: Option<u32>,
-    /// `weight=200`: its share of CPUs that others want too, 100 being everybody's (work-conserving: where
-    /// nobody else wants them, it gets all).
+    /// `weight=200`: its share of CPUs that others want too, 100 being everybody's
+    /// (work-conserving: where nobody else wants them, it gets all).
     pub weight: Option<u32>,
     /// `partition=isolated`: that those CPUs are nobody else's.
     pub partition: Option<Partition>,

@@ -1,15 +1,16 @@
 //! Finds who listens at a port of this level: the process, the surtax that it belongs to, and the
 //! run of that.
 //!
-//! Two runs at once may want the same port of this machine's own network. What fails then says that the address is
-//! taken; this says by whom.
+//! Two runs at once may want the same port of this machine's own network. What fails then says that
+//! the address is taken; this says by whom.
 
 use super::processes::{self, field, name};
 use super::state::RUN_EXTENSION;
 use std::fs;
 use std::path::Path;
 
-/// Lists of sockets, with the state of those that listen. Source: Linux `net/tcp_states.h`, `proc_pid_net(5)`.
+/// Lists of sockets, with the state of those that listen. Source: Linux `net/tcp_states.h`,
+/// `proc_pid_net(5)`.
 const LISTS: [(&str, &str); 4] = [("tcp", "0A"), ("tcp6", "0A"), ("udp", "07"), ("udp6", "07")];
 
 /// Name that the main process of a surtax gives itself.
@@ -108,8 +109,9 @@ mod tests {
     #[test]
     fn a_connection_from_a_port_is_nobody_who_listens_there() {
         let line = "  sl  local_address rem_address   st\n   0: 0100007F:1451 0100007F:0016 01 \
-                    00000000:00000000 00:00000000 00000000     0        0 4711 1\n   1: 00000000:1451 \
-                    00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4712 1\n";
+                    00000000:00000000 00:00000000 00000000     0        0 4711 1\n   1: \
+                    00000000:1451 00000000:0000 0A 00000000:00000000 00:00000000 \
+                    00000000     0        0 4712 1\n";
         assert_eq!(inodes(line, "0A", 5201), [4712]);
         assert_eq!(inodes(line, "0A", 5202), [0; 0]);
     }

@@ -1,12 +1,12 @@
 //! The lab's memory: a tmpfs of its own below its directory, that nobody else can reach into.
 //!
-//! It is the one mount in the host's own namespace. An engine's daemon must see what lies there, and
-//! the places in memory that all machines have are open to every user. It is made before anything else
-//! is started, so that every mount namespace that copies the host's has it; and it is emptied before it
-//! is taken off, because a copy elsewhere would keep its files.
+//! It is the one mount in the host's own namespace. An engine's daemon must see what lies there,
+//! and the places in memory that all machines have are open to every user. It is made before
+//! anything else is started, so that every mount namespace that copies the host's has it; and it is
+//! emptied before it is taken off, because a copy elsewhere would keep its files.
 
 use super::places::MEMORY_DIRECTORY;
-use super::{directory, exclusive, mount};
+use super::{directory, exclusive, unmount};
 use crate::fault::{Doing, Fault};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
@@ -15,7 +15,8 @@ use std::path::Path;
 /// Mount point of the memory in the lab's directory; no room has such a name.
 pub(super) const NAME: &str = ".memory";
 
-/// At most half of the memory, and nothing in it is a device or raises privileges. Its mode is ours.
+/// At most half of the memory, and nothing in it is a device or raises privileges. Its mode is
+/// ours.
 const OPTIONS: &std::ffi::CStr = c"mode=0700,size=50%";
 
 /// Mounts it; `None` where this process may mount nothing.
@@ -61,12 +62,12 @@ pub(super) fn elsewhere(lab: &Path) -> bool {
 /// The machine's: something in it cannot be removed.
 pub(super) fn unmount(path: &Path) -> Result<Vec<String>, Fault> {
     let mut found = Vec::new();
-    let points = mount::below(path)?;
+    let points = unmount::below(path)?;
     if !points.iter().any(|point| point == path) {
         return Ok(found);
     }
     for point in points.iter().rev().filter(|point| *point != path) {
-        found.extend(mount::unmount_one(point)?);
+        found.extend(unmount::unmount_one(point)?);
     }
     directory::clear(path)?;
     for _ in points.iter().filter(|point| *point == path) {

@@ -45,6 +45,7 @@ mod sweep;
 mod tool_run;
 pub mod tool_version;
 mod undo;
+mod unmount;
 mod unprivileged;
 mod user_numbers;
 pub mod users;
@@ -129,8 +130,8 @@ impl Lab {
         })
     }
 
-    /// Opens the lab of a starter in a level of ours. Its journal is its own, and it undoes nobody else's: journals
-    /// that can be seen from there are of labs outside.
+    /// Opens the lab of a starter in a level of ours. Its journal is its own, and it undoes nobody
+    /// else's: journals that can be seen from there are of labs outside.
     ///
     /// # Errors
     /// As [`Lab::open`].
@@ -143,7 +144,8 @@ impl Lab {
         })
     }
 
-    /// Opens a lab whose reaper and starters are another binary than this process's: for tests of the built one.
+    /// Opens a lab whose reaper and starters are another binary than this process's: for tests of
+    /// the built one.
     ///
     /// # Errors
     /// As [`Lab::open`].
@@ -229,8 +231,8 @@ impl Lab {
         LoggedGroup::of(&self.ground.group.join(room), self.hierarchies())
     }
 
-    /// The innermost group of a room in which the kernel killed anybody because memory had run out, by what the groups
-    /// count, and how many there.
+    /// The innermost group of a room in which the kernel killed anybody because memory had run out,
+    /// by what the groups count, and how many there.
     #[must_use]
     pub fn killed_in(&self, room: &str) -> Option<(PathBuf, u64)> {
         oom::innermost(self.hierarchies(), &self.ground.group.join(room))

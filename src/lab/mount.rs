@@ -1,21 +1,19 @@
-//! Mounts: what is mounted where, making one, and taking off what is below a directory.
+//! Mounts of a private namespace, and what each of them is to be.
 //!
-//! Nothing but a lab's memory is mounted in the host's own namespace: [`make`] is called by the holder, in
-//! a private one. What [`unmount_below`] finds was put there by a foreign tool.
+//! Nothing but a lab's memory is mounted in the host's own namespace: [`make`] is called by the
+//! holder, in a private one.
 
 use super::conceal::{Owners, conceal};
 use super::exclusive::c_path;
+use super::unmount;
 use crate::fault::{Doing, Fault};
 use rustix::fs::CWD;
-use rustix::io::Errno;
-use rustix::mount::{MountFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags};
+use rustix::mount::{MountFlags, MoveMountFlags, OpenTreeFlags};
 use std::ffi::{CStr, CString};
 use std::fs;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
-use surtax_instrument::mountinfo;
 use surtax_instrument::probe::cgroup::Hierarchies;
 
 /// One mount of a private namespace.
@@ -59,7 +57,8 @@ pub enum Mount {
         /// True if it cannot be written.
         read_only: bool,
     },
-    /// A mount made before becomes what is seen at `target`, also at `/` itself, with what is below it.
+    /// A mount made before becomes what is seen at `target`, also at `/` itself, with what is below
+    /// it.
     Move {
         /// Mount point at which it was made.
         source: PathBuf,
@@ -73,12 +72,14 @@ pub enum Mount {
         /// Permission bits of the directory.
         mode: u32,
     },
-    /// Nothing that is mounted anywhere can be written from now on, but what is below `except`; it is no mount.
+    /// Nothing that is mounted anywhere can be written from now on, but what is below `except`; it
+    /// is no mount.
     ReadOnly {
         /// A mount, read-only itself.
         except: PathBuf,
     },
-    /// A file or directory of `lower` is not seen in the overlay over it that will have this `upper`; it is no mount.
+    /// A file or directory of `lower` is not seen in the overlay over it that will have this
+    /// `upper`; it is no mount.
     Concealed {
         /// The lower layer, where it is on this level.
         lower: PathBuf,
@@ -281,7 +282,8 @@ fn overlay(lower: &Path, upper: &Path, work: &Path, target: &Path) -> Result<(),
         })
 }
 
-/// Gives a directory the owner and the mode of another: what an overlay shows as its root is `upper`.
+/// Gives a directory the owner and the mode of another: what an overlay shows as its root is
+/// `upper`.
 ///
 /// # Errors
 /// The machine's, when either cannot be read or changed.
@@ -301,10 +303,11 @@ fn make_read_only(target: &Path, recursive: bool) -> Result<(), Fault> {
         .map_err(|fault| fault.hint("use Linux 5.12 or later"))
 }
 
-/// Makes each mount read-only by itself: below an exception there may be some that are to stay as they are.
+/// Makes each mount read-only by itself: below an exception there may be some that are to stay as
+/// they are.
 fn make_all_read_only(except: &Path) -> Result<(), Fault> {
     let is_below = |point: &PathBuf| point != except && point.starts_with(except);
-    for point in below(Path::new("/"))?.iter().filter(|point| !is_below(point)) {
+    for point in unmount::below(Path::new("/"))?.iter().filter(|point| !is_below(point)) {
         match set_attributes(point, libc::MOUNT_ATTR_RDONLY, 0) {
             // One that another hides, which no path leads to.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
@@ -355,7 +358,8 @@ fn change_attributes(
     flags: i32,
     attributes: &libc::mount_attr,
 ) -> std::io::Result<()> {
-    // SAFETY: `path` ends with a zero byte and `attributes` has the size that is passed with it; both outlive the call.
+    // SAFETY: `path` ends with a zero byte and `attributes` has the size that is passed with it;
+    // both outlive the call.
     let result = unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,
@@ -371,9 +375,9 @@ fn change_attributes(
 
 /// Makes the cgroup hierarchies of the container that this process is in writable, where it may.
 ///
-/// An engine that has no word for a writable hierarchy mounts them read-only. The mounts are those of
-/// the container and end with it, so there is nothing to undo. What refuses stays as it was, and the
-/// lab says what it cannot limit.
+/// An engine that has no word for a writable hierarchy mounts them read-only. The mounts are those
+/// of the container and end with it, so there is nothing to undo. What refuses stays as it was, and
+/// the lab says what it cannot limit.
 pub fn unlock_groups() {
     for hierarchy in Hierarchies::discover().unwrap_or_default().0 {
         let flags = MountFlags::BIND | MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
@@ -401,49 +405,6 @@ fn split_options(options: &str) -> Result<(MountFlags, CString), Fault> {
     let data = CString::new(own.join(","))
         .map_err(|_| Fault::bug("a mount option has a zero byte in it"))?;
     Ok((flags, data))
-}
-
-/// Lists the mount points at or below a directory in this namespace, in the order in which they
-/// were mounted.
-pub(super) fn below(directory: &Path) -> Result<Vec<PathBuf>, Fault> {
-    let list = "/proc/thread-self/mountinfo";
-    let text = fs::read(list).doing(format_args!("read `{list}`"))?;
-    let points = mountinfo::parse(&text).into_iter().map(|mounted| mounted.point);
-    Ok(points.filter(|point| point.starts_with(directory)).collect())
-}
-
-/// Takes off what is mounted at or below a directory, latest first. A mount that stays busy is
-/// detached, so that it ends with its last user. Every one that was found is returned.
-pub(super) fn unmount_below(directory: &Path) -> Result<Vec<String>, Fault> {
-    let mut found = Vec::new();
-    for point in below(directory)?.iter().rev() {
-        found.extend(unmount_one(point)?);
-    }
-    Ok(found)
-}
-
-/// Takes one mount off, and says that it was there.
-pub(super) fn unmount_one(point: &Path) -> Result<Option<String>, Fault> {
-    let how = unmount(point)?;
-    Ok(Some(format!("`{}` was still mounted{how}", point.display())))
-}
-
-fn unmount(point: &Path) -> Result<&'static str, Fault> {
-    for pause_ms in [0, 1, 5, 20, 100] {
-        std::thread::sleep(Duration::from_millis(pause_ms));
-        match rustix::mount::unmount(point, UnmountFlags::NOFOLLOW) {
-            Ok(()) => return Ok(""),
-            // Gone meanwhile, or hidden below a mount that went first.
-            Err(Errno::INVAL | Errno::NOENT) => return Ok(" and went by itself"),
-            Err(Errno::BUSY) => {}
-            Err(error) => {
-                return Err(error).doing(format_args!("unmount `{}`", point.display()));
-            }
-        }
-    }
-    rustix::mount::unmount(point, UnmountFlags::NOFOLLOW | UnmountFlags::DETACH)
-        .doing(format_args!("detach the busy mount `{}`", point.display()))?;
-    Ok(" and busy: it ends with its last user")
 }
 
 #[cfg(test)]

@@ -1,13 +1,15 @@
-//! Networks of a room: a network namespace that nothing leads out of, with a bridge and what hangs on it.
+//! Networks of a room: a network namespace that nothing leads out of, with a bridge and what hangs
+//! on it.
 //!
-//! As a mount namespace, it is held by a descriptor without a process (see `holder.rs`): it lives as
-//! long as the [`Network`], whoever runs in it, or a tap that somebody holds open. Every bridge, veth and
-//! tap in it goes with it, whatever kind of death this process dies, so there is no undo to write.
+//! As a mount namespace, it is held by a descriptor without a process (see `holder.rs`): it lives
+//! as long as the [`Network`], whoever runs in it, or a tap that somebody holds open. Every bridge,
+//! veth and tap in it goes with it, whatever kind of death this process dies, so there is no undo
+//! to write.
 //!
-//! The bridge is where the *outside* of a workload stands: whoever talks with the workload enters the
-//! namespace and has [`OUTSIDE`] there, while the workload has [`WORKLOAD`]. Since no two such namespaces
-//! see each other, the addresses are always the same, out of those set aside for measurements
-//! (RFC 2544, 198.18.0.0/15).
+//! The bridge is where the *outside* of a workload stands: whoever talks with the workload enters
+//! the namespace and has [`OUTSIDE`] there, while the workload has [`WORKLOAD`]. Since no two such
+//! namespaces see each other, the addresses are always the same, out of those set aside for
+//! measurements (RFC 2544, 198.18.0.0/15).
 //!
 //! Source: `network_namespaces(7)`, `netdevice(7)`, Linux `Documentation/networking/tuntap.rst`.
 
@@ -73,7 +75,8 @@ pub struct Network {
 }
 
 impl Room {
-    /// A network namespace with `lo` and a bridge called [`BRIDGE`] that has the address [`OUTSIDE`].
+    /// A network namespace with `lo` and a bridge called [`BRIDGE`] that has the address
+    /// [`OUTSIDE`].
     ///
     /// # Errors
     /// The machine's: we may not, or its kernel has no bridges.
@@ -89,8 +92,8 @@ impl Room {
         Ok(network)
     }
 
-    /// A network namespace with a link called [`BELOW`] for a macvlan, which is paired with one that has the
-    /// address [`OUTSIDE`] and the name of the bridge.
+    /// A network namespace with a link called [`BELOW`] for a macvlan, which is paired with one
+    /// that has the address [`OUTSIDE`] and the name of the bridge.
     ///
     /// # Errors
     /// The machine's: we may not, there is no `ip`, or its kernel has no veth.
@@ -105,7 +108,8 @@ impl Room {
         Ok(network)
     }
 
-    /// A network namespace with nothing in it but `lo`, which is up: for a program that makes its own.
+    /// A network namespace with nothing in it but `lo`, which is up: for a program that makes its
+    /// own.
     ///
     /// # Errors
     /// The machine's: we may not.
@@ -117,8 +121,8 @@ impl Room {
         Ok(Network { namespace, is_joined: false })
     }
 
-    /// The same, where every user may listen at every port: who emulates a machine has no rights, and listens for its
-    /// guest.
+    /// The same, where every user may listen at every port: who emulates a machine has no rights,
+    /// and listens for its guest.
     ///
     /// # Errors
     /// The machine's: we may not, or its kernel does not let ports be opened to all.
@@ -132,8 +136,8 @@ impl Room {
         Ok(network)
     }
 
-    /// The network of another stack, by the file of its namespace: a workload that is connected with it is the
-    /// second on its bridge.
+    /// The network of another stack, by the file of its namespace: a workload that is connected
+    /// with it is the second on its bridge.
     ///
     /// # Errors
     /// The machine's: the namespace is gone.
@@ -152,7 +156,8 @@ impl Network {
         self.namespace.try_clone().doing("hold on to a network namespace")
     }
 
-    /// The namespace as a file that anybody on this level may open and enter, as long as this is kept.
+    /// The namespace as a file that anybody on this level may open and enter, as long as this is
+    /// kept.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), self.namespace.as_raw_fd()))
@@ -207,15 +212,16 @@ impl Network {
         })
     }
 
-    /// A tap on the bridge that is there without a holder, for one queue: a monitor opens it by its name, [`TAP`]. It
-    /// is gone with the namespace.
+    /// A tap on the bridge that is there without a holder, for one queue: a monitor opens it by its
+    /// name, [`TAP`]. It is gone with the namespace.
     ///
     /// # Errors
     /// As [`Network::tap`].
     pub fn kept_tap(&self) -> Result<(), Fault> {
         within(self.namespace.as_fd(), || {
             let tap = tap(TAP, 1)?;
-            // SAFETY: the descriptor is that of a tap, and this request takes a number and no memory.
+            // SAFETY: the descriptor is that of a tap, and this request takes a number and no
+            // memory.
             link::said(unsafe { libc::ioctl(tap.as_raw_fd(), TUNSETPERSIST, 1) })
                 .doing("keep a tap without a holder")?;
             plug_in(TAP)?;
@@ -223,8 +229,8 @@ impl Network {
         })
     }
 
-    /// Makes a tap called [`TAP`] that a program in the namespace has made a port of the bridge; false where
-    /// there is none yet.
+    /// Makes a tap called [`TAP`] that a program in the namespace has made a port of the bridge;
+    /// false where there is none yet.
     ///
     /// # Errors
     /// The machine's: the bridge refuses it.
@@ -239,8 +245,8 @@ impl Network {
         })
     }
 
-    /// Takes a link of this level's own namespace, which the kernel made for somebody else's guest, in here and makes
-    /// it a port of the bridge. It stays its maker's, and goes with it.
+    /// Takes a link of this level's own namespace, which the kernel made for somebody else's guest,
+    /// in here and makes it a port of the bridge. It stays its maker's, and goes with it.
     ///
     /// # Errors
     /// The machine's: there is no such link, or no `ip`, or the bridge refuses it.
@@ -302,8 +308,8 @@ impl Network {
         OUTER_ENDS[usize::from(self.is_joined)]
     }
 
-    /// Gives a link whose name begins so, which a tool has made, the address [`OUTSIDE`]; says whether there
-    /// is one yet.
+    /// Gives a link whose name begins so, which a tool has made, the address [`OUTSIDE`]; says
+    /// whether there is one yet.
     ///
     /// # Errors
     /// The machine's: the link refuses.
@@ -381,12 +387,13 @@ pub(super) fn within<T: Send>(
 
 /// In a thread that ends with this function.
 fn leave_for_a_new_one() -> Result<OwnedFd, Fault> {
-    // SAFETY: only this thread is moved; it shares no descriptor table away and ends in this function.
+    // SAFETY: only this thread is moved; it shares no descriptor table away and ends in this
+    // function.
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET) }
         .doing("make a network namespace")
         .map_err(|fault| fault.hint("run as root, on a kernel with network namespaces"))?;
-    // What nobody asked for need not disturb anybody: routers that are looked for, addresses that are
-    // tried out. A kernel without IPv6 has no such file.
+    // What nobody asked for need not disturb anybody: routers that are looked for, addresses that
+    // are tried out. A kernel without IPv6 has no such file.
     for links in ["all", "default"] {
         let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{links}/disable_ipv6"), "1");
     }

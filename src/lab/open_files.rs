@@ -1,8 +1,9 @@
-//! The limit on open files: surtax takes all that it may have, and what it starts gets what the user had.
+//! The limit on open files: surtax takes all that it may have, and what it starts gets what the
+//! user had.
 //!
-//! A plan with many stacks keeps pipes, groups and namespaces open by the hundred, and a shell's usual limit
-//! of 1,024 is one that is there to be raised. A command must not see that: its limit is part of what is
-//! measured.
+//! A plan with many stacks keeps pipes, groups and namespaces open by the hundred, and a shell's
+//! usual limit of 1,024 is one that is there to be raised. A command must not see that: its limit
+//! is part of what is measured.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities};
@@ -31,8 +32,8 @@ const CEILING: &str = "/proc/sys/fs/nr_open";
 /// The first of all user namespaces: `PROC_USER_INIT_INO` of `linux/proc_ns.h`.
 const FIRST: &str = "user:[4026531837]";
 
-/// The most that a server of surtax's own may be given: a privileged surtax exceeds the user's limit, which was
-/// not meant for somebody who holds the files of a whole guest open.
+/// The most that a server of surtax's own may be given: a privileged surtax exceeds the user's
+/// limit, which was not meant for somebody who holds the files of a whole guest open.
 #[must_use]
 pub fn most() -> u64 {
     let own = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);

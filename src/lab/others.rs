@@ -1,8 +1,9 @@
 //! Labs of other surtaxes on this machine, so that a census beside them holds nothing of theirs
 //! against us.
 //!
-//! A lab is somebody else's where its reaper has a living parent, its owner by the journal, which is neither this process
-//! nor descends from it. Where the journal lies does not matter: others may keep theirs in a directory of their own.
+//! A lab is somebody else's where its reaper has a living parent, its owner by the journal, which
+//! is neither this process nor descends from it. Where the journal lies does not matter: others may
+//! keep theirs in a directory of their own.
 
 use super::census::is_of_others;
 use super::exclusive::is_trusted;
@@ -62,7 +63,8 @@ impl Others {
     }
 }
 
-/// The lab that a process reaps, and its living owner. Whatever a process of another user says of itself is not believed.
+/// The lab that a process reaps, and its living owner. Whatever a process of another user says of
+/// itself is not believed.
 fn reaped(pid: u32) -> Option<(String, u32)> {
     if !is_trusted(fs::metadata(format!("/proc/{pid}")).ok()?.uid()) {
         return None;

@@ -1,14 +1,16 @@
 //! Ports of this level's own network, for servers: no two surtaxes have the same one at a time.
 //!
-//! Who has a port is told by a lock on one byte of a file beside the journals, for as long as its lab is open. The
-//! kernel lets go of it with the process, so there is no undo to write. A socket would hold a port against other
-//! programs, too, and against the very server that is to have it: so another program may still take one after it was
-//! looked at, and what fails then is told with who has it.
+//! Who has a port is told by a lock on one byte of a file beside the journals, for as long as its
+//! lab is open. The kernel lets go of it with the process, so there is no undo to write. A socket
+//! would hold a port against other programs, too, and against the very server that is to have it:
+//! so another program may still take one after it was looked at, and what fails then is told with
+//! who has it.
 //!
-//! Two surtaxes whose journals are in different places (`SURTAX_STATE_DIR`, the file system of a container) see of each
-//! other what listens, and no locks.
+//! Two surtaxes whose journals are in different places (`SURTAX_STATE_DIR`, the file system of a
+//! container) see of each other what listens, and no locks.
 //!
-//! Source: `ip(7)` on addresses that are reused, `fcntl_locking(2)` and `proc_pid_fdinfo(5)` on locks.
+//! Source: `ip(7)` on addresses that are reused, `fcntl_locking(2)` and `proc_pid_fdinfo(5)` on
+//! locks.
 
 use super::listener::{listener, told};
 use super::{Lab, byte_lock, exclusive, journal, processes};
@@ -54,8 +56,9 @@ pub enum Protocol {
 }
 
 impl Lab {
-    /// The first of `count` ports in a row at which nobody listens here and which no other surtax has: `usual` if it
-    /// can be that one. `whose` has the same ones each time, for as long as nobody listens there meanwhile.
+    /// The first of `count` ports in a row at which nobody listens here and which no other surtax
+    /// has: `usual` if it can be that one. `whose` has the same ones each time, for as long as
+    /// nobody listens there meanwhile.
     ///
     /// # Errors
     /// The machine's: the file of ports cannot be locked, or all of `within` are taken.
@@ -138,7 +141,10 @@ impl Ports {
         let holder = listener(port).or_else(|| self.holder(port));
         let holder = holder.unwrap_or_else(|| String::from("somebody who cannot be seen"));
         Err(Fault::machine(format!("port {port} is taken here, by {holder}, and was asked for"))
-            .hint("wait for the end of that, or leave the workload's `port=` out: then a free one is taken"))
+            .hint(
+                "wait for the end of that, or leave the workload's `port=` out: then a free one \
+                   is taken",
+            ))
     }
 
     /// Locks a row in the place of what was kept for the same; or else the port that cannot be had.

@@ -1,9 +1,9 @@
 //! Processes: the only place in surtax where one is started.
 //!
 //! A program is put into its groups and its mount namespace before its first instruction, and dies
-//! with the *thread* that started it (`PR_SET_PDEATHSIG`): programs that must outlive a helper thread
-//! are started from the main one. Between `fork` and `exec` only system calls are made that allocate
-//! nothing and take no lock; everything else is prepared before.
+//! with the *thread* that started it (`PR_SET_PDEATHSIG`): programs that must outlive a helper
+//! thread are started from the main one. Between `fork` and `exec` only system calls are made that
+//! allocate nothing and take no lock; everything else is prepared before.
 
 use super::confinement::{Confinement, become_user, last_errno};
 use super::exclusive::c_path;
@@ -28,8 +28,8 @@ use surtax_instrument::wire::Cause;
 /// Program to start, and the place in which it runs.
 #[derive(Debug, Default)]
 pub struct Program {
-    /// Program and arguments; the program is looked up in this process's `PATH`, in a mount namespace of
-    /// its own in `PATH` of `environment`.
+    /// Program and arguments; the program is looked up in this process's `PATH`, in a mount
+    /// namespace of its own in `PATH` of `environment`.
     pub argv: Vec<String>,
     /// The whole environment if given, else this process's.
     pub environment: Option<Vec<(String, String)>>,
@@ -47,8 +47,8 @@ pub struct Program {
     pub mount_namespace: Option<OwnedFd>,
     /// The network namespace it enters before `exec`.
     pub network_namespace: Option<OwnedFd>,
-    /// The user and the group that it becomes before `exec`, with no other groups and no privileges; ours
-    /// where absent.
+    /// The user and the group that it becomes before `exec`, with no other groups and no
+    /// privileges; ours where absent.
     pub user: Option<u32>,
     /// Whom it runs as and the little that it may, where it serves somebody who is not trusted.
     pub confinement: Option<Confinement>,
@@ -59,7 +59,8 @@ pub struct Program {
     pub foreground: bool,
 }
 
-/// A program that was started. It dies with the thread that started it. Dropped, it is killed and reaped.
+/// A program that was started. It dies with the thread that started it. Dropped, it is killed and
+/// reaped.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
@@ -107,7 +108,8 @@ impl Process {
         self.child.try_wait().doing(format_args!("ask whether `{}` has ended", self.name))
     }
 
-    /// Kills it with `SIGKILL`. It has not necessarily ended when this returns; [`Process::wait`] says.
+    /// Kills it with `SIGKILL`. It has not necessarily ended when this returns; [`Process::wait`]
+    /// says.
     ///
     /// # Errors
     /// The machine's, if we may not.
@@ -245,8 +247,8 @@ fn at(step: u8) -> impl Fn(Errno) -> (u8, Errno) {
     move |error| (step, error)
 }
 
-/// Marks all descriptors but the first three to be closed by `exec`: what a careless parent left open
-/// for us is not handed on. One system call, for use after `fork`.
+/// Marks all descriptors but the first three to be closed by `exec`: what a careless parent left
+/// open for us is not handed on. One system call, for use after `fork`.
 pub(super) fn close_others_on_exec() -> Result<(), Errno> {
     const CLOEXEC: libc::c_uint = 4;
     // SAFETY: the call takes three numbers, and closes nothing itself.
@@ -341,8 +343,8 @@ fn command(program: &Program) -> Result<Command, Fault> {
     Ok(command)
 }
 
-/// An environment of this process's `PATH` alone: for what is read by somebody who is not to have the keys
-/// and tokens that surtax may have been called with.
+/// An environment of this process's `PATH` alone: for what is read by somebody who is not to have
+/// the keys and tokens that surtax may have been called with.
 #[must_use]
 pub fn path_alone() -> Vec<(String, String)> {
     vec![(String::from("PATH"), std::env::var("PATH").unwrap_or_default())]
@@ -379,8 +381,8 @@ fn refusal(name: &str, error: &std::io::Error, report: &mut File) -> Fault {
     }
 }
 
-/// Moves descriptors above all the numbers that they must get, so that none is overwritten before it
-/// is copied; and occupies those numbers, so that no pipe of the standard library sits on one.
+/// Moves descriptors above all the numbers that they must get, so that none is overwritten before
+/// it is copied; and occupies those numbers, so that no pipe of the standard library sits on one.
 fn raise_descriptors(descriptors: InheritedFds) -> Result<(InheritedFds, Vec<OwnedFd>), Fault> {
     let above = descriptors.iter().map(|(_, to)| to + 1).max().unwrap_or(0).max(3);
     let mut raised = Vec::new();
@@ -413,7 +415,8 @@ pub fn signal(pid: u32, signal: Signal) -> Result<(), Fault> {
     }
 }
 
-/// This very program, to be started outside of every room: it makes a lab of its own, and a proof ends it in any way.
+/// This very program, to be started outside of every room: it makes a lab of its own, and a proof
+/// ends it in any way.
 #[must_use]
 #[expect(
     clippy::disallowed_methods,

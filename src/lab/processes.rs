@@ -19,7 +19,8 @@ pub(super) fn name(pid: u32) -> String {
     String::from_utf8_lossy(&name).trim_end_matches('\n').escape_debug().to_string()
 }
 
-/// Field `number` of `/proc/PID/stat`, counted from 1 as in `proc_pid_stat(5)`; after the name only.
+/// Field `number` of `/proc/PID/stat`, counted from 1 as in `proc_pid_stat(5)`; after the name
+/// only.
 pub(super) fn field(pid: u32, number: usize) -> Option<String> {
     let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
     let stat = String::from_utf8_lossy(&stat);

@@ -1,9 +1,9 @@
 //! The reaper: a small process that undoes the journal when the main process dies.
 //!
 //! It is this binary again with a hidden first argument, in a session of its own, blocked on a pipe
-//! whose other end the main process holds. However the main process dies, the pipe closes; the reaper
-//! then takes over the lock of the journal, undoes what is left, and ends. If it is killed too, the
-//! next start does the same.
+//! whose other end the main process holds. However the main process dies, the pipe closes; the
+//! reaper then takes over the lock of the journal, undoes what is left, and ends. If it is killed
+//! too, the next start does the same.
 
 use super::journal::Journal;
 use super::process;
@@ -71,7 +71,8 @@ impl Drop for Reaper {
 /// arguments that follow it.
 pub fn reaper_main(mut arguments: impl Iterator<Item = OsString>) -> ! {
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-        // SAFETY: no handler is installed; what would end a program is ignored while we have work to do.
+        // SAFETY: no handler is installed; what would end a program is ignored while we have work
+        // to do.
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
     let _ = std::fs::write("/proc/self/comm", "surtax-reaper");

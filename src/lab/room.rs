@@ -78,8 +78,8 @@ impl Room {
         &self.directory
     }
 
-    /// A directory of its own in the lab's memory, made when first asked for. Every mount namespace that
-    /// was copied from the host's since the lab was opened sees it, an engine's daemon too.
+    /// A directory of its own in the lab's memory, made when first asked for. Every mount namespace
+    /// that was copied from the host's since the lab was opened sees it, an engine's daemon too.
     ///
     /// # Errors
     /// The machine's: it cannot be made.
@@ -97,8 +97,8 @@ impl Room {
         self.disk_directory.get().map(PathBuf::as_path)
     }
 
-    /// Lets the users of a container pass through to what is in the directory in memory, and in the one on a disk if
-    /// there is one, by names that they know.
+    /// Lets the users of a container pass through to what is in the directory in memory, and in the
+    /// one on a disk if there is one, by names that they know.
     ///
     /// # Errors
     /// As [`Room::memory_directory`].
@@ -159,7 +159,8 @@ impl Room {
         })
     }
 
-    /// The room's group, as a path relative to each hierarchy's mount point: what OCI calls `cgroupsPath`.
+    /// The room's group, as a path relative to each hierarchy's mount point: what OCI calls
+    /// `cgroupsPath`.
     #[must_use]
     pub fn group(&self) -> &Path {
         &self.group
@@ -221,8 +222,9 @@ impl Room {
         members.into_iter().map(|Member { pid, name }| (pid, name)).collect()
     }
 
-    /// A private mount namespace, held by the descriptor and by whoever runs in it. `mounts` are made
-    /// in order; a target is made if absent and below the room or an earlier one of these mounts.
+    /// A private mount namespace, held by the descriptor and by whoever runs in it. `mounts` are
+    /// made in order; a target is made if absent and below the room or an earlier one of these
+    /// mounts.
     ///
     /// # Errors
     /// The mount that failed.
@@ -293,7 +295,8 @@ impl Room {
     }
 
     /// Writes into the journal how to undo something that is about to be made by someone else (an
-    /// engine's daemon). The undo runs when the room is closed; running it for what is gone is no error.
+    /// engine's daemon). The undo runs when the room is closed; running it for what is gone is no
+    /// error.
     ///
     /// # Errors
     /// The journal cannot be written, or the object's name does not carry our tag.
@@ -311,8 +314,8 @@ impl Room {
         }
     }
 
-    /// Borrows a domain of libvirt until the room is closed: it gets a channel of this name, which must be free
-    /// of what XML would misread, and is started if it was shut off.
+    /// Borrows a domain of libvirt until the room is closed: it gets a channel of this name, which
+    /// must be free of what XML would misread, and is started if it was shut off.
     ///
     /// # Errors
     /// libvirt's.
@@ -338,7 +341,8 @@ impl Room {
         if was_off { domain.resume() } else { Ok(()) }
     }
 
-    /// Gives a borrowed domain back: takes the channel off it, or shuts it down where it was shut off.
+    /// Gives a borrowed domain back: takes the channel off it, or shuts it down where it was shut
+    /// off.
     ///
     /// # Errors
     /// libvirt's; or it did not shut down in time and runs on.

@@ -1,7 +1,7 @@
 //! Services: what several rooms use, one after another, and what ends with the lab.
 //!
-//! An engine's daemon is started once and not for every trial, whose cost it would be. A service has
-//! a room of its own, which is closed when the lab is.
+//! An engine's daemon is started once and not for every trial, whose cost it would be. A service
+//! has a room of its own, which is closed when the lab is.
 
 use super::{Lab, Process, Room};
 use crate::fault::Fault;

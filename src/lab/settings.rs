@@ -41,7 +41,8 @@ pub(super) fn restore(path: &Path, ours: &str, before: &str) -> Result<Vec<Strin
     }
     if holds != ours {
         return Ok(vec![format!(
-            "`{at}` holds `{holds}`, not our `{ours}`: left as somebody else set it (it was `{before}`)"
+            "`{at}` holds `{holds}`, not our `{ours}`: left as somebody else set it (it was \
+             `{before}`)"
         )]);
     }
     fs::write(path, before).doing(format_args!("restore `{at}` to `{before}`"))?;

@@ -1,7 +1,8 @@
-//! Links that are worse than they could be: netem, at the end of a link in a room's own network namespace.
+//! Links that are worse than they could be: netem, at the end of a link in a room's own network
+//! namespace.
 //!
-//! The kernel's queueing discipline holds frames that leave by that end back, loses some, or lets so many
-//! through in a second. It is a part of the link and gone with it.
+//! The kernel's queueing discipline holds frames that leave by that end back, loses some, or lets
+//! so many through in a second. It is a part of the link and gone with it.
 //!
 //! Source: `tc-netem(8)`, Linux `net/sched/sch_netem.c`.
 
@@ -13,7 +14,8 @@ use std::time::Duration;
 /// netem, 1,000, would lose what a fast link with a delay has under way.
 const LIMIT: u32 = 1_000_000;
 
-/// By how much netem may round what it was told: its clock ticks in 64 ns, and its chances are of 32 bits.
+/// By how much netem may round what it was told: its clock ticks in 64 ns, and its chances are of
+/// 32 bits.
 const ROUNDING: f64 = 1e-3;
 
 /// Treatment of frames that leave by an end of a link.

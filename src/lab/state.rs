@@ -1,8 +1,8 @@
 //! Directory in which surtax keeps what outlives it: the journals of labs, and the key by which
 //! this user's runs are known.
 //!
-//! `SURTAX_STATE_DIR` names one directory for both. Otherwise it is `/var/lib/surtax` for root, and what the XDG Base
-//! Directory Specification says for others; the journals are in `labs` there.
+//! `SURTAX_STATE_DIR` names one directory for both. Otherwise it is `/var/lib/surtax` for root, and
+//! what the XDG Base Directory Specification says for others; the journals are in `labs` there.
 
 use super::exclusive;
 use crate::fault::Fault;

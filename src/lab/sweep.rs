@@ -1,7 +1,7 @@
 //! Sweeping: undoes the journals of main processes that are gone.
 //!
-//! What cannot be undone stays in its journal and is tried again at the next start. Things that carry
-//! our tag but have no journal are reported and never touched.
+//! What cannot be undone stays in its journal and is tried again at the next start. Things that
+//! carry our tag but have no journal are reported and never touched.
 
 use super::journal::{self, Journal};
 use super::undo::Undo;
@@ -52,7 +52,8 @@ pub(super) fn orphans(state: &Path) -> Result<Swept, Fault> {
     Ok(all)
 }
 
-/// Undoes one journal whose lock we hold, in the order of its turns, and latest first; removes it if nothing is left in it.
+/// Undoes one journal whose lock we hold, in the order of its turns, and latest first; removes it
+/// if nothing is left in it.
 pub(super) fn undo(mut journal: Journal) -> Result<Swept, Fault> {
     let header = journal.header().clone();
     let same_boot = header.boot == boot_id()?;

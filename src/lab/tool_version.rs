@@ -23,8 +23,9 @@ pub fn of(path: &Path, words: &[&str]) -> Result<String, Fault> {
     asked(question)
 }
 
-/// The same of an OCI runtime, so that nothing of it is left where it is killed meanwhile: without a directory that is there
-/// crun makes `/run/crun`, and without one in which it can make nothing, a file in `/tmp` for a copy of itself.
+/// The same of an OCI runtime, so that nothing of it is left where it is killed meanwhile: without
+/// a directory that is there crun makes `/run/crun`, and without one in which it can make nothing,
+/// a file in `/tmp` for a copy of itself.
 ///
 /// # Errors
 /// As [`of`].
@@ -39,7 +40,8 @@ fn of_runtime_words(path: &Path) -> Vec<String> {
         .to_vec()
 }
 
-/// The first line of the answer to a question that has one answer for as long as this process lives.
+/// The first line of the answer to a question that has one answer for as long as this process
+/// lives.
 ///
 /// # Errors
 /// As [`of`].

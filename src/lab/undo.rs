@@ -150,7 +150,8 @@ impl Undo {
         }
     }
 
-    /// Takes the object away. Says what was still alive or there that a tidy stop would have removed.
+    /// Takes the object away. Says what was still alive or there that a tidy stop would have
+    /// removed.
     pub(super) fn perform(&self) -> Result<Vec<String>, Fault> {
         self.require_tag()?;
         match self {

@@ -1,11 +1,13 @@
-//! Unprivileged users, one for each program of a room that serves a guest, and what such a program gives up.
+//! Unprivileged users, one for each program of a room that serves a guest, and what such a program
+//! gives up.
 //!
-//! The number is nobody's on this machine, and no two rooms have the same one at a time: two guests whose
-//! monitors were both taken over could not touch each other. Who holds a number is told by a lock on one byte of a
-//! file beside the journals. The kernel lets go of it with the process, so there is no undo to write.
+//! The number is nobody's on this machine, and no two rooms have the same one at a time: two guests
+//! whose monitors were both taken over could not touch each other. Who holds a number is told by a
+//! lock on one byte of a file beside the journals. The kernel lets go of it with the process, so
+//! there is no undo to write.
 //!
-//! A level whose files are its own, such as a container, has a file of its own; its numbers begin somewhere else
-//! each time, and its processes are not seen from others of its kind.
+//! A level whose files are its own, such as a container, has a file of its own; its numbers begin
+//! somewhere else each time, and its processes are not seen from others of its kind.
 //!
 //! Source: `capabilities(7)`, `PR_SET_NO_NEW_PRIVS(2const)`.
 
@@ -85,7 +87,8 @@ impl Unprivileged {
     }
 }
 
-/// The first number of a range that is mapped as a whole: [`FIRST`], or else the last ones that there are.
+/// The first number of a range that is mapped as a whole: [`FIRST`], or else the last ones that
+/// there are.
 fn first_of(map: &str) -> Option<u32> {
     let ranges: Vec<(u64, u64)> = map
         .lines()

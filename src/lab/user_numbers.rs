@@ -1,6 +1,8 @@
-//! Numbers of users that are nobody on this machine, for those who seem to be somebody in a container.
+//! Numbers of users that are nobody on this machine, for those who seem to be somebody in a
+//! container.
 
-/// The first of this machine's users that are a container's: far from those that people and tools use.
+/// The first of this machine's users that are a container's: far from those that people and tools
+/// use.
 pub const FIRST: u32 = 999_948_288;
 
 /// Number of users, and of groups.

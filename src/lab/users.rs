@@ -1,8 +1,8 @@
 //! Users of a room: a user namespace whose users are nobody on this machine.
 //!
-//! It is held by a descriptor without a process, as a mount namespace is, and serves to map the files of a
-//! root: what belongs to this machine's root belongs to the container's. The tool that starts the
-//! container makes one of its own with the same map.
+//! It is held by a descriptor without a process, as a mount namespace is, and serves to map the
+//! files of a root: what belongs to this machine's root belongs to the container's. The tool that
+//! starts the container makes one of its own with the same map.
 //!
 //! Source: `user_namespaces(7)`, `mount_setattr(2)` on `MOUNT_ATTR_IDMAP`.
 

@@ -1,8 +1,8 @@
 //! Takes a domain of Xen's away, by the tool that made it.
 //!
-//! The tool ends the domain, and the QEMU that served its devices. What that QEMU has written is a file of
-//! the tool's own, which nobody else would ever remove; neither would anybody what we wrote into the store of a
-//! channel that the tool does not know.
+//! The tool ends the domain, and the QEMU that served its devices. What that QEMU has written is a
+//! file of the tool's own, which nobody else would ever remove; neither would anybody what we wrote
+//! into the store of a channel that the tool does not know.
 
 use super::ask;
 use crate::fault::Fault;
@@ -42,7 +42,8 @@ pub(super) fn destroy(name: &str) -> Result<Vec<String>, Fault> {
     Ok(found)
 }
 
-/// Takes away from the store what is in there of the consoles of a domain that was destroyed; nothing is no error.
+/// Takes away from the store what is in there of the consoles of a domain that was destroyed;
+/// nothing is no error.
 ///
 /// # Errors
 /// The store cannot be written.

@@ -1,5 +1,5 @@
-//! The options that mean the same in every layer: the limits of [`Limits`], `root`, `secrets`, and on the
-//! innermost one `env.NAME`.
+//! The options that mean the same in every layer: the limits of [`Limits`], `root`, `secrets`, and
+//! on the innermost one `env.NAME`.
 //!
 //! They are read here and mapped by each driver. A limit that a driver does not map is refused
 //! aloud, never ignored: a stack that looks limited and is not would win every comparison.
@@ -205,7 +205,8 @@ pub(super) fn refuse_value(
             ))
             .hint("use `root=overlay`, and `--writable PATH` for what must be kept")),
             Root::Packed if !descriptor.roots.contains(&RootKind::Packed) => Err(Fault::user(format!(
-                "`{}` cannot take `packed` as its root: that is for a machine with a kernel of its own",
+                "`{}` cannot take `packed` as its root: that is for a machine with a kernel of its \
+                 own",
                 descriptor.kind
             ))
             .hint("use `root=dir:PATH` with a directory that holds little, or `qemu:root=packed`")),
@@ -236,8 +237,8 @@ pub(super) fn instead_of_huge_machine(descriptor: &Descriptor, key: &str) -> Opt
     let is_meant = key == HUGE_MACHINE && descriptor.takes("hugetlb");
     is_meant.then(|| {
         format!(
-            "`{HUGE_MACHINE}` is of machines, such as `qemu`; in `{}` a command asks for huge pages itself, \
-             and `hugetlb=64M` says how many it may have",
+            "`{HUGE_MACHINE}` is of machines, such as `qemu`; in `{}` a command asks for huge \
+             pages itself, and `hugetlb=64M` says how many it may have",
             descriptor.kind
         )
     })

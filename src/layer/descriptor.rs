@@ -1,4 +1,5 @@
-//! Descriptors: what the registry, the grammar, `doctor`, the help and other layers ask of a kind of layer.
+//! Descriptors: what the registry, the grammar, `doctor`, the help and other layers ask of a kind
+//! of layer.
 
 use super::{LayerSpec, Reaches};
 
@@ -41,8 +42,8 @@ pub struct Descriptor {
     pub reach: Reaches,
     /// The driver's own options.
     pub options: &'static [OptionSpec],
-    /// The option without which the layer means nothing, such as the host of `ssh`. It may stand first
-    /// without its key: `ssh:lab7` is `ssh:host=lab7`, which is how a stack is printed.
+    /// The option without which the layer means nothing, such as the host of `ssh`. It may stand
+    /// first without its key: `ssh:lab7` is `ssh:host=lab7`, which is how a stack is printed.
     pub subject: Option<&'static str>,
     /// The common limits that it maps; the others are refused.
     pub limits: &'static [Limit],
@@ -53,9 +54,9 @@ pub struct Descriptor {
     pub elsewhere: bool,
     /// Way in which its files come to it: no more than two overlays can lie on each other.
     pub files: Files,
-    /// Networks on which its inside and the outside can call each other, by the words after `net=`: what is nearest
-    /// to a cable first. Where one side of a workload is outside and a stack names no network, the first that
-    /// fits is taken.
+    /// Networks on which its inside and the outside can call each other, by the words after `net=`:
+    /// what is nearest to a cable first. Where one side of a workload is outside and a stack names
+    /// no network, the first that fits is taken.
     pub both_ways: &'static [&'static str],
     /// Sources that its root file system may come from.
     pub roots: &'static [RootKind],
@@ -177,8 +178,8 @@ impl RootKind {
 pub enum Files {
     /// By an overlay over those of its level, unless these are shown as they are.
     Overlaid,
-    /// By a server or in memory to a kernel of its own, where one overlay lies over them; a whole system from an
-    /// image has a file system of its own.
+    /// By a server or in memory to a kernel of its own, where one overlay lies over them; a whole
+    /// system from an image has a file system of its own.
     OfItsOwn,
     /// Nothing is laid over those that it has: the level's, another machine's, or none.
     AsTheyAre,

@@ -1,8 +1,9 @@
-//! Impairments: what a longer, narrower or worse network does to the frames on their way to a workload.
+//! Impairments: what a longer, narrower or worse network does to the frames on their way to a
+//! workload.
 //!
-//! It is done on this level's end of the workload's link, one way only: a round trip takes as much longer as
-//! `delay=` says, and what the workload itself sends is as fast as ever. On links that are made by surtax alone: who
-//! else makes one may have shaped it.
+//! It is done on this level's end of the workload's link, one way only: a round trip takes as much
+//! longer as `delay=` says, and what the workload itself sends is as fast as ever. On links that
+//! are made by surtax alone: who else makes one may have shaped it.
 
 use crate::fault::Fault;
 use crate::lab::{self, Network, Shape, kernel_part};
@@ -27,18 +28,20 @@ const RATE_LEAST: u64 = 8_000;
 pub(crate) const DELAY: OptionSpec = OptionSpec {
     key: "delay",
     values: &[],
-    help: "how much later every frame reaches the workload, as in `20ms` or `150us`: by the kernel's netem on this \
-           level's end of the link (default: not at all)",
+    help: "how much later every frame reaches the workload, as in `20ms` or `150us`: by the \
+           kernel's netem on this level's end of the link (default: not at all)",
 };
 pub(crate) const LOSS: OptionSpec = OptionSpec {
     key: "loss",
     values: &[],
-    help: "the share of frames that are lost on their way to the workload, as in `1%` (default: none)",
+    help: "the share of frames that are lost on their way to the workload, as in `1%` (default: \
+           none)",
 };
 pub(crate) const RATE: OptionSpec = OptionSpec {
     key: "rate",
     values: &[],
-    help: "how many bits of frames a second go to the workload at most, as in `100M` (default: no limit)",
+    help: "how many bits of frames a second go to the workload at most, as in `100M` (default: no \
+           limit)",
 };
 
 /// Reads the impairment that a spec asks for; `None` where it asks for none. Texts of errors begin
@@ -89,8 +92,8 @@ pub(crate) fn read(spec: &LayerSpec, links: &[&str]) -> Result<Option<Shape>, Fa
     }))
 }
 
-/// That this level can do it; looks, and loads nothing. Only in a guest of ours the module is loaded first: that
-/// kernel is ours to change.
+/// That this level can do it; looks, and loads nothing. Only in a guest of ours the module is
+/// loaded first: that kernel is ours to change.
 ///
 /// # Errors
 /// There is no `tc`, or the kernel has no netem.
@@ -111,7 +114,8 @@ pub(crate) fn require(asked: Option<Shape>, site: &Site<'_>) -> Result<(), Unava
     if !kernel_part::is_there(MODULE, FUNCTION) {
         return refuse(
             "this kernel has no netem, which delays and loses frames",
-            "use a kernel with `CONFIG_NET_SCH_NETEM`, as in a machine: `qemu+runc:net=veth,delay=20ms`",
+            "use a kernel with `CONFIG_NET_SCH_NETEM`, as in a machine: \
+             `qemu+runc:net=veth,delay=20ms`",
         );
     }
     Ok(())

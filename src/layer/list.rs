@@ -1,8 +1,8 @@
 //! Splits `--in native,runc,qemu:mem=1G,accel=tcg+runc` into stacks.
 //!
-//! A comma separates stacks as well as options. The rule that tells them apart: a piece in which `=`
-//! comes before any `:` or `+`, and whose word before it is not a layer's name, is one more option of
-//! the stack before it; every other piece begins a stack.
+//! A comma separates stacks as well as options. The rule that tells them apart: a piece in which
+//! `=` comes before any `:` or `+`, and whose word before it is not a layer's name, is one more
+//! option of the stack before it; every other piece begins a stack.
 
 use crate::fault::Fault;
 use crate::layer::{Descriptor, StackSpec};

@@ -1,8 +1,8 @@
 //! Media: where a directory for a command's data lies, by the word that its stack names.
 //!
-//! Where data lies is a part of what a stack costs. So `scratch=` names the medium, the directory is at
-//! the same place in every stack (`/scratch`), it is empty at the start of a trial, and after the start
-//! the agent says what is mounted there. What each medium is:
+//! Where data lies is a part of what a stack costs. So `scratch=` names the medium, the directory
+//! is at the same place in every stack (`/scratch`), it is empty at the start of a trial, and after
+//! the start the agent says what is mounted there. What each medium is:
 //!
 //! | medium | what it is |
 //! |---|---|
@@ -56,8 +56,8 @@ pub const fn choice(values: &'static [&'static str]) -> OptionSpec {
     OptionSpec {
         key: KEY,
         values,
-        help: "an empty directory `/scratch` for data: in the layer's own root, in a directory of this \
-               level's disk, or in memory (default: none)",
+        help: "an empty directory `/scratch` for data: in the layer's own root, in a directory of \
+               this level's disk, or in memory (default: none)",
     }
 }
 

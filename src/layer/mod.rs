@@ -1,6 +1,7 @@
 //! Layers: each is one way of starting one process, our agent, somewhere else.
 //!
-//! Here is the contract between drivers and everybody else, and how stacks are written. No driver is known here.
+//! Here is the contract between drivers and everybody else, and how stacks are written. No driver
+//! is known here.
 
 mod descriptor;
 mod common_options;
@@ -69,8 +70,8 @@ pub trait Layer: Sync {
     /// Returns the layer's descriptor: its name, and which options it takes.
     fn descriptor(&self) -> &'static Descriptor;
 
-    /// Refuses what cannot be, on whatever machine: options that contradict each other, a layer inside that
-    /// cannot run there. It is asked before anything of a plan is started.
+    /// Refuses what cannot be, on whatever machine: options that contradict each other, a layer
+    /// inside that cannot run there. It is asked before anything of a plan is started.
     ///
     /// # Errors
     /// The user's: what contradicts what, and what to write instead.
@@ -85,14 +86,16 @@ pub trait Layer: Sync {
 
     /// Says whether this machine can run the layer; if it cannot, why, and what would help.
     ///
-    /// Looks, and changes nothing: `surtax doctor` calls it on machines we were only asked to inspect.
+    /// Looks, and changes nothing: `surtax doctor` calls it on machines we were only asked to
+    /// inspect.
     ///
     /// # Errors
     /// Why not, and the command that would make it so.
     fn check(&self, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable>;
 
-    /// Starts what outlives a trial, such as an engine's daemon and the image in it: it is called before the first trial, so
-    /// that none pays for that. A start without it does the same where it is missing.
+    /// Starts what outlives a trial, such as an engine's daemon and the image in it: it is called
+    /// before the first trial, so that none pays for that. A start without it does the same where
+    /// it is missing.
     ///
     /// # Errors
     /// What could not be started. Nothing of it is left, and a start will say it again.
@@ -131,8 +134,8 @@ pub trait Running: Send {
 
     /// Returns how the workload and the outside reach each other; `None` where they cannot.
     ///
-    /// The outside is whoever talks with the workload: a client of its, or a server. It stands on the
-    /// level where this layer was started.
+    /// The outside is whoever talks with the workload: a client of its, or a server. It stands on
+    /// the level where this layer was started.
     fn network(&self) -> Option<Network> {
         None
     }
@@ -152,8 +155,8 @@ pub trait Running: Send {
 
 /// The network between a layer's workload and the outside.
 ///
-/// Whoever wants to talk with the workload enters `namespace`, and listens there on every address: the
-/// workload calls `outside`. To call the workload, they use `workload` from in there.
+/// Whoever wants to talk with the workload enters `namespace`, and listens there on every address:
+/// the workload calls `outside`. To call the workload, they use `workload` from in there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Network {
     /// The network namespace in which the outside stands: a file of the level where the layer was
@@ -169,8 +172,8 @@ pub struct Network {
     /// True if the workload is on another machine, which is reached over the level's own network:
     /// then each side listens at the address that the other one calls, and at no other.
     pub is_far: bool,
-    /// The port at which what was booted serves by itself, where it can hold no server of ours: then a command in
-    /// the stack is its client.
+    /// The port at which what was booted serves by itself, where it can hold no server of ours:
+    /// then a command in the stack is its client.
     pub serves: Option<u16>,
     /// A port of the workload's that is also one of `outside`, by destination NAT.
     pub published: Option<publish::Port>,

@@ -55,7 +55,8 @@ impl StackSpec {
 }
 
 /// Reads the form only, not the words: a ledger from a surtax that knew other layers stays legible.
-/// Every option has its key there, as it is printed. What a person typed is read by [`StackSpec::parse_with`].
+/// Every option has its key there, as it is printed. What a person typed is read by
+/// [`StackSpec::parse_with`].
 impl TryFrom<String> for StackSpec {
     type Error = Fault;
     fn try_from(text: String) -> Result<Self, Fault> {

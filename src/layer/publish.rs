@@ -1,4 +1,5 @@
-//! A published port: one of a container's that is the same outside, by destination NAT of its bridge.
+//! A published port: one of a container's that is the same outside, by destination NAT of its
+//! bridge.
 
 use crate::fault::Fault;
 use crate::lab;
@@ -16,7 +17,8 @@ pub const CHOICE: OptionSpec = OptionSpec {
 /// The networks of engines that translate addresses.
 const TRANSLATED: [&str; 2] = ["bridge", "user"];
 
-/// The programs that print the rules of a network namespace, for either of the kernel's two ways to have them.
+/// The programs that print the rules of a network namespace, for either of the kernel's two ways to
+/// have them.
 const PRINTERS: [&[&str]; 2] = [&["iptables-save", "-t", "nat"], &["nft", "list", "ruleset"]];
 
 /// Time limit of one of these programs.

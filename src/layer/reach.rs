@@ -32,8 +32,8 @@ pub enum Reach {
     Unknown,
 }
 
-/// Words of the option with what they mean; the empty one is a layer that names none. A word that is missing, such as
-/// `none`, leads nowhere.
+/// Words of the option with what they mean; the empty one is a layer that names none. A word that
+/// is missing, such as `none`, leads nowhere.
 pub type Reaches = &'static [(&'static str, Reach)];
 
 impl Descriptor {

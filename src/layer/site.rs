@@ -25,8 +25,8 @@ pub struct Site<'a> {
     /// True if another layer will be started inside: then it gets the privileges that takes, as
     /// with `docker run --privileged`, and its evidence says so.
     pub carries_layers: bool,
-    /// The network namespace of a process of this level that is to stand in another than the level's own:
-    /// of `native` alone, with which the outside of another stack is made.
+    /// The network namespace of a process of this level that is to stand in another than the
+    /// level's own: of `native` alone, with which the outside of another stack is made.
     pub network: Option<&'a Path>,
     /// Time that the layer may take to start.
     pub start_deadline: Duration,
@@ -60,8 +60,8 @@ pub struct View {
 pub enum Root {
     /// The level's own root under a throw-away upper layer: `root=overlay`, the default.
     Overlay,
-    /// The level's own root as it is, writes and all: `root=host`, for `native`, and the only one of another
-    /// machine.
+    /// The level's own root as it is, writes and all: `root=host`, for `native`, and the only one
+    /// of another machine.
     Host,
     /// A directory under a throw-away upper layer: `root=dir:/path`.
     Directory(PathBuf),
@@ -69,6 +69,7 @@ pub enum Root {
     Oci(PathBuf),
     /// The image of a disk with a whole system, for virtual machines: `root=image:/path`.
     Image(PathBuf),
-    /// The command's own file and its libraries, and nothing else: `root=packed`, for a machine of its own.
+    /// The command's own file and its libraries, and nothing else: `root=packed`, for a machine of
+    /// its own.
     Packed,
 }

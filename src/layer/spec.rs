@@ -1,7 +1,8 @@
 //! Stacks as text and as a value: layers nested, outermost first.
 //!
-//! `STACK := "native" | LAYER ("+" LAYER)*`, `LAYER := KIND [":" [KEY "="] VALUE ("," KEY "=" VALUE)*]`.
-//! A first value without its key is that of the layer's subject, such as the host of `ssh`.
+//! `STACK := "native" | LAYER ("+" LAYER)*`,
+//! `LAYER := KIND [":" [KEY "="] VALUE ("," KEY "=" VALUE)*]`. A first value without its key is
+//! that of the layer's subject, such as the host of `ssh`.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

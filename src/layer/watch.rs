@@ -1,8 +1,8 @@
 //! Reads what every payer uses, before and after a run.
 //!
 //! Payers are found when the watch begins; what a process used is lost to us if it ends before the
-//! watch does, unless it is counted by its group. The memory of a payer is its peak since it began; what it consists of
-//! is known of groups, at the end.
+//! watch does, unless it is counted by its group. The memory of a payer is its peak since it began;
+//! what it consists of is known of groups, at the end.
 
 use crate::layer::{Payer, Source};
 use surtax_instrument::amount::{Amounts, CPU_SYSTEM, CPU_USER, MEMORY_PEAK, OOM_KILLS};
@@ -72,8 +72,8 @@ impl Watch {
     }
 }
 
-/// The memory of a payer. That of a process is all its threads', so a guest's is told apart from what its emulator has
-/// beside it.
+/// The memory of a payer. That of a process is all its threads', so a guest's is told apart from
+/// what its emulator has beside it.
 fn memory(payer: &Payer, peak: Option<u64>) -> Option<u64> {
     let of_guest = |pid: u32| guest_memory::of_process(pid).map(|guest| guest.0);
     match &payer.source {

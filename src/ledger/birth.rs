@@ -1,7 +1,8 @@
 //! A ledger appears whole, under a name that nobody had, or not at all.
 //!
-//! Its first database is a file without a name, which the kernel forgets if this process is killed; it gets its name,
-//! with the run in it and synced, by a link that never replaces anything. Two runs of one second cannot take one name.
+//! Its first database is a file without a name, which the kernel forgets if this process is killed;
+//! it gets its name, with the run in it and synced, by a link that never replaces anything. Two
+//! runs of one second cannot take one name.
 
 use super::files::{self, Beside, Files};
 use super::hold::{self, Hold};
@@ -25,7 +26,8 @@ const PART: &str = ".surtax-part-";
 /// A database is at most so large where a journal must be rolled back before it can be written.
 const RECOVERED_MAX_BYTES: usize = 512 << 20;
 
-/// Writes a first database and gives it the first of these names, all of one directory, that is free; holds it.
+/// Writes a first database and gives it the first of these names, all of one directory, that is
+/// free; holds it.
 ///
 /// # Errors
 /// The user's where none is free, the machine's where it cannot be written.
@@ -61,7 +63,8 @@ pub(super) fn publish(
     Err(taken(&first))
 }
 
-/// Refuses a name beside which a log or a journal lies: SQLite would take it into the run that gets the name.
+/// Refuses a name beside which a log or a journal lies: SQLite would take it into the run that gets
+/// the name.
 fn require_nothing_beside(files: &Files) -> Result<(), Fault> {
     let left = [Beside::Journal, Beside::Log].into_iter().find(|which| files.has(*which));
     let Some(left) = left else { return Ok(()) };
@@ -71,7 +74,8 @@ fn require_nothing_beside(files: &Files) -> Result<(), Fault> {
         .hint(format!("choose another name, or remove it: rm {quoted}")))
 }
 
-/// Refuses a log beside a run that says that it has none: nobody was shown what is in it, and SQLite would take it in.
+/// Refuses a log beside a run that says that it has none: nobody was shown what is in it, and
+/// SQLite would take it in.
 pub(super) fn require_no_strange_log(files: &Files) -> Result<(), Fault> {
     let shown = files.path_of(Beside::Log).display().to_string();
     let may_have_log =
@@ -93,8 +97,8 @@ pub(crate) fn taken(path: &Path) -> Fault {
     let quoted = crate::plan::shell_line(words.iter().map(String::as_str));
     if super::stranger::is_unbegun(path) {
         return Fault::user(format!(
-            "`{shown}` is there already, and no run was ever begun in it: an older surtax was killed, or its disk was \
-             full"
+            "`{shown}` is there already, and no run was ever begun in it: an older surtax was \
+             killed, or its disk was full"
         ))
         .hint(format!("remove it, and ask again: rm {quoted}"));
     }
@@ -102,10 +106,11 @@ pub(crate) fn taken(path: &Path) -> Fault {
         .hint(format!("choose another name, or go on with it: surtax resume {quoted}"))
 }
 
-/// Rolls back what a killed process left undone by a rollback journal, which surtax itself does not use any more. What
-/// it gives back is the hold of the file that has the name then.
+/// Rolls back what a killed process left undone by a rollback journal, which surtax itself does not
+/// use any more. What it gives back is the hold of the file that has the name then.
 ///
-/// The file is replaced as a whole, and the journal removed after it: killed in between, the same is done once more.
+/// The file is replaced as a whole, and the journal removed after it: killed in between, the same
+/// is done once more.
 ///
 /// # Errors
 /// The machine's.

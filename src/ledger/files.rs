@@ -1,11 +1,12 @@
-//! The files of a ledger: the database, and what SQLite may have left beside it; looked at before anything is believed.
+//! The files of a ledger: the database, and what SQLite may have left beside it; looked at before
+//! anything is believed.
 //!
-//! A name that was handed over may lead anywhere: to a pipe that nobody writes to, to a device that acts when it is
-//! opened, to a terabyte of nothing. Only a regular file of a size that a run may have is opened, and links are not
-//! followed: what is opened is what was named.
+//! A name that was handed over may lead anywhere: to a pipe that nobody writes to, to a device that
+//! acts when it is opened, to a terabyte of nothing. Only a regular file of a size that a run may
+//! have is opened, and links are not followed: what is opened is what was named.
 //!
-//! What lies beside a database is part of it for SQLite. So a ledger is this user's own only where each of its files
-//! is, and nobody else may write to one.
+//! What lies beside a database is part of it for SQLite. So a ledger is this user's own only where
+//! each of its files is, and nobody else may write to one.
 
 use crate::fault::{Doing, Fault};
 use crate::lab::exclusive::OTHERS_WRITE;
@@ -139,7 +140,8 @@ impl Files {
         self.require_own().is_ok()
     }
 
-    /// Demands that nobody but the user of this process can write to the database, or to what lies beside it.
+    /// Demands that nobody but the user of this process can write to the database, or to what lies
+    /// beside it.
     ///
     /// # Errors
     /// The user's, with the file.
@@ -156,8 +158,8 @@ impl Files {
         foreign.map_or(Ok(()), Err)
     }
 
-    /// Demands of a database of this user's own that nothing of somebody else's beside it was read as a part of it. What
-    /// is a stranger's as a whole may be read.
+    /// Demands of a database of this user's own that nothing of somebody else's beside it was read
+    /// as a part of it. What is a stranger's as a whole may be read.
     ///
     /// # Errors
     /// The user's, with the file.
@@ -252,8 +254,14 @@ fn foreign(path: &Path, found: &Metadata) -> Option<Fault> {
             found.uid()
         ))
         .hint(match shown.ends_with("-wal") || shown.ends_with("-journal") {
-            true => format!("it is not of your making: move it away, and believe nothing in it: mv {quoted} {quoted}.not-mine"),
-            false => String::from("copy the run to a directory of your own: what it says is whoever's it is"),
+            true => format!(
+                "it is not of your making: move it away, and believe nothing in it: mv \
+                             {quoted} {quoted}.not-mine"
+            ),
+            false => String::from(
+                "copy the run to a directory of your own: what it says is \
+                                   whoever's it is",
+            ),
         })
     } else {
         Fault::user(format!(

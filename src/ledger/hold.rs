@@ -1,11 +1,13 @@
 //! Hold on a ledger by who works on it: a lock on one byte of its file, which dies with its owner.
 //!
-//! The byte is far behind those that SQLite locks, and the file must be open for writing: who may only read a ledger
-//! cannot pass for a running surtax. They can take a shared lock on the byte, which is in the way; that is told as what
-//! it is. `flock(2)` would lock every byte where a file system of the network keeps locks.
+//! The byte is far behind those that SQLite locks, and the file must be open for writing: who may
+//! only read a ledger cannot pass for a running surtax. They can take a shared lock on the byte,
+//! which is in the way; that is told as what it is. `flock(2)` would lock every byte where a file
+//! system of the network keeps locks.
 //!
-//! SQLite's own locks belong to the process, and to close any descriptor of the file drops them. So a ledger has one
-//! descriptor beside SQLite's. It is open before the connection is, and closed after it.
+//! SQLite's own locks belong to the process, and to close any descriptor of the file drops them. So
+//! a ledger has one descriptor beside SQLite's. It is open before the connection is, and closed
+//! after it.
 
 use super::files::Files;
 use crate::fault::{Doing, Fault};
@@ -17,7 +19,8 @@ use std::time::Duration;
 use surtax_instrument::clock::monotonic_raw;
 use surtax_instrument::quantity::Nanoseconds;
 
-/// The byte. SQLite locks some of the 512 from 2^30 on. Source: SQLite, "Database File Format", section 1.3.12.
+/// The byte. SQLite locks some of the 512 from 2^30 on. Source: SQLite, "Database File Format",
+/// section 1.3.12.
 const BYTE: i64 = 1 << 62;
 
 /// Time that a hold is waited for: a child that is about to become another program still has a copy
@@ -79,7 +82,8 @@ fn taken(files: &Files) -> Fault {
         "no surtax works on the ledger `{shown}`, but a process that may read it keeps a lock on it"
     ))
     .hint(format!(
-        "run `chmod 600 {name}` and end that process, which `fuser {name}` may name; or copy the run with its `-wal` file"
+        "run `chmod 600 {name}` and end that process, which `fuser {name}` may name; or copy the \
+         run with its `-wal` file"
     ))
 }
 
@@ -89,7 +93,8 @@ fn explained(tried: Result<bool, Errno>, path: &Path) -> Result<bool, Fault> {
     match tried {
         Err(Errno::INVAL) => took.map_err(|fault| {
             fault.hint(
-                "use Linux 3.15 or later, whose locks belong to open files; gVisor has none: keep the run outside of it",
+                "use Linux 3.15 or later, whose locks belong to open files; gVisor has none: keep \
+                 the run outside of it",
             )
         }),
         _ => took,

@@ -1,16 +1,20 @@
-//! The disk as SQLite finds it while a ledger is written: what somebody else laid beside the run is not there.
+//! The disk as SQLite finds it while a ledger is written: what somebody else laid beside the run is
+//! not there.
 //!
-//! SQLite obeys a journal whoever made it: it rolls the database back, and deletes a further file that the journal names.
-//! Where somebody else can make a file beside a run, one could appear at any time. surtax uses none, and has undone what
-//! an older one left before SQLite opens a ledger, so whatever has that name is not for SQLite.
+//! SQLite obeys a journal whoever made it: it rolls the database back, and deletes a further file
+//! that the journal names. Where somebody else can make a file beside a run, one could appear at
+//! any time. surtax uses none, and has undone what an older one left before SQLite opens a ledger,
+//! so whatever has that name is not for SQLite.
 //!
-//! A log is believed in the same way. A ledger that has one says so in its first page, before the log is made and until
-//! it was removed, and SQLite opens it for that reason without asking whether there is one. So to that question the
-//! answer is always no. What SQLite opens for writing, and whatever it opens beside a database, is looked at by its
-//! descriptor: as root SQLite makes a log its own by `fchown(2)`, so that to look at its name afterwards proves nothing.
+//! A log is believed in the same way. A ledger that has one says so in its first page, before the
+//! log is made and until it was removed, and SQLite opens it for that reason without asking whether
+//! there is one. So to that question the answer is always no. What SQLite opens for writing, and
+//! whatever it opens beside a database, is looked at by its descriptor: as root SQLite makes a log
+//! its own by `fchown(2)`, so that to look at its name afterwards proves nothing.
 //!
-//! Source: SQLite, "The OS Interface or VFS"; `hasHotJournal` and `pagerOpenWalIfPresent` in its `pager.c`, `lockBtree`
-//! in `btree.c`, `robust_open`, `robustFchown` and `unixOpen` in `os_unix.c`.
+//! Source: SQLite, "The OS Interface or VFS"; `hasHotJournal` and `pagerOpenWalIfPresent` in its
+//! `pager.c`, `lockBtree` in `btree.c`, `robust_open`, `robustFchown` and `unixOpen` in
+//! `os_unix.c`.
 
 use super::files::{self, Beside};
 use rusqlite::ffi;
@@ -49,7 +53,8 @@ pub(super) fn name() -> rusqlite::Result<&'static CStr> {
     access.map(|_| NAME).ok_or(rusqlite::Error::SqliteFailure(code, None))
 }
 
-/// Makes it of SQLite's own, of which it differs by one function; how files are opened is the same for all views.
+/// Makes it of SQLite's own, of which it differs by one function; how files are opened is the same
+/// for all views.
 fn register() -> Option<Access> {
     // SAFETY: no name asks for the one that SQLite uses where none is named.
     let found = unsafe { ffi::sqlite3_vfs_find(std::ptr::null()) };
@@ -78,7 +83,8 @@ fn register() -> Option<Access> {
     system.xAccess.filter(|_| code == ffi::SQLITE_OK)
 }
 
-/// Opens a file as SQLite would, and gives it out only where it is this user's alone, or a database to be read.
+/// Opens a file as SQLite would, and gives it out only where it is this user's alone, or a database
+/// to be read.
 unsafe extern "C" fn open_own(name: *const c_char, flags: c_int, mode: c_int) -> c_int {
     let Some(open) = OPEN.get() else { return -1 };
     // What is no regular file must not be waited for, and to a regular one both flags say nothing.

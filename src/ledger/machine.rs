@@ -155,8 +155,9 @@ impl Host<'_> {
         }
     }
 
-    /// Those parameters of the kernel that change what a trial costs. Others are left out: a command
-    /// line may hold what is nobody else's business, and a run file is made to be passed on.
+    /// Those parameters of the kernel that change what a trial costs. Others are left out: a
+    /// command line may hold what is nobody else's business, and a run file is made to be passed
+    /// on.
     fn kernel_parameters(&self) -> Option<String> {
         let text = self.text("/proc/cmdline")?;
         let matters = |word: &&str| {

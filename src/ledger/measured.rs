@@ -79,7 +79,8 @@ impl Ledger {
         if metrics.len() > METRICS_MAX {
             let (shown, count) = (self.path.display(), metrics.len());
             return Err(Fault::user(format!(
-                "the ledger `{shown}` has {count} metrics, and no workload has more than {METRICS_MAX}"
+                "the ledger `{shown}` has {count} metrics, and no workload has more than \
+                 {METRICS_MAX}"
             ))
             .hint("ask for the file as surtax made it"));
         }

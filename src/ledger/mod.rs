@@ -292,12 +292,16 @@ fn refused(path: &Path, doing: &str, error: &rusqlite::Error) -> Fault {
                 .hint(format!("save what can be read: sqlite3 {shown} .recover"))
         }
         Some(ErrorCode::OperationInterrupted) => Fault::user(format!(
-            "cannot {doing}: the ledger `{shown}` takes more time or memory than a run of its size explains"
+            "cannot {doing}: the ledger `{shown}` takes more time or memory than a run of its size \
+             explains"
         ))
         .hint("ask whoever gave it to you for the file as it was made"),
         Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
-            Fault::machine(format!("cannot {doing}: the ledger `{shown}` cannot be written: {error}"))
-                .hint("go on as whoever made it, in a directory that can be written")
+            Fault::machine(format!(
+                "cannot {doing}: the ledger `{shown}` cannot be written: \
+                                    {error}"
+            ))
+            .hint("go on as whoever made it, in a directory that can be written")
         }
         _ => Fault::machine(format!("cannot {doing} in the ledger `{shown}`: {error}")),
     }

@@ -1,4 +1,5 @@
-//! Reads a ledger, also while a run writes it: reading never waits and never changes the file, or anything beside it.
+//! Reads a ledger, also while a run writes it: reading never waits and never changes the file, or
+//! anything beside it.
 
 use super::hold::Hold;
 use super::record::Cached;
@@ -144,7 +145,8 @@ impl Ledger {
         self.is_made_here
     }
 
-    /// Demands that nobody else can write to the run, or to what lies beside it: any other is not gone on with.
+    /// Demands that nobody else can write to the run, or to what lies beside it: any other is not
+    /// gone on with.
     ///
     /// # Errors
     /// The user's, with the file.

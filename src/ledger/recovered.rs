@@ -1,11 +1,13 @@
-//! A database file as recovery would leave it, in memory: whatever lies beside it, nothing on the disk is changed.
+//! A database file as recovery would leave it, in memory: whatever lies beside it, nothing on the
+//! disk is changed.
 //!
-//! SQLite recovers by writing: it rolls a journal back, deletes it, makes an index beside a write-ahead log. That
-//! cannot be done in a directory that may only be read, and must not be done for a file that somebody else made: a
-//! rollback journal names a further file, which is deleted. So the two formats are read here, checksums and all, and
-//! laid over the pages.
+//! SQLite recovers by writing: it rolls a journal back, deletes it, makes an index beside a
+//! write-ahead log. That cannot be done in a directory that may only be read, and must not be done
+//! for a file that somebody else made: a rollback journal names a further file, which is deleted.
+//! So the two formats are read here, checksums and all, and laid over the pages.
 //!
-//! Source: SQLite, "Database File Format", sections 3 (the rollback journal) and 4 (the write-ahead log).
+//! Source: SQLite, "Database File Format", sections 3 (the rollback journal) and 4 (the write-ahead
+//! log).
 
 use super::files::{Beside, Files};
 use std::io;
@@ -40,7 +42,8 @@ const VERSIONS: std::ops::Range<usize> = 18..20;
 /// until it was removed. Only then SQLite believes one.
 const WITH_LOG: u8 = 2;
 
-/// The whole database as its last committed transaction left it; readable without any file beside it.
+/// The whole database as its last committed transaction left it; readable without any file beside
+/// it.
 ///
 /// # Errors
 /// The machine's, or [`io::ErrorKind::InvalidData`] where it would be larger than `limit`.

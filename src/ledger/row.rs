@@ -59,7 +59,8 @@ fn reading_with(row: &Row, amounts: Amounts) -> rusqlite::Result<Reading> {
     })
 }
 
-/// Adds to a payer's reading what its memory is; the readings of a trial stand in the order of their positions.
+/// Adds to a payer's reading what its memory is; the readings of a trial stand in the order of
+/// their positions.
 pub(super) fn memory_of_7(row: &Row, trial: &mut StoredTrial) -> rusqlite::Result<()> {
     let position = usize::try_from(natural(row.get(1)?)).unwrap_or(usize::MAX);
     let Some(reading) = trial.readings.get_mut(position) else { return Ok(()) };

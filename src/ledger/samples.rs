@@ -1,7 +1,7 @@
 //! Samples of a record: one number per metric, nothing for what is unknown.
 //!
-//! CPU time is what level 0 saw: what was counted inside divides it, and adds nothing (`trial/outside.rs`).
-//! `finding/bill.rs` splits it further.
+//! CPU time is what level 0 saw: what was counted inside divides it, and adds nothing
+//! (`trial/outside.rs`). `finding/bill.rs` splits it further.
 
 use super::{Sample, StoredTrial};
 use crate::trial::outside::{Account, Cpu, settle};
@@ -12,8 +12,8 @@ use surtax_instrument::wire::Reading;
 /// A metric, its unit, and the number in that unit.
 pub(super) type NewSample = (&'static str, &'static str, u64);
 
-/// The metrics that come from what was counted inside and what was seen from outside. The last three are there where
-/// more was counted inside: how much more, and the command's claim as it was.
+/// The metrics that come from what was counted inside and what was seen from outside. The last
+/// three are there where more was counted inside: how much more, and the command's claim as it was.
 const CPU: [&str; 7] = [
     "cpu_user_ns",
     "cpu_system_ns",
@@ -24,7 +24,8 @@ const CPU: [&str; 7] = [
     "cpu_system_inside_ns",
 ];
 
-/// By so much the command's largest process may exceed the memory of those who carry it: kernels count in batches.
+/// By so much the command's largest process may exceed the memory of those who carry it: kernels
+/// count in batches.
 const MEMORY_SLACK_BYTES: u64 = 1 << 20;
 
 /// Every number of one trial.
@@ -75,7 +76,8 @@ pub(super) fn claim(trial: &StoredTrial) -> Option<Cpu> {
     Some(Cpu { user: user?, system: system? })
 }
 
-/// Holds a trial that an earlier surtax has written to the same rule: that one added up what was counted inside.
+/// Holds a trial that an earlier surtax has written to the same rule: that one added up what was
+/// counted inside.
 pub(super) fn hold_against_outside(trial: &mut StoredTrial) {
     let claim = claim(trial);
     let account = settle(&trial.readings, claim);
@@ -90,8 +92,9 @@ pub(super) fn hold_against_outside(trial: &mut StoredTrial) {
     }));
 }
 
-/// Memory that level 0 counted beside the command's, without that of those who serve all trials; `None` where nobody on level 0 was read, or the command claims more
-/// than those have who carry it.
+/// Memory that level 0 counted beside the command's, without that of those who serve all trials;
+/// `None` where nobody on level 0 was read, or the command claims more than those have who carry
+/// it.
 ///
 /// Threads share the memory of their process, so one payer without a peak leaves the sum as it is.
 fn memory_of_others(readings: &[Reading], command: u64) -> Option<u64> {

@@ -1,4 +1,5 @@
-//! The schema of a ledger, to the letter: what surtax wrote in each format, and nothing else, is read.
+//! The schema of a ledger, to the letter: what surtax wrote in each format, and nothing else, is
+//! read.
 
 use rusqlite::Connection;
 use std::collections::BTreeMap;
@@ -31,7 +32,8 @@ const SINCE: [(&str, i32); 9] = [
 /// The table that some ledgers of format 4 lack.
 const MAY_LACK: (&str, i32) = ("absences", 4);
 
-/// The first format whose trials can be disturbed, and whose runs are sealed; with the words that came with it.
+/// The first format whose trials can be disturbed, and whose runs are sealed; with the words that
+/// came with it.
 const WORDS: [(&str, i32, &str); 2] =
     [("trials", 2, "'disturbed', "), ("run", 6, ",\n    seal            TEXT")];
 
@@ -125,10 +127,11 @@ mod tests {
 
     #[test]
     fn a_format_is_known_by_what_it_has_and_by_no_other_number() {
-        let first = "DROP TABLE metrics; DROP TABLE histograms; DROP TABLE absences; \
-                     DROP TABLE instances; DROP TABLE iterations; DROP TABLE disturbances; DROP TABLE memory";
+        let first = "DROP TABLE metrics; DROP TABLE histograms; DROP TABLE absences; DROP TABLE \
+                     instances; DROP TABLE iterations; DROP TABLE disturbances; DROP TABLE memory";
         let seventh = format!(
-            "{SCHEMA}; DROP VIEW amounts; DROP TABLE readings; DROP TABLE quantities; {READINGS_OF_7}"
+            "{SCHEMA}; DROP VIEW amounts; DROP TABLE readings; DROP TABLE quantities; \
+             {READINGS_OF_7}"
         );
         assert_eq!(difference(&made(&seventh), 7).unwrap(), None);
         assert!(difference(&made(&seventh), 8).unwrap().is_some());

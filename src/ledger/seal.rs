@@ -1,8 +1,10 @@
-//! Tells a run that was begun here from one that somebody handed over: its plan bears a seal of this machine.
+//! Tells a run that was begun here from one that somebody handed over: its plan bears a seal of
+//! this machine.
 //!
-//! To go on with a run is to execute what its file says, as root. So the plan is sealed when it is made, with a key that
-//! only its owner can read: HMAC-SHA256 over the run's identifier and its plan. A file that was made elsewhere, or whose
-//! plan was changed, has no such seal, whoever owns it and wherever it lies.
+//! To go on with a run is to execute what its file says, as root. So the plan is sealed when it is
+//! made, with a key that only its owner can read: HMAC-SHA256 over the run's identifier and its
+//! plan. A file that was made elsewhere, or whose plan was changed, has no such seal, whoever owns
+//! it and wherever it lies.
 //!
 //! Source: RFC 2104 (HMAC), FIPS 180-4 (SHA-256).
 

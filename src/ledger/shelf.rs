@@ -49,16 +49,16 @@ fn ignored_one(named: &OsStr, directory: &Path) -> Option<String> {
     let named = named.to_string_lossy();
     is_meant.then(|| {
         format!(
-            "`XDG_DATA_HOME={}` is no absolute path and counts as not set: runs are in `{}`; name the folder from \
-             `/` on",
+            "`XDG_DATA_HOME={}` is no absolute path and counts as not set: runs are in `{}`; name \
+             the folder from `/` on",
             named.escape_debug(),
             directory.display()
         )
     })
 }
 
-/// The names that a new run in this folder may get, in their order: `<time>-<title>.surtax`, then with a number. The
-/// folder is made if absent.
+/// The names that a new run in this folder may get, in their order: `<time>-<title>.surtax`, then
+/// with a number. The folder is made if absent.
 ///
 /// # Errors
 /// The machine's, when the folder cannot be made.
@@ -108,15 +108,16 @@ pub fn list(directory: &Path) -> Result<Vec<PathBuf>, Fault> {
     Ok(ledgers)
 }
 
-/// Finds a run: by path, which has a `/` or ends in `.surtax`, by its file's name, by a part of it that only one run has, or `last`, which is the one that was
-/// begun last: a file that an older surtax left without a run is none.
+/// Finds a run: by path, which has a `/` or ends in `.surtax`, by its file's name, by a part of it
+/// that only one run has, or `last`, which is the one that was begun last: a file that an older
+/// surtax left without a run is none.
 ///
 /// # Errors
 /// The user's, when no run or more than one fits.
 pub fn find(directory: &Path, name: &str) -> Result<PathBuf, Fault> {
     let path = Path::new(name);
-    // Somebody else may have laid a file there that is called as a run of ours, or `last`. What else than a file is
-    // named so is told when it is opened.
+    // Somebody else may have laid a file there that is called as a run of ours, or `last`. What
+    // else than a file is named so is told when it is opened.
     let is_path = name.contains('/') || path.extension().is_some_and(|it| it == EXTENSION);
     // A folder may have a run's name by chance.
     let is_named = |it: fs::Metadata| !it.is_dir() || name.contains('/');

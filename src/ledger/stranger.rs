@@ -1,8 +1,9 @@
 //! A ledger is a stranger's until shown otherwise: nothing in it acts, and reading it has bounds.
 //!
-//! A database can hold programs: views, triggers, virtual tables, expressions in columns and indexes. Ours holds one
-//! view, and its schema is known to the letter, so any other is refused before a row is read. What remains are numbers
-//! and text: as many as the file's size allows, each of a bounded length, in a bounded time.
+//! A database can hold programs: views, triggers, virtual tables, expressions in columns and
+//! indexes. Ours holds one view, and its schema is known to the letter, so any other is refused
+//! before a row is read. What remains are numbers and text: as many as the file's size allows, each
+//! of a bounded length, in a bounded time.
 
 use super::files::{Beside, Files};
 use super::{APPLICATION_ID, FORMAT_VERSION, birth, recovered, refused, schema};
@@ -21,10 +22,12 @@ use std::time::Duration;
 use surtax_instrument::clock::process_cpu;
 use surtax_instrument::quantity::Nanoseconds;
 
-/// A database of at most this size is read whole before SQLite sees it; a larger one only where it needs no recovery.
+/// A database of at most this size is read whole before SQLite sees it; a larger one only where it
+/// needs no recovery.
 const IMAGE_MAX_BYTES: u64 = 64 << 20;
 
-/// No text and no blob of a run is longer: outputs are kept as tails, and a histogram has some thousand counts.
+/// No text and no blob of a run is longer: outputs are kept as tails, and a histogram has some
+/// thousand counts.
 const VALUE_MAX_BYTES: i32 = 4 << 20;
 
 /// Bytes that a stranger's ledger may make this process hold.
@@ -44,8 +47,8 @@ const TOLD_MAX: u64 = 32;
 /// Bytes that a row costs beside its text.
 const ROW_BYTES: u64 = 64;
 
-/// Reading a stranger's ledger ends after this much CPU time, and what its size explains. A machine that is busy with
-/// something else makes no run unreadable.
+/// Reading a stranger's ledger ends after this much CPU time, and what its size explains. A machine
+/// that is busy with something else makes no run unreadable.
 const STRANGER_TIME: Duration = Duration::from_secs(1);
 
 /// Bytes of a file that explain another second.
@@ -87,7 +90,8 @@ impl Budget {
         Self { bytes: share(bytes), until_ns: share(after(time).0) }
     }
 
-    /// That of a run that this process writes: what it has written it may read, for as long as it takes.
+    /// That of a run that this process writes: what it has written it may read, for as long as it
+    /// takes.
     pub(super) fn of_our_own() -> Self {
         let endless = || Arc::new(AtomicU64::new(u64::MAX));
         Self { bytes: endless(), until_ns: endless() }
@@ -146,7 +150,8 @@ fn interrupted() -> rusqlite::Error {
 /// Opens a ledger to read it, and touches nothing on the disk.
 ///
 /// # Errors
-/// The user's: it is no ledger, or none that this surtax can have written. The machine's: it cannot be read.
+/// The user's: it is no ledger, or none that this surtax can have written. The machine's: it cannot
+/// be read.
 pub(super) fn open(path: &Path) -> Result<Opened, Fault> {
     let files = Files::open(path)?;
     let size = files.size().unwrap_or(0);
@@ -174,8 +179,8 @@ pub(super) fn open(path: &Path) -> Result<Opened, Fault> {
     Ok(Opened { connection, files, format, budget, is_own })
 }
 
-/// One that is too large to be read first. SQLite opens it by its name once more, so where that is somebody else's to
-/// change, it may do nothing with what it finds but read it.
+/// One that is too large to be read first. SQLite opens it by its name once more, so where that is
+/// somebody else's to change, it may do nothing with what it finds but read it.
 fn of_file(files: &Files, ours: Result<(), Fault>) -> Result<Connection, Fault> {
     let path = files.path();
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
@@ -208,25 +213,28 @@ fn unreadable(path: &Path, why: &Fault) -> Fault {
         )
     } else {
         String::from(
-            "copy it with its `-wal` and `-journal` files to a directory of your own, and ask there",
+            "copy it with its `-wal` and `-journal` files to a directory of your own, and ask \
+             there",
         )
     };
     Fault::user(format!(
-        "somebody else can change the ledger `{}` or its directory, and what was written last is in a file beside it: {}",
+        "somebody else can change the ledger `{}` or its directory, and what was written last is \
+         in a file beside it: {}",
         path.display(),
         why.message
     ))
     .hint(hint)
 }
 
-/// Demands that all that SQLite would open by its name is of this user alone, and nobody else can put a file there.
+/// Demands that all that SQLite would open by its name is of this user alone, and nobody else can
+/// put a file there.
 fn require_ours_to_open(files: &Files) -> Result<(), Fault> {
     files.require_own()?;
     exclusive::require_ours_alone(birth::directory_of(files.path()))
 }
 
-/// The name by which SQLite takes no lock, and looks for no file beside it. Source: SQLite, "Uniform Resource
-/// Identifiers".
+/// The name by which SQLite takes no lock, and looks for no file beside it. Source: SQLite,
+/// "Uniform Resource Identifiers".
 fn unchanging(path: &Path) -> String {
     // What follows two slashes would be the name of a machine.
     let mut name = String::from(if path.is_absolute() { "file://" } else { "file:" });

@@ -163,7 +163,8 @@ fn what_a_payers_memory_is_is_read_back_and_absent_from_an_older_ledger() {
     drop(writer);
     let read = || Ledger::open(&path).unwrap().trials().unwrap().remove(0).readings;
     assert_eq!(read(), readings);
-    let spelled = "SELECT count(*) FROM amounts WHERE name = 'memory_kernel_bytes' AND unit = 'bytes' AND value = 4";
+    let spelled = "SELECT count(*) FROM amounts WHERE name = 'memory_kernel_bytes' AND unit = \
+                   'bytes' AND value = 4";
     let connection = rusqlite::Connection::open(&path).unwrap();
     assert_eq!(connection.query_row(spelled, [], |row| row.get(0)), Ok(1));
     drop(connection);

@@ -1,7 +1,8 @@
 //! Writes a ledger: creates it, begins and ends trials, each in a transaction of its own.
 //!
-//! A trial is written down before anything of it happens, so that a crash cannot hide one. No rollback journal is ever
-//! used: a file changes between its two modes by the one write of its first page.
+//! A trial is written down before anything of it happens, so that a crash cannot hide one. No
+//! rollback journal is ever used: a file changes between its two modes by the one write of its
+//! first page.
 
 use super::hold::{self, Hold};
 use super::record::{Cached, insert_quantities, insert_record, integer};
@@ -23,7 +24,8 @@ use surtax_instrument::clock;
 use surtax_instrument::wire::Fact;
 
 impl Ledger {
-    /// Creates the ledger of a new run, and holds it. Its plan is not sealed: to go on with it is to be confirmed.
+    /// Creates the ledger of a new run, and holds it. Its plan is not sealed: to go on with it is
+    /// to be confirmed.
     ///
     /// # Errors
     /// The user's when `path` exists, the machine's when it cannot be written.
@@ -31,7 +33,8 @@ impl Ledger {
         Self::create_first([path.to_path_buf()], plan, machine, None)
     }
 
-    /// The same at the first of these paths, all of one directory, that nobody has taken; sealed if there is a key.
+    /// The same at the first of these paths, all of one directory, that nobody has taken; sealed if
+    /// there is a key.
     ///
     /// # Errors
     /// As [`Ledger::create`].
@@ -54,16 +57,20 @@ impl Ledger {
     /// Opens an interrupted run to go on with it, and holds it.
     ///
     /// # Errors
-    /// As [`Ledger::open`]; also the user's when a running surtax works on it, or an older one made it.
+    /// As [`Ledger::open`]; also the user's when a running surtax works on it, or an older one made
+    /// it.
     pub fn resume(path: &Path) -> Result<Self, Fault> {
         let reader = Self::open(path)?;
         let (format, is_made_here) = (reader.format, reader.is_made_here);
         if format < FORMAT_VERSION {
             return Err(Fault::user(format!(
-                "the run in `{}` was begun by an older surtax, in format {format} of now {FORMAT_VERSION}",
+                "the run in `{}` was begun by an older surtax, in format {format} of now \
+                 {FORMAT_VERSION}",
                 path.display()
             ))
-            .hint("repeat it: `surtax show` has the line; to go on, use the surtax that began it"));
+            .hint(
+                "repeat it: `surtax show` has the line; to go on, use the surtax that began it",
+            ));
         }
         let hold = hold::take(path)?;
         hold.require_same(&reader.hold)?;
@@ -159,8 +166,9 @@ impl Ledger {
         self.connection
             .execute("UPDATE run SET state = ?1", [state.word()])
             .map_err(|error| refused(&self.path, "end the run", &error))?;
-        // Only possible when nobody reads just now; the ledger is as complete with its `-wal` file. The log is
-        // taken into the file and removed, and then one write of the first page says that there is none.
+        // Only possible when nobody reads just now; the ledger is as complete with its `-wal` file.
+        // The log is taken into the file and removed, and then one write of the first page says
+        // that there is none.
         let single_file = self.connection.pragma_update(None, "journal_mode", "MEMORY");
         drop(single_file);
         if state == RunState::Running { Ok(()) } else { self.hold.release() }
@@ -190,8 +198,9 @@ fn image(
     Ok(connection.serialize("main")?.to_vec())
 }
 
-/// A connection by which one ended trial survives a power cut: the log is synced at every commit. What it writes to is
-/// what is held, and nobody else's; the hold comes first, so that it is dropped last.
+/// A connection by which one ended trial survives a power cut: the log is synced at every commit.
+/// What it writes to is what is held, and nobody else's; the hold comes first, so that it is
+/// dropped last.
 fn open_to_write(hold: Hold, doing: &str) -> Result<(Hold, Connection), Fault> {
     let hold = birth::require_recovered(hold)?;
     let path = hold.files().path();
@@ -208,7 +217,8 @@ fn open_to_write(hold: Hold, doing: &str) -> Result<(Hold, Connection), Fault> {
     Ok((hold, connection))
 }
 
-/// A connection to a ledger that writes down at once what is committed, and at its end leaves the log as it is.
+/// A connection to a ledger that writes down at once what is committed, and at its end leaves the
+/// log as it is.
 fn durable(path: &Path, doing: &str) -> Result<Connection, Fault> {
     let mut connection = connected(path).map_err(|error| refused(path, doing, &error))?;
     stranger::require(&connection, path)?;
@@ -229,7 +239,8 @@ fn durable(path: &Path, doing: &str) -> Result<Connection, Fault> {
     Ok(connection)
 }
 
-/// A connection that has read nothing. To close it takes no log into the file: whose it is is not known yet.
+/// A connection that has read nothing. To close it takes no log into the file: whose it is is not
+/// known yet.
 pub(super) fn connected(path: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX

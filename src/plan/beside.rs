@@ -1,7 +1,7 @@
 //! Neighbours: what runs in other stacks while each trial is measured.
 //!
-//! With a neighbour every stack of a plan is there twice, alone and beside it, in the same blocks: so what the
-//! neighbour costs is known as any overhead is.
+//! With a neighbour every stack of a plan is there twice, alone and beside it, in the same blocks:
+//! so what the neighbour costs is known as any overhead is.
 
 use super::Draft;
 use super::networks::connected;
@@ -69,7 +69,13 @@ impl Draft {
             if definition.scratch && !names_scratch(&neighbour.stack) {
                 let stack = &neighbour.stack;
                 return Err(self
-                    .refuse("beside", format!("`{name}` works in a scratch directory, and its stack `{stack}` has none"))
+                    .refuse(
+                        "beside",
+                        format!(
+                            "`{name}` works in a scratch directory, and its \
+                                               stack `{stack}` has none"
+                        ),
+                    )
                     .hint("say on what its data lies: `scratch=layer`"));
             }
             let stack = self.located("beside", &neighbour.stack, cwd)?;

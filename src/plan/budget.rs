@@ -13,8 +13,8 @@ use surtax_statistics::LOOK_FROM;
 /// The deviation of a command that hardly varies at all: 0.1 %.
 const QUIET_PPM: u64 = 1_000;
 
-/// Half the width of a 95 % interval in thousandths of the deviation of one trial, times the root of
-/// the number of blocks: 1.96 √1.5, since each block has two baseline trials.
+/// Half the width of a 95 % interval in thousandths of the deviation of one trial, times the root
+/// of the number of blocks: 1.96 √1.5, since each block has two baseline trials.
 const HALF_WIDTH_THOUSANDTHS: u64 = 2_400;
 
 impl Draft {
@@ -31,8 +31,8 @@ impl Draft {
                 .refuse(
                     "precision",
                     format!(
-                        "`precision` is that of wall time and of the first metric, and `{name}` runs for a \
-                         fixed time and has no metric that is always there"
+                        "`precision` is that of wall time and of the first metric, and `{name}` \
+                         runs for a fixed time and has no metric that is always there"
                     ),
                 )
                 .hint("ask for `--runs 20`, or for a time"));

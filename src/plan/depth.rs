@@ -22,8 +22,8 @@ pub(super) fn refuse(stack: &StackSpec) -> Result<(), Fault> {
         if count > LIMIT {
             let kind = &layer.kind;
             let message = format!(
-                "the files of this `{kind}` would be overlay number {count}, and the kernel lays at most {LIMIT} \
-                 on each other"
+                "the files of this `{kind}` would be overlay number {count}, and the kernel lays \
+                 at most {LIMIT} on each other"
             );
             return Err(Fault::user(message)
                 .hint("leave a layer out, or put a machine between, as in `runc+qemu+runc`"));

@@ -46,7 +46,8 @@ pub const KEYS: [&str; 23] = [
     "environment",
 ];
 
-/// Reads a plan file, or one of the plans that come with surtax where no file has that name; stacks are checked against these descriptors.
+/// Reads a plan file, or one of the plans that come with surtax where no file has that name; stacks
+/// are checked against these descriptors.
 ///
 /// # Errors
 /// The user's: the file cannot be read, is no TOML, or asks for something that there is not.
@@ -294,7 +295,10 @@ impl Reader<'_> {
             _ => {
                 return Err(self
                     .wrong_type("a stack", "a string or a list of tables", value)
-                    .hint("write `\"qemu:memory=1G+runc\"`, or `[{ layer = \"qemu\", memory = \"1G\" }, { layer = \"runc\" }]`"));
+                    .hint(
+                        "write `\"qemu:memory=1G+runc\"`, or `[{ layer = \"qemu\", memory = \
+                           \"1G\" }, { layer = \"runc\" }]`",
+                    ));
             }
         };
         StackSpec::parse_with(&text, self.descriptors)

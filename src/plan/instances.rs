@@ -31,18 +31,22 @@ impl Draft {
             ..self.refuse("instances", fault.message)
         })?;
         let servers: Vec<_> = all.iter().filter_map(|it| it.server.as_ref()).collect();
-        // What never listens, such as the other side of a ping, may be there several times; it has no place to name.
+        // What never listens, such as the other side of a ping, may be there several times; it has
+        // no place to name.
         let listens =
             servers.iter().any(|words| words.iter().any(|word| word.contains("{address}")));
         if listens && servers.iter().collect::<BTreeSet<_>>().len() < servers.len() {
             return Err(self
                 .refuse(
                     "instances",
-                    format!("the servers of {count} instances of `{name}` would listen at one port"),
+                    format!(
+                        "the servers of {count} instances of `{name}` would listen at one \
+                             port"
+                    ),
                 )
                 .hint(
-                    "let its file give each the next one: a parameter with `instances = \"next\"`, named in \
-                     `server` and `command`",
+                    "let its file give each the next one: a parameter with `instances = \"next\"`, \
+                     named in `server` and `command`",
                 ));
         }
         Ok(count)
@@ -83,7 +87,8 @@ mod tests {
         let alone = "only one `prices` can run at a time in a stack";
         assert_eq!(refused(ready("prices"), 2).as_deref(), Some(alone));
         assert_eq!(refused(ready("prices"), 1), None);
-        let text = "about = \"x\"\ncommand = [\"x\", \"{address}\"]\nserver = [\"y\", \"{address}:80\"]\n[[check]]\nabout = \"a\"\nregex = '(\\d)'\n";
+        let text = "about = \"x\"\ncommand = [\"x\", \"{address}\"]\nserver = [\"y\", \
+                    \"{address}:80\"]\n[[check]]\nabout = \"a\"\nregex = '(\\d)'\n";
         let own = Workload::of("./x.toml", String::from(text), Vec::new()).unwrap();
         let said = "the servers of 3 instances of `./x.toml` would listen at one port";
         assert_eq!(refused(Some(own), 3).as_deref(), Some(said));

@@ -118,8 +118,8 @@ impl Plan {
         self.precision_ppm.map(|ppm| f64::from(ppm) / 1e6)
     }
 
-    /// The arms, baseline twice: arm 0 and arm 1 are the baseline, the others follow in order; and where the plan has
-    /// neighbours, all once more beside them.
+    /// The arms, baseline twice: arm 0 and arm 1 are the baseline, the others follow in order; and
+    /// where the plan has neighbours, all once more beside them.
     #[must_use]
     pub fn arms(&self) -> Vec<Arm> {
         let each = || {

@@ -1,4 +1,5 @@
-//! The networks of stacks whose texts leave them out, for a workload with two sides: one side is outside.
+//! The networks of stacks whose texts leave them out, for a workload with two sides: one side is
+//! outside.
 
 use super::refuse::Draft;
 use crate::driver;
@@ -32,8 +33,9 @@ impl Draft {
     }
 }
 
-/// The stack with a way to the outside: where its text says that there is none, each layer that names no network
-/// gets one. Where no network helps, it stays as it is, and is a gap that says why.
+/// The stack with a way to the outside: where its text says that there is none, each layer that
+/// names no network gets one. Where no network helps, it stays as it is, and is a gap that says
+/// why.
 pub(super) fn connected(stack: &StackSpec, descriptors: &[&'static Descriptor]) -> StackSpec {
     if promise(stack) != Reachability::Nothing {
         return stack.clone();
@@ -50,8 +52,8 @@ pub(super) fn connected(stack: &StackSpec, descriptors: &[&'static Descriptor]) 
     if promise(&connected) == Reachability::Nothing { stack.clone() } else { connected }
 }
 
-/// The first network by which a layer can be called, if it names none itself; a layer further in takes only its
-/// level's.
+/// The first network by which a layer can be called, if it names none itself; a layer further in
+/// takes only its level's.
 fn network(
     layer: &LayerSpec,
     inside: Option<&LayerSpec>,

@@ -1,9 +1,9 @@
 //! The order of arms inside a block: random, and the same for ever after for one seed.
 //!
-//! A block holds every arm once. Its order depends on the seed and on the number of the block and on
-//! nothing else, so that block 700 of a resumed run needs none of the 700 before it. Every step down
-//! to the bounded draw is written here and held by a golden test: a library that draws in another
-//! way would reorder the trials of every old ledger.
+//! A block holds every arm once. Its order depends on the seed and on the number of the block and
+//! on nothing else, so that block 700 of a resumed run needs none of the 700 before it. Every step
+//! down to the bounded draw is written here and held by a golden test: a library that draws in
+//! another way would reorder the trials of every old ledger.
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -13,8 +13,8 @@ const PURPOSE: &[u8; 24] = b"surtax: order of a block";
 
 /// The arms `0..arm_count` in the order of one block.
 ///
-/// ChaCha8 with the seed in its key and the block as its stream, and a Fisher-Yates shuffle from the
-/// end (Knuth, TAOCP vol. 2, algorithm 3.4.2 P), each draw without bias by rejection.
+/// ChaCha8 with the seed in its key and the block as its stream, and a Fisher-Yates shuffle from
+/// the end (Knuth, TAOCP vol. 2, algorithm 3.4.2 P), each draw without bias by rejection.
 #[must_use]
 pub fn of_block(seed: u64, block: u32, arm_count: u32) -> Vec<u32> {
     let mut key = [0; 32];

@@ -302,7 +302,8 @@ impl Draft {
                 let message =
                     format!("the writable directory `{shown}` has a name that is no text");
                 return Err(self.refuse("writable", message).hint(
-                    "name one in UTF-8: engines are told of it in their configurations, which are text",
+                    "name one in UTF-8: engines are told of it in their configurations, which are \
+                     text",
                 ));
             }
             let path: PathBuf = path.components().collect();
@@ -387,13 +388,15 @@ fn notes(plan: &Plan) -> Vec<String> {
     let mut notes = Vec::new();
     for stack in plan.stacks.iter().filter(|stack| driver::writes_stay_elsewhere(stack)) {
         notes.push(format!(
-            "`{stack}` writes to the other machine's own files: what a trial writes stays there, and the next trial finds it"
+            "`{stack}` writes to the other machine's own files: what a trial writes stays there, \
+             and the next trial finds it"
         ));
     }
     for stack in plan.stacks.iter().filter(|stack| is_native(stack)) {
         if stack.layers.iter().any(|layer| layer.root() == Ok(Root::Host)) {
             notes.push(format!(
-                "`{stack}` writes to this machine's own files: what a trial writes stays, and the next trial finds it"
+                "`{stack}` writes to this machine's own files: what a trial writes stays, and the \
+                 next trial finds it"
             ));
         }
     }
@@ -401,7 +404,8 @@ fn notes(plan: &Plan) -> Vec<String> {
         (plan.precision_ppm, plan.runs.filter(|&runs| runs == PRECISION_RUNS), plan.time_budget_ns)
     {
         notes.push(format!(
-            "ends after {runs} blocks at the latest, as narrow or not; `--time` or `--runs` sets another end"
+            "ends after {runs} blocks at the latest, as narrow or not; `--time` or `--runs` sets \
+             another end"
         ));
     }
     notes.extend(budget::notes(plan));
@@ -409,7 +413,8 @@ fn notes(plan: &Plan) -> Vec<String> {
     let mut texts = plan.command.iter().filter_map(Word::text);
     if let Some(word) = texts.find(|word| shell_words.contains(word)) {
         notes.push(format!(
-            "`{word}` is given to the command as it is; for a line of the shell write `-- sh -c '…'`"
+            "`{word}` is given to the command as it is; for a line of the shell write `-- sh -c \
+             '…'`"
         ));
     }
     if plan.stacks.len() == 1 && plan.beside.is_empty() {

@@ -1,7 +1,7 @@
 //! The line for a shell that asks the same question again, in the same order.
 //!
-//! It names what differs from what `surtax compare` does by itself, and nothing else, so that it can
-//! be read. The caller's own environment is not in it: see `Plan::inherit_environment`.
+//! It names what differs from what `surtax compare` does by itself, and nothing else, so that it
+//! can be read. The caller's own environment is not in it: see `Plan::inherit_environment`.
 
 use super::conduct::{DEFAULT_ITERATIONS, DEFAULT_PADDING};
 use super::instances::DEFAULT_INSTANCES;
@@ -23,8 +23,8 @@ const SAID_BY_A_FILE: [&str; 5] = ["--title", "--workload", "--in", "--baseline"
 type Flags = Vec<(&'static str, Option<Word>)>;
 
 impl Plan {
-    /// `cd DIRECTORY && surtax compare …`: read again, it is this plan. Of a plan that comes with surtax it is
-    /// `surtax run NAME …`.
+    /// `cd DIRECTORY && surtax compare …`: read again, it is this plan. Of a plan that comes with
+    /// surtax it is `surtax run NAME …`.
     #[must_use]
     pub fn repeat_with(&self) -> String {
         let mut flags = self.flags();
@@ -46,8 +46,8 @@ impl Plan {
         format!("{} && {line}", shell_line([b"cd".as_slice(), self.cwd.as_os_str().as_bytes()]))
     }
 
-    /// The name of the plan that comes with surtax and asks this question, in these stacks and as it is now; what it
-    /// says need not be said by flags.
+    /// The name of the plan that comes with surtax and asks this question, in these stacks and as
+    /// it is now; what it says need not be said by flags.
     fn ready(&self, flags: &mut Flags) -> Option<&'static str> {
         let of_this_title = shelf::READY.iter().filter(|(_, text)| text.contains(&self.title));
         let mut drafts = of_this_title.filter_map(|(name, text)| {

@@ -1,4 +1,5 @@
-//! Plans that come with surtax, by name: the questions that studies ask, as files like those of the user's.
+//! Plans that come with surtax, by name: the questions that studies ask, as files like those of the
+//! user's.
 
 use crate::layer::instead;
 use std::path::Path;

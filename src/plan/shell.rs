@@ -1,6 +1,7 @@
 //! Writes a command so that a shell reads the same words again.
 
-/// The words with quotes where a shell needs them: those of POSIX, and `$'…'` for what is not seen and what is no text.
+/// The words with quotes where a shell needs them: those of POSIX, and `$'…'` for what is not seen
+/// and what is no text.
 ///
 /// ```
 /// use surtax::plan::shell_line;
@@ -54,8 +55,8 @@ fn in_dollar_quotes(letter: char) -> String {
     }
 }
 
-/// Bytes as every such shell reads them, whatever its locale and whatever follows: ksh reads on in hexadecimal digits, and
-/// bash does not know a letter by its number where the locale has none.
+/// Bytes as every such shell reads them, whatever its locale and whatever follows: ksh reads on in
+/// hexadecimal digits, and bash does not know a letter by its number where the locale has none.
 fn octal(bytes: &[u8]) -> impl Iterator<Item = String> {
     bytes.iter().map(|byte| format!("\\{byte:03o}"))
 }

@@ -25,7 +25,8 @@ impl Draft {
     /// The stacks, each once.
     ///
     /// # Errors
-    /// The user's: a stack that cannot be, is listed twice, or has no place for what another one has.
+    /// The user's: a stack that cannot be, is listed twice, or has no place for what another one
+    /// has.
     pub(super) fn checked_stacks(
         &self,
         cwd: &Path,
@@ -41,7 +42,8 @@ impl Draft {
         let mut changed = Vec::new();
         if self.stacks.is_empty() {
             return Err(self.refuse("stacks", "there is no stack to run the command in").hint(
-                "name some, as in `--in native,runc` or `stacks = [\"native\", \"runc\"]`; `surtax doctor` lists them",
+                "name some, as in `--in native,runc` or `stacks = [\"native\", \"runc\"]`; `surtax \
+                 doctor` lists them",
             ));
         }
         if self.stacks.len() > STACK_LIMIT {
@@ -132,8 +134,8 @@ impl Draft {
         }
     }
 
-    /// The stack with a scratch directory: where one stack names a medium for it, the command needs the
-    /// directory in all of them.
+    /// The stack with a scratch directory: where one stack names a medium for it, the command needs
+    /// the directory in all of them.
     fn scratched(
         &self,
         mut stack: StackSpec,

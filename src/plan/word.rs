@@ -1,8 +1,9 @@
 //! A word of a command: bytes, as the kernel takes them, and text wherever it can be.
 //!
-//! Linux asks of an argument only that no byte of it is zero, so `printf '%s' $'\xff'` is a command. A word
-//! that is UTF-8 is written down as the string that it is; any other as `{ escaped = 'caf\xe9' }` in a plan
-//! file, and as an object with that key in JSON. No byte is lost, and no raw one reaches a document.
+//! Linux asks of an argument only that no byte of it is zero, so `printf '%s' $'\xff'` is a
+//! command. A word that is UTF-8 is written down as the string that it is; any other as
+//! `{ escaped = 'caf\xe9' }` in a plan file, and as an object with that key in JSON. No byte is
+//! lost, and no raw one reaches a document.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Cow;
@@ -31,7 +32,8 @@ impl Word {
         std::str::from_utf8(&self.0).ok()
     }
 
-    /// The text that the word is, or else [`Self::escaped`]: for people, who cannot be asked to tell them apart.
+    /// The text that the word is, or else [`Self::escaped`]: for people, who cannot be asked to
+    /// tell them apart.
     #[must_use]
     pub fn shown(&self) -> Cow<'_, str> {
         self.text().map_or_else(|| self.escaped().into(), Cow::from)

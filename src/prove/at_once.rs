@@ -1,7 +1,8 @@
 //! At once: four surtaxes on one machine, with one data directory, round after round.
 //!
-//! Each compares another stack with `native`, two of them a nested one. All must end with status 0, each must have kept a
-//! run of its own in which every trial counts, and when all have ended the machine must be as before.
+//! Each compares another stack with `native`, two of them a nested one. All must end with status 0,
+//! each must have kept a run of its own in which every trial counts, and when all have ended the
+//! machine must be as before.
 
 use super::child::{ChildSurtax, text, trials};
 use super::kills::STACKS;

@@ -77,7 +77,8 @@ impl<'a> Bench<'a> {
         is_ours
     }
 
-    /// Those of so many units of a part that are in the share that is made; the others are said to have ended.
+    /// Those of so many units of a part that are in the share that is made; the others are said to
+    /// have ended.
     pub(super) fn units(&self, count: u32) -> impl Iterator<Item = u32> {
         (0..count).filter(|unit| {
             let is_ours = self.selection.share.holds(*unit);
@@ -88,8 +89,8 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// Does a unit of a campaign that makes `runs` runs, or takes its result from the notebook. Its name must say all
-    /// that it depends on.
+    /// Does a unit of a campaign that makes `runs` runs, or takes its result from the notebook. Its
+    /// name must say all that it depends on.
     ///
     /// # Errors
     /// The unit's, and the notebook's.
@@ -180,7 +181,8 @@ impl<'a> Bench<'a> {
         Ok(text)
     }
 
-    /// Runs a program with what it says in a file: how it ended, if it did so in time. It is killed otherwise.
+    /// Runs a program with what it says in a file: how it ended, if it did so in time. It is killed
+    /// otherwise.
     pub(super) fn answer(
         &self,
         argv: &[String],

@@ -1,7 +1,8 @@
 //! The bill beside a build: how many trials publish more CPU time than was seen from outside.
 //!
-//! A machine with too few CPUs for all takes them away from gVisor and from a guest, whose kernels then count waiting as
-//! work. The sum of each trial is counted again, plainly, from what each payer of level 0 was read to have used.
+//! A machine with too few CPUs for all takes them away from gVisor and from a guest, whose kernels
+//! then count waiting as work. The sum of each trial is counted again, plainly, from what each
+//! payer of level 0 was read to have used.
 
 use super::bench::{draft, toil};
 use super::load::CROWD;
@@ -13,8 +14,8 @@ use crate::ledger::{StoredTrial, TrialState};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// The layers whose kernels are not told when the CPU is taken away, how many runs are made of each, and how long one
-/// takes.
+/// The layers whose kernels are not told when the CPU is taken away, how many runs are made of
+/// each, and how long one takes.
 const LAYERS: [CountedLayer; 2] = [
     CountedLayer { layer: "gvisor", quick: 1, full: 56, run_ms: 12_000 },
     CountedLayer { layer: "qemu:accel=tcg", quick: 0, full: 56, run_ms: 300_000 },
@@ -26,8 +27,8 @@ const WORKS_FOR: Duration = Duration::from_millis(100);
 /// Blocks of a run; each has three trials of the layer.
 const BLOCKS: u32 = 6;
 
-/// By so much of what was seen from outside a sum may exceed it. Written down again on purpose, as the ticks are: a proof
-/// that took them from `trial/outside.rs` would move with them.
+/// By so much of what was seen from outside a sum may exceed it. Written down again on purpose, as
+/// the ticks are: a proof that took them from `trial/outside.rs` would move with them.
 const ABOVE_PERCENT: u64 = 5;
 
 /// Nanoseconds by which a claim may be larger: a tick of 10 ms at each end.
@@ -48,7 +49,8 @@ impl Proof for Bill {
     }
 
     fn summary(&self) -> &'static str {
-        "CPU time in gVisor and a guest beside a build: how many sums are above what was seen from outside"
+        "CPU time in gVisor and a guest beside a build: how many sums are above what was seen from \
+         outside"
     }
 
     fn parts(&self, _: Size) -> Vec<String> {

@@ -1,9 +1,10 @@
 //! Centre: whether the estimate itself is off, and not only its interval.
 //!
 //! Noise that is as likely above as below leaves half of all estimates above the true cost. An
-//! estimator that leans to one side by a third of its interval is above in nearly all of them, and an
-//! interval made another way would not show it. Noise that only slows is as likely far above as a little
-//! below: what takes the middle of blocks of two baselines and one arm leans to the low side under it.
+//! estimator that leans to one side by a third of its interval is above in nearly all of them, and
+//! an interval made another way would not show it. Noise that only slows is as likely far above as
+//! a little below: what takes the middle of blocks of two baselines and one arm leans to the low
+//! side under it.
 
 use super::bench::{compared, draft, overhead};
 use super::{Bar, Bench, Figure, Proof, Size, Stopped, binomial};
@@ -26,8 +27,8 @@ struct Shape {
     rates: [f64; 2],
 }
 
-/// As likely above as below, and one that only slows, under which a small sample is a little more likely below
-/// whatever is made of it: see decision 45. Few blocks, the usual number, and many.
+/// As likely above as below, and one that only slows, under which a small sample is a little more
+/// likely below whatever is made of it: see decision 45. Few blocks, the usual number, and many.
 const SHAPES: [Shape; 2] = [
     Shape { name: "lognormal", blocks: [6, 10, 20], quick: 60, rates: [0.5, 0.5] },
     Shape { name: "skewed", blocks: [6, 10, 40], quick: 200, rates: [0.47, 0.5] },
@@ -47,7 +48,8 @@ impl Proof for Centre {
     }
 
     fn summary(&self) -> &'static str {
-        "simulated stacks that cost 5 %, also under noise that only slows: whether as many estimates are above as below"
+        "simulated stacks that cost 5 %, also under noise that only slows: whether as many \
+         estimates are above as below"
     }
 
     fn run_count(&self, size: Size) -> u32 {

@@ -1,4 +1,5 @@
-//! This program as its user has it: started as a process, with a data directory of its own, and what it leaves.
+//! This program as its user has it: started as a process, with a data directory of its own, and
+//! what it leaves.
 
 use super::Bench;
 use crate::fault::{Doing, Fault};

@@ -1,8 +1,10 @@
-//! Equivalence: stacks at the edge of the margin that are called the same, and equal ones that are not.
+//! Equivalence: stacks at the edge of the margin that are called the same, and equal ones that are
+//! not.
 //!
-//! A stack that costs as much more or less as the margin allows must hardly ever be called equivalent:
-//! two one-sided tests at 2.5 %, which are what the 95 % interval asks, are wrong as often as that. On
-//! a quiet machine equal stacks must be called so, or the word would never be used.
+//! A stack that costs as much more or less as the margin allows must hardly ever be called
+//! equivalent: two one-sided tests at 2.5 %, which are what the 95 % interval asks, are wrong as
+//! often as that. On a quiet machine equal stacks must be called so, or the word would never be
+//! used.
 
 use super::bench::{compared, draft};
 use super::{Bar, Bench, Figure, Proof, Size, Stopped, binomial};

@@ -1,8 +1,8 @@
 //! False positives: equal stacks on a simulated machine, in ten kinds of noise.
 //!
 //! The bar of the whole is what shows that the rate is at most 1 %: 83 of 10,000 are the most for
-//! which the upper end of the one-sided 95 % interval of a binomial share stays below it. No kind of
-//! noise may hide behind the others, so each has a bar of its own.
+//! which the upper end of the one-sided 95 % interval of a binomial share stays below it. No kind
+//! of noise may hide behind the others, so each has a bar of its own.
 
 use super::bench::{compared, draft};
 use super::{Bar, Bench, Figure, Proof, Size, Stopped, binomial};

@@ -1,9 +1,10 @@
 //! Forged replies: somebody who is not the agent says what it would say, and none of it may count.
 //!
-//! Two campaigns. On a **channel** of its own, with a real link at one end, every kind of reply is forged without the
-//! key, replayed, doubled, sent before its turn, and split by somebody else's bytes. In **layers**, a command writes
-//! into every descriptor of its agent that it can reach, and the trial goes the whole path to the findings. It fails
-//! where it reaches none, so that a trial which counts has been lied to.
+//! Two campaigns. On a **channel** of its own, with a real link at one end, every kind of reply is
+//! forged without the key, replayed, doubled, sent before its turn, and split by somebody else's
+//! bytes. In **layers**, a command writes into every descriptor of its agent that it can reach, and
+//! the trial goes the whole path to the findings. It fails where it reaches none, so that a trial
+//! which counts has been lied to.
 
 use super::bench::{TRIALS_OF_A_FAILED_RUN, draft};
 use super::proof::ended;

@@ -1,9 +1,9 @@
 //! Hostile: ledgers that somebody else made, given to every command that reads one.
 //!
-//! Each is spoiled in one of the ways of `hostile/mutated.rs`, and given to this very program in a process of its own,
-//! which has 500 MB of addresses, two seconds of CPU time and nobody at its terminal. Counted are those that used more, those that
-//! ended otherwise than by an exit code of ours, characters that act on a terminal, and commands that ran though
-//! nobody had asked for them.
+//! Each is spoiled in one of the ways of `hostile/mutated.rs`, and given to this very program in a
+//! process of its own, which has 500 MB of addresses, two seconds of CPU time and nobody at its
+//! terminal. Counted are those that used more, those that ended otherwise than by an exit code of
+//! ours, characters that act on a terminal, and commands that ran though nobody had asked for them.
 
 mod mutated;
 
@@ -35,7 +35,8 @@ const GIVE_UP: Duration = Duration::from_secs(20);
 /// The exit codes of ours, of which a bug's is none.
 const CODES: [i32; 4] = [0, 1, 2, 3];
 
-/// The commands, the file in the place of `FILE` and a place for what they write in that of `PLACE`.
+/// The commands, the file in the place of `FILE` and a place for what they write in that of
+/// `PLACE`.
 const COMMANDS: [&[&str]; 8] = [
     &["show", "FILE"],
     &["show", "FILE", "--format", "markdown"],
@@ -178,7 +179,8 @@ fn clear(place: &Path, whole: &Path) -> Result<(), Fault> {
     Ok(())
 }
 
-/// The ledger from which all are made: interrupted, with a command that leaves a mark where it is executed.
+/// The ledger from which all are made: interrupted, with a command that leaves a mark where it is
+/// executed.
 fn make(file: &Path, mark: &Path) -> Result<(), Fault> {
     let plan = plan(mark)?;
     let _ = std::fs::remove_file(file);

@@ -1,9 +1,10 @@
 //! Kills: SIGKILL of a surtax at a random moment, of its reaper, or of both, in stack after stack.
 //!
-//! After each, `surtax gc` must leave the machine as it was, every trial that was said to have ended must be in its
-//! run file, `show last` must answer, and `resume last` must do what is left and count nothing twice. Each stack is run once to
-//! its end first: that says how long it takes, and so when it may be hit. A census of the whole machine is taken, less what
-//! belongs to labs whose owner lives: what others make meanwhile without surtax looks like a leak.
+//! After each, `surtax gc` must leave the machine as it was, every trial that was said to have
+//! ended must be in its run file, `show last` must answer, and `resume last` must do what is left
+//! and count nothing twice. Each stack is run once to its end first: that says how long it takes,
+//! and so when it may be hit. A census of the whole machine is taken, less what belongs to labs
+//! whose owner lives: what others make meanwhile without surtax looks like a leak.
 
 use super::child::{ChildSurtax, text, trials};
 use super::proof::ended;

@@ -1,9 +1,11 @@
-//! Proofs: campaigns that measure surtax's own error where the truth is known, or attack it, each with its bar.
+//! Proofs: campaigns that measure surtax's own error where the truth is known, or attack it, each
+//! with its bar.
 //!
-//! A proof goes the whole path, as a question of the user's does: plan, campaign, ledger (in memory), findings; or it
-//! starts surtax itself as its user has it, and kills it, races it, or gives it what somebody else made. What it counts
-//! are failures: a verdict or an interval that the truth contradicts, something left, lost, or believed. One file per
-//! proof, `proof.rs` the contract, and this one the registry.
+//! A proof goes the whole path, as a question of the user's does: plan, campaign, ledger (in
+//! memory), findings; or it starts surtax itself as its user has it, and kills it, races it, or
+//! gives it what somebody else made. What it counts are failures: a verdict or an interval that the
+//! truth contradicts, something left, lost, or believed. One file per proof, `proof.rs` the
+//! contract, and this one the registry.
 
 mod at_once;
 mod bare;

@@ -1,8 +1,9 @@
 //! A notebook: what a long campaign has counted, unit by unit, in a file that outlives it.
 //!
-//! One line of JSON per unit, flushed before the next one begins. A campaign that is started again with the same file
-//! takes what it finds there and does the rest, so that hours of work survive Ctrl-C, a crash and a reboot. A file that
-//! another version or another commit of surtax wrote is refused: its units were counted by something else.
+//! One line of JSON per unit, flushed before the next one begins. A campaign that is started again
+//! with the same file takes what it finds there and does the rest, so that hours of work survive
+//! Ctrl-C, a crash and a reboot. A file that another version or another commit of surtax wrote is
+//! refused: its units were counted by something else.
 
 use crate::fault::{Doing, Fault};
 use crate::lab::exclusive::OTHERS_WRITE;
@@ -45,7 +46,8 @@ impl Notebook {
     /// Opens a notebook, made if absent, for campaigns of one size.
     ///
     /// # Errors
-    /// The user's: another surtax wrote it, or it is no notebook. The machine's: it cannot be read or written.
+    /// The user's: another surtax wrote it, or it is no notebook. The machine's: it cannot be read
+    /// or written.
     pub fn open(path: &Path, size: &str) -> Result<Self, Fault> {
         let shown = path.display();
         let mut options = OpenOptions::new();

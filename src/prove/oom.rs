@@ -1,7 +1,9 @@
-//! Out of memory: the kernel kills somebody of a stack at its limit, and every such trial must name the limit.
+//! Out of memory: the kernel kills somebody of a stack at its limit, and every such trial must name
+//! the limit.
 //!
-//! In every stack with a limit it is the command itself, or a child of one that ends with status 0 all the same: that
-//! trial would count. It fails where no trial says which limit of which layer it was, and what would raise it.
+//! In every stack with a limit it is the command itself, or a child of one that ends with status 0
+//! all the same: that trial would count. It fails where no trial says which limit of which layer it
+//! was, and what would raise it.
 
 use super::bench::{TRIALS_OF_A_FAILED_RUN, draft};
 use super::proof::ended;
@@ -199,8 +201,8 @@ mod tests {
 
     #[test]
     fn a_kill_that_is_not_named_or_counts_misses_the_bar() {
-        let said = "the memory limit `memory=64M` of `runc` was exceeded: 1 process killed by the kernel (OOM)\n  \
-                    hint: raise it: `runc:memory=128M`";
+        let said = "the memory limit `memory=64M` of `runc` was exceeded: 1 process killed by the \
+                    kernel (OOM)\n  hint: raise it: `runc:memory=128M`";
         let is_met = |state: &str, why: &str| {
             let mut count = Count::default();
             count.add(STACKS[1], "failed", said);

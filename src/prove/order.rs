@@ -1,8 +1,8 @@
 //! Order: a machine that is slower in the first place of a block, and who is charged with it.
 //!
-//! The first place costs two deviations of the noise more, whichever stack has it. Shuffled, that is
-//! noise. In a fixed order one stack pays it in every block: its true cost falls out of the interval,
-//! and the second arm of the baseline does not show it where the first one pays.
+//! The first place costs two deviations of the noise more, whichever stack has it. Shuffled, that
+//! is noise. In a fixed order one stack pays it in every block: its true cost falls out of the
+//! interval, and the second arm of the baseline does not show it where the first one pays.
 
 use super::bench::{compared, draft, overhead};
 use super::{Bar, Bench, Figure, Proof, Size, Stopped, binomial};

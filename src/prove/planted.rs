@@ -1,10 +1,11 @@
-//! Planted costs: a simulated stack that truly costs 1, 2, 5 or 10 % more, in ten kinds of noise by turns.
+//! Planted costs: a simulated stack that truly costs 1, 2, 5 or 10 % more, in ten kinds of noise by
+//! turns.
 //!
-//! In full the bar is the strict one: 38 of 1,000 are the most true values outside the interval that
-//! show, with 95 % confidence, that at most 5 % are. An interval that holds exactly 95 % leaves about
-//! 50 outside, so intervals are made at a higher level than they promise. Whether the promise is broken
-//! is what the quick bar asks: what 5 % exceeds once in a thousand campaigns, which stands beside the
-//! strict one in the last column.
+//! In full the bar is the strict one: 38 of 1,000 are the most true values outside the interval
+//! that show, with 95 % confidence, that at most 5 % are. An interval that holds exactly 95 %
+//! leaves about 50 outside, so intervals are made at a higher level than they promise. Whether the
+//! promise is broken is what the quick bar asks: what 5 % exceeds once in a thousand campaigns,
+//! which stands beside the strict one in the last column.
 
 use super::bench::{compared, draft, overhead};
 use super::{Bar, Bench, Figure, Proof, Size, Stopped, binomial};

@@ -14,7 +14,8 @@ const COST: f64 = 1.05;
 /// Blocks of the runs: few, the usual number, many.
 const BLOCKS: [u32; 3] = [6, 10, 20];
 
-/// Bare runs behind a forecast. Its own error is far below that of the runs that it is held against.
+/// Bare runs behind a forecast. Its own error is far below that of the runs that it is held
+/// against.
 const FORECAST_RUNS: u32 = 20_000;
 
 /// The first seed of the bare runs; no run of the whole path has it.

@@ -1,9 +1,10 @@
 //! A local user who races surtax for the names of its directories, sockets and files.
 //!
-//! While whole runs are made, each by a surtax of its own, a process of user 65534 watches what every user
-//! may see (groups, command lines, mounts, the places where everybody makes names) and tries to be
-//! first at every name of surtax's, to swap what is there, and to write or connect to it. The bar is
-//! that nothing of root's is ever found in what that user made, and that nothing of ours was changed.
+//! While whole runs are made, each by a surtax of its own, a process of user 65534 watches what
+//! every user may see (groups, command lines, mounts, the places where everybody makes names) and
+//! tries to be first at every name of surtax's, to swap what is there, and to write or connect to
+//! it. The bar is that nothing of root's is ever found in what that user made, and that nothing of
+//! ours was changed.
 
 pub mod attacker;
 
@@ -38,7 +39,8 @@ impl Proof for Racer {
     }
 
     fn summary(&self) -> &'static str {
-        "another local user races for every name: what of it was taken, and what of ours was changed"
+        "another local user races for every name: what of it was taken, and what of ours was \
+         changed"
     }
 
     fn run_count(&self, size: Size) -> u32 {

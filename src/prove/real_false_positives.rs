@@ -1,5 +1,5 @@
-//! Real false positives: one command in the same layer twice more, on this machine as it is, and with
-//! something like a build beside it.
+//! Real false positives: one command in the same layer twice more, on this machine as it is, and
+//! with something like a build beside it.
 //!
 //! The compared stack differs from its baseline by a variable that nobody reads. In full the bar is
 //! one in a hundred; and of all estimates, about as many must be above the baseline as below it.
@@ -32,7 +32,8 @@ impl Proof for RealFalsePositives {
     }
 
     fn summary(&self) -> &'static str {
-        "the same command in the same layer, alone and beside a build: how many are called different"
+        "the same command in the same layer, alone and beside a build: how many are called \
+         different"
     }
 
     fn run_count(&self, size: Size) -> u32 {

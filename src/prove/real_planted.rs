@@ -1,11 +1,13 @@
-//! Real planted costs: a command that truly does 3, 8 or 25 % more work in one stack than in another.
+//! Real planted costs: a command that truly does 3, 8 or 25 % more work in one stack than in
+//! another.
 //!
 //! Both stacks are the same layer, and differ in a variable of the command that says how much it
-//! does. What surtax finds must be what was planted, within its own interval; where that
-//! interval leaves out that they are equal, it must be on the right side; and as many estimates must be too low as too
-//! high. Not all of its time is planted: the process starts, and a processor that rested is slower for its first milliseconds.
-//! So a third stack does half of the work, and what of its time is no half is taken from the truth: of a command
-//! that is for one hundredth its own start, a quarter more work is 24.75 % more time.
+//! does. What surtax finds must be what was planted, within its own interval; where that interval
+//! leaves out that they are equal, it must be on the right side; and as many estimates must be too
+//! low as too high. Not all of its time is planted: the process starts, and a processor that rested
+//! is slower for its first milliseconds. So a third stack does half of the work, and what of its
+//! time is no half is taken from the truth: of a command that is for one hundredth its own start, a
+//! quarter more work is 24.75 % more time.
 
 use super::bench::{compared, draft, overhead, toil};
 use super::load::{BUILD, SURROUNDINGS};
@@ -152,7 +154,8 @@ fn plant(
     Ok(PERCENTS.into_iter().zip(planted).map(of).collect())
 }
 
-/// The ratio of times where the work grows by so much, and one [`PART`] of it takes `part` of the whole time.
+/// The ratio of times where the work grows by so much, and one [`PART`] of it takes `part` of the
+/// whole time.
 fn truth(percent: u32, part: f64) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "a small number")]
     let rest = 1.0 - 1.0 / PART as f64;

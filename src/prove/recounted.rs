@@ -1,8 +1,9 @@
 //! Recounted: what the findings say, computed once more from the trials that they list.
 //!
 //! Each block is paired here by its number, from one trial of each arm that is `done`: the compared
-//! one against both arms of the baseline, and those two against each other. An arm that is left out, a
-//! block that is paired with another, or a trial that counts twice gives other numbers than these.
+//! one against both arms of the baseline, and those two against each other. An arm that is left
+//! out, a block that is paired with another, or a trial that counts twice gives other numbers than
+//! these.
 //!
 //! On real trials, somebody else takes a CPU during the first one. It must be marked and repeated,
 //! the attempt kept and not counted, and every block must hold each arm once.
@@ -40,7 +41,8 @@ impl Proof for Recounted {
     }
 
     fn summary(&self) -> &'static str {
-        "the findings computed again from their trials, also with a disturbed one: whether they agree"
+        "the findings computed again from their trials, also with a disturbed one: whether they \
+         agree"
     }
 
     fn run_count(&self, size: Size) -> u32 {
@@ -133,7 +135,8 @@ fn walls(arm: &ArmFindings) -> BTreeMap<u32, Vec<f64>> {
     walls
 }
 
-/// The overhead, the noise floor and the verdict of whole blocks: baseline, baseline again, compared.
+/// The overhead, the noise floor and the verdict of whole blocks: baseline, baseline again,
+/// compared.
 fn recount(walls: &[BTreeMap<u32, Vec<f64>>; 3]) -> Option<(Estimate, Estimate, Verdict)> {
     let [first, again, arm] = walls;
     let (mut blocks, mut pairs) = (Vec::new(), Vec::new());
@@ -147,8 +150,8 @@ fn recount(walls: &[BTreeMap<u32, Vec<f64>>; 3]) -> Option<(Estimate, Estimate, 
     Some((cost, noise.estimate, verdict(&cost, &noise.estimate)))
 }
 
-/// The rule of the verdict, written once more: above the noise floor and without 1 in the interval it
-/// differs; within the margin it is equivalent.
+/// The rule of the verdict, written once more: above the noise floor and without 1 in the interval
+/// it differs; within the margin it is equivalent.
 fn verdict(cost: &Estimate, noise: &Estimate) -> Verdict {
     let departure = |ratio: f64| ratio.max(1.0 / ratio) - 1.0;
     let floor = departure(noise.low).max(departure(noise.high));

@@ -38,8 +38,8 @@ pub fn json(findings: &Findings) -> String {
     super::json::pretty(findings).unwrap_or_else(|error| format!("{{\"error\": \"{error}\"}}\n"))
 }
 
-/// One row per arm and metric, RFC 4180; an arm without numbers is one row that says why, and so is a metric that
-/// its workload could not measure.
+/// One row per arm and metric, RFC 4180; an arm without numbers is one row that says why, and so is
+/// a metric that its workload could not measure.
 #[must_use]
 pub fn csv(findings: &Findings) -> String {
     let mut text = row(FIELDS.map(|(name, _)| name.to_owned()));
@@ -95,7 +95,8 @@ pub fn csv_trials(findings: &Findings) -> String {
     text
 }
 
-/// One record of CSV by RFC 4180, ended by its line break; what acts instead of being seen is an escape.
+/// One record of CSV by RFC 4180, ended by its line break; what acts instead of being seen is an
+/// escape.
 #[must_use]
 pub fn row(fields: impl IntoIterator<Item = String>) -> String {
     let quoted = fields.into_iter().map(|field| foreign::line(&field)).map(|field| {
@@ -129,9 +130,10 @@ mod tests {
         let arm = &findings["arms"][2];
         assert_eq!(
             names(arm).join(" "),
-            "absences arm because beside bill_gap block_count detectable_effect disturbed_count evidence exit_statuses histograms \
-             instances metrics more_blocks name overhead p_value p_value_adjusted page_cache_bytes part payers progress repeated_count \
-             stack stdout_hashes trial_count trials trouble verdict warm_up"
+            "absences arm because beside bill_gap block_count detectable_effect disturbed_count \
+             evidence exit_statuses histograms instances metrics more_blocks name overhead p_value \
+             p_value_adjusted page_cache_bytes part payers progress repeated_count stack \
+             stdout_hashes trial_count trials trouble verdict warm_up"
         );
         assert_eq!(
             names(&arm["metrics"][0]).join(" "),
@@ -146,7 +148,8 @@ mod tests {
         assert_eq!(
             names(&arm["trials"][0]).join(" "),
             "at_ns attempt block cpu_others_ns cpu_system_ns cpu_user_ns disturbances \
-             memory_others_page_cache_bytes memory_others_peak_bytes memory_peak_bytes memory_shared_peak_bytes metrics position start_ns state wall_ns why"
+             memory_others_page_cache_bytes memory_others_peak_bytes memory_peak_bytes \
+             memory_shared_peak_bytes metrics position start_ns state wall_ns why"
         );
         assert_eq!(
             names(&arm["payers"][0]).join(" "),
@@ -154,8 +157,8 @@ mod tests {
         );
         assert_eq!(
             names(&findings["run"]).join(" "),
-            "baseline began_at blocks_done blocks_planned command conduct cwd equivalence_margin id \
-             is_of_fixed_time precision repeat_with seed state title wall_ns workload"
+            "baseline began_at blocks_done blocks_planned command conduct cwd equivalence_margin \
+             id is_of_fixed_time precision repeat_with seed state title wall_ns workload"
         );
         assert_eq!(arm["stack"], "runc");
         assert_eq!(arm["verdict"]["is"], "differs");

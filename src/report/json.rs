@@ -1,7 +1,8 @@
-//! JSON in which nothing acts on a terminal: what JSON lets stand, and a terminal obeys, is written as an escape.
+//! JSON in which nothing acts on a terminal: what JSON lets stand, and a terminal obeys, is written
+//! as an escape.
 //!
-//! JSON has escapes for the characters below a space, and lets those of C1, marks of writing direction and invisible
-//! joiners stand. A reader of JSON gets the same text either way.
+//! JSON has escapes for the characters below a space, and lets those of C1, marks of writing
+//! direction and invisible joiners stand. A reader of JSON gets the same text either way.
 
 use crate::finding::foreign;
 use serde::Serialize;

@@ -123,7 +123,8 @@ fn of_workload(findings: &Findings) -> String {
         return String::new();
     }
     let mut text = format!(
-        "## What {} measured\n\n| Metric | Stack | Median | Overhead | Verdict |\n|---|---|--:|---|---|\n",
+        "## What {} measured\n\n| Metric | Stack | Median | Overhead | Verdict \
+         |\n|---|---|--:|---|---|\n",
         code(findings.run.workload.as_deref().unwrap_or("the workload"))
     );
     for row in &rows {
@@ -153,7 +154,8 @@ fn isolation(findings: &Findings) -> String {
         return String::new();
     }
     let mut text = String::from(
-        "## Beside a neighbour, over the same stack alone\n\n| Metric | Stack | Neighbour | Overhead |\n|---|---|---|---|\n",
+        "## Beside a neighbour, over the same stack alone\n\n| Metric | Stack | Neighbour | \
+         Overhead |\n|---|---|---|---|\n",
     );
     for row in &rows {
         let (metric, stack) = (code(&row.found.metric), code(row.stack));
@@ -169,7 +171,8 @@ fn instances(findings: &Findings) -> String {
         return String::new();
     }
     let mut text = String::from(
-        "## Between the instances\n\n| Metric | Stack | Instances | Least | Most | Variation |\n|---|---|--:|--:|--:|--:|\n",
+        "## Between the instances\n\n| Metric | Stack | Instances | Least | Most | Variation \
+         |\n|---|---|--:|--:|--:|--:|\n",
     );
     for row in &rows {
         let (metric, stack) = (code(&row.found.metric), name(row.arm));
@@ -276,7 +279,8 @@ fn bill(findings: &Findings) -> String {
     let quantities = PayerFindings::columns(findings.arms.iter().flat_map(|arm| &arm.payers));
     let headings: Vec<&str> = quantities.iter().filter_map(|it| it.heading).collect();
     let mut text = format!(
-        "## Who used the CPU\n\n| Stack | Payer | Role | Level | CPU | {} |\n|---|---|---|--:|--:|{}\n",
+        "## Who used the CPU\n\n| Stack | Payer | Role | Level | CPU | {} \
+         |\n|---|---|---|--:|--:|{}\n",
         headings.join(" | "),
         "--:|".repeat(headings.len())
     );
@@ -325,8 +329,8 @@ fn evidence(findings: &Findings) -> String {
         return rows;
     }
     format!(
-        "## What was read back\n\n| Stack | Level | Layer | What tells it from the others |\n|---|--:|---|---|\n\
-         {rows}\n"
+        "## What was read back\n\n| Stack | Level | Layer | What tells it from the others \
+         |\n|---|--:|---|---|\n{rows}\n"
     )
 }
 

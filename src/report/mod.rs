@@ -1,6 +1,7 @@
 //! Reports: findings as a terminal, Markdown, CSV, JSON or HTML shows them.
 //!
-//! Every format is a function from [`crate::finding::Findings`] to text, so that no two formats can disagree.
+//! Every format is a function from [`crate::finding::Findings`] to text, so that no two formats can
+//! disagree.
 
 pub mod export;
 pub mod html;

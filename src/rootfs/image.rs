@@ -1,13 +1,15 @@
 //! OCI images: a layout directory or an archive of one, unpacked once and kept by its digest.
 //!
-//! Nothing is kept that was not verified: the bytes of a blob are hashed as they are used, and a tree gets
-//! its name when all of them were the ones that the image names. An entry of a layer is placed with `openat2` and
-//! `RESOLVE_IN_ROOT`, so that the kernel itself keeps every path and every link inside. A finished
-//! tree is renamed into place; a crash leaves only a directory that the next unpacking removes.
+//! Nothing is kept that was not verified: the bytes of a blob are hashed as they are used, and a
+//! tree gets its name when all of them were the ones that the image names. An entry of a layer is
+//! placed with `openat2` and `RESOLVE_IN_ROOT`, so that the kernel itself keeps every path and
+//! every link inside. A finished tree is renamed into place; a crash leaves only a directory that
+//! the next unpacking removes.
 //!
-//! A tree holds what its image says: programs that make whoever starts them root, and directories that everybody may
-//! write to. So nobody but its owner may enter the directory that all of them lie in. Layers need no right to pass through it:
-//! root mounts a tree in a trial's own mount namespace, and who runs in there starts from that mount.
+//! A tree holds what its image says: programs that make whoever starts them root, and directories
+//! that everybody may write to. So nobody but its owner may enter the directory that all of them
+//! lie in. Layers need no right to pass through it: root mounts a tree in a trial's own mount
+//! namespace, and who runs in there starts from that mount.
 //!
 //! - **Reference** OCI image specification 1.1: `image-layout.md`, `manifest.md`, `layer.md`.
 
@@ -141,7 +143,8 @@ const ASIDE: &str = ".unpacking-";
 /// Number of times that one is made anew that another process took away.
 const ASIDE_TRIES: u32 = 8;
 
-/// A directory beside the finished trees that is removed whatever happens. Its lock says that somebody unpacks there.
+/// A directory beside the finished trees that is removed whatever happens. Its lock says that
+/// somebody unpacks there.
 struct Aside(PathBuf, #[expect(dead_code, reason = "held for its lock")] OwnedFd);
 
 impl Aside {

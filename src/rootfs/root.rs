@@ -2,8 +2,9 @@
 //!
 //! An overlay does not cross mounts. So the level's own root is an overlay over `/` and one more
 //! over every real file system mounted below it, parents first. What is above them lives in a tmpfs
-//! of the room's private mount namespace and is gone with it, or in a directory of the room where a disk was asked
-//! for. Nothing is copied and no image is built. Not seen are the kernel's own file systems, `/run`, and what container engines keep mounted.
+//! of the room's private mount namespace and is gone with it, or in a directory of the room where a
+//! disk was asked for. Nothing is copied and no image is built. Not seen are the kernel's own file
+//! systems, `/run`, and what container engines keep mounted.
 
 mod visible;
 
@@ -65,9 +66,9 @@ pub fn lowers(root: &Root, cache: &Path) -> Result<Vec<Lower>, Fault> {
     Ok(lowers_in(&visible::visible(&table), &base))
 }
 
-/// The mounts that put a merged root at [`merged_at`]`(scratch)`. `scratch` is a directory of the room;
-/// in it there will be one tmpfs with the merged root itself, and with the upper layers unless those are to be `above`,
-/// in another directory of the room.
+/// The mounts that put a merged root at [`merged_at`]`(scratch)`. `scratch` is a directory of the
+/// room; in it there will be one tmpfs with the merged root itself, and with the upper layers
+/// unless those are to be `above`, in another directory of the room.
 ///
 /// # Errors
 /// The machine's, when the directory to mount on cannot be made in the room.
@@ -147,8 +148,8 @@ pub fn writable(view: &View, merged: &Path) -> Vec<Mount> {
     view.writable.iter().map(bind).collect()
 }
 
-/// The same mounts for a container whose users are others than this level's: what belongs to root here belongs
-/// to root in there. What is mounted below a kept directory is not seen then.
+/// The same mounts for a container whose users are others than this level's: what belongs to root
+/// here belongs to root in there. What is mounted below a kept directory is not seen then.
 #[must_use]
 pub fn mapped(mounts: Vec<Mount>, users: &Path) -> Vec<Mount> {
     let map = |source: PathBuf, target: PathBuf, read_only| {
@@ -200,8 +201,8 @@ pub fn merge_for_native(
     Ok(mounts)
 }
 
-/// Makes the merged root the root of its mount namespace; the last mount. After `chroot(2)` instead, the
-/// kernel would let nobody make a user namespace in it.
+/// Makes the merged root the root of its mount namespace; the last mount. After `chroot(2)`
+/// instead, the kernel would let nobody make a user namespace in it.
 #[must_use]
 pub fn become_root(scratch: &Path) -> Mount {
     Mount::Move { source: merged_at(scratch), target: PathBuf::from("/") }

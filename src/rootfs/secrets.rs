@@ -1,11 +1,13 @@
 //! Secrets of a level: files of its own root that no command in a container or a guest gets to see.
 //!
-//! A command runs on the files of this machine, and what it is must not matter: the keys of this machine's users are
-//! nothing that it needs. They are concealed alike in every layer that starts from this machine's root but `native`, where a command runs as it does
-//! without surtax, so no two that are compared see different files. Who needs them says `secrets=shown`. What was
-//! named, by `--writable` or as the directory to work in, is shown too.
+//! A command runs on the files of this machine, and what it is must not matter: the keys of this
+//! machine's users are nothing that it needs. They are concealed alike in every layer that starts
+//! from this machine's root but `native`, where a command runs as it does without surtax, so no two
+//! that are compared see different files. Who needs them says `secrets=shown`. What was named, by
+//! `--writable` or as the directory to work in, is shown too.
 //!
-//! A password file keeps its users with their passwords locked: `su` of root and tools that add users work on.
+//! A password file keeps its users with their passwords locked: `su` of root and tools that add
+//! users work on.
 //!
 //! Source: Filesystem Hierarchy Standard 3.0; `shadow(5)`, `gshadow(5)`.
 
@@ -160,8 +162,8 @@ fn of_surtax() -> impl Iterator<Item = PathBuf> {
     state::named().into_iter().chain(of_user)
 }
 
-/// A secret of a user: in the home, or where a link in it leads, if what is there is that user's own. A link to what is
-/// somebody else's would decide what all others get to see.
+/// A secret of a user: in the home, or where a link in it leads, if what is there is that user's
+/// own. A link to what is somebody else's would decide what all others get to see.
 fn of_a_home(home: &Path, name: &str) -> Option<PathBuf> {
     let home = fs::canonicalize(home).ok()?;
     let path = fs::canonicalize(home.join(name)).ok()?;
@@ -181,7 +183,8 @@ impl Hidden {
     }
 }
 
-/// Conceals in the upper layer of an overlay over `lower` what of that is hidden. For [`Mount::Overlay`], before it.
+/// Conceals in the upper layer of an overlay over `lower` what of that is hidden. For
+/// [`Mount::Overlay`], before it.
 ///
 /// # Errors
 /// The machine's: a password file cannot be read.
@@ -217,8 +220,8 @@ pub fn conceal_now(
     Ok(())
 }
 
-/// Covers what is hidden of this level's root where it is seen at `root`, and what is no file of anybody's: for who
-/// serves files, in a mount namespace that a guest never sees.
+/// Covers what is hidden of this level's root where it is seen at `root`, and what is no file of
+/// anybody's: for who serves files, in a mount namespace that a guest never sees.
 ///
 /// # Errors
 /// The machine's: what lies over it cannot be made in the room.

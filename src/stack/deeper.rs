@@ -1,8 +1,8 @@
-//! The bill of the deeper levels, which a starter claims: it names payers of its own level and of those below it, and of no
-//! other.
+//! The bill of the deeper levels, which a starter claims: it names payers of its own level and of
+//! those below it, and of no other.
 //!
-//! What level 0 used is what this host saw itself. A starter that a guest's root speaks for could otherwise raise that sum,
-//! or have its own word taken for what the host read.
+//! What level 0 used is what this host saw itself. A starter that a guest's root speaks for could
+//! otherwise raise that sum, or have its own word taken for what the host read.
 
 use crate::fault::Fault;
 use surtax_instrument::wire::{Reading, Role};
@@ -29,7 +29,8 @@ impl Deeper {
     /// The bill, if every payer in it can be one of these levels.
     ///
     /// # Errors
-    /// Of the inside: it names a payer of a level that is not its own, the command, or more payers than there are.
+    /// Of the inside: it names a payer of a level that is not its own, the command, or more payers
+    /// than there are.
     pub fn checked(self, bill: Vec<Reading>) -> Result<Vec<Reading>, Fault> {
         if bill.len() > self.count.saturating_mul(PAYERS_OF_A_LEVEL) {
             let count = bill.len();
@@ -42,7 +43,8 @@ impl Deeper {
         match bill.iter().find(|it| !is_theirs(it)) {
             None => Ok(bill),
             Some(Reading { level, role, .. }) => Err(Fault::inside(format!(
-                "a starter's bill names a payer ({role:?}) of level {level}, which is not one of its own"
+                "a starter's bill names a payer ({role:?}) of level {level}, which is not one of \
+                 its own"
             ))),
         }
     }

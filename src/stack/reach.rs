@@ -1,8 +1,8 @@
 //! Way by which a stack's command reaches the outside, and how it is told.
 //!
-//! The outside stands on the level from which the measurement is made. A command reaches it through the
-//! outermost layer alone: each layer further in must leave its inside on the network of its own level,
-//! or there is no way through.
+//! The outside stands on the level from which the measurement is made. A command reaches it through
+//! the outermost layer alone: each layer further in must leave its inside on the network of its own
+//! level, or there is no way through.
 
 use crate::driver;
 use crate::layer::{LayerSpec, Network, Reach, StackSpec};
@@ -110,13 +110,15 @@ pub fn cannot_meet(server: &StackSpec, client: &StackSpec) -> Option<(&'static s
             "let the server be there: `native`, or `net=host` in every layer",
         ),
         (Reach::Far, _) => (
-            "the server is on another machine, which is reached over this machine's own network alone",
+            "the server is on another machine, which is reached over this machine's own network \
+             alone",
             "let the client be there: `client=runc:net=host`, or leave `client=` out",
         ),
         _ => (
             "there is no network that both can be in",
-            "let both be on this machine's network (`native`, `net=host`), or both containers of one engine, or the \
-             client one of `runc`, `crun` and `youki` with `net=veth` or `qemu` with `net=tap`",
+            "let both be on this machine's network (`native`, `net=host`), or both containers of \
+             one engine, or the client one of `runc`, `crun` and `youki` with `net=veth` or `qemu` \
+             with `net=tap`",
         ),
     })
 }
@@ -158,20 +160,21 @@ pub(super) fn may_be_told(network: Option<&Network>, key: &str) -> bool {
     !OF_LINKS.contains(&key) || network.is_some_and(|network| !network.is_shared && !network.is_far)
 }
 
-/// The network between the innermost level and the outside of the outermost layer, given what the levels
-/// below that one proved.
+/// The network between the innermost level and the outside of the outermost layer, given what the
+/// levels below that one proved.
 pub(super) fn through(outermost: Option<Network>, below: &[LevelFacts]) -> Option<Network> {
     let is_shared = |fact: &Fact| fact.key == KEY && fact.value == SHARED;
     outermost.filter(|_| below.iter().all(|level| level.facts.iter().any(is_shared)))
 }
 
-/// Puts the outside's address into a command's environment, and takes away one that is not ours. What is named there
-/// may be flooded, so no machine is.
+/// Puts the outside's address into a command's environment, and takes away one that is not ours.
+/// What is named there may be flooded, so no machine is.
 pub(super) fn tell(network: Option<&Network>, command: &mut Command) {
     tell_address(command, network.filter(|it| !it.is_far).map(|network| network.outside));
 }
 
-/// Puts the address of the other side into a command's environment, and takes away one that is not ours.
+/// Puts the address of the other side into a command's environment, and takes away one that is not
+/// ours.
 pub(crate) fn tell_address(command: &mut Command, address: Option<IpAddr>) {
     command.env.retain(|(key, _)| key != PEER.as_bytes());
     let address = address.map(|address| address.to_string().into_bytes());

@@ -19,13 +19,14 @@ use surtax_instrument::wire::{Command, INPUT_ROOM, Reply, Request, Status};
 /// Time that input which nobody reads may take the way in, when a visit ends.
 const FAREWELL: Duration = Duration::from_secs(20);
 
-/// The threads may hold it longer than the visit lasts: one waits for our input. So it is emptied then.
+/// The threads may hold it longer than the visit lasts: one waits for our input. So it is emptied
+/// then.
 type Shared = Arc<Mutex<Option<Box<dyn Speaker>>>>;
 
 /// Runs `command` in the stack with our standard input and output, and ends the stack.
 ///
-/// It gets a terminal if we have one. `at_end` is called when it has ended and the stack still stands. The status is the
-/// command's; the list is what had to be removed by force.
+/// It gets a terminal if we have one. `at_end` is called when it has ended and the stack still
+/// stands. The status is the command's; the list is what had to be removed by force.
 ///
 /// # Errors
 /// The command could not be started, or the stack broke.
@@ -68,8 +69,8 @@ pub fn run(
     let ended = ended.map_err(|fault| running.explained(fault));
     let below = say_farewell(&speaker, listener.as_mut());
     drop(listener);
-    // The end of the stream is what tells the agent outside of a starter to leave. Where input is stuck in the way, the
-    // end of the stack takes it away.
+    // The end of the stream is what tells the agent outside of a starter to leave. Where input is
+    // stuck in the way, the end of the stack takes it away.
     let patience = if below.is_ok() { FAREWELL } else { Duration::ZERO };
     drop(lock_soon(&speaker, patience).map(|mut speaker| speaker.take()));
     let leftovers = running.finish(below)?;
@@ -124,7 +125,8 @@ fn lock(speaker: &Shared) -> MutexGuard<'_, Option<Box<dyn Speaker>>> {
     speaker.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Asks whether the inside is there, unless that could wait behind input which the command does not read.
+/// Asks whether the inside is there, unless that could wait behind input which the command does not
+/// read.
 fn ask(speaker: &Shared, carried: &AtomicUsize) -> Result<bool, Fault> {
     if patience_for(carried) == FOREVER {
         return Ok(false);

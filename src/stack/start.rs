@@ -1,8 +1,8 @@
 //! Starts a stack, outermost layer first, and keeps it while it stands.
 //!
 //! This level starts one layer. If the stack goes on, the agent in that layer starts a **starter**
-//! (this program, see `start_nested.rs`), which does the same with the rest of the stack there. So every
-//! nesting, to any depth, is this one function at work on several levels.
+//! (this program, see `start_nested.rs`), which does the same with the rest of the stack there. So
+//! every nesting, to any depth, is this one function at work on several levels.
 
 use super::deeper::Deeper;
 use super::reach;
@@ -99,7 +99,8 @@ impl StartContext<'_> {
     }
 }
 
-/// A stack that stands: an agent answers on its innermost level. Dropped, it falls without a report.
+/// A stack that stands: an agent answers on its innermost level. Dropped, it falls without a
+/// report.
 pub struct RunningStack {
     // Dropped in this order: the way in, the layer, and last the room with all that is left.
     link: Option<Link>,

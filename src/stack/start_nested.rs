@@ -1,9 +1,9 @@
 //! The starter: this program on the inside of a layer, starting the rest of the stack there.
 //!
-//! It speaks the agent's language on its standard input and output. `StartNested` it does itself; every
-//! other request goes on to the layer that it started, and every reply comes back, the replies by a
-//! thread of their own so that nothing waits for anything. When the command ends it adds the bill of
-//! its own level.
+//! It speaks the agent's language on its standard input and output. `StartNested` it does itself;
+//! every other request goes on to the layer that it started, and every reply comes back, the
+//! replies by a thread of their own so that nothing waits for anything. When the command ends it
+//! adds the bill of its own level.
 
 use super::deeper::Deeper;
 use super::start::{ELSEWHERE, RunningStack, StartContext};
@@ -159,7 +159,8 @@ fn pass_on(
             let _ = stops::of_children(); // what was before is not of this command
             *watching.lock().unwrap_or_else(PoisonError::into_inner) = Some(watch);
         }
-        // Input waits until a command reads; whoever sent it has a limit of its own for an agent that takes none.
+        // Input waits until a command reads; whoever sent it has a limit of its own for an agent
+        // that takes none.
         let is_behind_input =
             matches!(request, Request::Data(_) | Request::CloseRelay | Request::Resize { .. });
         let patience = if is_behind_input { FOREVER } else { PATIENCE };

@@ -1,7 +1,8 @@
-//! The acts of a trial, told one after the other: who is started, looks, runs, and is taken away, and in which order.
+//! The acts of a trial, told one after the other: who is started, looks, runs, and is taken away,
+//! and in which order.
 //!
-//! The order is the protocol. Nobody listens while something is measured; a test does, and holds the order against
-//! what is written down.
+//! The order is the protocol. Nobody listens while something is measured; a test does, and holds
+//! the order against what is written down.
 
 /// Party that acts in a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

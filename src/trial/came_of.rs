@@ -4,8 +4,8 @@ use super::{Measured, TrialResult};
 use crate::fault::{Blame, Fault};
 use surtax_instrument::wire::Status;
 
-/// Only a command that ended by itself with status 0 counts, and of a workload only what can be believed; and none of
-/// whose stack the kernel has killed somebody.
+/// Only a command that ended by itself with status 0 counts, and of a workload only what can be
+/// believed; and none of whose stack the kernel has killed somebody.
 pub(super) fn judge(
     measured: Measured,
     killed: Option<String>,

@@ -18,7 +18,8 @@ impl Companion for ClockCheck {
         Who::Clock
     }
 
-    /// Asks for the time, before the warm-up: the longer it is until the second time, the more is known.
+    /// Asks for the time, before the warm-up: the longer it is until the second time, the more is
+    /// known.
     fn prepare(&mut self, stage: &mut Stage<'_>) -> Result<(), Fault> {
         let running = &mut stage.placed.running;
         let patience = running.patience();

@@ -1,11 +1,11 @@
 //! The clock of the innermost level, sandwiched between two readings of the host's.
 //!
-//! The agent is asked for its time while the host looks at its own before and after. If every answer
-//! lies between the two, the clock over there *is* the host's `CLOCK_MONOTONIC_RAW` (a container shares
-//! its kernel), and the agent's own reading of how long the command took is host time, to the
-//! microsecond. Otherwise the level has a clock of its own, and the duration is that between the
-//! arrivals of two frames here, less the shortest way there and back that was seen: never less than
-//! the command really took, and more by what the channel was late.
+//! The agent is asked for its time while the host looks at its own before and after. If every
+//! answer lies between the two, the clock over there *is* the host's `CLOCK_MONOTONIC_RAW` (a
+//! container shares its kernel), and the agent's own reading of how long the command took is host
+//! time, to the microsecond. Otherwise the level has a clock of its own, and the duration is that
+//! between the arrivals of two frames here, less the shortest way there and back that was seen:
+//! never less than the command really took, and more by what the channel was late.
 //!
 //! Asked again after the command, a clock of its own shows how fast it ran: how far it is ahead is
 //! known both times to within one way there and back. One that surely ran wrong by more than

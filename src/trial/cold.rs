@@ -1,8 +1,8 @@
 //! Cold caches: every kernel of a stack drops its page cache before the command runs.
 //!
-//! The inside is asked first, so that what a guest writes back is in our cache when ours is dropped.
-//! A kernel that will not drop its cache, such as gVisor's, is as cold as it can be right after its
-//! start; before a further run in the same start that is a fault, not a number.
+//! The inside is asked first, so that what a guest writes back is in our cache when ours is
+//! dropped. A kernel that will not drop its cache, such as gVisor's, is as cold as it can be right
+//! after its start; before a further run in the same start that is a fault, not a number.
 
 use crate::agent::{Link, unexpected};
 use crate::fault::Fault;

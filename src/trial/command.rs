@@ -16,8 +16,8 @@ const KEEP_OUTPUT: u32 = 16 << 10;
 /// The variable whose length differs from trial to trial.
 const PADDING: &[u8] = b"SURTAX_PADDING";
 
-/// The command of a plan in one of its stacks: in the caller's environment, with the plan's variables
-/// over it, and those of the stack over both.
+/// The command of a plan in one of its stacks: in the caller's environment, with the plan's
+/// variables over it, and those of the stack over both.
 #[must_use]
 pub fn command(plan: &Plan, stack: &StackSpec) -> Command {
     let mut environment = BTreeMap::new();

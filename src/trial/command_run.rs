@@ -61,7 +61,8 @@ pub(super) fn finish(
     end_of(running.link()?, began, (deadline, grace), below)
 }
 
-/// The same over a link; `below` is which levels a starter at its other end may speak for, where there is one.
+/// The same over a link; `below` is which levels a starter at its other end may speak for, where
+/// there is one.
 fn end_of(
     link: &mut Link,
     began: Nanoseconds,

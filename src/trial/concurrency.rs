@@ -1,4 +1,5 @@
-//! Several instances of the command at once: what of their outcome is shown, and whether they ran beside each other.
+//! Several instances of the command at once: what of their outcome is shown, and whether they ran
+//! beside each other.
 
 use super::iterate::TimedRun;
 use surtax_instrument::wire::{Instance, Outcome, Status};
@@ -17,7 +18,8 @@ pub(super) fn show(outcome: &mut Outcome) {
     (outcome.stderr.length, outcome.stderr.tail) = (stderr.length, stderr.tail.clone());
 }
 
-/// For which share of the time all of them ran, in the iteration where that was least; nothing where one ran.
+/// For which share of the time all of them ran, in the iteration where that was least; nothing
+/// where one ran.
 pub(super) fn at_once(runs: &[TimedRun]) -> Option<(String, f64)> {
     let share = |ran: &TimedRun| {
         let walls = || ran.outcome.instances.iter().map(|it| it.wall.seconds());

@@ -1,9 +1,9 @@
 //! Judges conditions: what disturbed a trial, by limits that are named here with their reasons.
 //!
-//! A mark costs a repeat, and a mark too many costs trust, so each limit is such that a quiet machine
-//! stays below it. What is unknown disturbs nothing. A disturbance is told apart from the stack's
-//! own work as far as this level can: payers are taken out of what others used, and a quota that
-//! belongs to the stack is not read at all.
+//! A mark costs a repeat, and a mark too many costs trust, so each limit is such that a quiet
+//! machine stays below it. What is unknown disturbs nothing. A disturbance is told apart from the
+//! stack's own work as far as this level can: payers are taken out of what others used, and a quota
+//! that belongs to the stack is not read at all.
 
 /// One thing that disturbed a trial.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,8 +16,8 @@ pub struct Disturbance {
     pub limit: f64,
 }
 
-/// Of one CPU, used by others. A fifth slows down a command that shares the CPU by as much; what the
-/// kernel does for a stack in its own threads is less.
+/// Of one CPU, used by others. A fifth slows down a command that shares the CPU by as much; what
+/// the kernel does for a stack in its own threads is less.
 pub const OTHERS_CPU_RATIO: f64 = 0.2;
 
 /// Of what the machine used in all, so much more may be the stack's own: the kernel's threads,

@@ -1,9 +1,10 @@
 //! Settles where the two sides of a trial meet: what the client calls, where the server listens,
 //! and over which network.
 //!
-//! An address is one that a stack has proved. Between two machines it is that of the connection by which ssh has come,
-//! as each end sees the other: so the way that is measured is one that is known to lead there. Whoever listens on a
-//! machine's own network does so at the one address that is called.
+//! An address is one that a stack has proved. Between two machines it is that of the connection by
+//! which ssh has come, as each end sees the other: so the way that is measured is one that is known
+//! to lead there. Whoever listens on a machine's own network does so at the one address that is
+//! called.
 
 use crate::fault::Fault;
 use crate::lab::{self, Room};
@@ -76,8 +77,8 @@ impl Meeting {
 /// client's, if that is another.
 ///
 /// # Errors
-/// The machine's: the two are not in one network after all, or this machine has another address than the one by
-/// which it is reached.
+/// The machine's: the two are not in one network after all, or this machine has another address
+/// than the one by which it is reached.
 pub(super) fn meet(
     stack: &Network,
     other: Option<&Network>,
@@ -113,14 +114,24 @@ pub(super) fn meet(
     let is_ours = address == far.outside;
     let link = link::with_address(far.outside);
     if address.is_ipv6() {
-        return Err(Fault::machine("the other machine was reached by IPv6, and both sides call by IPv4")
-            .hint("name the host by its IPv4 address, or write `AddressFamily inet` for it into the client's configuration"));
+        return Err(Fault::machine(
+            "the other machine was reached by IPv6, and both sides call by \
+                                   IPv4",
+        )
+        .hint(
+            "name the host by its IPv4 address, or write `AddressFamily inet` for it into \
+                   the client's configuration",
+        ));
     }
     if is_ours && link.is_none() {
         return Err(Fault::machine(
-            "the other machine sees this one at an address that is not its own, so it cannot call a server here",
+            "the other machine sees this one at an address that is not its own, so it cannot call \
+             a server here",
         )
-        .hint("name a host that is reached directly, without `ProxyJump` and without translation of addresses"));
+        .hint(
+            "name a host that is reached directly, without `ProxyJump` and without translation \
+               of addresses",
+        ));
     }
     Ok(Meeting { address, listen, published: None, is_far: true, is_ours, link })
 }
@@ -168,8 +179,8 @@ fn same_file(one: &Path, other: &Path) -> bool {
     identity(one).is_some() && identity(one) == identity(other)
 }
 
-/// A bridge for two sides of which none makes one: a server that is an ordinary process stands at its address,
-/// where the outside of the client would be.
+/// A bridge for two sides of which none makes one: a server that is an ordinary process stands at
+/// its address, where the outside of the client would be.
 pub(super) struct Bridge {
     network: lab::Network,
     room: Room,

@@ -1,15 +1,18 @@
-//! Holds what the inside says of a command against what this host saw meanwhile: a claim is not believed alone.
+//! Holds what the inside says of a command against what this host saw meanwhile: a claim is not
+//! believed alone.
 //!
-//! The seal of a channel keeps out who has no key. Root beside an agent can read its memory, and a kernel that is not
-//! ours says what it likes; but neither can make the host's own time pass faster, or its counters stand still:
+//! The seal of a channel keeps out who has no key. Root beside an agent can read its memory, and a
+//! kernel that is not ours says what it likes; but neither can make the host's own time pass
+//! faster, or its counters stand still:
 //!
-//! - **Time** by a clock that is the host's lies between the two frames that it came between. It is never more,
-//!   and less only by what a frame may be late: see [`Host::slack`]. Time by another clock is not believed at all, it is
-//!   the host's anyway; it must be some.
-//! - **CPU time** by a kernel that is the host's is in the group that holds the command, and at most all of the CPUs'
-//!   time. By another kernel it only divides what was seen outside: see decision 34.
-//! - **Memory** is at most all that this machine has. The peak of a group says nothing against it: files that are in
-//!   memory already are in a process's resident set, and not in its group's bill.
+//! - **Time** by a clock that is the host's lies between the two frames that it came between. It is
+//!   never more, and less only by what a frame may be late: see [`Host::slack`]. Time by another
+//!   clock is not believed at all, it is the host's anyway; it must be some.
+//! - **CPU time** by a kernel that is the host's is in the group that holds the command, and at
+//!   most all of the CPUs' time. By another kernel it only divides what was seen outside: see
+//!   decision 34.
+//! - **Memory** is at most all that this machine has. The peak of a group says nothing against it:
+//!   files that are in memory already are in a process's resident set, and not in its group's bill.
 
 use super::clock_sync::ClockSync;
 use super::iterate::TimedRun;
@@ -18,7 +21,8 @@ use std::time::Duration;
 use surtax_instrument::quantity::{Bytes, Nanoseconds};
 use surtax_instrument::wire::{LevelFacts, Reading};
 
-/// By how much two readings of one clock may contradict each other: what two CPUs of one machine differ by.
+/// By how much two readings of one clock may contradict each other: what two CPUs of one machine
+/// differ by.
 const TICK: Nanoseconds = Nanoseconds(20_000);
 
 /// Time that a frame may be late on a machine that does other things too: the agent waits for a CPU
@@ -59,7 +63,8 @@ pub(super) struct Host {
 /// Counters of the kernel that a command ran on, which is this host's.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Kernel {
-    /// CPU time of the group that holds the command, over all of its runs, if there is one and it was read.
+    /// CPU time of the group that holds the command, over all of its runs, if there is one and it
+    /// was read.
     pub group: Option<Nanoseconds>,
     /// Of how many CPUs.
     pub cpus: u32,
@@ -104,8 +109,8 @@ pub(super) fn of_the_group(payers: &[Payer], readings: &[Reading]) -> Option<Nan
     Some(read.cpu_total())
 }
 
-/// By how much the host's brackets were longer than what the commands are said to have taken, the most of them, in
-/// nanoseconds; nothing where the time is the host's own.
+/// By how much the host's brackets were longer than what the commands are said to have taken, the
+/// most of them, in nanoseconds; nothing where the time is the host's own.
 pub(super) fn excess(clock: ClockSync, runs: &[TimedRun]) -> Option<(String, f64)> {
     let excess = runs.iter().map(|ran| ran.between.since(ran.outcome.wall).0).max();
     #[expect(clippy::cast_precision_loss, reason = "nanoseconds of days are known to the µs")]
@@ -114,7 +119,8 @@ pub(super) fn excess(clock: ClockSync, runs: &[TimedRun]) -> Option<(String, f64
 }
 
 impl Host {
-    /// The first claim that contradicts what this host saw, with both values; nothing where all may be true.
+    /// The first claim that contradicts what this host saw, with both values; nothing where all may
+    /// be true.
     pub(super) fn contradicts(&self, runs: &[TimedRun]) -> Option<String> {
         runs.iter()
             .find_map(|ran| self.time(ran).or_else(|| self.memory(ran)))
@@ -156,7 +162,8 @@ impl Host {
         let (claim, all) = (ran.outcome.memory_peak, kernel.memory);
         (claim.0 / count > all.0).then(|| {
             format!(
-                "the command is said to have had {} MiB in memory, of which this machine has {} MiB",
+                "the command is said to have had {} MiB in memory, of which this machine has {} \
+                 MiB",
                 claim.mebibytes(),
                 all.mebibytes()
             )

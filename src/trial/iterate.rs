@@ -1,9 +1,9 @@
 //! Several runs of the command in one started stack, as one measurement.
 //!
-//! The start is the replicate: two starts differ by more than two iterations of one (where memory came
-//! to lie, which host CPU the guest got), so iterations count as their median, and their number adds
-//! no degree of freedom. Source: Kalibera and Jones, "Rigorous Benchmarking in Reasonable Time",
-//! International Symposium on Memory Management, 2013.
+//! The start is the replicate: two starts differ by more than two iterations of one (where memory
+//! came to lie, which host CPU the guest got), so iterations count as their median, and their
+//! number adds no degree of freedom. Source: Kalibera and Jones, "Rigorous Benchmarking in
+//! Reasonable Time", International Symposium on Memory Management, 2013.
 
 use super::Iteration;
 use super::clock_sync::ClockSync;
@@ -31,9 +31,9 @@ pub(super) fn iterations(runs: &[TimedRun], clock_sync: ClockSync) -> Vec<Iterat
     runs.iter().map(one).collect()
 }
 
-/// The median wall time, and one outcome for all: how the last one ended, medians of the times by the
-/// level's own clock, means of CPU time, the largest memory. Standard output is that of the first
-/// run, or of the first whose output differs from it; likewise standard error.
+/// The median wall time, and one outcome for all: how the last one ended, medians of the times by
+/// the level's own clock, means of CPU time, the largest memory. Standard output is that of the
+/// first run, or of the first whose output differs from it; likewise standard error.
 ///
 /// # Errors
 /// Ours: nothing was run.

@@ -62,7 +62,8 @@ pub struct Record {
 pub enum TrialResult {
     /// The command ran and ended by itself with exit status 0.
     Done(Box<Measured>),
-    /// The same, but the machine was not quiet: the trial is repeated, and this attempt does not count.
+    /// The same, but the machine was not quiet: the trial is repeated, and this attempt does not
+    /// count.
     Disturbed(Box<Measured>),
     /// The command ran, and failed: it has an outcome, and no number of it counts.
     CommandFailed(Box<Measured>),
@@ -121,7 +122,8 @@ pub struct Iteration {
     pub cpu_system: Nanoseconds,
 }
 
-/// Proof of what ran, level by level. Only [`Evidence::of`] makes one, and it refuses an empty level.
+/// Proof of what ran, level by level. Only [`Evidence::of`] makes one, and it refuses an empty
+/// level.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Evidence {
     levels: Vec<LevelFacts>,

@@ -1,9 +1,11 @@
-//! Neighbours of a trial: what runs in other stacks while it is measured, and the proof that it did all the while.
+//! Neighbours of a trial: what runs in other stacks while it is measured, and the proof that it did
+//! all the while.
 //!
-//! A neighbour is started before the command, which waits until it uses CPU time, and ended after it, however long that
-//! takes: the deadline of a command is none of its. One that ends by itself while the command runs, or uses no CPU time meanwhile, makes the trial invalid: then nobody knows beside
-//! what the command ran. What it uses is in no bill, and is not taken for a disturbance either. Of one with two sides both
-//! run, and either counts.
+//! A neighbour is started before the command, which waits until it uses CPU time, and ended after
+//! it, however long that takes: the deadline of a command is none of its. One that ends by itself
+//! while the command runs, or uses no CPU time meanwhile, makes the trial invalid: then nobody
+//! knows beside what the command ran. What it uses is in no bill, and is not taken for a
+//! disturbance either. Of one with two sides both run, and either counts.
 
 use super::acts::Who;
 use super::command_run::{begin, finish};
@@ -157,7 +159,8 @@ impl Beside {
         let no_workload = || refused(Fault::bug("a neighbour has no workload"));
         let words =
             task.definition.as_ref().map(|it| it.command.clone()).ok_or_else(no_workload)?;
-        // Both sides go on through all warm-ups and iterations, each of which may take as long as a command may.
+        // Both sides go on through all warm-ups and iterations, each of which may take as long as a
+        // command may.
         let endless = Command { deadline: Nanoseconds(0), ..like(command, &words) };
         let on = StartContext { network: None, ..*context };
         let placed = Placed::place(task, stack, endless, &on, name, &mut |_, _| {})?;

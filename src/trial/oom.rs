@@ -1,8 +1,9 @@
 //! Names an end by the kernel: somebody of the stack was killed because memory had run out.
 //!
-//! Such a trial says nothing of the stack, also where the command ended with status 0 since only a child of it was
-//! killed. What is asked: the groups of each level's payers, read by the watch of that level; the whole machine, where
-//! the kernel inside is the stack's own; and this level's kernel log, which also has those whose group is gone.
+//! Such a trial says nothing of the stack, also where the command ended with status 0 since only a
+//! child of it was killed. What is asked: the groups of each level's payers, read by the watch of
+//! that level; the whole machine, where the kernel inside is the stack's own; and this level's
+//! kernel log, which also has those whose group is gone.
 
 use crate::driver;
 use crate::fault::Fault;
@@ -58,8 +59,8 @@ impl<'a> Lookout<'a> {
         Self { log, lab, room: room.into(), carriers: BTreeMap::new(), counted: None }
     }
 
-    /// Remembers who carries the stack, which stands: of more than ten kills in five seconds the kernel logs the numbers
-    /// alone, and the group of one that is gone is gone as well.
+    /// Remembers who carries the stack, which stands: of more than ten kills in five seconds the
+    /// kernel logs the numbers alone, and the group of one that is gone is gone as well.
     pub fn remember(&mut self) {
         self.carriers = self.lab.members(&self.room);
     }
@@ -124,7 +125,8 @@ pub fn is_meant(command: &Command) -> bool {
     is_engine && MEANT.iter().any(|engine| word(2) == Some(engine.as_bytes()))
 }
 
-/// By the counters: the innermost level on which somebody was killed, or the machine of the stack's own.
+/// By the counters: the innermost level on which somebody was killed, or the machine of the stack's
+/// own.
 fn counted(stack: &StackSpec, readings: &[Reading], outcome: &Outcome) -> Option<Ended> {
     let kills = |it: &Reading| it.amounts.get(OOM_KILLS).filter(|count| *count > 0);
     let killed = readings.iter().filter(|it| kills(it).is_some());
@@ -232,8 +234,9 @@ mod tests {
         let ended = counted_in("runc:memory=64M", &[Some(1)], Some(9)).unwrap();
         assert_eq!(
             ended.reason(),
-            "the memory limit `memory=64M` of `runc` was exceeded: 1 process was killed by the kernel (OOM)\n  \
-             hint: give it more, as in `runc:memory=128M`, or let the command use less"
+            "the memory limit `memory=64M` of `runc` was exceeded: 1 process was killed by the \
+             kernel (OOM)\n  hint: give it more, as in `runc:memory=128M`, or let the command use \
+             less"
         );
         let ended = counted_in("qemu:memory=512M+docker:memory=64M", &[None, Some(2)], Some(2));
         assert!(ended.unwrap().why.contains("`memory=64M` of `docker` was exceeded: 2 processes"));

@@ -1,14 +1,15 @@
 //! CPU time as the outside saw it, and how much of it the inside may claim.
 //!
-//! The kernel of each level counts what runs inside it. A kernel that is not told when the CPU is taken away counts
-//! waiting as work: a guest's, or a sandbox's. So the sum is what level 0 saw, and what was counted inside only divides
-//! it. A claim that is a little too large is made to fit; one that is larger divides nothing: then there is a gap, and
-//! [`outer`] goes as far in as the levels fit into each other.
+//! The kernel of each level counts what runs inside it. A kernel that is not told when the CPU is
+//! taken away counts waiting as work: a guest's, or a sandbox's. So the sum is what level 0 saw,
+//! and what was counted inside only divides it. A claim that is a little too large is made to fit;
+//! one that is larger divides nothing: then there is a gap, and [`outer`] goes as far in as the
+//! levels fit into each other.
 //!
-//! A payer that carries the workload contains the deeper levels and the command: its own part is what remains when
-//! everything that the next level saw has been taken out. Where several payers of a level carry it, the one that used
-//! most gives first. In a virtual machine all of the guest is user time to the host, so there the guest's system time is
-//! taken out of user time too.
+//! A payer that carries the workload contains the deeper levels and the command: its own part is
+//! what remains when everything that the next level saw has been taken out. Where several payers of
+//! a level carry it, the one that used most gives first. In a virtual machine all of the guest is
+//! user time to the host, so there the guest's system time is taken out of user time too.
 
 use std::cmp::Reverse;
 use surtax_instrument::wire::{Reading, Role};
@@ -72,13 +73,14 @@ fn take(from: u64, part: u64) -> (u64, u64) {
 /// CPU time that one trial used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
-    /// All that level 0 saw; where nobody there carries the command, with what the deeper levels counted. `None` where
-    /// nobody was read at all.
+    /// All that level 0 saw; where nobody there carries the command, with what the deeper levels
+    /// counted. `None` where nobody was read at all.
     pub total_ns: Option<u64>,
     /// Division of it; `None` where more was counted inside than there was, or the command claims
     /// nothing.
     pub split: Option<Split>,
-    /// The outermost level inside of whose carriers more was counted than they used: how far a bill can be divided.
+    /// The outermost level inside of whose carriers more was counted than they used: how far a bill
+    /// can be divided.
     pub unfit_level: Option<u8>,
     /// The most that was counted inside a level and not seen outside it.
     pub unseen_ns: u64,
@@ -112,8 +114,8 @@ pub fn gross(reading: &Reading) -> Cpu {
     Cpu { user: user.0, system: system.0 }
 }
 
-/// Holds what was counted inside against what was seen from outside. `command` is the command's own claim, `None` where
-/// it makes none that can be believed.
+/// Holds what was counted inside against what was seen from outside. `command` is the command's own
+/// claim, `None` where it makes none that can be believed.
 #[must_use]
 pub fn settle(readings: &[Reading], command: Option<Cpu>) -> Account {
     let deepest = readings.iter().map(|reading| reading.level).max().unwrap_or(0);

@@ -1,8 +1,9 @@
 //! The port of a trial's server on a network that others share: one that no other surtax has.
 //!
-//! In a namespace of the room, nobody else is, and a port is what the workload says. On a machine's own network the
-//! usual one may be somebody else's: where the user named none, the lab chooses, and the evidence has what it was. The
-//! plan stays as it was asked, so that a run goes on and is repeated whoever else is there.
+//! In a namespace of the room, nobody else is, and a port is what the workload says. On a machine's
+//! own network the usual one may be somebody else's: where the user named none, the lab chooses,
+//! and the evidence has what it was. The plan stays as it was asked, so that a run goes on and is
+//! repeated whoever else is there.
 
 use super::task::{Role, Task};
 use crate::fault::Fault;

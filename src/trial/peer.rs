@@ -1,13 +1,16 @@
-//! Trials with two sides: a server and its client, one in the stack, the other outside of it, or in another stack.
+//! Trials with two sides: a server and its client, one in the stack, the other outside of it, or in
+//! another stack.
 //!
-//! The outside stands on the level of the measurement, in the network namespace that the stack's network leads
-//! to (`Running::network`), as a stack `native` of its own: with a room, a group and a root that is thrown away. The
-//! server is started first. Its client waits until it can be reached, so both begin together; what the client
-//! prints is what was measured, and the side in the stack is whose CPU time counts as the command's.
+//! The outside stands on the level of the measurement, in the network namespace that the stack's
+//! network leads to (`Running::network`), as a stack `native` of its own: with a room, a group and
+//! a root that is thrown away. The server is started first. Its client waits until it can be
+//! reached, so both begin together; what the client prints is what was measured, and the side in
+//! the stack is whose CPU time counts as the command's.
 //!
-//! A client in another stack is in the place of the outside: that stack is started beside the first one, on the
-//! same bridge where it gets a link of its own, or on another machine. The time in which it measures is its own
-//! kernel's, whose clock is watched as that of the first one is. Where both find each other is told in `meeting.rs`.
+//! A client in another stack is in the place of the outside: that stack is started beside the first
+//! one, on the same bridge where it gets a link of its own, or on another machine. The time in
+//! which it measures is its own kernel's, whose clock is watched as that of the first one is. Where
+//! both find each other is told in `meeting.rs`.
 
 use super::clock_sync::{ClockSync, Rate};
 use super::command_run::{begin, finish};
@@ -128,7 +131,8 @@ impl Peer {
     /// Raises the outside of a stack that stands.
     ///
     /// # Errors
-    /// The machine's: the stack has no way to the outside after all, or the outside cannot be started.
+    /// The machine's: the stack has no way to the outside after all, or the outside cannot be
+    /// started.
     pub(super) fn open(
         definition: &Definition,
         sides: &[Definition],
@@ -152,7 +156,8 @@ impl Peer {
             Client::Beside(beside) => beside.clone(),
             Client::Native | Client::Stack => driver::parse("native")?,
         };
-        // A layer that is made for one command wants to know its program; where the server is, is not known yet.
+        // A layer that is made for one command wants to know its program; where the server is, is
+        // not known yet.
         let outer = match place {
             Client::Stack => definition.server.clone().unwrap_or_default(),
             _ => definition.command.clone(),

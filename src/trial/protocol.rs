@@ -1,4 +1,5 @@
-//! The protocol of one trial. The order of the lines in [`run`], and the list in `companions`, are the protocol.
+//! The protocol of one trial. The order of the lines in [`run`], and the list in `companions`, are
+//! the protocol.
 
 use super::acts::{Act, Acts, Who};
 use super::came_of::{broken, judge};
@@ -25,7 +26,8 @@ use std::path::Path;
 use surtax_instrument::clock;
 use surtax_instrument::quantity::Nanoseconds;
 
-/// Runs one trial, from the machine as it is to a record. What goes wrong is in the record. `acts` is told of each act.
+/// Runs one trial, from the machine as it is to a record. What goes wrong is in the record. `acts`
+/// is told of each act.
 #[must_use]
 pub fn run(
     trial: TrialId,

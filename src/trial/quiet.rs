@@ -179,9 +179,9 @@ impl KeptConditions {
     }
 }
 
-/// CPU time that anybody used, counted twice, and the smaller of the two: a kernel may count work by
-/// what runs at each tick, which misses or doubles short bursts, while it measures how long a CPU
-/// had nothing to do; and a bill may rest on either. Unknown where CPUs came or went.
+/// CPU time that anybody used, counted twice, and the smaller of the two: a kernel may count work
+/// by what runs at each tick, which misses or doubles short bursts, while it measures how long a
+/// CPU had nothing to do; and a bill may rest on either. Unknown where CPUs came or went.
 fn busy(before: &CpuTime, after: &CpuTime, watched: Nanoseconds) -> Option<Nanoseconds> {
     if before.cpu_count != after.cpu_count || after.cpu_count == 0 {
         return None;

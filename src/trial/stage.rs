@@ -1,6 +1,8 @@
-//! A workload in its place: the bridge on which its sides meet, its stack, its other side, and its command.
+//! A workload in its place: the bridge on which its sides meet, its stack, its other side, and its
+//! command.
 //!
-//! The workload that is measured is one, and so is each neighbour. What is begun last is taken away first.
+//! The workload that is measured is one, and so is each neighbour. What is begun last is taken away
+//! first.
 
 use super::acts::{Act, Acts, Who};
 use super::cold;
@@ -43,8 +45,8 @@ pub(super) struct NotPlaced {
 }
 
 impl Placed {
-    /// Starts the bridge, the stack and the other side, as far as there are any. `network` is where the stack stands if there
-    /// is no bridge.
+    /// Starts the bridge, the stack and the other side, as far as there are any. `network` is where
+    /// the stack stands if there is no bridge.
     ///
     /// # Errors
     /// What could not be started; all that had been is taken away.

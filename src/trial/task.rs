@@ -85,7 +85,8 @@ impl Task {
         (self.count > 1).then(|| Fact::new("instances", self.count.to_string(), source))
     }
 
-    /// The command that runs in the stack, which is the server of a workload whose client is outside.
+    /// The command that runs in the stack, which is the server of a workload whose client is
+    /// outside.
     pub(super) fn inside(&self, command: &Command) -> Command {
         peer::inside(self.definition.as_ref(), command)
     }
@@ -119,7 +120,8 @@ impl Task {
         Bridge::between(definition, stack, context, name)
     }
 
-    /// The network and the port at which what was booted serves by itself, for a workload that has a server.
+    /// The network and the port at which what was booted serves by itself, for a workload that has
+    /// a server.
     fn served_by<'a>(&self, running: &'a RunningStack) -> Option<(&'a Network, u16)> {
         self.definition.as_ref()?.server.as_ref()?;
         let network = running.network()?;

@@ -64,7 +64,8 @@ impl Task {
         let Some(definition) = &self.definition else { return Ok(Reading::default()) };
         if u64::try_from(stdout.tail.len()) != Ok(stdout.length.0) {
             return Err(format!(
-                "it printed {}, and no more than {} KiB are read, of several instances together 640",
+                "it printed {}, and no more than {} KiB are read, of several instances together \
+                 640",
                 stdout.length,
                 OUTPUT_LIMIT >> 10
             ));

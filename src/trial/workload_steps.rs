@@ -115,8 +115,8 @@ impl Task {
         Ok(prepared)
     }
 
-    /// Says which package a tool is in that could not be started, by us or by a shell, and what helps where a
-    /// medium is full.
+    /// Says which package a tool is in that could not be started, by us or by a shell, and what
+    /// helps where a medium is full.
     pub(super) fn explained(&self, fault: Fault) -> Fault {
         match fault.cause {
             Some(Cause::NoSpace) => fault
@@ -153,7 +153,8 @@ impl Task {
 fn free(port: u16) -> String {
     let whose = crate::lab::listener(port).map_or_else(String::new, |who| format!(" of {who}"));
     format!(
-        "port {port} is taken here: wait for the end{whose}, or take another by the workload's `port=`"
+        "port {port} is taken here: wait for the end{whose}, or take another by the workload's \
+         `port=`"
     )
 }
 
@@ -169,7 +170,8 @@ pub(super) fn named(what: &str, step: &[String]) -> String {
 }
 
 fn version_of(version: &Version, ended: &Outcome) -> Result<String, String> {
-    // Some tools print their version on standard error, and some leave with a status that says nothing.
+    // Some tools print their version on standard error, and some leave with a status that says
+    // nothing.
     let said = [&ended.stdout.tail, &ended.stderr.tail].map(|tail| String::from_utf8_lossy(tail));
     let [stdout, stderr] = said;
     version.read(if stdout.trim().is_empty() { &stderr } else { &stdout })
@@ -242,7 +244,8 @@ mod tests {
         };
         assert_eq!(cause(1, "bind: Address already in use"), Some(Cause::PortTaken));
         assert_eq!(cause(127, "sh: 1: fio: not found"), Some(Cause::NoSuchProgram));
-        let loader = "fio: error while loading shared libraries: libaio.so.1: cannot open shared object file";
+        let loader = "fio: error while loading shared libraries: libaio.so.1: cannot open shared \
+                      object file";
         assert_eq!(cause(127, loader), Some(Cause::NoSuchLibrary));
         assert_eq!(cause(1, "no"), None);
     }

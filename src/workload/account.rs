@@ -21,7 +21,8 @@ pub struct AccountLine {
 }
 
 impl Definition {
-    /// Everything that is read from what the command printed on standard output, in the order of the file.
+    /// Everything that is read from what the command printed on standard output, in the order of
+    /// the file.
     ///
     /// # Errors
     /// As [`Definition::read`]: one sentence.

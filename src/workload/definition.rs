@@ -59,8 +59,8 @@ pub struct Definition {
 }
 
 impl Definition {
-    /// The name of its first metric that is there wherever it runs: what it is about. A distribution has its median
-    /// for that.
+    /// The name of its first metric that is there wherever it runs: what it is about. A
+    /// distribution has its median for that.
     #[must_use]
     pub fn main_metric(&self) -> Option<String> {
         let always = self.metrics.iter().find(|metric| !metric.is_optional);

@@ -1,7 +1,7 @@
 //! Place of a number in what a tool printed: a JSONPath (RFC 9535), or a regular expression.
 //!
-//! Either must find exactly one thing. A number that is found twice is as bad as one that is missing:
-//! one of the two is another one.
+//! Either must find exactly one thing. A number that is found twice is as bad as one that is
+//! missing: one of the two is another one.
 
 use regex::Regex;
 use serde_json::Value;
@@ -57,8 +57,8 @@ impl<'a> Printed<'a> {
         match &self.json {
             Some((json, 1)) => Ok(json),
             Some((_, count)) => Err(format!(
-                "it printed {count} JSON documents, and which one counts cannot be told: let it print one, as \
-                 `| tail -n 1` does with lines"
+                "it printed {count} JSON documents, and which one counts cannot be told: let it \
+                 print one, as `| tail -n 1` does with lines"
             )),
             None if documents(self.aside).is_some() => Err(format!(
                 "it printed no JSON on {}, and some on standard error: {ADD}",
@@ -87,7 +87,8 @@ impl<'a> Printed<'a> {
     }
 }
 
-/// The first JSON document in a text, and how many there are: each begins a line or follows another.
+/// The first JSON document in a text, and how many there are: each begins a line or follows
+/// another.
 fn documents(text: &str) -> Option<(Value, usize)> {
     let mut rest = text;
     let mut found: Option<(Value, usize)> = None;
@@ -201,7 +202,8 @@ mod tests {
 
     #[test]
     fn json_is_found_behind_warnings_and_before_more() {
-        let text = "note: both are set\n[not json\n{\"a\": {\"n\": 7, \"s\": \"8.5\", \"t\": true}}\nbye\n";
+        let text = "note: both are set\n[not json\n{\"a\": {\"n\": 7, \"s\": \"8.5\", \"t\": \
+                    true}}\nbye\n";
         let printed = Printed::of(text);
         assert_eq!(path("$.a.n").number(&printed), Ok(7.0));
         assert_eq!(path("$.a.s").number(&printed), Ok(8.5));

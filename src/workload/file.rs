@@ -22,8 +22,9 @@ fn client() -> Parameter {
     Parameter {
         name: Client::PARAMETER.to_owned(),
         about: String::from(
-            "where the client is: outside (`native`), in the stack (`stack`; the server is outside then), or in another \
-             stack beside it, also on another machine, `ssh:HOST`; the last parameter",
+            "where the client is: outside (`native`), in the stack (`stack`; the server is outside \
+             then), or in another stack beside it, also on another machine, `ssh:HOST`; the last \
+             parameter",
         ),
         default: String::from("native"),
         kind: Kind::Client,
@@ -84,8 +85,8 @@ pub fn parse(text: &str, name: &str) -> Result<Definition, Fault> {
         && definition.checks.is_empty()
     {
         return Err(file.refuse("it measures nothing and checks nothing").hint(
-            "add a metric: `[[metric]]`, then `name`, `unit`, `better`, and `jsonpath` or `regex`; or \
-             a `[[check]]`, if wall time is what counts",
+            "add a metric: `[[metric]]`, then `name`, `unit`, `better`, and `jsonpath` or `regex`; \
+             or a `[[check]]`, if wall time is what counts",
         ));
     }
     require_names(&definition, &file)?;
@@ -118,7 +119,10 @@ fn require_sides(definition: &Definition, file: &Fields<'_, '_>) -> Result<(), F
     }
     if definition.listens && definition.server.is_some() {
         return Err(file
-            .refuse("`listens` is said of a workload whose own command does, and this one has a `server`")
+            .refuse(
+                "`listens` is said of a workload whose own command does, and this one has a \
+                     `server`",
+            )
             .hint("leave `listens` out: a server is known to"));
     }
     if definition.listens && definition.parameters.iter().all(|it| it.name != PORT) {
@@ -187,12 +191,13 @@ impl Reader<'_> {
         if let Some(word) = words.iter().find(|word| has_mistaken_braces(word)) {
             let word: String = word.chars().take(WORD_SHOWN).collect();
             let message = format!(
-                "two braces together are one in a word of `{field}`, and what is left does not pair: `{}`",
+                "two braces together are one in a word of `{field}`, and what is left does not \
+                 pair: `{}`",
                 word.escape_debug()
             );
             return Err(self.refuse(&value.span(), message).hint(
-                "keep them apart, as in `{ if (x) { print } }`, or write each brace twice, as in `{{ if (x) \
-                 {{ print }} }}`",
+                "keep them apart, as in `{ if (x) { print } }`, or write each brace twice, as in \
+                 `{{ if (x) {{ print }} }}`",
             ));
         }
         let mut known: Vec<&str> = parameters.iter().map(|it| it.name.as_str()).collect();
@@ -260,8 +265,8 @@ impl Reader<'_> {
             _ => {
                 let fault = self.wrong_type("default", "a string or a whole number", default);
                 return Err(fault.hint(
-                    "write another number as text, with what it may be: `default = \"0.5\", pattern = \
-                     '[0-9.]+'`",
+                    "write another number as text, with what it may be: `default = \"0.5\", \
+                     pattern = '[0-9.]+'`",
                 ));
             }
         };

@@ -1,7 +1,9 @@
-//! Several instances of a workload at once in one stack: what each is asked for, and what they are together.
+//! Several instances of a workload at once in one stack: what each is asked for, and what they are
+//! together.
 //!
-//! Rates, counts and sizes add up; times and ratios do not, and count as their mean. Of a distribution
-//! the quantiles are those of all values together. What each instance measured is kept beside that.
+//! Rates, counts and sizes add up; times and ratios do not, and count as their mean. Of a
+//! distribution the quantiles are those of all values together. What each instance measured is kept
+//! beside that.
 
 use super::definition::{Definition, Rule};
 use super::metric::{Metric, quantiles};
@@ -274,7 +276,8 @@ jsonpath = "$.place"
         let definition = workload(&[]).resolve().unwrap();
         let read = |rate: u32, delay: u32, bin: u32, place: &str| {
             let printed = format!(
-                "rate {rate}\ndelay {delay}\nworst {delay}\n{{\"bins\": [[{bin}, 100]], \"place\": \"{place}\"}}\n"
+                "rate {rate}\ndelay {delay}\nworst {delay}\n{{\"bins\": [[{bin}, 100]], \"place\": \
+                 \"{place}\"}}\n"
             );
             definition.read(&printed).unwrap()
         };

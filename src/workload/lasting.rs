@@ -18,8 +18,8 @@ impl Definition {
 }
 
 impl Workload {
-    /// The same for as long as it can work, where nobody said for how long and its file has another command for that
-    /// neither.
+    /// The same for as long as it can work, where nobody said for how long and its file has another
+    /// command for that neither.
     ///
     /// # Errors
     /// As [`Workload::resolve`].

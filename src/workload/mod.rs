@@ -1,9 +1,10 @@
-//! Workloads: programs that measure, as data: what to run, how to read what it prints, what to believe.
+//! Workloads: programs that measure, as data: what to run, how to read what it prints, what to
+//! believe.
 //!
-//! A workload is a TOML file. It resolves, with its parameters, to an ordinary command, which a trial
-//! runs like any other; what that printed is then read into metrics. A number that is missing or not
-//! plausible, work that was not done, and a version of the tool that nobody has looked at make a trial
-//! invalid: nothing is ever guessed.
+//! A workload is a TOML file. It resolves, with its parameters, to an ordinary command, which a
+//! trial runs like any other; what that printed is then read into metrics. A number that is missing
+//! or not plausible, work that was not done, and a version of the tool that nobody has looked at
+//! make a trial invalid: nothing is ever guessed.
 
 pub mod account;
 pub mod definition;
@@ -79,11 +80,12 @@ impl Workload {
         self.resolve_at(InstanceIndex::ONLY)
     }
 
-    /// The same for each of so many instances that run at once: a load is split among them, and each has ports of
-    /// its own.
+    /// The same for each of so many instances that run at once: a load is split among them, and
+    /// each has ports of its own.
     ///
     /// # Errors
-    /// As [`Workload::resolve`]; also the user's where an instance would have a value that cannot be.
+    /// As [`Workload::resolve`]; also the user's where an instance would have a value that cannot
+    /// be.
     pub fn instances(&self, count: u32) -> Result<Vec<Definition>, Fault> {
         (0..count).map(|instance| self.resolve_at(InstanceIndex { instance, count })).collect()
     }

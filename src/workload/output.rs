@@ -164,9 +164,9 @@ impl Version {
         }
         let (found, known) = (found.escape_debug(), self.known.join(", "));
         Err(format!(
-            "`{tool}` is of version {found}, and its output is known of {known} only: compare the two, \
-             then add it to `known` in the workload's file, or, of one that comes with surtax, in a copy: \
-             `surtax workload show NAME --file > mine.toml`"
+            "`{tool}` is of version {found}, and its output is known of {known} only: compare the \
+             two, then add it to `known` in the workload's file, or, of one that comes with \
+             surtax, in a copy: `surtax workload show NAME --file > mine.toml`"
         ))
     }
 }

@@ -155,7 +155,8 @@ impl Definition {
             if let Some(wanted) = parameter.refusal(&own) {
                 let (InstanceIndex { instance, count }, name) = (place, name.escape_debug());
                 return Err(Fault::user(format!(
-                    "instance {instance} of {count} would have `{key}={own}`, which cannot be a parameter of `{name}`"
+                    "instance {instance} of {count} would have `{key}={own}`, which cannot be a \
+                     parameter of `{name}`"
                 ))
                 .hint(format!("`{key}` is {wanted}")));
             }
@@ -245,8 +246,9 @@ pub(super) fn has_mistaken_braces(word: &str) -> bool {
     surplus(word) == 0 && filled != 0
 }
 
-/// A word in pieces: `{name}` is a parameter, `{{` and `}}` are braces, and a brace that is followed by
-/// anything else or follows a `$` is itself, so that `${name}` and most shell lines need no care.
+/// A word in pieces: `{name}` is a parameter, `{{` and `}}` are braces, and a brace that is
+/// followed by anything else or follows a `$` is itself, so that `${name}` and most shell lines
+/// need no care.
 fn pieces(word: &str) -> Vec<Piece<'_>> {
     let mut pieces = Vec::new();
     let mut rest = word;

@@ -119,8 +119,8 @@ impl Reader<'_> {
                 if read.captures_len() != 2 {
                     let message = format!("`{text}` has not exactly one group");
                     let hint = if read.captures_len() == 1 {
-                        "put the number into parentheses `( )`; where only a text shows it, let the command \
-                         print a number: `cmp a b && echo same 1`"
+                        "put the number into parentheses `( )`; where only a text shows it, let \
+                         the command print a number: `cmp a b && echo same 1`"
                     } else {
                         "keep the parentheses around the number, and write other groups as `(?:…)`"
                     };

@@ -1,7 +1,7 @@
 //! Units: what a tool prints, and what the ledger keeps of it.
 //!
-//! A ledger has one unit for each kind of quantity, so that two tools that measure the same thing can
-//! be compared: times are nanoseconds, sizes bytes, whatever their tools print.
+//! A ledger has one unit for each kind of quantity, so that two tools that measure the same thing
+//! can be compared: times are nanoseconds, sizes bytes, whatever their tools print.
 
 /// A unit that a tool prints, the one that the ledger keeps, and how many of that one it is.
 #[derive(Debug)]

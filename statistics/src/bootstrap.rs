@@ -1,12 +1,12 @@
 //! The block bootstrap: an interval for a statistic that has no other, such as a ratio of tails.
 //!
-//! Whole blocks are drawn with replacement, so that what a block shares stays together; the ends are
-//! those of the bias-corrected and accelerated method. Source: Efron, "Better Bootstrap Confidence
-//! Intervals", Journal of the American Statistical Association 82(397), 1987; Efron and Tibshirani,
-//! An Introduction to the Bootstrap, 1993, chapter 14.
+//! Whole blocks are drawn with replacement, so that what a block shares stays together; the ends
+//! are those of the bias-corrected and accelerated method. Source: Efron, "Better Bootstrap
+//! Confidence Intervals", Journal of the American Statistical Association 82(397), 1987; Efron and
+//! Tibshirani, An Introduction to the Bootstrap, 1993, chapter 14.
 //!
-//! Not used for the overhead itself: at few blocks it covers too seldom (`tests/simulation` shows by
-//! how much), which is why it refuses fewer than [`Bootstrap::BLOCKS_MIN`].
+//! Not used for the overhead itself: at few blocks it covers too seldom (`tests/simulation` shows
+//! by how much), which is why it refuses fewer than [`Bootstrap::BLOCKS_MIN`].
 
 use crate::confidence::Confidence;
 use crate::normal;
@@ -36,14 +36,14 @@ pub struct Bounds {
 }
 
 impl Bootstrap {
-    /// The fewest blocks. Even with them, where 95 % is asked, a ratio of medians is covered in 92 of
-    /// 100 runs, and in 88 when the machine drifts: blocks that drift are not alike.
+    /// The fewest blocks. Even with them, where 95 % is asked, a ratio of medians is covered in 92
+    /// of 100 runs, and in 88 when the machine drifts: blocks that drift are not alike.
     pub const BLOCKS_MIN: usize = 10;
 
     /// The interval of `statistic`, which is given the blocks that were drawn.
     ///
-    /// Where the statistic is not finite for some draw, the interval has no bounds and says so: from
-    /// minus to plus infinity.
+    /// Where the statistic is not finite for some draw, the interval has no bounds and says so:
+    /// from minus to plus infinity.
     ///
     /// ```
     /// use surtax_statistics::{Bootstrap, Confidence};
@@ -83,7 +83,8 @@ impl Bootstrap {
         Ok(Bounds { estimate, low: low.min(estimate), high: high.max(estimate) })
     }
 
-    /// The statistic of each draw, ascending; empty when one of them is not finite or none is asked.
+    /// The statistic of each draw, ascending; empty when one of them is not finite or none is
+    /// asked.
     fn replicates<B: Clone>(&self, blocks: &[B], statistic: &impl Fn(&[B]) -> f64) -> Vec<f64> {
         let mut random = ChaCha8Rng::seed_from_u64(self.seed);
         let mut drawn = blocks.to_vec();

@@ -32,8 +32,8 @@ impl Confidence {
         self.0
     }
 
-    /// The level at which to make an interval that spends only a part of the error that is promised:
-    /// half of the 5 % of 95 % leaves 97.5 %.
+    /// The level at which to make an interval that spends only a part of the error that is
+    /// promised: half of the 5 % of 95 % leaves 97.5 %.
     pub(crate) fn spending(self, part: f64) -> Self {
         Self(1.0 - part * (1.0 - self.0))
     }

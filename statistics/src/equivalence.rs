@@ -4,17 +4,17 @@
 //!   the largest difference that the two baseline arms leave possible between equals. The interval
 //!   alone calls up to 3 of 100 equal arms different; comparing with the *found* difference of the
 //!   baselines barely helps, since that is itself near zero by luck often enough. The end of its
-//!   interval brings it below 1 of 100 at every size and noise simulated, and a reader can check the
-//!   verdict with the numbers that the report prints. The price is power at few blocks: 5 % under 3 %
-//!   noise is found in 33 of 100 runs of 6 blocks, in 70 of 10 blocks.
-//! - **Equivalent** when the whole interval lies within 1 ± margin: two one-sided tests (Schuirmann,
-//!   Journal of Pharmacokinetics and Biopharmaceutics 15(6), 1987). TOST at 5 % asks this of the 90 %
-//!   interval; ours of 95 % is the stricter test at 2.5 %.
+//!   interval brings it below 1 of 100 at every size and noise simulated, and a reader can check
+//!   the verdict with the numbers that the report prints. The price is power at few blocks: 5 %
+//!   under 3 % noise is found in 33 of 100 runs of 6 blocks, in 70 of 10 blocks.
+//! - **Equivalent** when the whole interval lies within 1 ± margin: two one-sided tests
+//!   (Schuirmann, Journal of Pharmacokinetics and Biopharmaceutics 15(6), 1987). TOST at 5 % asks
+//!   this of the 90 % interval; ours of 95 % is the stricter test at 2.5 %.
 //! - **Inconclusive** otherwise. A wide interval around 1 is never a zero.
 //!
-//! A difference can be certain and yet within the margin. It is then said to differ, because that is
-//! known; [`Estimate::within`] tells that it does not matter. Each verdict stands alone: among twenty
-//! equal arms a false one is twenty times as likely.
+//! A difference can be certain and yet within the margin. It is then said to differ, because that
+//! is known; [`Estimate::within`] tells that it does not matter. Each verdict stands alone: among
+//! twenty equal arms a false one is twenty times as likely.
 
 use crate::noise::{NoiseFloor, departure};
 use crate::overhead::Estimate;
@@ -56,8 +56,8 @@ pub fn verdict(estimate: &Estimate, noise: &NoiseFloor, margin: f64) -> Verdict 
     }
 }
 
-/// Says whether the whole interval lies within 1 ± `margin`; never of a margin that is not a positive
-/// number.
+/// Says whether the whole interval lies within 1 ± `margin`; never of a margin that is not a
+/// positive number.
 #[must_use]
 pub fn is_equivalent(estimate: &Estimate, margin: f64) -> bool {
     margin > 0.0 && estimate.within(margin)

@@ -1,25 +1,26 @@
 //! Families: many comparisons in one report, and the chance that any of them is false.
 //!
-//! Twenty equal arms, each judged at 5 %, give at least one false difference in two of three reports.
-//! Each comparison therefore gets a p-value, and Holm's adjustment of all of them keeps the chance of
-//! any false rejection below the level asked for, however the comparisons depend on one another:
-//! they share a baseline. Source: Holm, "A Simple Sequentially Rejective Multiple Test Procedure",
-//! Scandinavian Journal of Statistics 6(2), 1979.
+//! Twenty equal arms, each judged at 5 %, give at least one false difference in two of three
+//! reports. Each comparison therefore gets a p-value, and Holm's adjustment of all of them keeps
+//! the chance of any false rejection below the level asked for, however the comparisons depend on
+//! one another: they share a baseline. Source: Holm, "A Simple Sequentially Rejective Multiple Test
+//! Procedure", Scandinavian Journal of Statistics 6(2), 1979.
 //!
 //! The p-value is of the test that the interval inverts: it is below 0.05 exactly where the 95 %
-//! interval of [`overhead`](crate::overhead) excludes 1. A family asks for far smaller ones, and there
-//! that test is not to be trusted where the machine has a slow mode: a ratio of one value to the
-//! median of two is skewed, and of twenty equal arms any was called different in 9 of 100 families of
-//! 20 blocks. The ratio of one value to one is symmetric whatever the noise, if both arms are alike
-//! (Lehmann and Romano, Testing Statistical Hypotheses, 3rd edition, 2005, section 5.8), so below 0.05
-//! the greater p-value of the two counts; that leaves 1 of 100. `tests/simulation/family.rs` has the shares.
+//! interval of [`overhead`](crate::overhead) excludes 1. A family asks for far smaller ones, and
+//! there that test is not to be trusted where the machine has a slow mode: a ratio of one value to
+//! the median of two is skewed, and of twenty equal arms any was called different in 9 of 100
+//! families of 20 blocks. The ratio of one value to one is symmetric whatever the noise, if both
+//! arms are alike (Lehmann and Romano, Testing Statistical Hypotheses, 3rd edition, 2005, section
+//! 5.8), so below 0.05 the greater p-value of the two counts; that leaves 1 of 100.
+//! `tests/simulation/family.rs` has the shares.
 //!
-//! Fewer than 13 blocks have Student's t, whose error takes account of what the baseline differs from
-//! itself within a block. Without that, a slow mode called any of twenty different in 7 of 100 families
-//! of 6 blocks, and in 12 of 3.
+//! Fewer than 13 blocks have Student's t, whose error takes account of what the baseline differs
+//! from itself within a block. Without that, a slow mode called any of twenty different in 7 of 100
+//! families of 6 blocks, and in 12 of 3.
 //!
-//! As an interval is made to spend only a part of the error that it promises, so its p-value is that of
-//! the test divided by this part ([`Method::spent`](crate::Method::spent)).
+//! As an interval is made to spend only a part of the error that it promises, so its p-value is
+//! that of the test divided by this part ([`Method::spent`](crate::Method::spent)).
 
 use crate::confidence::Confidence;
 use crate::overhead::{BLOCKS_MIN, Block, Method, ascending, method_of, skew_shift, within};
@@ -119,15 +120,15 @@ mod tests {
 
     #[test]
     fn few_blocks_give_the_p_value_of_students_t() {
-        // Log-ratios 1, 2, 3: t = 2 √3 = 3.464 with 2 degrees of freedom; R's t.test says 0.07418, of
-        // which 0.8 is spent.
+        // Log-ratios 1, 2, 3: t = 2 √3 = 3.464 with 2 degrees of freedom; R's t.test says 0.07418,
+        // of which 0.8 is spent.
         assert!((of(&[1_f64.exp(), 2_f64.exp(), 3_f64.exp()]) - 0.074_179_9 / 0.8).abs() < 1e-6);
     }
 
     #[test]
     fn ranks_give_the_p_values_that_one_can_count() {
-        // Of the ranks 1 to 13 the third is negative. As small a sum have ∅, {1}, {2}, {3} and {1, 2}:
-        // five of 2¹³ ways, to either side.
+        // Of the ranks 1 to 13 the third is negative. As small a sum have ∅, {1}, {2}, {3} and {1,
+        // 2}: five of 2¹³ ways, to either side.
         let ratios: Vec<f64> = (1..=13)
             .map(|rank| if rank == 3 { -3.0 } else { f64::from(rank) })
             .map(|ln_ratio: f64| (ln_ratio / 100.0).exp())

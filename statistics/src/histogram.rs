@@ -1,9 +1,9 @@
 //! Latency histograms: any number of times in a bounded space, each known to a thousandth.
 //!
-//! Buckets widen with the value, so that three digits are kept from 1 ns to an hour: HDR histograms,
-//! as Gil Tene defined them; the bytes are his V2 format, which other tools read
-//! (<https://github.com/HdrHistogram/HdrHistogram>). A time outside that range is refused: clamped to
-//! the end it would be a wrong number in the very tail that the histogram is kept for.
+//! Buckets widen with the value, so that three digits are kept from 1 ns to an hour: HDR
+//! histograms, as Gil Tene defined them; the bytes are his V2 format, which other tools read
+//! (<https://github.com/HdrHistogram/HdrHistogram>). A time outside that range is refused: clamped
+//! to the end it would be a wrong number in the very tail that the histogram is kept for.
 
 use hdrhistogram::serialization::{Deserializer, Serializer as _, V2Serializer};
 use std::fmt;
@@ -17,7 +17,8 @@ const DIGITS: u8 = 3;
 /// Marks V2 with counts of up to 9 bytes.
 const COOKIE: u32 = 0x1c84_9303 | 0x10;
 
-/// More than anyone can record; bytes that claim more are not believed, so that sums never overflow.
+/// More than anyone can record; bytes that claim more are not believed, so that sums never
+/// overflow.
 const COUNT_MAX: u64 = 1 << 48;
 
 /// Times in nanoseconds, counted by size.
@@ -115,7 +116,8 @@ impl Histogram {
         self.counts.record(value_ns).map_err(|_| OutOfRange { value_ns })
     }
 
-    /// Counts a time as often as somebody else has seen it, such as a bin of a tool's own histogram.
+    /// Counts a time as often as somebody else has seen it, such as a bin of a tool's own
+    /// histogram.
     ///
     /// # Errors
     /// As [`record`](Self::record); and where it makes more times than anyone can have recorded.
@@ -157,8 +159,8 @@ impl Histogram {
         bytes
     }
 
-    /// Reads what [`to_bytes`](Self::to_bytes) wrote. The bytes may come from a guest: nothing in them
-    /// is trusted, and no more memory is taken than for a histogram and the bytes themselves.
+    /// Reads what [`to_bytes`](Self::to_bytes) wrote. The bytes may come from a guest: nothing in
+    /// them is trusted, and no more memory is taken than for a histogram and the bytes themselves.
     ///
     /// # Errors
     /// Which part of them is not as it must be.
@@ -186,8 +188,8 @@ impl Histogram {
     }
 }
 
-/// The least number that the format has, which the reader of counts negates before it looks at it. No count and no run
-/// of nothing comes near it, wherever in the bytes it begins.
+/// The least number that the format has, which the reader of counts negates before it looks at it.
+/// No count and no run of nothing comes near it, wherever in the bytes it begins.
 const LEAST: [u8; 9] = [0xff; 9];
 
 /// Normalizing offset, digits, least and greatest value, and a ratio that integers do not need.

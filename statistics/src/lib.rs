@@ -10,9 +10,9 @@
 //!                                     stopping: whether the interval is narrow enough
 //! ```
 //!
-//! What comes from outside is checked once, where a [`Sample`] or a [`Block`] is made; from there on
-//! nothing can fail but for want of repeats ([`TooFew`]). The same blocks give the same interval to
-//! the last bit, in whatever order they come.
+//! What comes from outside is checked once, where a [`Sample`] or a [`Block`] is made; from there
+//! on nothing can fail but for want of repeats ([`TooFew`]). The same blocks give the same interval
+//! to the last bit, in whatever order they come.
 //!
 //! ```
 //! use surtax_statistics::{Block, Verdict, noise_floor, overhead, verdict};

@@ -3,10 +3,9 @@
 //! Every plan runs the baseline as two arms. Whatever separates them (chance, place in the order, a
 //! neighbour) separates other arms as well, so no difference smaller than this is worth a name. Its
 //! interval is made at the level that it promises, without the guard of an overhead's: it is no
-//! statement about a cost, and a wider one would hide costs without making a verdict wrong less often
-//! than is asked. The
-//! A/A comparison as a check of the instrument: Kohavi, Tang and Xu, Trustworthy Online Controlled
-//! Experiments, 2020, chapter 19.
+//! statement about a cost, and a wider one would hide costs without making a verdict wrong less
+//! often than is asked. The A/A comparison as a check of the instrument: Kohavi, Tang and Xu,
+//! Trustworthy Online Controlled Experiments, 2020, chapter 19.
 
 use crate::confidence::Confidence;
 use crate::overhead::{Block, Estimate, Guard, estimate};
@@ -23,8 +22,8 @@ pub struct NoiseFloor {
     pub floor: f64,
 }
 
-/// The noise floor from pairs: in each [`Block`] the first baseline arm's value and, as the arm, the
-/// second's.
+/// The noise floor from pairs: in each [`Block`] the first baseline arm's value and, as the arm,
+/// the second's.
 ///
 /// ```
 /// use surtax_statistics::{Block, noise_floor};

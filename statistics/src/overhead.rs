@@ -1,23 +1,24 @@
 //! Overhead: what an arm costs relative to the baseline, with its interval.
 //!
 //! A block's log-ratio, ln(median of the arm) − ln(median of the baseline), is free of whatever
-//! slowed the whole block down: drift and neighbours cancel before anything is averaged. The ratio is
-//! their Hodges–Lehmann centre, taken of one value over one so that skewed noise does not move it (see
-//! [`skew_shift`]); the interval comes from
-//! - Wilcoxon's signed ranks, from 13 blocks on: the confidence of symmetric noise of any shape, and
-//!   a burst hardly widens it;
-//! - Student's t with fewer, around their mean, where ranks are coarse and no safer from a burst. Its standard error is
-//!   that of the log-ratios, or what these and the differences within the blocks (between the two arms
-//!   of the baseline) say together, whichever is greater. Three blocks on a machine with a slow mode are
-//!   alike by luck in one of forty runs; the baseline then differs from itself in each of them.
+//! slowed the whole block down: drift and neighbours cancel before anything is averaged. The ratio
+//! is their Hodges–Lehmann centre, taken of one value over one so that skewed noise does not move
+//! it (see [`skew_shift`]); the interval comes from
+//! - Wilcoxon's signed ranks, from 13 blocks on: the confidence of symmetric noise of any shape,
+//!   and a burst hardly widens it;
+//! - Student's t with fewer, around their mean, where ranks are coarse and no safer from a burst.
+//!   Its standard error is that of the log-ratios, or what these and the differences within the
+//!   blocks (between the two arms of the baseline) say together, whichever is greater. Three blocks
+//!   on a machine with a slow mode are alike by luck in one of forty runs; the baseline then
+//!   differs from itself in each of them.
 //!
-//! An interval that holds the truth in exactly 95 of 100 runs cannot be shown to do so: in 1,000 runs
-//! it misses 50, and no more than 38 are what shows that it misses at most 5 %. So an interval is made
-//! at a higher level than it promises: see [`Method::spent`].
+//! An interval that holds the truth in exactly 95 of 100 runs cannot be shown to do so: in 1,000
+//! runs it misses 50, and no more than 38 are what shows that it misses at most 5 %. So an interval
+//! is made at a higher level than it promises: see [`Method::spent`].
 //!
 //! `tests/simulation` measures the coverage of all this in ten shapes of noise, and of what was not
-//! chosen: with t at every size the interval of 40 bursty blocks is a third wider, and the bootstrap
-//! covers too seldom.
+//! chosen: with t at every size the interval of 40 bursty blocks is a third wider, and the
+//! bootstrap covers too seldom.
 
 use crate::confidence::Confidence;
 use crate::quantile::quantile_of_sorted;
@@ -32,14 +33,17 @@ pub(crate) const BLOCKS_MIN: usize = 3;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Block {
     ln_ratio: f64,
-    /// Single arm value over single baseline value, the first pair and the last: see [`skew_shift`].
+    /// Single arm value over single baseline value, the first pair and the last: see
+    /// [`skew_shift`].
     ln_single_ratios: [f64; 2],
-    /// Variance of `ln_ratio` by the differences within a side; `None` where no side has two values.
+    /// Variance of `ln_ratio` by the differences within a side; `None` where no side has two
+    /// values.
     ln_variance: Option<f64>,
 }
 
 impl Block {
-    /// Takes the baseline's values (one per baseline arm) and the arm's (one per boot), in one unit.
+    /// Takes the baseline's values (one per baseline arm) and the arm's (one per boot), in one
+    /// unit.
     ///
     /// Several values of one side count as their median, so that a boot more in one block does not
     /// weigh as a block more. Of two values the median is taken half-way in logarithms.
@@ -112,14 +116,14 @@ pub enum Method {
 }
 
 impl Method {
-    /// The part of the promised error at which an interval is made: a half for ranks, four fifths for
-    /// t. What promises 95 % is made at 97.5 % or 96 %, and holds the truth at least that often under
-    /// symmetric noise, of ranks, or under lognormal noise, of t.
+    /// The part of the promised error at which an interval is made: a half for ranks, four fifths
+    /// for t. What promises 95 % is made at 97.5 % or 96 %, and holds the truth at least that often
+    /// under symmetric noise, of ranks, or under lognormal noise, of t.
     ///
-    /// The rest is for noise that is neither, and for showing it: with 3 to 40 blocks 0.4 to 2.7 % of
-    /// 100,000 intervals in ten shapes of noise did not hold the truth. The price is a width that is
-    /// 13 to 16 % greater with ranks and, with the error from within the blocks, 6 to 36 % with t: see
-    /// decision 9 in `docs/decisions`.
+    /// The rest is for noise that is neither, and for showing it: with 3 to 40 blocks 0.4 to 2.7 %
+    /// of 100,000 intervals in ten shapes of noise did not hold the truth. The price is a width
+    /// that is 13 to 16 % greater with ranks and, with the error from within the blocks, 6 to 36 %
+    /// with t: see decision 9 in `docs/decisions`.
     ///
     /// ```
     /// use surtax_statistics::Method;
@@ -247,7 +251,8 @@ pub(crate) fn estimate(
     let found = centred_interval(&sorted, within(blocks), confidence, guard);
     let shift = skew_shift(blocks, found.centre);
     let centre = found.centre + shift;
-    // Ranks are around the centre of the log-ratios and are off as it is; their mean, around which t is, is not.
+    // Ranks are around the centre of the log-ratios and are off as it is; their mean, around which
+    // t is, is not.
     let ends_shift = if found.method == Method::SignedRank { shift } else { 0.0 };
     let (low, high) = (found.low + ends_shift, found.high + ends_shift);
     Ok(Estimate {
@@ -280,7 +285,8 @@ pub(crate) fn centred_interval(
     if let Some((low, high)) = signed_rank::interval(sorted, level(Method::SignedRank)) {
         return Centred { centre, low, high, method: Method::SignedRank };
     }
-    // Around the mean, for which t is exact; where a centre lies beyond an end, who shows it lets the end give way.
+    // Around the mean, for which t is exact; where a centre lies beyond an end, who shows it lets
+    // the end give way.
     let (low, high) = student::interval(sorted, within, level(Method::Student));
     Centred { centre, low, high, method: Method::Student }
 }
@@ -306,11 +312,11 @@ pub(crate) fn method_of(block_count: usize, confidence: Confidence) -> Method {
 
 /// Estimates by how much the centre of the blocks' log-ratios is off because noise is skewed.
 ///
-/// Noise that only slows (bursts, a slow mode) is skewed alike in one value of the arm and one of the
-/// baseline, so their log-ratio is symmetric about the true one. That of one value and the mean of
-/// two is not: its centre is too low by a little (a quarter of a percent where noise is of three), and
-/// no number of blocks cures that. The centres of the single log-ratios say by how much, and
-/// scatter no more with three blocks or with forty: see decision 45 in `docs/decisions`.
+/// Noise that only slows (bursts, a slow mode) is skewed alike in one value of the arm and one of
+/// the baseline, so their log-ratio is symmetric about the true one. That of one value and the mean
+/// of two is not: its centre is too low by a little (a quarter of a percent where noise is of
+/// three), and no number of blocks cures that. The centres of the single log-ratios say by how
+/// much, and scatter no more with three blocks or with forty: see decision 45 in `docs/decisions`.
 pub(crate) fn skew_shift(blocks: &[Block], centre: f64) -> f64 {
     let [first, last] = [0, 1].map(|side| {
         let single = ascending(blocks, |block| block.ln_single_ratios[side]);

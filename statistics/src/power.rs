@@ -1,8 +1,9 @@
 //! Power: what a run of this size can see, and how many more blocks an answer would take.
 //!
-//! An interval narrows with the square root of the blocks and with Student's t for them, so what was
-//! seen says what is to come (Cochran, Sampling Techniques, 3rd edition, 1977, section 4.7). With few
-//! blocks the noise itself is known badly and the forecast with it: ask again when it is reached.
+//! An interval narrows with the square root of the blocks and with Student's t for them, so what
+//! was seen says what is to come (Cochran, Sampling Techniques, 3rd edition, 1977, section 4.7).
+//! With few blocks the noise itself is known badly and the forecast with it: ask again when it is
+//! reached.
 
 use crate::normal;
 use crate::overhead::{Estimate, Method, method_of};
@@ -17,17 +18,18 @@ const POWER: f64 = 0.8;
 /// The smallest true overhead that a run of this size and noise calls different from none, its
 /// interval excluding 1, in 80 of 100 cases; a share: 0.02 is 2 %.
 ///
-/// The interval says how large the standard error is, the noncentral t distribution how many of them
-/// it takes (Abramowitz and Stegun, Handbook of Mathematical Functions, 1964, 26.7.10). A width of
-/// ranks is rather too small than too large; it is taken as much larger as makes it too small
-/// as often as too large (median of chi-square: Wilson and Hilferty, Proceedings of the National
-/// Academy of Sciences 17(12), 1931). That of t is the greater of two, so rather too large: its median
-/// is 1.03 and its mean 1.05 times the true one, for every number of blocks that has it, and its
-/// variance is two thirds of a single one's (30,000 draws of chi-square for 3 to 12 blocks). The number
-/// as a part of every report: Bloom, "Minimum Detectable Effects", Evaluation Review 19(5), 1995.
+/// The interval says how large the standard error is, the noncentral t distribution how many of
+/// them it takes (Abramowitz and Stegun, Handbook of Mathematical Functions, 1964, 26.7.10). A
+/// width of ranks is rather too small than too large; it is taken as much larger as makes it too
+/// small as often as too large (median of chi-square: Wilson and Hilferty, Proceedings of the
+/// National Academy of Sciences 17(12), 1931). That of t is the greater of two, so rather too
+/// large: its median is 1.03 and its mean 1.05 times the true one, for every number of blocks that
+/// has it, and its variance is two thirds of a single one's (30,000 draws of chi-square for 3 to 12
+/// blocks). The number as a part of every report: Bloom, "Minimum Detectable Effects", Evaluation
+/// Review 19(5), 1995.
 ///
-/// Like [`NoiseFloor::floor`](crate::NoiseFloor::floor) it counts from the smaller side; a verdict needs
-/// the overhead to be above that floor, too. Noise that is far from lognormal moves the 80.
+/// Like [`NoiseFloor::floor`](crate::NoiseFloor::floor) it counts from the smaller side; a verdict
+/// needs the overhead to be above that floor, too. Noise that is far from lognormal moves the 80.
 ///
 /// ```
 /// use surtax_statistics::{Block, detectable_effect, overhead};
@@ -107,8 +109,8 @@ pub(crate) fn blocks_until(
         let t = critical_value(count.saturating_sub(1), level);
         Some(t / f64::from(count).sqrt())
     };
-    // Where ranks take over from t the width does not shrink for a block or two. A forecast must not
-    // grow, so t is forecast never to be narrower than the first ranks.
+    // Where ranks take over from t the width does not shrink for a block or two. A forecast must
+    // not grow, so t is forecast never to be narrower than the first ranks.
     let ranks_from =
         (0..).find(|&count| method_of(count, estimate.confidence) == Method::SignedRank)?;
     let first_ranks = errors_with(ranks_from, Method::SignedRank)?;

@@ -130,9 +130,9 @@ impl std::error::Error for Unsupported {}
 /// The interval of the quantile at `p` between two order statistics, for independent values of any
 /// shape.
 ///
-/// Source: David and Nagaraja, Order Statistics, 3rd edition, 2003, section 7.1: the number of values
-/// below the true quantile is binomial with `p`. A tail that the sample does not reach is refused and
-/// not extrapolated.
+/// Source: David and Nagaraja, Order Statistics, 3rd edition, 2003, section 7.1: the number of
+/// values below the true quantile is binomial with `p`. A tail that the sample does not reach is
+/// refused and not extrapolated.
 ///
 /// ```
 /// use surtax_statistics::{Confidence, Sample, Unsupported, quantile_interval};
@@ -228,7 +228,8 @@ fn values_to_skip(count: usize, p: f64, tail: f64) -> Option<(usize, f64)> {
     found
 }
 
-/// The fewest values whose range covers the quantile: all on one side with at most the tail's chance.
+/// The fewest values whose range covers the quantile: all on one side with at most the tail's
+/// chance.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

@@ -1,18 +1,20 @@
 //! The Hodges–Lehmann estimate and its distribution-free interval, from Wilcoxon's signed ranks.
 //!
-//! Both are read off the averages of all pairs of values, each value with itself included (the Walsh
-//! averages): the estimate is their median, the interval an order statistic from each end. If the
-//! values are symmetric about their centre the interval covers at least as often as it says,
+//! Both are read off the averages of all pairs of values, each value with itself included (the
+//! Walsh averages): the estimate is their median, the interval an order statistic from each end. If
+//! the values are symmetric about their centre the interval covers at least as often as it says,
 //! whatever the shape of the noise; a burst moves one value and not the whole interval, as it would
-//! with a mean. Source: Hodges and Lehmann, Annals of Mathematical Statistics 34(2), 1963; Hollander,
-//! Wolfe and Chicken, Nonparametric Statistical Methods, 3rd edition, 2014, sections 3.1 to 3.3.
+//! with a mean. Source: Hodges and Lehmann, Annals of Mathematical Statistics 34(2), 1963;
+//! Hollander, Wolfe and Chicken, Nonparametric Statistical Methods, 3rd edition, 2014, sections 3.1
+//! to 3.3.
 //!
 //! The pairs are counted, never stored: time n per count and at most 64 counts per order statistic.
 
 use crate::confidence::Confidence;
 use crate::normal;
 
-/// Up to this many values the null distribution is exact; above, normal with its continuity correction.
+/// Up to this many values the null distribution is exact; above, normal with its continuity
+/// correction.
 const EXACT_UP_TO: usize = 64;
 
 /// The median of the Walsh averages of `sorted`, which is ascending and not empty.
@@ -25,8 +27,8 @@ pub(crate) fn hodges_lehmann(sorted: &[f64]) -> f64 {
 
 /// The ends of the interval; `None` when a single value could move one of them as far as it likes.
 ///
-/// A value is in as many averages as there are values. Unless an end has more averages beyond it than
-/// that, ranks are no safer from a burst than Student's t, and coarser.
+/// A value is in as many averages as there are values. Unless an end has more averages beyond it
+/// than that, ranks are no safer from a burst than Student's t, and coarser.
 pub(crate) fn interval(sorted: &[f64], confidence: Confidence) -> Option<(f64, f64)> {
     if !is_robust(sorted.len(), confidence) {
         return None;
@@ -43,8 +45,8 @@ pub(crate) fn is_robust(n: usize, confidence: Confidence) -> bool {
 
 /// The chance of so few averages on one side of a centre that is the true one; two-sided.
 ///
-/// `is_below` and `is_not_above` say of an average where it lies. An average on the centre counts for
-/// both sides, as in the interval, whose ends belong to it.
+/// `is_below` and `is_not_above` say of an average where it lies. An average on the centre counts
+/// for both sides, as in the interval, whose ends belong to it.
 pub(crate) fn p_value(
     sorted: &[f64],
     is_below: impl Fn(f64) -> bool,
@@ -121,7 +123,8 @@ fn end_rank_normal(n: usize, tail: f64) -> Option<usize> {
 
 /// The Walsh average of this rank, from 1: the least value that so many averages do not exceed.
 ///
-/// Bisects over the values that a float can have, so that the result is one of the averages exactly.
+/// Bisects over the values that a float can have, so that the result is one of the averages
+/// exactly.
 fn walsh_average(sorted: &[f64], rank: usize) -> f64 {
     let mut low = place(sorted[0]);
     let mut high = place(sorted[sorted.len() - 1]);
@@ -195,7 +198,8 @@ mod tests {
 
     #[test]
     fn end_ranks_are_those_of_the_printed_tables() {
-        // Hollander, Wolfe and Chicken, table A.4: P(T ≤ 8) = 0.024 for n = 10, so the ninth average.
+        // Hollander, Wolfe and Chicken, table A.4: P(T ≤ 8) = 0.024 for n = 10, so the ninth
+        // average.
         for (n, rank) in [(5, None), (6, Some(1)), (7, Some(3)), (8, Some(4)), (10, Some(9))] {
             assert_eq!(end_rank(n, 0.025), rank, "n = {n}");
         }

@@ -1,26 +1,28 @@
 //! Stopping: when an interval is narrow enough that no more blocks are needed.
 //!
 //! The rule looks at the width and never at what the interval holds: who stops as soon as 1 is
-//! excluded finds differences between equals. Yet a rule that looks after every block stops
-//! rather where the interval is narrow by luck, and such an interval holds the truth less often: from
-//! 8 blocks on, with no more care, in two of 100 runs fewer. Multiplying the width by a constant does
-//! not help, it only asks for another precision; nor do two looks in a row or fewer looks. What helps is to ask more of the early looks, where the width is known worst, and
-//! almost nothing of the late ones: see [`allowance`].
+//! excluded finds differences between equals. Yet a rule that looks after every block stops rather
+//! where the interval is narrow by luck, and such an interval holds the truth less often: from 8
+//! blocks on, with no more care, in two of 100 runs fewer. Multiplying the width by a constant does
+//! not help, it only asks for another precision; nor do two looks in a row or fewer looks. What
+//! helps is to ask more of the early looks, where the width is known worst, and almost nothing of
+//! the late ones: see [`allowance`].
 //!
-//! Sources: Chow and Robbins, "On the Asymptotic Theory of Fixed-Width Sequential Confidence Intervals
-//! for the Mean", Annals of Mathematical Statistics 36(2), 1965, for the rule; Simons, "On the Cost of
-//! not Knowing the Variance when Making a Fixed-Width Confidence Interval for the Mean", ibid. 39(6),
-//! 1968, for what it costs; O'Brien and Fleming, "A Multiple Testing Procedure for Clinical Trials",
-//! Biometrics 35(3), 1979, for stricter looks the earlier they are. The numbers are from
-//! `tests/simulation/stopping.rs`, which measures the coverage at the block where the rule stops.
+//! Sources: Chow and Robbins, "On the Asymptotic Theory of Fixed-Width Sequential Confidence
+//! Intervals for the Mean", Annals of Mathematical Statistics 36(2), 1965, for the rule; Simons,
+//! "On the Cost of not Knowing the Variance when Making a Fixed-Width Confidence Interval for the
+//! Mean", ibid. 39(6), 1968, for what it costs; O'Brien and Fleming, "A Multiple Testing Procedure
+//! for Clinical Trials", Biometrics 35(3), 1979, for stricter looks the earlier they are. The
+//! numbers are from `tests/simulation/stopping.rs`, which measures the coverage at the block where
+//! the rule stops.
 
 use crate::overhead::Estimate;
 use crate::power::blocks_until;
 
 /// The first number of blocks at which the rule may stop.
 ///
-/// Not among the first with ranks: there an interval covers a little too seldom where the machine has a
-/// slow mode, and the rule would add to that.
+/// Not among the first with ranks: there an interval covers a little too seldom where the machine
+/// has a slow mode, and the rule would add to that.
 pub const LOOK_FROM: usize = 16;
 
 /// At so many blocks the width must be half of what is asked.
@@ -47,9 +49,9 @@ pub fn relative_half_width(estimate: &Estimate) -> f64 {
 
 /// Says whether the interval is narrow enough to stop, at a look after every block.
 ///
-/// It is when its [`relative_half_width`], with an allowance for a width that is small by luck, is at
-/// most `precision` (0.02 for ±2 %) and there are at least [`LOOK_FROM`] blocks. Then a 95 % interval
-/// holds the true ratio in at least 95 of 100 runs.
+/// It is when its [`relative_half_width`], with an allowance for a width that is small by luck, is
+/// at most `precision` (0.02 for ±2 %) and there are at least [`LOOK_FROM`] blocks. Then a 95 %
+/// interval holds the true ratio in at least 95 of 100 runs.
 ///
 /// ```
 /// use surtax_statistics::{Block, LOOK_FROM, is_narrow_enough, overhead};
@@ -97,7 +99,8 @@ pub fn blocks_to_precision(estimate: &Estimate, precision: f64) -> Option<usize>
 ///
 /// The third power makes the hurdle fall so fast that a run rather passes it when it is due than by
 /// luck before, and leaves a long run alone. Beside it, first looks at 20 and 30 blocks with no
-/// allowance covered less (by 0.4 of 100 in their worst cell) and a quiet machine waited for nothing.
+/// allowance covered less (by 0.4 of 100 in their worst cell) and a quiet machine waited for
+/// nothing.
 #[expect(clippy::cast_precision_loss, reason = "blocks are fewer than 2^52")]
 fn allowance(block_count: usize) -> f64 {
     1.0 + (TWICE_AT / block_count as f64).powi(3)

@@ -1,7 +1,7 @@
 //! Student's t: how far a mean of few values may stray, in standard errors.
 //!
-//! For whole degrees of freedom the distribution is a finite sum (Abramowitz and Stegun, Handbook of
-//! Mathematical Functions, 1964, 26.7.3 and 26.7.4), so no approximation enters where values are
+//! For whole degrees of freedom the distribution is a finite sum (Abramowitz and Stegun, Handbook
+//! of Mathematical Functions, 1964, 26.7.3 and 26.7.4), so no approximation enters where values are
 //! few; the critical value is its bisection.
 
 use crate::confidence::Confidence;

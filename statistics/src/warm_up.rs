@@ -1,26 +1,28 @@
-//! Warm-up: how many leading iterations of a boot are not yet like those that follow, from the times.
+//! Warm-up: how many leading iterations of a boot are not yet like those that follow, from the
+//! times.
 //!
-//! An iteration is **not warm** when, over the boots, it differs from what the same boot does later:
-//! the 99 % interval of ln(time / time of its counterpart half a boot later) excludes 0, and ln(time /
-//! median of the boot's later half) is centred beyond ±0.5 %, on the same side. The warm-up is the run
-//! of leading iterations that are not warm. It is one number for all boots of an arm, since what is
-//! left out must not depend on how a single boot went.
+//! An iteration is **not warm** when, over the boots, it differs from what the same boot does
+//! later: the 99 % interval of ln(time / time of its counterpart half a boot later) excludes 0, and
+//! ln(time / median of the boot's later half) is centred beyond ±0.5 %, on the same side. The
+//! warm-up is the run of leading iterations that are not warm. It is one number for all boots of an
+//! arm, since what is left out must not depend on how a single boot went.
 //!
-//! - The boot is the replicate, so what a boot shares (its placement, a slow minute) is no evidence.
+//! - The boot is the replicate, so what a boot shares (its placement, a slow minute) is no
+//!   evidence.
 //! - The counterpart is a single time. Two times of one boot that are alike differ symmetrically,
-//!   whatever the noise; a single time and a median do not where noise only slows, and with many boots
-//!   that would be taken for a warm-up.
-//! - Later iterations are looked at only while all before them are not warm, so the chance to find a
-//!   warm-up where there is none is that of the first iteration alone.
-//! - At most half of the iterations are left out. If the last of those is not warm either, the arm was
-//!   **never steady** in what was measured, and its times depend on how long one waits.
+//!   whatever the noise; a single time and a median do not where noise only slows, and with many
+//!   boots that would be taken for a warm-up.
+//! - Later iterations are looked at only while all before them are not warm, so the chance to find
+//!   a warm-up where there is none is that of the first iteration alone.
+//! - At most half of the iterations are left out. If the last of those is not warm either, the arm
+//!   was **never steady** in what was measured, and its times depend on how long one waits.
 //!
 //! Sources: Georges, Buytaert and Eeckhout, "Statistically Rigorous Java Performance Evaluation",
 //! OOPSLA 2007, for steady state as a property that is found within each start; Kalibera and Jones,
-//! "Rigorous Benchmarking in Reasonable Time", ISMM 2013, for one number of iterations, the same for
-//! all starts of a benchmark on a platform, and for saying that there is no steady state rather than
-//! cutting somewhere. They judge by eye; a coefficient of variation below a limit, the other rule in
-//! use, is met by noise and by warm-up alike. `tests/simulation/warm_up.rs` has the rates.
+//! "Rigorous Benchmarking in Reasonable Time", ISMM 2013, for one number of iterations, the same
+//! for all starts of a benchmark on a platform, and for saying that there is no steady state rather
+//! than cutting somewhere. They judge by eye; a coefficient of variation below a limit, the other
+//! rule in use, is met by noise and by warm-up alike. `tests/simulation/warm_up.rs` has the rates.
 
 use crate::confidence::Confidence;
 use crate::overhead::{Guard, centred_interval};

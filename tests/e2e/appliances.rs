@@ -212,7 +212,8 @@ fn a_unikernel_answers_over_its_console_too() {
         return;
     }
     let kernel = surtax::lab::cache_directory().unwrap().join("appliances/arceos.elf");
-    let talk = "runs = \"inside\"\nover = \"console\"\nready = \"surtax: ready\"\nended = \"surtax: exit \"";
+    let talk = "runs = \"inside\"\nover = \"console\"\nready = \"surtax: ready\"\nended = \
+                \"surtax: exit \"";
     let own = recipe(&machine, "own.toml", [kernel.to_str().unwrap(), ""], talk);
     let lab = lab();
     let stack = format!("appliance:{own},accel=tcg");

@@ -103,7 +103,8 @@ fn a_cold_cache_reads_the_disk_again_and_a_warm_one_does_not() {
     // Pages that this kernel read from disks, in KiB, while the file was read.
     let pages = "grep '^pgpgin' /proc/vmstat | cut -d' ' -f2";
     let script = format!(
-        "a=$({pages}); cat '{}' > /dev/null; b=$({pages}); test $((b - a)) -ge 40000 && echo disk || echo memory",
+        "a=$({pages}); cat '{}' > /dev/null; b=$({pages}); test $((b - a)) -ge 40000 && echo disk \
+         || echo memory",
         data.display()
     );
     for (state, expected) in [("cold", "disk\n"), ("warm", "memory\n")] {
@@ -229,7 +230,8 @@ fn the_clock_of_a_guest_is_compared_with_this_machines() {
     // Two exchanges over a slow channel bound the rate over 2 s to within a few milliseconds.
     assert!(low < high && high - low < 20_000.0, "{low} to {high} ppm");
     assert!(low.abs() < 50_000.0 && high.abs() < 50_000.0, "{low} to {high} ppm");
-    let query = "SELECT CAST(count(DISTINCT arm) AS REAL) FROM conditions JOIN trials USING (trial) WHERE key LIKE 'clock_rate%'";
+    let query = "SELECT CAST(count(DISTINCT arm) AS REAL) FROM conditions JOIN trials USING \
+                 (trial) WHERE key LIKE 'clock_rate%'";
     assert!((number(&file, query) - 1.0).abs() < 0.5, "only a guest has a clock of its own");
     machine.assert_as_before();
 }

@@ -28,8 +28,9 @@ fn a_command_sees_the_same_files_and_keeps_none_of_its_own() {
         if !is_usable(&machine, kind) {
             continue;
         }
-        let script = "set -e; test $$ -lt 20; test $(cat FILE) = seen; ls -d /proc/$$; cmp /etc/os-release /usr/lib/os-release; \
-                      echo x > /etc/surtax-was-here; echo x > /dev/null; id -u | grep -qx 0";
+        let script = "set -e; test $$ -lt 20; test $(cat FILE) = seen; ls -d /proc/$$; cmp \
+                      /etc/os-release /usr/lib/os-release; echo x > /etc/surtax-was-here; echo x > \
+                      /dev/null; id -u | grep -qx 0";
         level(&machine, kind, &script.replace("FILE", &file.display().to_string()));
         assert!(!Path::new("/etc/surtax-was-here").exists(), "{kind}");
         machine.assert_as_before();
@@ -156,7 +157,8 @@ fn a_scratch_directory_is_on_the_medium_that_its_stack_names_and_empty_at_every_
     let script = "set -e; test -z \"$(ls -A /scratch)\"; \
                   dd if=/dev/zero of=/scratch/data bs=64k count=16 conv=fsync 2>/dev/null; \
                   test $(stat -c %s /scratch/data) = 1048576";
-    // Below `/var/tmp` lies what is on no other medium; and layers only where the kernel takes them there.
+    // Below `/var/tmp` lies what is on no other medium; and layers only where the kernel takes them
+    // there.
     let mut disk = None;
     for (kind, media) in MEDIA {
         if !is_usable(&machine, kind) {
@@ -205,8 +207,9 @@ fn a_containers_own_users_are_nobody_here_and_the_files_of_its_root_are_theirs()
     let kept = machine.path("kept");
     std::fs::create_dir(&kept).unwrap();
     let kept = kept.display().to_string();
-    let script = "set -e; test $(id -u) = 0; test $(stat -c %u /etc/passwd) = 0; touch /root/mine /etc/mine; \
-                  test $(stat -c %u /root/mine) = 0; touch KEPT/file; test $(stat -c %u KEPT/file) = 0";
+    let script = "set -e; test $(id -u) = 0; test $(stat -c %u /etc/passwd) = 0; touch /root/mine \
+                  /etc/mine; test $(stat -c %u /root/mine) = 0; touch KEPT/file; test $(stat -c %u \
+                  KEPT/file) = 0";
     let script = script.replace("KEPT", &kept);
     for stack in [
         "nspawn:user=private",

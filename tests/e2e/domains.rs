@@ -1,4 +1,5 @@
-//! Domains of Xen's, in a machine whose hypervisor Xen is: QEMU boots it, and its first domain starts another.
+//! Domains of Xen's, in a machine whose hypervisor Xen is: QEMU boots it, and its first domain
+//! starts another.
 
 use crate::answers::{arm, fact};
 use crate::machine::{Machine, is_slow_made, is_usable, text};
@@ -6,7 +7,8 @@ use crate::machine::{Machine, is_slow_made, is_usable, text};
 /// The machine. With one CPU its translator has one thread.
 const DOM0: &str = "qemu:accel=tcg,cpus=1,hypervisor=xen";
 
-/// Runs in the domain: uses disk and network, and computes for a while. Nothing but a domain has to do that.
+/// Runs in the domain: uses disk and network, and computes for a while. Nothing but a domain has to
+/// do that.
 const INSIDE: &str = r#"
 [ -e /sys/hypervisor/guest_type ] || exit 0
 dd if=/dev/zero of=/scratch/file bs=1M count=4 conv=fsync status=none
@@ -75,8 +77,8 @@ fn a_paravirtual_domain_proves_what_it_is_and_dom0_is_on_the_bill() {
     machine.assert_as_before();
 }
 
-/// Runs in Dom0: starts a domain by this very binary, kills the binary, and waits until its reaper has
-/// destroyed the domain. Nothing is left in Dom0 either: no domain, no QEMU, no log.
+/// Runs in Dom0: starts a domain by this very binary, kills the binary, and waits until its reaper
+/// has destroyed the domain. Nothing is left in Dom0 either: no domain, no QEMU, no log.
 const KILL: &str = r#"
 modprobe -a xen-netback bridge
 "$0" enter xen:memory=256M,net=bridge,scratch=blkfront,cache=writeback -- sleep 1000 & main=$!

@@ -40,8 +40,10 @@ fn a_command_prints_and_its_exit_code_is_ours() {
 #[test]
 fn the_caller_s_environment_is_kept_back_where_that_is_asked_for() {
     let machine = Machine::take();
-    // Nor is it with the process that root in there can look at: the command's parent, and the first of its namespace.
-    let script = "echo ${TOKEN-none} ${KEPT-none}; for i in $PPID 1; do tr '\\0' '\\n' </proc/$i/environ; done | grep ^TOKEN=token";
+    // Nor is it with the process that root in there can look at: the command's parent, and the
+    // first of its namespace.
+    let script = "echo ${TOKEN-none} ${KEPT-none}; for i in $PPID 1; do tr '\\0' '\\n' \
+                  </proc/$i/environ; done | grep ^TOKEN=token";
     for stack in
         ["native", "namespaces", "runc"].into_iter().filter(|stack| is_usable(&machine, stack))
     {

@@ -1,5 +1,5 @@
-//! Commands that say something in their agent's name: none of it is a number, and it is told where it reached the
-//! agent at all.
+//! Commands that say something in their agent's name: none of it is a number, and it is told where
+//! it reached the agent at all.
 
 use crate::answers::arm;
 use crate::machine::{Machine, is_usable, text};

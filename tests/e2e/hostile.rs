@@ -1,5 +1,5 @@
-//! Hostile commands: they flood, lie, kill, daemonise, or never end. Each arm says what happened, and
-//! the machine is as before.
+//! Hostile commands: they flood, lie, kill, daemonise, or never end. Each arm says what happened,
+//! and the machine is as before.
 
 use crate::answers::{arm, compare};
 use crate::machine::{Machine, is_usable, text};

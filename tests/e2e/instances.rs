@@ -26,7 +26,8 @@ fn median(arm: &Value, metric: &str) -> f64 {
 #[test]
 fn instances_begin_together_each_knows_its_number_and_all_are_counted() {
     let machine = Machine::take();
-    // Each says so by a file, and waits for the others': one after the other they would wait for ever.
+    // Each says so by a file, and waits for the others': one after the other they would wait for
+    // ever.
     let script = "touch /tmp/at.$SURTAX_INSTANCE; n=0; \
                   until test -e /tmp/at.0 -a -e /tmp/at.1 -a -e /tmp/at.2; do \
                   n=$((n + 1)); test $n -lt 1000 || exit 9; sleep 0.01; done";

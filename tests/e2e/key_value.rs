@@ -1,4 +1,5 @@
-//! Key-value workloads where something is wrong: a rate too high, a server that fails, and one of somebody else's.
+//! Key-value workloads where something is wrong: a rate too high, a server that fails, and one of
+//! somebody else's.
 
 use crate::answers::arm;
 use crate::machine::{Machine, text};

@@ -1,4 +1,5 @@
-//! Quick campaigns of SIGKILLs at random moments, and of several surtaxes at once; `surtax prove --only kills,at-once` are the whole ones.
+//! Quick campaigns of SIGKILLs at random moments, and of several surtaxes at once;
+//! `surtax prove --only kills,at-once` are the whole ones.
 
 use crate::machine::{Machine, is_required};
 use crate::prove::lines;

@@ -1,9 +1,9 @@
 //! The second lab: what this machine's kernel may lack, in a guest whose kernel has it.
 //!
-//! The guest is a layer like any other, a machine under TCG with the host's root: nothing is made or fetched
-//! for it but the distribution's kernel. That kernel has KVM (TCG offers SVM), vhost-net, netem, Open vSwitch, the
-//! device mapper, AppArmor, and cgroup v2 alone. One test runs always, as does the one of vhost in
-//! `nesting.rs`; the rest are `cargo xtask lab --all`.
+//! The guest is a layer like any other, a machine under TCG with the host's root: nothing is made
+//! or fetched for it but the distribution's kernel. That kernel has KVM (TCG offers SVM),
+//! vhost-net, netem, Open vSwitch, the device mapper, AppArmor, and cgroup v2 alone. One test runs
+//! always, as does the one of vhost in `nesting.rs`; the rest are `cargo xtask lab --all`.
 
 mod domains;
 

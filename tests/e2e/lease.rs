@@ -38,7 +38,8 @@ impl Leased {
         let seconds = LEASE.as_secs().to_string();
         let mut process = Process::new(&file);
         process.args(["leased", &seconds]).stdin(Stdio::piped()).stdout(Stdio::piped());
-        // A test that forks at this moment holds the file open for writing, until it has started its own.
+        // A test that forks at this moment holds the file open for writing, until it has started
+        // its own.
         let child = (0..100).find_map(|_| match process.spawn() {
             Err(error) if error.kind() == ErrorKind::ExecutableFileBusy => {
                 std::thread::sleep(Duration::from_millis(10));

@@ -1,5 +1,5 @@
-//! A domain that libvirt has: a real libvirtd, in namespaces of the test's own, and a guest under TCG whose
-//! guest agent is Debian's.
+//! A domain that libvirt has: a real libvirtd, in namespaces of the test's own, and a guest under
+//! TCG whose guest agent is Debian's.
 
 use crate::guests::modules;
 use crate::machine::{Machine, is_usable, skip, text};
@@ -17,8 +17,8 @@ const DEADLINE: Duration = Duration::from_secs(60);
 /// Argument of `sleep` in the command that nobody waits for, in seconds.
 const SLEEP: &str = "98765.5";
 
-/// Starts libvirtd where its fixed places are the test's own: `$1` is its directory. The first process of the
-/// namespace waits for all, so that a QEMU that has ended is no zombie.
+/// Starts libvirtd where its fixed places are the test's own: `$1` is its directory. The first
+/// process of the namespace waits for all, so that a QEMU that has ended is no zombie.
 const DAEMON: &str = r#"set -e; cd "$1"
 mkdir run etc etc.work var var.work etc/libvirt
 for file in passwd group; do cp /etc/$file etc/$file; done
@@ -30,8 +30,8 @@ mount -t overlay -o "lowerdir=/etc,upperdir=$1/etc,workdir=$1/etc.work" overlay 
 mount --bind "$1/run" /run
 libvirtd -f /etc/libvirt/libvirtd.conf & wait"#;
 
-/// Writes an initramfs `$1/initrd` with busybox, the guest agent with its libraries, and what it needs of the
-/// modules in `$2`.
+/// Writes an initramfs `$1/initrd` with busybox, the guest agent with its libraries, and what it
+/// needs of the modules in `$2`.
 const INITRAMFS: &str = r#"set -e; cd "$1"
 mkdir -p guest/bin guest/sbin guest/usr/sbin guest/dev guest/proc guest/sys guest/tmp guest/m
 cp "$(command -v busybox)" guest/bin/busybox
@@ -64,8 +64,8 @@ struct Daemon {
 }
 
 impl Daemon {
-    /// Starts one and gives it two domains, `tiny` and one without a guest agent, `mute`; `None` where that
-    /// cannot be, which was said.
+    /// Starts one and gives it two domains, `tiny` and one without a guest agent, `mute`; `None`
+    /// where that cannot be, which was said.
     fn start(machine: &Machine) -> Option<Self> {
         for proof in ["/usr/sbin/libvirtd", "/usr/bin/virsh", "/usr/sbin/qemu-ga"] {
             if !Path::new(proof).exists() {
@@ -105,14 +105,14 @@ impl Daemon {
             "<channel type='unix'><target type='virtio' name='org.qemu.guest_agent.0'/></channel>";
         for (name, channel) in [("tiny", channel), ("mute", "")] {
             let xml = format!(
-                "<domain type='qemu'><name>{name}</name><memory unit='MiB'>256</memory><vcpu>1</vcpu>\
-                 <os><type arch='x86_64' machine='q35'>hvm</type><kernel>{}</kernel>\
-                 <initrd>{}/initrd</initrd><cmdline>quiet console=ttyS0 panic=-1</cmdline></os>\
-                 <features><acpi/></features><cpu mode='maximum'/><devices>\
-                 <emulator>/usr/bin/qemu-system-x86_64</emulator>\
-                 <disk type='file' device='disk'><driver name='qemu' type='raw' cache='none' io='native'/>\
-                 <source file='{}/disk'/><target dev='vda' bus='virtio'/></disk>\
-                 {channel}<memballoon model='none'/></devices></domain>",
+                "<domain type='qemu'><name>{name}</name><memory \
+                 unit='MiB'>256</memory><vcpu>1</vcpu><os><type arch='x86_64' \
+                 machine='q35'>hvm</type><kernel>{}</kernel><initrd>{}/initrd</initrd><cmdline>quiet \
+                 console=ttyS0 panic=-1</cmdline></os><features><acpi/></features><cpu \
+                 mode='maximum'/><devices><emulator>/usr/bin/qemu-system-x86_64</emulator><disk \
+                 type='file' device='disk'><driver name='qemu' type='raw' cache='none' \
+                 io='native'/><source file='{}/disk'/><target dev='vda' \
+                 bus='virtio'/></disk>{channel}<memballoon model='none'/></devices></domain>",
                 kernel.display(),
                 daemon.directory.display(),
                 daemon.directory.display(),

@@ -47,7 +47,8 @@ fn level(arm: &Value) -> &Value {
 #[test]
 fn a_bomb_of_memory_ends_inside_its_limit() {
     let machine = Machine::alone();
-    // A process that doubles a variable: 512 MiB if nobody stops it, so that the host is never in danger.
+    // A process that doubles a variable: 512 MiB if nobody stops it, so that the host is never in
+    // danger.
     let script = "x=0123456789abcdef; i=0; while [ $i -lt 25 ]; do x=$x$x; i=$((i+1)); done";
     for stack in ["native:memory=64M", "runc:memory=64M", "docker:memory=64M"] {
         if !is_usable(&machine, stack) {

@@ -1,7 +1,8 @@
 //! The machine under test: the built binary with directories of its own, and turns to look at it.
 //!
-//! A process of tests runs one at a time. Two such processes may run beside each other, as `tests/run.sh` does: a test
-//! that measures, or that makes what no lab of surtax's owns, takes the machine alone.
+//! A process of tests runs one at a time. Two such processes may run beside each other, as
+//! `tests/run.sh` does: a test that measures, or that makes what no lab of surtax's owns, takes the
+//! machine alone.
 
 use crate::watchdog::Watchdog;
 use std::fs::File;
@@ -16,7 +17,8 @@ pub use surtax::lab::others::is_below_us;
 
 static TURN: Mutex<()> = Mutex::new(());
 
-/// One test's turn on the machine: what others make meanwhile, if anything, belongs to labs of theirs.
+/// One test's turn on the machine: what others make meanwhile, if anything, belongs to labs of
+/// theirs.
 pub struct Machine {
     directory: tempfile::TempDir,
     before: Census,
@@ -114,8 +116,9 @@ impl Machine {
 
     /// Lists what has come or gone since the test began; nothing, if surtax is honest.
     ///
-    /// What other people's labs make and take away meanwhile is left out, as far as they can be told
-    /// from ours; where they test too, what goes away by itself within two seconds is theirs as well.
+    /// What other people's labs make and take away meanwhile is left out, as far as they can be
+    /// told from ours; where they test too, what goes away by itself within two seconds is theirs
+    /// as well.
     pub fn difference(&self) -> Vec<String> {
         for attempt in 0.. {
             let mut lines = Census::take().unwrap().difference_from(&self.before);
@@ -148,8 +151,8 @@ impl Drop for Machine {
     }
 }
 
-/// Says why a test fails when it does, past the harness, which keeps it until all others are through: a log that is cut
-/// off has the cause next to the name.
+/// Says why a test fails when it does, past the harness, which keeps it until all others are
+/// through: a log that is cut off has the cause next to the name.
 fn tell_failures_at_once() {
     let keep = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -160,13 +163,14 @@ fn tell_failures_at_once() {
     }));
 }
 
-/// Says something past the harness, in one piece: another process of tests may write to the same file.
+/// Says something past the harness, in one piece: another process of tests may write to the same
+/// file.
 fn say(line: &str) {
     let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
-/// Undoes what a surtax that was killed together with its reaper left, before the first census: the first
-/// one that a test starts would, and what went would be held against it.
+/// Undoes what a surtax that was killed together with its reaper left, before the first census: the
+/// first one that a test starts would, and what went would be held against it.
 fn sweep() {
     let swept = Command::new(env!("CARGO_BIN_EXE_surtax")).arg("gc").output().unwrap();
     eprintln!("{}", text(&swept.stderr));
@@ -190,8 +194,8 @@ impl Foreign {
     }
 }
 
-/// A process that came and has a living parent which is neither ours nor the machine's first process:
-/// what we start and lose is left to that one.
+/// A process that came and has a living parent which is neither ours nor the machine's first
+/// process: what we start and lose is left to that one.
 fn has_another_owner(line: &str) -> bool {
     let Some(rest) = line.strip_prefix("came: process `") else { return false };
     let pid = rest.split("` (").nth(1).and_then(|rest| rest.split(')').next()?.parse().ok());

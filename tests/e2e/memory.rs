@@ -1,5 +1,5 @@
-//! Memory on real control groups: what of a payer's memory is page cache, what lies in files in memory, and what is
-//! nobody's who ran just now.
+//! Memory on real control groups: what of a payer's memory is page cache, what lies in files in
+//! memory, and what is nobody's who ran just now.
 
 use crate::answers::{arm, compare};
 use crate::machine::{Machine, is_usable, skip};
@@ -80,9 +80,11 @@ fn the_bill_has_disks_faults_and_switches_of_whoever_had_them() {
     }
     let disk = tempfile::tempdir_in("/var/tmp").unwrap();
     let place = disk.path().to_str().unwrap();
-    // Past the page cache: who writes that back is not the same everywhere. And 20,000 pages for the first time, one by one.
-    let script = "dd if=/dev/zero of=$1/file bs=1M count=24 oflag=direct && dd if=$1/file of=/dev/null bs=1M iflag=direct && \
-                  for i in 1 2 3 4 5; do dd if=/dev/zero of=/dev/null bs=16M count=1; done";
+    // Past the page cache: who writes that back is not the same everywhere. And 20,000 pages for
+    // the first time, one by one.
+    let script = "dd if=/dev/zero of=$1/file bs=1M count=24 oflag=direct && dd if=$1/file \
+                  of=/dev/null bs=1M iflag=direct && for i in 1 2 3 4 5; do dd if=/dev/zero \
+                  of=/dev/null bs=16M count=1; done";
     let plain = compare("native,runc", "1", &["sh", "-c", script, "sh", place]);
     let mut arguments = vec!["compare", "--writable", place];
     arguments.extend(&plain[1..]);

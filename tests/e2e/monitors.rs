@@ -1,4 +1,5 @@
-//! Monitors that cannot be had everywhere: what is said of them where they are not, or are too old, or have no KVM.
+//! Monitors that cannot be had everywhere: what is said of them where they are not, or are too old,
+//! or have no KVM.
 
 use crate::machine::{Machine, text};
 use serde_json::Value;
@@ -28,7 +29,8 @@ fn the_doctor_says_which_versions_it_knows_and_believes_no_kvm_that_is_not_prove
     let doctor: Value = serde_json::from_slice(&output.stdout).unwrap();
 
     let old = layer(&doctor, "cloud-hypervisor");
-    let why = "`cloud-hypervisor --version` says `cloud-hypervisor v38.0`, and the API is known of 44 to 53 only";
+    let why = "`cloud-hypervisor --version` says `cloud-hypervisor v38.0`, and the API is known of \
+               44 to 53 only";
     assert_eq!((&old["usable"], &old["why"]), (&false.into(), &why.into()));
     assert!(old["remedy"].as_str().unwrap().contains("44 to 53"));
 

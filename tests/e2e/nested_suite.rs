@@ -1,7 +1,9 @@
-//! The suite of `suite.rs` for stacks of more than one layer, each of whose levels is a starter's work.
+//! The suite of `suite.rs` for stacks of more than one layer, each of whose levels is a starter's
+//! work.
 //!
-//! Two of a stack are started at once, each by a thread of its own, so that the whole suite takes the time
-//! of one start: the first is used and stopped while the second stands; then the second's payload is killed.
+//! Two of a stack are started at once, each by a thread of its own, so that the whole suite takes
+//! the time of one start: the first is used and stopped while the second stands; then the second's
+//! payload is killed.
 
 use crate::machine::{Machine, is_required, is_usable, skip};
 use crate::suite::{lab, run, start};
@@ -45,7 +47,8 @@ fn passes_the_suite(stack: &str) {
     let lab = lab();
     let given_up = start(&lab, stack, "given-up", Duration::ZERO);
     assert!(given_up.is_err(), "nothing starts in no time");
-    // One file of the lab's, which threads that ask for it at the same time would write at the same time.
+    // One file of the lab's, which threads that ask for it at the same time would write at the same
+    // time.
     lab.agent().unwrap();
     let (second_stands, wait_for_second) = channel::<()>();
     let (first_is_gone, wait_for_first) = channel::<()>();
@@ -84,7 +87,8 @@ fn passes_the_suite(stack: &str) {
     machine.assert_as_before();
 }
 
-/// The stack, or why a machine that need not run it does not; the doctor knows the outermost layer alone.
+/// The stack, or why a machine that need not run it does not; the doctor knows the outermost layer
+/// alone.
 fn stands(started: Result<RunningStack, Fault>, stack: &str) -> Option<RunningStack> {
     match started {
         Err(fault) if !is_required(stack) => {

@@ -1,4 +1,5 @@
-//! Stacks of more than one layer, from the command line to the answer; `nested_suite.rs` has the rest of them.
+//! Stacks of more than one layer, from the command line to the answer; `nested_suite.rs` has the
+//! rest of them.
 
 use crate::answers::{arm, fact};
 use crate::machine::{Machine, is_slow_made, is_usable, skip, text};
@@ -10,7 +11,8 @@ fn nested(machine: &Machine, stack: &str, deadline: &str) -> Option<Value> {
         return None;
     }
     let mut arm = once(machine, stack, deadline);
-    // Beside something else, a kernel inside may count as work that it did not run: then a bill has no parts.
+    // Beside something else, a kernel inside may count as work that it did not run: then a bill has
+    // no parts.
     for _ in 0..2 {
         if arm["bill_gap"].is_null() {
             break;
@@ -53,8 +55,9 @@ fn a_container_in_a_container() {
     assert_eq!(arm["evidence"].as_array().unwrap().len(), 2);
 }
 
-/// Runs a stack of two layers while a journal of a living lab lies where its starter can see it, and requires that the
-/// innermost command finds that one there, and no other but the one of the surtax outside.
+/// Runs a stack of two layers while a journal of a living lab lies where its starter can see it,
+/// and requires that the innermost command finds that one there, and no other but the one of the
+/// surtax outside.
 fn journals_outside_are_left_alone(stack: &str) {
     let machine = Machine::alone();
     if !is_usable(&machine, stack) {

@@ -66,7 +66,8 @@ fn a_link_of_a_container_is_of_the_kind_asked_for_and_leads_to_the_outside() {
 #[test]
 fn a_published_port_is_reached_from_outside_the_container() {
     let machine = Machine::take();
-    // The gateway of docker's own bridge is the outside of every container of its, and so is podman's here.
+    // The gateway of docker's own bridge is the outside of every container of its, and so is
+    // podman's here.
     for (stack, outside) in [
         ("docker:net=user,publish=8080", "172.17.0.1"),
         ("podman:net=user,publish=8080", "10.89.0.1"),

@@ -1,4 +1,5 @@
-//! Out of memory: a process that the kernel kills is named with the limit, in every stack that has one.
+//! Out of memory: a process that the kernel kills is named with the limit, in every stack that has
+//! one.
 
 use crate::answers::{arm, compare};
 use crate::machine::{Machine, is_usable, text};

@@ -1,4 +1,5 @@
-//! Privileges: what those who serve a guest may do, read back from the kernel, and what a guest gets to write and see.
+//! Privileges: what those who serve a guest may do, read back from the kernel, and what a guest
+//! gets to write and see.
 
 use crate::machine::{Machine, is_usable, text};
 use std::collections::BTreeMap;
@@ -67,7 +68,8 @@ impl Standing {
     }
 }
 
-/// A user of its own, with these capabilities at most, that can become nobody else, under a filter of system calls.
+/// A user of its own, with these capabilities at most, that can become nobody else, under a filter
+/// of system calls.
 #[track_caller]
 fn assert_confined(status: &Status, capabilities: u64, bound: u64) -> String {
     let user = status["Uid"].split(' ').next().unwrap().to_owned();
@@ -126,16 +128,18 @@ fn a_machine_that_serves_files_itself_or_locks_its_memory_keeps_the_one_right_fo
     }
 }
 
-/// The guest's root tries all that it can to write through the share itself, and prints what it managed.
-const ATTACK: &str = "mkdir /tmp/s && mount -t virtiofs host /tmp/s && mount -o remount,rw /tmp/s; cd /tmp/s; \
-    for at in . root root/etc root/tmp modules; do \
-        touch $at/planted && echo WROTE $at; mkdir $at/planted.d && echo WROTE $at; \
-        mknod $at/planted.b b 8 0 && echo WROTE $at; ln -s / $at/planted.l && echo WROTE $at; \
-    done; \
-    echo x >> root/etc/hostname && echo WROTE hostname; chmod 777 root/etc/hostname && echo WROTE mode; \
-    rm root/etc/hostname && echo WROTE away; mv root/etc/hostname root/etc/h && echo WROTE name; \
-    setfattr -n user.x -v y root/etc/hostname && echo WROTE attribute; \
-    cat root/proc/1/environ && echo READ proc; ls root/run/* && echo READ run; ls root/dev/* && echo READ dev";
+/// The guest's root tries all that it can to write through the share itself, and prints what it
+/// managed.
+const ATTACK: &str = "mkdir /tmp/s && mount -t virtiofs host /tmp/s && mount -o remount,rw /tmp/s; \
+                      cd /tmp/s; for at in . root root/etc root/tmp modules; do touch $at/planted \
+                      && echo WROTE $at; mkdir $at/planted.d && echo WROTE $at; mknod \
+                      $at/planted.b b 8 0 && echo WROTE $at; ln -s / $at/planted.l && echo WROTE \
+                      $at; done; echo x >> root/etc/hostname && echo WROTE hostname; chmod 777 \
+                      root/etc/hostname && echo WROTE mode; rm root/etc/hostname && echo WROTE \
+                      away; mv root/etc/hostname root/etc/h && echo WROTE name; setfattr -n user.x \
+                      -v y root/etc/hostname && echo WROTE attribute; cat root/proc/1/environ && \
+                      echo READ proc; ls root/run/* && echo READ run; ls root/dev/* && echo READ \
+                      dev";
 
 #[test]
 fn a_guest_s_root_writes_nothing_through_the_files_that_it_is_shown() {
@@ -167,14 +171,16 @@ fn a_guest_that_may_write_to_a_directory_makes_no_device_there_and_writes_nowher
             continue;
         }
         let script = format!(
-            "cd {at}; echo mine > {files} && chown 1234:1235 {files}; mknod {files}.b b 8 0 && echo WROTE device; \
-             mkdir -p /tmp/s; mount -t virtiofs host /tmp/s; touch /tmp/s/planted /tmp/s/root/planted && echo WROTE"
+            "cd {at}; echo mine > {files} && chown 1234:1235 {files}; mknod {files}.b b 8 0 && \
+             echo WROTE device; mkdir -p /tmp/s; mount -t virtiofs host /tmp/s; touch \
+             /tmp/s/planted /tmp/s/root/planted && echo WROTE"
         );
         let arguments = ["enter", &stack, "--writable", at];
         let running = Standing::start(&machine, &arguments, &format!("({script}) 2> /dev/null"));
         assert!(!running.said.contains("WROTE"), "{files}: {}", running.said);
         for server in running.processes("virtiofsd") {
-            // All that files need, of a user that must be root to make them for others; no `CAP_MKNOD`.
+            // All that files need, of a user that must be root to make them for others; no
+            // `CAP_MKNOD`.
             assert_eq!(server["CapEff"], "00000000800000db", "{server:?}");
             assert_eq!(server["CapBnd"], "0000000000000000", "{server:?}");
             assert_eq!((&*server["NoNewPrivs"], &*server["Seccomp"]), ("1", "2"), "{server:?}");
@@ -195,8 +201,8 @@ fn a_guest_that_fills_what_it_may_write_to_fills_its_own_memory_or_disk_alone() 
     if !is_usable(&machine, &stack) {
         return;
     }
-    let script = "for at in /tmp /scratch; do dd if=/dev/zero of=$at/full bs=1M count=4000 2>&1 | grep -o 'No space.*'; \
-                  stat -c %s $at/full; rm $at/full; done";
+    let script = "for at in /tmp /scratch; do dd if=/dev/zero of=$at/full bs=1M count=4000 2>&1 | \
+                  grep -o 'No space.*'; stat -c %s $at/full; rm $at/full; done";
     let running = Standing::start(&machine, &["enter", &stack], script);
     assert_eq!(running.said.matches("No space left on device").count(), 2, "{}", running.said);
     let sizes: Vec<u64> = running.said.lines().filter_map(|line| line.parse().ok()).collect();
@@ -218,8 +224,9 @@ fn no_stack_but_native_shows_a_command_this_machine_s_secrets() {
     let shadow = std::fs::read_to_string("/etc/shadow").unwrap();
     let users = shadow.lines().count();
     let script = format!(
-        "wc -l < /etc/shadow; cut -d: -f2 /etc/shadow | sort -u | tr -d '\\n'; echo; cat {}/.ssh/id 2> /dev/null || echo none; \
-         ls -A /var/lib/surtax 2> /dev/null | wc -l; ls -A {} 2> /dev/null | wc -l",
+        "wc -l < /etc/shadow; cut -d: -f2 /etc/shadow | sort -u | tr -d '\\n'; echo; cat \
+         {}/.ssh/id 2> /dev/null || echo none; ls -A /var/lib/surtax 2> /dev/null | wc -l; ls -A \
+         {} 2> /dev/null | wc -l",
         home.display(),
         runs.display()
     );

@@ -1,5 +1,5 @@
-//! Machines by QEMU: memory, threads, firmware and files are what QEMU, this level's kernel and the guest
-//! say they are.
+//! Machines by QEMU: memory, threads, firmware and files are what QEMU, this level's kernel and the
+//! guest say they are.
 
 use crate::answers::{arm, compare, fact};
 use crate::machine::{Machine, is_slow_made, is_usable, text};
@@ -99,7 +99,8 @@ fn by_9p_writes_are_kept_where_they_are_to_be_and_a_layer_stands_on_it() {
     machine.assert_as_before();
 }
 
-/// KVM works at least in a machine that is translated, with the processor's own extensions emulated.
+/// KVM works at least in a machine that is translated, with the processor's own extensions
+/// emulated.
 #[test]
 fn a_partition_has_all_that_it_stands_for() {
     let machine = Machine::take();
@@ -136,11 +137,13 @@ fn a_guest_may_look_at_more_files_than_the_user_may_have_open() {
     if !is_usable(&machine, "qemu") {
         return;
     }
-    let walk = "find /usr /proc -xdev 2>/dev/null | head -5000 | wc -l; head -c 1 /etc/debian_version | wc -c";
+    let walk = "find /usr /proc -xdev 2>/dev/null | head -5000 | wc -l; head -c 1 \
+                /etc/debian_version | wc -c";
     let surtax = env!("CARGO_BIN_EXE_surtax");
-    // Beyond the hard limit goes who has the right to; a root in a container may have been left without it.
-    let line = "ulimit -Sn 2000; (ulimit -Hn 2000; ulimit -Hn 2001) 2>/dev/null && ulimit -Hn 2000; \
-                exec \"$0\" enter qemu:accel=tcg -- sh -c \"$1\"";
+    // Beyond the hard limit goes who has the right to; a root in a container may have been left
+    // without it.
+    let line = "ulimit -Sn 2000; (ulimit -Hn 2000; ulimit -Hn 2001) 2>/dev/null && ulimit -Hn \
+                2000; exec \"$0\" enter qemu:accel=tcg -- sh -c \"$1\"";
     let mut sh = Command::new("sh");
     sh.args(["-c", line, surtax, walk]).env("XDG_DATA_HOME", machine.path("data"));
     let output = sh.stdin(Stdio::null()).output().unwrap();
@@ -227,7 +230,8 @@ pub fn full_system() -> PathBuf {
 }
 
 #[test]
-#[ignore = "makes the image of a whole Debian from packages, which takes minutes, and then boots it"]
+#[ignore = "makes the image of a whole Debian from packages, which takes minutes, and then boots \
+            it"]
 fn a_whole_system_boots_from_its_image_by_its_own_loader_and_init() {
     let image = full_system();
     let before = fs::read(&image).unwrap();

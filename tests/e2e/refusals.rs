@@ -2,7 +2,8 @@
 
 use crate::machine::{Machine, text};
 
-/// A stack that was typed wrong or cannot be, a part of what is said about it, and a part of the advice.
+/// A stack that was typed wrong or cannot be, a part of what is said about it, and a part of the
+/// advice.
 const WRONG: &[(&str, &str, &str)] = &[
     ("qmeu", "unknown layer `qmeu`", "use `qemu`"),
     ("qemu:acel=tcg", "unknown option `acel`", "use `accel`"),

@@ -209,7 +209,8 @@ fn an_image_that_nobody_else_reaches_is_seen_by_users_without_rights_inside() {
     image_of(&root, &layout);
     let script = r#"test "$(cat /etc/only-here)" = small"#;
     let root = format!("oci:{}", layout.display());
-    // Each of these has a daemon or a preparation of its own: one that is missing is said, and no reason to leave out the others.
+    // Each of these has a daemon or a preparation of its own: one that is missing is said, and no
+    // reason to leave out the others.
     let mut stacks = rooted(&machine, &["native"], &root);
     stacks.extend(rooted(&machine, &OF_OTHER_USERS, &root));
     let answer = ask(&machine, &stacks, "1", script);

@@ -1,8 +1,8 @@
 //! Reach of a command into the process that started it: its agent, by every way that a kernel has
 //! into a process.
 //!
-//! The command is this very program: [`tries_every_way_into_its_agent`], which opens what it can, changes nothing, and
-//! says what it found on its standard error.
+//! The command is this very program: [`tries_every_way_into_its_agent`], which opens what it can,
+//! changes nothing, and says what it found on its standard error.
 
 use crate::answers::arm;
 use crate::machine::{Machine, is_usable, text};
@@ -128,7 +128,8 @@ fn traced(request: libc::c_uint, pid: i32) -> io::Result<()> {
 fn across(call: libc::c_long, pid: i32, there: u64, word: &mut [u8; 8]) -> io::Result<()> {
     let ours = libc::iovec { iov_base: word.as_mut_ptr().cast(), iov_len: word.len() };
     let theirs = libc::iovec { iov_base: there as *mut libc::c_void, iov_len: word.len() };
-    // SAFETY: the kernel reads two vectors that outlive the call, and writes at most a word of ours.
+    // SAFETY: the kernel reads two vectors that outlive the call, and writes at most a word of
+    // ours.
     let count = unsafe {
         libc::syscall(call, pid, &raw const ours, 1_usize, &raw const theirs, 1_usize, 0_usize)
     };

@@ -162,8 +162,8 @@ fn a_disk_that_is_full_when_a_run_begins_keeps_no_file_of_it() {
     let place = machine.path("small");
     std::fs::create_dir(&place).unwrap();
     let script = format!(
-        "mount -t tmpfs -o size=64k tmpfs {0} && {1} compare --in native -o {0}/run.surtax -- true; code=$?; \
-         ls -A {0}; exit $code",
+        "mount -t tmpfs -o size=64k tmpfs {0} && {1} compare --in native -o {0}/run.surtax -- \
+         true; code=$?; ls -A {0}; exit $code",
         place.display(),
         env!("CARGO_BIN_EXE_surtax"),
     );
@@ -230,8 +230,8 @@ fn a_plan_a_workload_a_recipe_or_a_kernel_that_is_a_pipe_or_has_no_end_is_refuse
 fn a_plan_or_a_workload_that_the_caller_hands_down_is_read_from_a_pipe_and_from_standard_input() {
     let machine = Machine::alone();
     let plan = "stacks = [\"native\"]\ncommand = [\"true\"]\nruns = 1\n";
-    let workload = "about = \"says 1\"\ncommand = [\"echo\", \"1\"]\n[[check]]\nabout = \"it does\"\n\
-                    regex = \"(1)\"\nmin = 1\nmax = 1\n";
+    let workload = "about = \"says 1\"\ncommand = [\"echo\", \"1\"]\n[[check]]\nabout = \"it \
+                    does\"\nregex = \"(1)\"\nmin = 1\nmax = 1\n";
     for (text_of_it, words) in
         [(plan, "run --quiet"), (workload, "compare --quiet --in native --runs 1 --workload")]
     {

@@ -141,8 +141,8 @@ pub fn start(
     };
     let spec = driver::parse(stack)?;
     match spec.start(&context, name) {
-        // QEMU 7.2 translates with a thread per CPU, and about once in a thousand starts one of them
-        // reads through a null pointer. A trial is tried once more then, and so are we.
+        // QEMU 7.2 translates with a thread per CPU, and about once in a thousand starts one of
+        // them reads through a null pointer. A trial is tried once more then, and so are we.
         Err(fault) if fault.message.contains("itself was ended by signal 11") => {
             println!("once more: {fault}");
             spec.start(&context, &format!("{name}-again"))
@@ -153,8 +153,8 @@ pub fn start(
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// A script for whoever takes it in this stack: a shell; one that has its tools in itself, where nothing
-/// else is packed; or an appliance, for which it is one line.
+/// A script for whoever takes it in this stack: a shell; one that has its tools in itself, where
+/// nothing else is packed; or an appliance, for which it is one line.
 fn command(stack: &str, script: &str) -> Command {
     let words: Vec<&str> = if stack.starts_with("appliance:") && !stack.contains("echo") {
         script.split(' ').collect()

@@ -1,4 +1,5 @@
-//! Trials with one side on another machine: two network namespaces with one cable, and a real `sshd` in one of them.
+//! Trials with one side on another machine: two network namespaces with one cable, and a real
+//! `sshd` in one of them.
 
 use crate::answers::{arm, fact};
 use crate::machine::{Machine, is_usable, text};
@@ -7,7 +8,8 @@ use serde_json::Value;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// The ends of the cable, with their addresses: set aside for documentation (RFC 5737), so that nobody has them.
+/// The ends of the cable, with their addresses: set aside for documentation (RFC 5737), so that
+/// nobody has them.
 const HERE: (&str, &str) = ("here0", "203.0.113.1");
 const THERE: (&str, &str) = ("there0", "203.0.113.2");
 

@@ -260,9 +260,10 @@ fn a_server_that_fails_is_named_and_nothing_of_either_side_is_left() {
     let file = machine.path("broken.toml");
     let text_of = |server: &str| {
         format!(
-            "about = \"broken\"\ncommand = [\"@surtax\", \"engine\", \"tcp_rr\", \"--connect\", \"{{address}}:5299\", \
-             \"--time\", \"50ms\", \"--patience\", \"300ms\"]\nserver = {server}\n[[metric]]\nname = \"rate\"\n\
-             unit = \"1/s\"\nbetter = \"higher\"\njsonpath = \"$.transactions_per_s\"\n"
+            "about = \"broken\"\ncommand = [\"@surtax\", \"engine\", \"tcp_rr\", \"--connect\", \
+             \"{{address}}:5299\", \"--time\", \"50ms\", \"--patience\", \"300ms\"]\nserver = \
+             {server}\n[[metric]]\nname = \"rate\"\nunit = \"1/s\"\nbetter = \"higher\"\njsonpath \
+             = \"$.transactions_per_s\"\n"
         )
     };
     for (server, expected) in [

@@ -1,4 +1,5 @@
-//! Workloads that do not fit where they are asked for: each is refused with what is missing, and how to get it.
+//! Workloads that do not fit where they are asked for: each is refused with what is missing, and
+//! how to get it.
 
 use crate::answers::arm;
 use crate::machine::{Machine, is_slow_made, is_usable, text};
@@ -36,8 +37,9 @@ fn a_tool_that_only_one_stack_lacks_is_told_with_its_package_and_the_others_meas
     assert_eq!(arm(&answer, "native")["trial_count"], 1);
 
     // A tool behind a shell, which says no more than 127.
-    let behind = "about = \"x\"\ncommand = [\"true\"]\nsetup = [[\"sh\", \"-c\", \"no-such-tool -x\"]]\n\
-                  packages = { debian = [\"tool-of-ours\"] }\n[[check]]\nabout = \"y\"\nregex = '(1)'\n";
+    let behind = "about = \"x\"\ncommand = [\"true\"]\nsetup = [[\"sh\", \"-c\", \"no-such-tool \
+                  -x\"]]\npackages = { debian = [\"tool-of-ours\"] }\n[[check]]\nabout = \
+                  \"y\"\nregex = '(1)'\n";
     let file = machine.path("behind.toml");
     std::fs::write(&file, behind).unwrap();
     let answer = tried(&machine, "native", file.to_str().unwrap());

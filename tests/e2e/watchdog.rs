@@ -37,8 +37,8 @@ impl Watchdog {
     }
 }
 
-/// Tells of everything that our tests have started, and ends every surtax among it: then what waits for it goes on,
-/// and fails.
+/// Tells of everything that our tests have started, and ends every surtax among it: then what waits
+/// for it goes on, and fails.
 fn end_all(signal: Signal) {
     eprintln!(
         "a test has held the machine for {} s or more; it is ended by {signal:?}:",

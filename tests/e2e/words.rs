@@ -1,4 +1,5 @@
-//! A command whose words, variables and directory are bytes and no text: it runs, is kept, shown and repeated.
+//! A command whose words, variables and directory are bytes and no text: it runs, is kept, shown
+//! and repeated.
 
 use crate::machine::{Machine, is_usable, text};
 use std::ffi::OsStr;

@@ -1,4 +1,5 @@
-//! Workloads: a file becomes a command, its output numbers, and what cannot be believed an invalid trial.
+//! Workloads: a file becomes a command, its output numbers, and what cannot be believed an invalid
+//! trial.
 
 use crate::answers::arm;
 use crate::machine::{Machine, is_usable, text};

@@ -1,4 +1,5 @@
-//! `cargo xtask fuzz`: builds the fuzz targets and runs all of them, round after round, for as long as is said.
+//! `cargo xtask fuzz`: builds the fuzz targets and runs all of them, round after round, for as long
+//! as is said.
 //!
 //! Counts go to `counts.tsv` below `target/fuzz-state`, where a later campaign adds to them.
 

@@ -1,4 +1,5 @@
-//! `cargo xtask lab`: the tests that need a kernel with more than this machine's, in a guest that has it.
+//! `cargo xtask lab`: the tests that need a kernel with more than this machine's, in a guest that
+//! has it.
 
 use std::process::{Command, ExitCode};
 

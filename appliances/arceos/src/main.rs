@@ -1,7 +1,7 @@
 //! A unikernel to measure: it answers over TCP, computes when told to, and is nothing else.
 //!
-//! Once it listens it says so on the serial console. Port 7 is an echo (RFC 862): what comes in goes
-//! out again. Port 8007, and the console itself, take one command a line:
+//! Once it listens it says so on the serial console. Port 7 is an echo (RFC 862): what comes in
+//! goes out again. Port 8007, and the console itself, take one command a line:
 //!
 //! | command | answers |
 //! |---|---|

@@ -1,8 +1,11 @@
-//! An allocation bomb: a process takes memory and writes to every page of it, until it is refused or killed.
+//! An allocation bomb: a process takes memory and writes to every page of it, until it is refused
+//! or killed.
 //!
-//! Beside another it begins anew each time, until its own time is over: a bomb that is killed in a moment disturbs nobody.
+//! Beside another it begins anew each time, until its own time is over: a bomb that is killed in a
+//! moment disturbs nobody.
 //!
-//! It is a child, and asks to be the first to be killed, so that somebody is left to say how far it got.
+//! It is a child, and asks to be the first to be killed, so that somebody is left to say how far it
+//! got.
 
 use super::held::{self, What};
 use super::shared::Counters;

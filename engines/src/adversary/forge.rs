@@ -1,8 +1,9 @@
-//! A forger: says in its agent's name what the agent has not said, wherever it can reach the agent's channel.
+//! A forger: says in its agent's name what the agent has not said, wherever it can reach the
+//! agent's channel.
 //!
-//! It looks for the agent's descriptors as any command could (`/proc/PPID/fd`, `pidfd_getfd`), and writes one frame to
-//! each that is no file. It has no key, and does not look for one. It fails where nothing was in its reach, so
-//! that a command which succeeds has written.
+//! It looks for the agent's descriptors as any command could (`/proc/PPID/fd`, `pidfd_getfd`), and
+//! writes one frame to each that is no file. It has no key, and does not look for one. It fails
+//! where nothing was in its reach, so that a command which succeeds has written.
 //!
 //! Source: `proc_pid_fd(5)`, `pidfd_getfd(2)`.
 

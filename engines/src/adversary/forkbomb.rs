@@ -1,4 +1,5 @@
-//! A fork bomb: every process makes others as fast as it can, until a limit refuses it, and goes on asking.
+//! A fork bomb: every process makes others as fast as it can, until a limit refuses it, and goes on
+//! asking.
 //!
 //! Each process sees to its own end: at the deadline, and when the one that made it dies.
 //!
@@ -106,7 +107,8 @@ fn breed(counters: &Counters, most: u64, term: Term) {
     }
 }
 
-/// Dies with the one that made it, also if that is dead already; and before any other, where memory ends first.
+/// Dies with the one that made it, also if that is dead already; and before any other, where memory
+/// ends first.
 fn follow(parent: Pid) {
     die_first();
     let _ = set_parent_process_death_signal(Some(Signal::KILL));

@@ -1,8 +1,9 @@
-//! A load held at a share of CPUs, and an amount of memory that is kept in use: a neighbour as lookbusy is one.
+//! A load held at a share of CPUs, and an amount of memory that is kept in use: a neighbour as
+//! lookbusy is one.
 //!
-//! Each thread computes until it has had its share of a period, by its own CPU clock, and sleeps until the next.
-//! What it could not have in a period, since others had the CPU, is a shortfall and never made up for: catching up
-//! would turn a share into a burst.
+//! Each thread computes until it has had its share of a period, by its own CPU clock, and sleeps
+//! until the next. What it could not have in a period, since others had the CPU, is a shortfall and
+//! never made up for: catching up would turn a share into a burst.
 //!
 //! Source: `CLOCK_THREAD_CPUTIME_ID` in `clock_gettime(2)`; lookbusy's manual.
 

@@ -1,7 +1,8 @@
 //! Adversaries and neighbours: loads that press on what holds a stack, each with bounds of its own.
 //!
-//! What could take a machine down is let go only where somebody else holds it: a limit of a cgroup, or a machine
-//! that is a guest of ours. So the same words typed on a bare host are refused, whoever types them.
+//! What could take a machine down is let go only where somebody else holds it: a limit of a cgroup,
+//! or a machine that is a guest of ours. So the same words typed on a bare host are refused,
+//! whoever types them.
 
 mod allocbomb;
 mod forge;
@@ -90,7 +91,8 @@ impl Term {
     }
 }
 
-/// Asks the kernel to kill this process before any other, where memory ends: where it will not, all are alike.
+/// Asks the kernel to kill this process before any other, where memory ends: where it will not, all
+/// are alike.
 ///
 /// Source: Linux `Documentation/filesystems/proc.rst`, 3.1.
 fn die_first() {

@@ -30,7 +30,8 @@ impl Index<usize> for Counters {
         assert!(place < COUNT, "there are {COUNT} counters");
         // SAFETY: within the mapping, by the line above.
         let at = unsafe { self.0.add(place) };
-        // SAFETY: aligned by the page, zeroed by the kernel, mapped as long as this value, and atomic.
+        // SAFETY: aligned by the page, zeroed by the kernel, mapped as long as this value, and
+        // atomic.
         unsafe { &*at }
     }
 }

@@ -1,8 +1,10 @@
-//! A SYN flood: the first packet of a TCP connection, again and again, from ever other ports and never a third one.
+//! A SYN flood: the first packet of a TCP connection, again and again, from ever other ports and
+//! never a third one.
 //!
-//! It is sent to this machine's loopback, or to the other side of the stack (`SURTAX_PEER`), and nowhere else; and from
-//! the own address: a false one would send the answers to somebody else. So the kernel here refuses each answer,
-//! and what is flooded is the way there, the queue of half-open connections, and the way back.
+//! It is sent to this machine's loopback, or to the other side of the stack (`SURTAX_PEER`), and
+//! nowhere else; and from the own address: a false one would send the answers to somebody else. So
+//! the kernel here refuses each answer, and what is flooded is the way there, the queue of
+//! half-open connections, and the way back.
 //!
 //! Source: RFC 9293, 3.1 (header) and 3.5 (handshake); `raw(7)`.
 

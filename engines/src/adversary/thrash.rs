@@ -1,4 +1,5 @@
-//! A disk thrasher: blocks at random places of a file, each of which must reach the disk before the next.
+//! A disk thrasher: blocks at random places of a file, each of which must reach the disk before the
+//! next.
 //!
 //! The file has no name, so nothing of it is left. It never takes more than half of what is free.
 //!

@@ -1,9 +1,10 @@
 //! Times at which requests are due: evenly, at random, or in the gaps of Facebook's pool ETC, at a
 //! rate.
 //!
-//! Source: B. Atikoglu et al., *Workload Analysis of a Large-Scale Key-Value Store*, SIGMETRICS 2012, section 5: gaps between
-//! requests follow the generalised Pareto distribution with θ = 0, σ = 16.0292 µs and k = 0.154971, whose mean is
-//! σ / (1 − k) = 18.97 µs. Here it is stretched to the mean that the rate asks for.
+//! Source: B. Atikoglu et al., *Workload Analysis of a Large-Scale Key-Value Store*, SIGMETRICS
+//! 2012, section 5: gaps between requests follow the generalised Pareto distribution with θ = 0, σ
+//! = 16.0292 µs and k = 0.154971, whose mean is σ / (1 − k) = 18.97 µs. Here it is stretched to the
+//! mean that the rate asks for.
 
 use super::random::Random;
 use super::size::pareto;
@@ -62,7 +63,8 @@ impl Schedule {
     pub(super) fn of(gaps: Gaps, rate: f64, seed: u64) -> Self {
         let mut random = Random::of(seed);
         let interval_ns = 1e9 / rate;
-        // The first is due at any moment of its gap, so that the schedules of several threads do not coincide.
+        // The first is due at any moment of its gap, so that the schedules of several threads do
+        // not coincide.
         let next_ns = interval_ns * random.share();
         Self { gaps, interval_ns, random, next_ns }
     }

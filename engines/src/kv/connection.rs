@@ -89,7 +89,8 @@ impl Connection {
         !self.out.is_empty()
     }
 
-    /// Writes a request, whose latency counts from a time; it goes with the next [`Connection::flush`].
+    /// Writes a request, whose latency counts from a time; it goes with the next
+    /// [`Connection::flush`].
     #[inline]
     pub(super) fn ask(&mut self, keys: &Keys, key: u32, is_set: bool, from: Nanoseconds) {
         if is_set {
@@ -120,8 +121,9 @@ impl Connection {
         Ok(())
     }
 
-    /// Asks the kernel to give news of this connection only when all answers are there that are awaited, or many bytes:
-    /// a server sends them one by one, and to take each by itself costs both ends more than the request.
+    /// Asks the kernel to give news of this connection only when all answers are there that are
+    /// awaited, or many bytes: a server sends them one by one, and to take each by itself costs
+    /// both ends more than the request.
     ///
     /// Source: `socket(7)`, `SO_RCVLOWAT`.
     ///

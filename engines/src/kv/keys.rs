@@ -1,7 +1,8 @@
 //! The keys of a measurement and their values: the same ones whenever the same is asked for.
 //!
-//! A key is its number in digits, with zeros before it up to its length. Its value is a piece of one pattern, which begins
-//! where the key's number says; so what comes back can be compared, and nothing of it has to be kept.
+//! A key is its number in digits, with zeros before it up to its length. Its value is a piece of
+//! one pattern, which begins where the key's number says; so what comes back can be compared, and
+//! nothing of it has to be kept.
 
 use super::random::{Random, mixed};
 use super::size::Size;

@@ -1,4 +1,5 @@
-//! One measurement: connections, a warm-up that is forgotten, and what counts, with the server's part of it.
+//! One measurement: connections, a warm-up that is forgotten, and what counts, with the server's
+//! part of it.
 
 use super::arrival::Schedule;
 use super::client_options::ClientOptions;

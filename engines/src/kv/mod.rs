@@ -1,12 +1,14 @@
-//! The key-value engine: what a request to memcached or Redis costs, of which every one is recorded and read back.
+//! The key-value engine: what a request to memcached or Redis costs, of which every one is recorded
+//! and read back.
 //!
-//! The server is another program; this is its client. Keys are stored first, then updated and read in a closed loop (`round.rs`), by
-//! a schedule whatever the server does, or at the highest rate that keeps a limit (`search.rs`). Every value that comes
-//! back is compared with the one that was written.
+//! The server is another program; this is its client. Keys are stored first, then updated and read
+//! in a closed loop (`round.rs`), by a schedule whatever the server does, or at the highest rate
+//! that keeps a limit (`search.rs`). Every value that comes back is compared with the one that was
+//! written.
 //!
-//! Source: J. Leverich, C. Kozyrakis, *Reconciling High Server Utilization and Sub-millisecond Quality-of-Service*,
-//! EuroSys 2014 (mutilate); B. Atikoglu et al., *Workload Analysis of a Large-Scale Key-Value Store*, SIGMETRICS 2012
-//! (`size.rs`, `arrival.rs`).
+//! Source: J. Leverich, C. Kozyrakis, *Reconciling High Server Utilization and Sub-millisecond
+//! Quality-of-Service*, EuroSys 2014 (mutilate); B. Atikoglu et al., *Workload Analysis of a
+//! Large-Scale Key-Value Store*, SIGMETRICS 2012 (`size.rs`, `arrival.rs`).
 
 mod arrival;
 mod client_options;
@@ -76,7 +78,8 @@ const OPTIONS: &[OptionSpec] = &[
     OptionSpec {
         key: "rate",
         value: "PER_SECOND",
-        help: "begin so many by a schedule, whatever the server does (open loop); one after another",
+        help: "begin so many by a schedule, whatever the server does (open loop); one after \
+               another",
     },
     OptionSpec {
         key: "gaps",

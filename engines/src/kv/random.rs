@@ -1,7 +1,8 @@
-//! Random numbers that a seed repeats: quick enough to draw a request while others are on their way.
+//! Random numbers that a seed repeats: quick enough to draw a request while others are on their
+//! way.
 //!
-//! Source: G. L. Steele, D. Lea, C. H. Flood, *Fast Splittable Pseudorandom Number Generators*, OOPSLA 2014
-//! (SplitMix64).
+//! Source: G. L. Steele, D. Lea, C. H. Flood, *Fast Splittable Pseudorandom Number Generators*,
+//! OOPSLA 2014 (SplitMix64).
 
 /// Between two states.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;

@@ -1,13 +1,15 @@
 //! Requests go and answers come: in a closed loop, by a schedule, or once for every key.
 //!
-//! In a closed loop each connection always has as many requests on their way as is asked for. By a schedule each
-//! request has a time at which it is to begin, whatever became of those before it, and its latency counts from there: a
-//! server that stands still delays all that was due meanwhile, and none of that is omitted. A request that finds no connection
-//! with room waits on this side; so a rate beyond what the server does shows as latency and as a shortfall.
+//! In a closed loop each connection always has as many requests on their way as is asked for. By a
+//! schedule each request has a time at which it is to begin, whatever became of those before it,
+//! and its latency counts from there: a server that stands still delays all that was due meanwhile,
+//! and none of that is omitted. A request that finds no connection with room waits on this side; so
+//! a rate beyond what the server does shows as latency and as a shortfall.
 //!
-//! A wake-up serves every connection that has news: one receive and one send for each, whatever their number of answers and
-//! requests. Where each of several connections has several on their way in a closed loop, the answers of one are taken
-//! together, and their latencies end when the last of them has come; the rate is that of a server that is not disturbed at each.
+//! A wake-up serves every connection that has news: one receive and one send for each, whatever
+//! their number of answers and requests. Where each of several connections has several on their way
+//! in a closed loop, the answers of one are taken together, and their latencies end when the last
+//! of them has come; the rate is that of a server that is not disturbed at each.
 //!
 //! Source: `epoll(7)`; G. Tene, *How not to measure latency*, 2013.
 
@@ -172,7 +174,8 @@ impl<'a> Round<'a> {
         let lane = &mut self.lanes[0];
         let (is_polling, has_rest) = (self.manner.is_polling, lane.has_rest());
         if is_polling || has_rest {
-            // Unlike an attempt to receive, this does not take the lock that an answer comes in under.
+            // Unlike an attempt to receive, this does not take the lock that an answer comes in
+            // under.
             let events = if has_rest { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
             let tv_nsec = if is_polling { 0 } else { TICK.subsec_nanos().into() };
             let mut all = [PollFd::from_borrowed_fd(lane.descriptor(), events)];
@@ -194,8 +197,9 @@ impl<'a> Round<'a> {
         self.fill(0, work, now, record)
     }
 
-    /// Takes the answers of connections as they come that have waited for all of theirs too long; and those of all from
-    /// then on where answers are not what was expected, as with keys that are missing.
+    /// Takes the answers of connections as they come that have waited for all of theirs too long;
+    /// and those of all from then on where answers are not what was expected, as with keys that are
+    /// missing.
     fn look_at_oldest(&mut self, record: &Record) -> Result<(), Refused> {
         if record.odd_count > 0 {
             return self.separately();
@@ -302,8 +306,9 @@ impl<'a> Round<'a> {
         Ok(begun)
     }
 
-    /// Lets a connection have as many requests on their way as it may, while there is time, once half of them are
-    /// answered: to send one for each answer would cost both ends more than the requests themselves.
+    /// Lets a connection have as many requests on their way as it may, while there is time, once
+    /// half of them are answered: to send one for each answer would cost both ends more than the
+    /// requests themselves.
     #[inline]
     fn fill(
         &mut self,
@@ -350,7 +355,8 @@ impl<'a> Round<'a> {
         mut serve: impl FnMut(&mut Self, usize) -> Result<(), Refused>,
     ) -> Result<(), Refused> {
         let wait = if self.manner.is_polling { Some(Duration::ZERO) } else { limit };
-        // `epoll_wait` counts in milliseconds: what is no whole number of them is waited for by `ppoll`.
+        // `epoll_wait` counts in milliseconds: what is no whole number of them is waited for by
+        // `ppoll`.
         let is_whole = |it: &Duration| it.subsec_nanos().is_multiple_of(1_000_000);
         let short = wait.filter(|it| !is_whole(it));
         if let Some(short) = short {

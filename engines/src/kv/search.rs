@@ -1,8 +1,9 @@
 //! The highest rate at which a quantile of the latency stays below a limit.
 //!
-//! A closed loop says what the server does at all. Between nothing and that, the rate is halved towards the limit, each
-//! time by a schedule of its own, and what is found is measured once more: a rate that kept the limit only by
-//! chance is lowered until it keeps it again. All rates that were tried are told.
+//! A closed loop says what the server does at all. Between nothing and that, the rate is halved
+//! towards the limit, each time by a schedule of its own, and what is found is measured once more:
+//! a rate that kept the limit only by chance is lowered until it keeps it again. All rates that
+//! were tried are told.
 
 use super::client_options::Limit;
 use super::measure::Measured;

@@ -1,7 +1,8 @@
 //! State of a key-value server, as it says itself, and whether it is ours to fill and to end.
 //!
-//! A connection beside those that are measured: for its version, what it holds and how much CPU time it has used, before
-//! and after. Source: memcached, `doc/protocol.txt` (`stats`, `shutdown`); Redis, `INFO`, `SHUTDOWN`.
+//! A connection beside those that are measured: for its version, what it holds and how much CPU
+//! time it has used, before and after. Source: memcached, `doc/protocol.txt` (`stats`, `shutdown`);
+//! Redis, `INFO`, `SHUTDOWN`.
 
 use super::connection::shown;
 use super::protocol::Protocol;
@@ -231,9 +232,9 @@ mod tests {
 
     #[test]
     fn servers_are_read_as_they_describe_themselves() {
-        let said = "STAT pid 7\r\nSTAT uptime 8\r\nSTAT version 1.6.18\r\nSTAT rusage_user 0.250000\r\n\
-                    STAT rusage_system 1.500001\r\nSTAT curr_items 12\r\nSTAT threads 4\r\n\
-                    STAT evictions 3\r\nEND\r\n";
+        let said = "STAT pid 7\r\nSTAT uptime 8\r\nSTAT version 1.6.18\r\nSTAT rusage_user \
+                    0.250000\r\nSTAT rusage_system 1.500001\r\nSTAT curr_items 12\r\nSTAT threads \
+                    4\r\nSTAT evictions 3\r\nEND\r\n";
         let state = State {
             version: String::from("1.6.18"),
             threads: Some(4),
@@ -243,9 +244,9 @@ mod tests {
             evictions: 3,
         };
         assert_eq!(memcached(said), Some(state.clone()));
-        let said = "$99\r\n# Server\r\nredis_version:7.0.15\r\nuptime_in_seconds:8\r\nused_cpu_sys:1.500001\r\n\
-                    used_cpu_user:0.250000\r\nevicted_keys:3\r\n# Keyspace\r\n\
-                    db0:keys=5,expires=0,avg_ttl=0\r\ndb3:keys=7,expires=0,avg_ttl=0\r\n";
+        let said = "$99\r\n# \
+                    Server\r\nredis_version:7.0.15\r\nuptime_in_seconds:8\r\nused_cpu_sys:1.500001\r\nused_cpu_user:0.250000\r\nevicted_keys:3\r\n# \
+                    Keyspace\r\ndb0:keys=5,expires=0,avg_ttl=0\r\ndb3:keys=7,expires=0,avg_ttl=0\r\n";
         let redis_state = State { version: String::from("7.0.15"), threads: None, ..state };
         assert_eq!(redis(said), Some(redis_state));
         assert_eq!((memcached(said), redis("ERROR\r\n")), (None, None));

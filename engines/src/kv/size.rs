@@ -1,11 +1,13 @@
 //! Lengths of keys and values: fixed, or those of Facebook's pool ETC.
 //!
-//! Source: B. Atikoglu, Y. Xu, E. Frachtenberg, S. Jiang, M. Paleczny, *Workload Analysis of a Large-Scale Key-Value
-//! Store*, SIGMETRICS 2012, section 5 and table 5. Lengths of keys follow the generalised extreme value distribution,
+//! Source: B. Atikoglu, Y. Xu, E. Frachtenberg, S. Jiang, M. Paleczny, *Workload Analysis of a
+//! Large-Scale Key-Value Store*, SIGMETRICS 2012, section 5 and table 5. Lengths of keys follow the
+//! generalised extreme value distribution,
 //!
 //! F(x) = exp(−(1 + k (x − µ) / σ)^(−1/k)), with µ = 30.7984, σ = 8.20449, k = 0.078688;
 //!
-//! values of up to 14 bytes have the shares of the table below, and longer ones follow the generalised Pareto distribution,
+//! values of up to 14 bytes have the shares of the table below, and longer ones follow the
+//! generalised Pareto distribution,
 //!
 //! F(x) = 1 − (1 + k (x − θ) / σ)^(−1/k), with θ = 15, σ = 214.476, k = 0.348238.
 //!
@@ -17,7 +19,8 @@ use crate::{Options, Refused};
 /// The longest key that memcached takes, in bytes.
 const KEY_LIMIT: usize = 250;
 
-/// The longest value, in bytes: memcached's limit of 1 MiB counts what it keeps beside the value too.
+/// The longest value, in bytes: memcached's limit of 1 MiB counts what it keeps beside the value
+/// too.
 pub(super) const VALUE_LIMIT: usize = 1_000_000;
 
 /// The shares of values of 0 to 14 bytes.
@@ -135,8 +138,8 @@ mod tests {
     #[test]
     fn keys_have_the_moments_and_quantiles_of_the_published_distribution() {
         let keys = drawn(Size::EtcKey);
-        // µ + σ (Γ(1 − k) − 1) / k with Γ(0.921312) = 1.052027, and σ² (Γ(1 − 2k) − Γ(1 − k)²) / k² with
-        // Γ(0.842624) = 1.119588. A rounded number has a twelfth more variance.
+        // µ + σ (Γ(1 − k) − 1) / k with Γ(0.921312) = 1.052027, and σ² (Γ(1 − 2k) − Γ(1 − k)²) / k²
+        // with Γ(0.842624) = 1.119588. A rounded number has a twelfth more variance.
         assert!((mean(&keys) - 36.2230).abs() < 0.08, "{}", mean(&keys));
         let about = mean(&keys);
         let variance = mean(&keys.iter().map(|key| (key - about).powi(2)).collect::<Vec<_>>());

@@ -58,8 +58,8 @@ fn serve(mut stream: &TcpStream, flaw: Flaw, stored: &Stored, reads: &Mutex<u32>
                 let uptime = if flaw == Flaw::Old { 86_400 } else { 0 };
                 let items = stored.lock().unwrap_or_else(PoisonError::into_inner).len();
                 format!(
-                    "STAT version 9.9\r\nSTAT uptime {uptime}\r\nSTAT rusage_user 0.1\r\nSTAT rusage_system 0.2\r\n\
-                     STAT curr_items {items}\r\nSTAT evictions 0\r\nEND\r\n"
+                    "STAT version 9.9\r\nSTAT uptime {uptime}\r\nSTAT rusage_user 0.1\r\nSTAT \
+                     rusage_system 0.2\r\nSTAT curr_items {items}\r\nSTAT evictions 0\r\nEND\r\n"
                 )
                 .into()
             }
@@ -167,8 +167,9 @@ fn a_server_that_stands_still_delays_all_that_was_due_meanwhile() {
     assert_eq!(number(&answer, "due_count"), 1000);
     // On a busy machine this side may wake up too late for the last ones.
     assert!(number(&answer, "sent_count") >= 900, "{answer}");
-    // 200 of 1000 wait up to 200 ms: half of them at least 100 ms, and the longest tenth 180 ms. How much longer is the
-    // machine's; who leaves out what was due meanwhile tells a thousandth of that.
+    // 200 of 1000 wait up to 200 ms: half of them at least 100 ms, and the longest tenth 180 ms.
+    // How much longer is the machine's; who leaves out what was due meanwhile tells a thousandth of
+    // that.
     let (p90, p99) = (number(&answer, "latency_p90_ns"), number(&answer, "latency_p99_ns"));
     assert!(p90 >= 90_000_000, "{p90}: {answer}");
     assert!((180_000_000..1_000_000_000).contains(&p99), "{p99}: {answer}");

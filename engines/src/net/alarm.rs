@@ -1,8 +1,9 @@
-//! Ends waits in time, at no cost for a wait: a timer of the process interrupts whatever call blocks.
+//! Ends waits in time, at no cost for a wait: a timer of the process interrupts whatever call
+//! blocks.
 //!
-//! A deadline on each call (`SO_RCVTIMEO`) would arm and disarm a timer of the kernel for every transaction.
-//! `SIGALRM` every few milliseconds does without: a call that blocks ends with `EINTR`, and its caller looks at
-//! the clock. Source: `setitimer(2)`, `signal(7)`.
+//! A deadline on each call (`SO_RCVTIMEO`) would arm and disarm a timer of the kernel for every
+//! transaction. `SIGALRM` every few milliseconds does without: a call that blocks ends with
+//! `EINTR`, and its caller looks at the clock. Source: `setitimer(2)`, `signal(7)`.
 
 use std::time::Duration;
 
@@ -17,7 +18,8 @@ extern "C" fn nothing(_: libc::c_int) {}
 impl Alarm {
     /// Begins to tick.
     pub(super) fn start() -> Self {
-        // SAFETY: a zeroed action is valid: no flags, so that calls are interrupted, and an empty mask.
+        // SAFETY: a zeroed action is valid: no flags, so that calls are interrupted, and an empty
+        // mask.
         let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
         action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as libc::sighandler_t;
         // SAFETY: the action is whole, and its handler does nothing.

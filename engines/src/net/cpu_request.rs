@@ -1,9 +1,9 @@
 //! The CPUs that both ends are to have: the choice is made from what both may use, and so is the
 //! same in every trial.
 //!
-//! Two ends that share a CPU take turns, which costs a switch for each message; on two CPUs each message wakes the
-//! other one. The same engine is two to nine times as fast on the one as on the other, so left to the scheduler it
-//! has two results.
+//! Two ends that share a CPU take turns, which costs a switch for each message; on two CPUs each
+//! message wakes the other one. The same engine is two to nine times as fast on the one as on the
+//! other, so left to the scheduler it has two results.
 
 use super::place::{EndPlace, list_of};
 use crate::Refused;
@@ -15,7 +15,8 @@ use surtax_instrument::wire::INSTANCES_LIMIT;
 pub(super) enum CpuRequest {
     /// Whatever the schedulers do.
     Free,
-    /// A CPU of its own for each, where there are two; for the instance of this number among several that run at once.
+    /// A CPU of its own for each, where there are two; for the instance of this number among
+    /// several that run at once.
     Apart(usize),
     /// One CPU for both, likewise.
     Together(usize),
@@ -29,8 +30,9 @@ pub(super) enum CpuRequest {
 }
 
 impl CpuRequest {
-    /// Reads `apart`, `together`, `free`, or the client's CPU and the server's: `0/1`, `any/1`; with the number of an
-    /// instance, `apart@2`, the ends of each have other CPUs as long as there are any.
+    /// Reads `apart`, `together`, `free`, or the client's CPU and the server's: `0/1`, `any/1`;
+    /// with the number of an instance, `apart@2`, the ends of each have other CPUs as long as there
+    /// are any.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let cpu = |text: &str| match text {
             "any" => Some(None),
@@ -78,8 +80,8 @@ impl CpuRequest {
         })
     }
 
-    /// The CPUs of a list, the last one first: the first is where a kernel does most of its own work. Of several
-    /// instances each begins two further.
+    /// The CPUs of a list, the last one first: the first is where a kernel does most of its own
+    /// work. Of several instances each begins two further.
     fn last_first(self, cpus: &str) -> Vec<usize> {
         let mut cpus = list_of(cpus);
         cpus.reverse();
@@ -92,8 +94,8 @@ impl CpuRequest {
         cpus
     }
 
-    /// The CPU for the client, given where it is and where the server has gone; `are_siblings` tells two
-    /// halves of a core.
+    /// The CPU for the client, given where it is and where the server has gone; `are_siblings`
+    /// tells two halves of a core.
     pub(super) fn of_client(
         self,
         client: &EndPlace,
@@ -108,7 +110,8 @@ impl CpuRequest {
             Self::Free => None,
             Self::Named { client, .. } => client,
             Self::Together(_) => theirs,
-            // The server's number, also where that is another kernel's: so the client has the same one in all stacks.
+            // The server's number, also where that is another kernel's: so the client has the same
+            // one in all stacks.
             Self::Apart(_) => {
                 let others = || ours.iter().filter(|cpu| Some(**cpu) != theirs);
                 let on_own_core =

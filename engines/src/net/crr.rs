@@ -1,7 +1,7 @@
 //! A connection for each request: connect, send, receive, and wait until the server has closed it.
 //!
-//! The server closes first, and so bears the time in which an address may not be used again: a client that did
-//! would have used up its ports after 28,000 connections.
+//! The server closes first, and so bears the time in which an address may not be used again: a
+//! client that did would have used up its ports after 28,000 connections.
 
 use super::alarm::Alarm;
 use super::client_options::{ClientOptions, Handshake};

@@ -1,7 +1,7 @@
 //! A plain echo: sends back what it is sent, byte for byte, and knows nothing of its client.
 //!
-//! For clients that meet another echo elsewhere, such as one in an image that can hold no program of ours. It ends when its
-//! last client has hung up. Source: RFC 862.
+//! For clients that meet another echo elsewhere, such as one in an image that can hold no program
+//! of ours. It ends when its last client has hung up. Source: RFC 862.
 
 use super::wire::{wait, watched};
 use crate::{Answer, Refused};

@@ -1,9 +1,9 @@
 //! Many transactions at once: over several sockets, or by a schedule (an open loop).
 //!
-//! By a schedule each has a time at which it is to begin, whatever became of those before it, and its latency
-//! counts from there. So a server that stands still for a moment delays all that was due meanwhile, and not just
-//! the one that happened to wait: nothing is omitted in coordination with the server. What could not be sent or
-//! answered in time is the shortfall.
+//! By a schedule each has a time at which it is to begin, whatever became of those before it, and
+//! its latency counts from there. So a server that stands still for a moment delays all that was
+//! due meanwhile, and not just the one that happened to wait: nothing is omitted in coordination
+//! with the server. What could not be sent or answered in time is the shortfall.
 
 use super::Kind;
 use super::client_options::ClientOptions;
@@ -69,7 +69,8 @@ impl Flow {
         }
     }
 
-    /// Goes on until the record's time is over, and then until all have come back or a little later.
+    /// Goes on until the record's time is over, and then until all have come back or a little
+    /// later.
     ///
     /// # Errors
     /// A connection breaks, or nothing comes any more.
@@ -94,7 +95,8 @@ impl Flow {
         record.lost_count += left as u64;
         record.due_count = self.due(record.until.since(record.began)).unwrap_or(record.sent_count);
         for lane in &mut self.lanes {
-            // A stream would have to be read to the end of what is late; the datagrams are known by their numbers.
+            // A stream would have to be read to the end of what is late; the datagrams are known by
+            // their numbers.
             lane.going.clear();
         }
         Ok(())

@@ -1,11 +1,13 @@
-//! Network engines: what a request, a connection, a byte costs between two ends, of which we are both.
+//! Network engines: what a request, a connection, a byte costs between two ends, of which we are
+//! both.
 //!
-//! `serve` is one end, and each other engine of this folder the other; they agree on a control connection
-//! (`session.rs`), and the server tells there what it has counted and used. The measures are those of netperf,
-//! whose names they have; its wire is another one. Every transaction is recorded.
+//! `serve` is one end, and each other engine of this folder the other; they agree on a control
+//! connection (`session.rs`), and the server tells there what it has counted and used. The measures
+//! are those of netperf, whose names they have; its wire is another one. Every transaction is
+//! recorded.
 //!
-//! Source: R. Jones, *Care and feeding of netperf*, 2012; G. Tene, *How not to measure latency*, 2013, for the
-//! open loop (`flow.rs`).
+//! Source: R. Jones, *Care and feeding of netperf*, 2012; G. Tene, *How not to measure latency*,
+//! 2013, for the open loop (`flow.rs`).
 
 mod alarm;
 mod client_options;
@@ -101,7 +103,8 @@ const POLL: OptionSpec = OptionSpec {
 const PLACE: OptionSpec = OptionSpec {
     key: "place",
     value: "WHERE",
-    help: "the CPUs of both ends: `apart`, `together`, `free`, or the client's and the server's, `0/1`; free",
+    help: "the CPUs of both ends: `apart`, `together`, `free`, or the client's and the server's, \
+           `0/1`; free",
 };
 const REQUEST: OptionSpec =
     OptionSpec { key: "request", value: "BYTES", help: "length of a request; 1" };
@@ -148,7 +151,8 @@ const UDP_STREAM: &[OptionSpec] = &[CONNECT, TIME, WARM_UP, PATIENCE, PLACE, MES
 /// The engines of this folder.
 pub(super) const SERVE: Engine = Engine {
     name: "serve",
-    about: "the other end of every network engine: answers one after another, and says what that took",
+    about: "the other end of every network engine: answers one after another, and says what that \
+            took",
     options: &[
         OptionSpec { key: "listen", value: "ADDRESS:PORT", help: "where; 0.0.0.0:5201" },
         OptionSpec { key: "for", value: "TIME", help: "how long to wait for a client; 60s" },
@@ -173,7 +177,8 @@ pub(super) const TCP_RR: Engine = Engine {
 };
 pub(super) const UDP_RR_ENGINE: Engine = Engine {
     name: "udp_rr",
-    about: "requests and responses as datagrams: latency of each, their rate, and how many are lost",
+    about: "requests and responses as datagrams: latency of each, their rate, and how many are \
+            lost",
     options: UDP_RR,
     run: |options| rr::run(&ClientOptions::read(Kind::UdpRr, options)?),
 };

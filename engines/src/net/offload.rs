@@ -1,9 +1,9 @@
 //! The work that a network device takes off its kernel: whether long segments are cut and joined
 //! below the protocols.
 //!
-//! With it a stream is handed on in pieces of up to 64 KiB, without it in packets of the device's size: that alone has made it
-//! three to nine times as fast. Source: Linux `Documentation/networking/segmentation-offloads.rst`, `ethtool(8)`
-//! (`SIOCETHTOOL`).
+//! With it a stream is handed on in pieces of up to 64 KiB, without it in packets of the device's
+//! size: that alone has made it three to nine times as fast. Source: Linux
+//! `Documentation/networking/segmentation-offloads.rst`, `ethtool(8)` (`SIOCETHTOOL`).
 
 use std::net::IpAddr;
 use std::os::fd::RawFd;

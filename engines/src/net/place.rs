@@ -1,8 +1,9 @@
 //! Place of an end: the CPUs that it may use, the kernel that it runs on, and what those do when
 //! nothing is to be done.
 //!
-//! Each alone has moved such figures severalfold, so every answer prints them. Source: `sched_setaffinity(2)`, Linux
-//! `Documentation/admin-guide/pm/cpuidle.rst`, `Documentation/admin-guide/cputopology.rst`.
+//! Each alone has moved such figures severalfold, so every answer prints them. Source:
+//! `sched_setaffinity(2)`, Linux `Documentation/admin-guide/pm/cpuidle.rst`,
+//! `Documentation/admin-guide/cputopology.rst`.
 
 use crate::Refused;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};

@@ -1,6 +1,8 @@
-//! Requests and responses: one after another over one socket, or many and by a schedule (`flow.rs`).
+//! Requests and responses: one after another over one socket, or many and by a schedule
+//! (`flow.rs`).
 //!
-//! One after another, the end of a transaction is the begin of the next: one look at the clock for each.
+//! One after another, the end of a transaction is the begin of the next: one look at the clock for
+//! each.
 
 use super::Kind;
 use super::alarm::Alarm;

@@ -75,7 +75,8 @@ fn next(listener: &TcpListener, limit: Duration) -> Result<TcpStream, Refused> {
     limited(control, GREETING_LIMIT)
 }
 
-/// One client, from its greeting to its end; its data comes to that listener over TCP, or to a port of its own.
+/// One client, from its greeting to its end; its data comes to that listener over TCP, or to a port
+/// of its own.
 fn session(mut control: TcpStream, data: Option<&TcpListener>) -> Result<Served, Refused> {
     let (deal, client) = greet(&mut control)?;
     let (place, sockets) = match prepared(&control, data, &deal, &client) {

@@ -1,4 +1,5 @@
-//! The control connection: a few short lines, by which both ends begin together and the server tells its part.
+//! The control connection: a few short lines, by which both ends begin together and the server
+//! tells its part.
 //!
 //! ```text
 //! client                                          server

@@ -1,6 +1,7 @@
 //! Bytes in one direction, as many as go through: `tcp_stream` to the server, `tcp_maerts` from it.
 //!
-//! What counts is what was received. To the server, time ends when it has taken the last byte and closed.
+//! What counts is what was received. To the server, time ends when it has taken the last byte and
+//! closed.
 
 use super::Kind;
 use super::alarm::Alarm;

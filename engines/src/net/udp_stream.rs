@@ -1,9 +1,10 @@
 //! Datagrams from the client to the server: as many as can be sent, and how many of them arrive.
 //!
-//! Many are handed to the kernel at once (`sendmmsg(2)`), and many are taken at once: a receiver that has taken all that
-//! there was naps for a moment and does not wait for the next one, because to wake it would be the sender's work: half as
-//! many again arrive so. With `--gso` the kernel gets one long message and cuts it itself (`UDP_SEGMENT`), and joins what
-//! arrives (`UDP_GRO`): another way of working, which the answer names.
+//! Many are handed to the kernel at once (`sendmmsg(2)`), and many are taken at once: a receiver
+//! that has taken all that there was naps for a moment and does not wait for the next one, because
+//! to wake it would be the sender's work: half as many again arrive so. With `--gso` the kernel
+//! gets one long message and cuts it itself (`UDP_SEGMENT`), and joins what arrives (`UDP_GRO`):
+//! another way of working, which the answer names.
 
 use super::alarm::Alarm;
 use super::client_options::{ClientOptions, Handshake};
@@ -31,7 +32,8 @@ const FRAME: usize = 1500;
 /// `net.core.rmem_max` allows.
 const ROOM: libc::c_int = 1 << 20;
 
-/// The longest message that the kernel cuts, in bytes, and in datagrams. Source: Linux `net/ipv4/udp.c`.
+/// The longest message that the kernel cuts, in bytes, and in datagrams. Source: Linux
+/// `net/ipv4/udp.c`.
 const CUT_BYTES: usize = 65_000;
 
 /// Measures, and says what came of it.
@@ -86,7 +88,8 @@ fn is_passing(error: &io::Error) -> bool {
     kinds.contains(&error.kind()) || error.raw_os_error() == Some(libc::ENOBUFS)
 }
 
-/// Messages for one call, all in the same place: nobody reads what they say, and so it stays in the nearest cache.
+/// Messages for one call, all in the same place: nobody reads what they say, and so it stays in the
+/// nearest cache.
 struct Batch {
     buffer: Vec<u8>,
     parts: Vec<libc::iovec>,
@@ -136,7 +139,8 @@ impl Batch {
     }
 }
 
-/// The server's part: receives until the client says that all is done, and then what is still there.
+/// The server's part: receives until the client says that all is done, and then what is still
+/// there.
 ///
 /// # Errors
 /// The socket's; [`Lost::Closed`] is the usual end.

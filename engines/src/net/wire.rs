@@ -1,7 +1,7 @@
 //! Sends and receives on one socket, blocking or polling, until patience ends.
 //!
-//! `send(2)` and `recv(2)` themselves, without a library's function around them: that made requests over TCP a hundredth
-//! quicker.
+//! `send(2)` and `recv(2)` themselves, without a library's function around them: that made requests
+//! over TCP a hundredth quicker.
 
 use crate::Refused;
 use rustix::io::Errno;
@@ -170,7 +170,8 @@ pub(super) fn watched(socket: RawFd, events: libc::c_short) -> libc::pollfd {
     libc::pollfd { fd: socket, events, revents: 0 }
 }
 
-/// Waits until one of them can be used, at most so long (for ever without a limit), or until a tick.
+/// Waits until one of them can be used, at most so long (for ever without a limit), or until a
+/// tick.
 pub(super) fn wait(sockets: &mut [libc::pollfd], limit: Option<Duration>) {
     let limit = limit.map(|limit| libc::timespec {
         tv_sec: limit.as_secs().try_into().unwrap_or(libc::time_t::MAX),

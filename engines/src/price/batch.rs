@@ -1,7 +1,8 @@
 //! The price of one operation, from many short batches of it.
 //!
-//! A batch is long against reading the clock and short against a time slice, so that a preemption spoils few
-//! batches, and the median of all of them none. Whatever a batch needs beforehand is made outside of its time.
+//! A batch is long against reading the clock and short against a time slice, so that a preemption
+//! spoils few batches, and the median of all of them none. Whatever a batch needs beforehand is
+//! made outside of its time.
 
 use std::io;
 use std::time::Duration;
@@ -43,8 +44,8 @@ impl Measured {
     }
 }
 
-/// Measures for about so long. `batch` carries out so many operations, at most `operations_max`, and says how
-/// long they took, in nanoseconds.
+/// Measures for about so long. `batch` carries out so many operations, at most `operations_max`,
+/// and says how long they took, in nanoseconds.
 ///
 /// # Errors
 /// The first one of a batch: then there is no price.
@@ -165,7 +166,8 @@ mod tests {
         let mut number = 0;
         let measured = measure(Duration::ZERO, 1, |_| {
             number += 1;
-            // The first three say how many operations make a batch; two of those that count were interrupted.
+            // The first three say how many operations make a batch; two of those that count were
+            // interrupted.
             Ok(Nanoseconds(if matches!(number, 4 | 5) { 4_000_000 } else { 100 }))
         });
         let measured = measured.unwrap();

@@ -1,9 +1,11 @@
-//! Prices of memory: how long a load takes whose address is the load before it, and how fast much is moved.
+//! Prices of memory: how long a load takes whose address is the load before it, and how fast much
+//! is moved.
 //!
-//! Latency is measured as lmbench's `lat_mem_rd` does, in a random cycle over all lines, so that no prefetcher
-//! helps; small pages make the translation of addresses show, in a virtual machine twice. Bandwidth is that
-//! of one thread, by the kernels of STREAM (McCalpin, <https://www.cs.virginia.edu/stream/>), and counted
-//! as there: what is read and what is written, and not what a cache fetches to write into it.
+//! Latency is measured as lmbench's `lat_mem_rd` does, in a random cycle over all lines, so that no
+//! prefetcher helps; small pages make the translation of addresses show, in a virtual machine
+//! twice. Bandwidth is that of one thread, by the kernels of STREAM (McCalpin,
+//! <https://www.cs.virginia.edu/stream/>), and counted as there: what is read and what is written,
+//! and not what a cache fetches to write into it.
 
 use super::Setting;
 use super::batch::{Measured, measure, timed};
@@ -73,8 +75,8 @@ fn latency(setting: &Setting, bytes: usize, pages: Pages) -> io::Result<Measured
     })
 }
 
-/// Links so many lines into one random cycle over all of them: Sattolo's algorithm, in which every place is
-/// exchanged with an earlier one and never with itself.
+/// Links so many lines into one random cycle over all of them: Sattolo's algorithm, in which every
+/// place is exchanged with an earlier one and never with itself.
 fn link(lines: *mut CacheLine, count: usize) {
     let at = |number| lines.wrapping_add(number);
     for number in 0..count {

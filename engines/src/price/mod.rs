@@ -1,8 +1,8 @@
 //! Prices of primitives: what one system call, page fault or context switch costs here.
 //!
-//! Each is measured for about the same time, in many short batches, and given as nanoseconds per operation.
-//! What cannot be measured has no price but a reason. Durations are this kernel's own: a clock that does not
-//! keep host time is found out by whoever measures with an agent.
+//! Each is measured for about the same time, in many short batches, and given as nanoseconds per
+//! operation. What cannot be measured has no price but a reason. Durations are this kernel's own: a
+//! clock that does not keep host time is found out by whoever measures with an agent.
 //!
 //! After lmbench (McVoy and Staelin, USENIX 1996), whose operations these are where it has them.
 
@@ -31,10 +31,11 @@ pub struct Setting {
     pub budget: Duration,
     /// Directory in which files are made, and removed again.
     pub directory: PathBuf,
-    /// The program that is started and waited for, with its arguments, its name first; it must end with 0.
+    /// The program that is started and waited for, with its arguments, its name first; it must end
+    /// with 0.
     pub program: Vec<CString>,
-    /// The size of each of the three arrays that memory bandwidth is measured with, in bytes: four times the
-    /// last level of cache, as STREAM asks for. The same in all places that are compared.
+    /// The size of each of the three arrays that memory bandwidth is measured with, in bytes: four
+    /// times the last level of cache, as STREAM asks for. The same in all places that are compared.
     pub array_bytes: u64,
 }
 
@@ -65,7 +66,8 @@ const fn price(
     Price { name, operation, measure }
 }
 
-/// All of them, in the order in which they are measured and shown: what takes much memory comes last.
+/// All of them, in the order in which they are measured and shown: what takes much memory comes
+/// last.
 pub const PRICES: &[Price] = &[
     price("system_call", "getppid, not from any library", processor::system_call),
     price("cpuid", "cpuid, which leaves a virtual machine that a CPU runs", processor::cpuid),

@@ -16,8 +16,8 @@ pub fn thread(setting: &Setting) -> io::Result<Measured> {
     })
 }
 
-/// Forked in the old way, not by a short cut such as `vfork` or `posix_spawn`, which leave out copying the
-/// page tables.
+/// Forked in the old way, not by a short cut such as `vfork` or `posix_spawn`, which leave out
+/// copying the page tables.
 pub fn fork_exec(setting: &Setting) -> io::Result<Measured> {
     let mut arguments: Vec<*const libc::c_char> =
         setting.program.iter().map(|word| word.as_ptr()).collect();
@@ -25,11 +25,13 @@ pub fn fork_exec(setting: &Setting) -> io::Result<Measured> {
     arguments.push(ptr::null());
     measure(setting.budget, u64::MAX, |count| {
         repeat(count, || {
-            // SAFETY: the child calls nothing but execv and _exit, which it may whatever threads there are.
+            // SAFETY: the child calls nothing but execv and _exit, which it may whatever threads
+            // there are.
             match unsafe { libc::fork() } {
                 -1 => Err(io::Error::last_os_error()),
                 0 => {
-                    // SAFETY: words that end with a null byte, in a list that ends with a null pointer.
+                    // SAFETY: words that end with a null byte, in a list that ends with a null
+                    // pointer.
                     unsafe { libc::execv(program, arguments.as_ptr()) };
                     // SAFETY: ends the child, and runs nothing of its parent's.
                     unsafe { libc::_exit(127) }

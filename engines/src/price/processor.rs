@@ -14,8 +14,8 @@ use surtax_instrument::quantity::Nanoseconds;
 /// Time ahead at which a timer is set. Shorter ones may expire before the CPU has begun to wait.
 const AHEAD: Nanoseconds = Nanoseconds(100_000);
 
-/// `getppid` enters the kernel, reads two pointers there and leaves: as little as a call can do that no
-/// library answers by itself.
+/// `getppid` enters the kernel, reads two pointers there and leaves: as little as a call can do
+/// that no library answers by itself.
 pub fn system_call(setting: &Setting) -> io::Result<Measured> {
     measure(setting.budget, u64::MAX, |count| {
         repeat(count, || {
@@ -26,8 +26,8 @@ pub fn system_call(setting: &Setting) -> io::Result<Measured> {
     })
 }
 
-/// Source: AMD64 Architecture Programmer's Manual 2, 15.9 "Instruction Intercepts"; Intel SDM 3C, 26.1.2
-/// "Instructions That Cause VM Exits Unconditionally".
+/// Source: AMD64 Architecture Programmer's Manual 2, 15.9 "Instruction Intercepts"; Intel SDM 3C,
+/// 26.1.2 "Instructions That Cause VM Exits Unconditionally".
 #[cfg(target_arch = "x86_64")]
 pub fn cpuid(setting: &Setting) -> io::Result<Measured> {
     measure(setting.budget, u64::MAX, |count| {
@@ -78,14 +78,14 @@ fn signal_this_thread() -> io::Result<()> {
 
 /// Sets who handles `SIGUSR1`, and gives back who did before.
 fn set_handler(handler: libc::sighandler_t) -> io::Result<libc::sighandler_t> {
-    // SAFETY: the handler is the function above, which does no more than it may in a handler, or what was
-    // set before.
+    // SAFETY: the handler is the function above, which does no more than it may in a handler, or
+    // what was set before.
     let before = unsafe { libc::signal(libc::SIGUSR1, handler) };
     if before == libc::SIG_ERR { Err(io::Error::last_os_error()) } else { Ok(before) }
 }
 
-/// The slack by which a kernel may delay timers of ordinary threads is set to 1 ns meanwhile, so that the price is
-/// the kernel's and not a policy's. A kernel that knows no slack has none.
+/// The slack by which a kernel may delay timers of ordinary threads is set to 1 ns meanwhile, so
+/// that the price is the kernel's and not a policy's. A kernel that knows no slack has none.
 pub fn timer(setting: &Setting) -> io::Result<Measured> {
     let before = current_timer_slack().ok();
     let _ = set_current_timer_slack(NonZeroU64::new(1));

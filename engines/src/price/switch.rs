@@ -1,4 +1,5 @@
-//! Prices of handing over: two who wait for each other on one CPU, so that each of them must be switched to.
+//! Prices of handing over: two who wait for each other on one CPU, so that each of them must be
+//! switched to.
 //!
 //! A round trip is two such switches, with what wakes and what waits; the price is half of it.
 
@@ -18,7 +19,8 @@ pub fn pipe(setting: &Setting) -> io::Result<Measured> {
     cpu::on_one(|| {
         let (their_input, our_output) = rustix::pipe::pipe()?;
         let (our_input, their_output) = rustix::pipe::pipe()?;
-        // SAFETY: the child only reads, writes, closes and ends, which it may whatever threads there are.
+        // SAFETY: the child only reads, writes, closes and ends, which it may whatever threads
+        // there are.
         let child = match unsafe { libc::fork() } {
             -1 => return Err(io::Error::last_os_error()),
             0 => {

@@ -1,8 +1,9 @@
 //! The four operations of STREAM on numbers, as wide as this CPU can.
 //!
-//! By hand, since an agent that is built for every CPU has none of its loops made wide by the compiler. They are
-//! what gcc 12 makes of the reference with `-O3 -march=native`: a copy is the C library's, the others are one
-//! multiplication and addition in one instruction, and stores of whole lines where there is AVX-512.
+//! By hand, since an agent that is built for every CPU has none of its loops made wide by the
+//! compiler. They are what gcc 12 makes of the reference with `-O3 -march=native`: a copy is the C
+//! library's, the others are one multiplication and addition in one instruction, and stores of
+//! whole lines where there is AVX-512.
 //!
 //! Source: J. D. McCalpin, STREAM 5.10, `stream.c`.
 

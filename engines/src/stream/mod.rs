@@ -1,14 +1,17 @@
-//! Memory bandwidth as STREAM measures it: copy, scale, add and triad over arrays that no cache holds.
+//! Memory bandwidth as STREAM measures it: copy, scale, add and triad over arrays that no cache
+//! holds.
 //!
-//! The four run in turn, all threads at once, each thread on its own part of the arrays, which it was the first to
-//! touch. A pass takes from the first thread's begin to the last one's end. The first pass does not count. What the arrays
-//! hold in the end is computed a second time, and must be the same.
+//! The four run in turn, all threads at once, each thread on its own part of the arrays, which it
+//! was the first to touch. A pass takes from the first thread's begin to the last one's end. The
+//! first pass does not count. What the arrays hold in the end is computed a second time, and must
+//! be the same.
 //!
-//! Rates count what a program asks for, as STREAM's do: what a CPU reads in addition before it writes a line is not in
-//! them. These are no results of the reference program, but of a variant with its kernels in other instructions.
+//! Rates count what a program asks for, as STREAM's do: what a CPU reads in addition before it
+//! writes a line is not in them. These are no results of the reference program, but of a variant
+//! with its kernels in other instructions.
 //!
-//! Source: J. D. McCalpin, "Memory Bandwidth and Machine Balance in Current High Performance Computers", IEEE TCCA
-//! Newsletter, December 1995; STREAM 5.10, `stream.c`.
+//! Source: J. D. McCalpin, "Memory Bandwidth and Machine Balance in Current High Performance
+//! Computers", IEEE TCCA Newsletter, December 1995; STREAM 5.10, `stream.c`.
 
 pub(super) mod kernel;
 mod line;
@@ -33,7 +36,8 @@ pub(super) const ENGINE: Engine = Engine {
         OptionSpec {
             key: "array-bytes",
             value: "N",
-            help: "size of each of three arrays; four times the last level of cache, and 128 MiB at least",
+            help: "size of each of three arrays; four times the last level of cache, and 128 MiB \
+                   at least",
         },
         OptionSpec {
             key: "passes",

@@ -1,4 +1,5 @@
-//! OCI images: an index, a manifest, a layer or a whole archive that a stranger made, unpacked for real.
+//! OCI images: an index, a manifest, a layer or a whole archive that a stranger made, unpacked for
+//! real.
 //!
 //! What is unpacked must stay inside: a file beside the cache is looked at after every input.
 

@@ -1,7 +1,7 @@
 //! Ledgers: a run file that a stranger wrote or changed, opened, judged, and shown in every format.
 //!
-//! The first byte says what the others are: the whole file, or changes of single cells of a good one, which
-//! come through SQLite and so reach what a broken page never does.
+//! The first byte says what the others are: the whole file, or changes of single cells of a good
+//! one, which come through SQLite and so reach what a broken page never does.
 
 use super::Target;
 use super::wire::replies;
@@ -86,7 +86,10 @@ fn read(path: &Path) {
 /// Changes cells: of a table, a column and a row by their numbers, to a value.
 fn change(path: &Path, mut bytes: &[u8]) -> rusqlite::Result<()> {
     let connection = Connection::open(path)?;
-    connection.execute_batch("PRAGMA journal_mode=MEMORY; PRAGMA synchronous=OFF; PRAGMA ignore_check_constraints=ON; PRAGMA foreign_keys=OFF; BEGIN")?;
+    connection.execute_batch(
+        "PRAGMA journal_mode=MEMORY; PRAGMA synchronous=OFF; PRAGMA \
+                              ignore_check_constraints=ON; PRAGMA foreign_keys=OFF; BEGIN",
+    )?;
     for _ in 0..CHANGES {
         let Some(([table, column, row, kind, length], rest)) = bytes.split_first_chunk() else {
             break;
@@ -96,8 +99,8 @@ fn change(path: &Path, mut bytes: &[u8]) -> rusqlite::Result<()> {
         let (table, columns) = &tables()[usize::from(*table) % tables().len()];
         let column = &columns[usize::from(*column) % columns.len()];
         let sql = format!(
-            "UPDATE {table} SET {column} = ?1 WHERE rowid = \
-             (SELECT rowid FROM {table} ORDER BY rowid LIMIT 1 OFFSET ?2 % max(1, (SELECT count(*) FROM {table})))"
+            "UPDATE {table} SET {column} = ?1 WHERE rowid = (SELECT rowid FROM {table} ORDER BY \
+             rowid LIMIT 1 OFFSET ?2 % max(1, (SELECT count(*) FROM {table})))"
         );
         // A value that its column does not take, or that is there already, changes nothing.
         let _changed = connection.execute(&sql, (value_of(*kind, value), i64::from(*row)));
@@ -130,7 +133,8 @@ fn tables() -> &'static [(String, Vec<String>)] {
             rows.map(|row| row.expect("a name is text")).collect()
         };
         let names = strings(
-            "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%' ORDER BY name",
+            "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%' ORDER \
+             BY name",
         );
         let columns = |name: String| {
             let columns = strings(&format!("SELECT name FROM pragma_table_info('{name}')"));

@@ -35,7 +35,8 @@ fn run(bytes: &[u8]) {
     });
 }
 
-/// Does something with a link to an inside that greets, is told its key, and then says all of this under its seal.
+/// Does something with a link to an inside that greets, is told its key, and then says all of this
+/// under its seal.
 fn with_link(bytes: &[u8], work: impl FnOnce(Link)) {
     let (ours, theirs) = UnixStream::pair().expect("a pair of sockets");
     std::thread::scope(|scope| {

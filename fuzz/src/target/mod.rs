@@ -60,7 +60,8 @@ fn scratch(target: &str) -> PathBuf {
     place
 }
 
-/// Makes a place for [`use_scratch`], in memory where this machine has one: files come and go by the thousand.
+/// Makes a place for [`use_scratch`], in memory where this machine has one: files come and go by
+/// the thousand.
 ///
 /// # Errors
 /// The file system's.

@@ -1,8 +1,9 @@
-//! The agent's session: the real agent, as a process, with a stream of requests at its standard input.
+//! The agent's session: the real agent, as a process, with a stream of requests at its standard
+//! input.
 //!
-//! Requests are read here first and made harmless: each command is `true`, a file is `/dev/null`, and this machine
-//! keeps its caches. Bytes that are no request reach the agent as they are. It must end by itself, by no
-//! signal, and say nothing but whole frames.
+//! Requests are read here first and made harmless: each command is `true`, a file is `/dev/null`,
+//! and this machine keeps its caches. Bytes that are no request reach the agent as they are. It
+//! must end by itself, by no signal, and say nothing but whole frames.
 
 use super::Target;
 use super::wire::{bodies, of_request, request, requests, sealed};
@@ -65,7 +66,8 @@ fn agent() -> &'static std::fs::File {
     })
 }
 
-/// The requests in the bytes, harmless and under their seals, and what is none as it is, also under its seal.
+/// The requests in the bytes, harmless and under their seals, and what is none as it is, also under
+/// its seal.
 fn harmless(bytes: &[u8], sealer: &mut Sealer) -> Vec<u8> {
     let mut said = Vec::new();
     for body in bodies(bytes) {

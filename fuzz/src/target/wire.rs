@@ -1,7 +1,8 @@
-//! Frames of the wire: whatever is read as a frame is written back as the very same bytes, and without its seal none is read.
+//! Frames of the wire: whatever is read as a frame is written back as the very same bytes, and
+//! without its seal none is read.
 //!
-//! An input is a row of frames without seals: a length of four bytes, little endian, and as many bytes. They are sealed
-//! here, as whoever holds the key would have sent them.
+//! An input is a row of frames without seals: a length of four bytes, little endian, and as many
+//! bytes. They are sealed here, as whoever holds the key would have sent them.
 
 use super::Target;
 use surtax_instrument::amount::QUANTITIES;

@@ -13,14 +13,16 @@
 //! | page faults | `memory.stat`: `pgfault` | `memory.stat`: `total_pgfault` |
 //! | read from and written to disks | `io.stat`: `rbytes`, `wbytes` | `blkio.throttle.io_service_bytes_recursive` |
 //!
-//! - **Reads** the CPU time of everything that ever ran in the group or below it, also of
-//!   what has ended, by the scheduler's clock: version 1 counts its two parts in ticks, which a
-//!   sandbox that sleeps and wakes often falls between; the largest memory use since the group was made, page cache included.
-//!   What the memory consists of is known of this moment only: of the peak no kernel says it.
+//! - **Reads** the CPU time of everything that ever ran in the group or below it, also of what has
+//!   ended, by the scheduler's clock: version 1 counts its two parts in ticks, which a sandbox that
+//!   sleeps and wakes often falls between; the largest memory use since the group was made, page
+//!   cache included. What the memory consists of is known of this moment only: of the peak no
+//!   kernel says it.
 //! - **Costs** one `pread` and no allocation per counter and reading.
-//! - **Cannot see** what a guest does inside a virtual CPU: to this host all of it is user time. Work
-//!   that the kernel does in its own threads on the group's behalf is charged to nobody.
-//! - **Reference** Linux `Documentation/admin-guide/cgroup-v2.rst` and `cgroup-v1/{cpuacct,memory}.rst`.
+//! - **Cannot see** what a guest does inside a virtual CPU: to this host all of it is user time.
+//!   Work that the kernel does in its own threads on the group's behalf is charged to nobody.
+//! - **Reference** Linux `Documentation/admin-guide/cgroup-v2.rst` and
+//!   `cgroup-v1/{cpuacct,memory}.rst`.
 
 use super::cpu_time::CpuTime;
 use crate::amount::{
@@ -144,8 +146,8 @@ impl Hierarchy {
         self.mount_point.join(group.strip_prefix("/").unwrap_or(group))
     }
 
-    /// This process's group in the hierarchy of a controller, relative to the mount point, in the machine
-    /// whose `/proc` is below `root`; `None` where it lies outside.
+    /// This process's group in the hierarchy of a controller, relative to the mount point, in the
+    /// machine whose `/proc` is below `root`; `None` where it lies outside.
     #[must_use]
     pub fn own_group(&self, root: &Path, controller: &str) -> Option<PathBuf> {
         let text = fs::read_to_string(root.join("proc/self/cgroup")).ok()?;
@@ -277,8 +279,8 @@ impl Group {
 /// Returns what memory consists of at this moment; `None` where one of the parts that every kernel
 /// counts is not told.
 ///
-/// Version 1 has the sums over the groups below under names of their own. The kernel's memory has been one number since
-/// Linux 5.18; where it is not, it is unknown.
+/// Version 1 has the sums over the groups below under names of their own. The kernel's memory has
+/// been one number since Linux 5.18; where it is not, it is unknown.
 fn memory_parts(stat: &str) -> Option<Amounts> {
     let value = |key: &str| value(stat, key);
     let (anon, cached, shmem) = match value("total_cache") {
@@ -300,10 +302,11 @@ fn value(stat: &str, key: &str) -> Option<u64> {
     stat.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' '))?.parse().ok()
 }
 
-/// Bytes read from and written to all disks; `None` of a text that is cut off or no such list. A group that has
-/// touched no disk has an empty one.
+/// Bytes read from and written to all disks; `None` of a text that is cut off or no such list. A
+/// group that has touched no disk has an empty one.
 ///
-/// Version 2 has a line per disk, `8:0 rbytes=4096 wbytes=0 rios=1 …`, version 1 one per disk and kind, `8:0 Read 4096`.
+/// Version 2 has a line per disk, `8:0 rbytes=4096 wbytes=0 rios=1 …`, version 1 one per disk and
+/// kind, `8:0 Read 4096`.
 fn disk_bytes(list: &str) -> Option<(u64, u64)> {
     let (mut read, mut written) = (0u64, 0u64);
     if !list.is_empty() && !list.ends_with('\n') {
@@ -347,10 +350,11 @@ mod tests {
 
     #[test]
     fn hybrid_and_named_hierarchies_are_told_apart() {
-        let mountinfo = b"23 1 0:22 / /sys rw - sysfs sysfs rw\n\
-            33 31 0:30 / /sys/fs/cgroup/cpu,cpuacct rw,relatime shared:4 - cgroup cgroup rw,cpu,cpuacct\n\
-            40 31 0:37 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,xattr,name=systemd\n\
-            41 31 0:38 / /mnt/two\\040words rw,relatime - cgroup2 cgroup2 rw,nsdelegate\n";
+        let mountinfo = b"23 1 0:22 / /sys rw - sysfs sysfs rw\n33 31 0:30 / \
+                          /sys/fs/cgroup/cpu,cpuacct rw,relatime shared:4 - cgroup cgroup \
+                          rw,cpu,cpuacct\n40 31 0:37 / /sys/fs/cgroup/systemd rw - cgroup cgroup \
+                          rw,xattr,name=systemd\n41 31 0:38 / /mnt/two\\040words rw,relatime - \
+                          cgroup2 cgroup2 rw,nsdelegate\n";
         let all = Hierarchies::parse(mountinfo);
         assert_eq!(all.of("cpuacct").unwrap().mount_point, Path::new("/sys/fs/cgroup/cpu,cpuacct"));
         assert_eq!(all.of("name=systemd").unwrap().version, Version::One);
@@ -383,9 +387,11 @@ mod tests {
                 .with(MEMORY_SHMEM, shmem)
                 .with(MEMORY_KERNEL, kernel)
         };
-        let one = "cache 4096\nrss 8192\nshmem 0\ntotal_cache 1876951040\ntotal_rss 24576\ntotal_shmem 40960\n";
+        let one = "cache 4096\nrss 8192\nshmem 0\ntotal_cache 1876951040\ntotal_rss \
+                   24576\ntotal_shmem 40960\n";
         assert_eq!(memory_parts(one), Some(of(24_576, 1_876_910_080, 40_960, None)));
-        let two = "anon 8192\nfile 40960\nkernel 100\nkernel_stack 16\nsock 20\nshmem 4096\nfile_mapped 4\n";
+        let two = "anon 8192\nfile 40960\nkernel 100\nkernel_stack 16\nsock 20\nshmem \
+                   4096\nfile_mapped 4\n";
         assert_eq!(memory_parts(two), Some(of(8192, 36_864, 4096, Some(120))));
         let before_5_18 = "anon 8192\nfile 40960\nkernel_stack 16\nshmem 0\n";
         assert_eq!(memory_parts(before_5_18), Some(of(8192, 40_960, 0, None)));
@@ -404,7 +410,8 @@ mod tests {
         let one =
             "8:0 Read 4096\n8:0 Write 100\n8:0 Sync 7\n8:0 Total 4196\n8:16 Read 1\nTotal 4197\n";
         assert_eq!(disk_bytes(one), Some((4097, 100)));
-        let two = "8:0 rbytes=4096 wbytes=0 rios=1 wios=0 dbytes=9 dios=1\n253:0 rbytes=1 wbytes=2 rios=1\n7:0 \n";
+        let two = "8:0 rbytes=4096 wbytes=0 rios=1 wios=0 dbytes=9 dios=1\n253:0 rbytes=1 wbytes=2 \
+                   rios=1\n7:0 \n";
         assert_eq!(disk_bytes(two), Some((4097, 2)));
         assert_eq!(disk_bytes(""), Some((0, 0)));
         assert_eq!(disk_bytes("Total 0\n"), Some((0, 0)));

@@ -3,7 +3,8 @@
 //! - **Reads** nothing itself: the probes of groups and of processes fill it.
 //! - **Costs** nothing.
 //! - **Cannot see** how less than a tick divides: a difference without any tick is user time.
-//! - **Reference** Linux `kernel/sched/cputime.c`: ticks say where time went, the scheduler how much it was.
+//! - **Reference** Linux `kernel/sched/cputime.c`: ticks say where time went, the scheduler how
+//!   much it was.
 
 use crate::quantity::Nanoseconds;
 
@@ -19,8 +20,8 @@ pub struct CpuTime {
 }
 
 impl CpuTime {
-    /// User and system time since an earlier reading of the same counter. Their sum is what was used in between,
-    /// whatever the weights say.
+    /// User and system time since an earlier reading of the same counter. Their sum is what was
+    /// used in between, whatever the weights say.
     #[must_use]
     pub fn since(self, earlier: Self) -> (Nanoseconds, Nanoseconds) {
         let total = self.total.since(earlier.total);

@@ -9,7 +9,8 @@
 //! - **Reads** the lowest frequency of the CPUs; the governors when it is opened; the sum of all
 //!   counters of heat, where a package's counter is there once per CPU.
 //! - **Costs** one `pread` per file, of at most [`CPUS_MAX`] CPUs.
-//! - **Cannot see** the frequency between two readings; a virtual machine mostly sees nothing at all.
+//! - **Cannot see** the frequency between two readings; a virtual machine mostly sees nothing at
+//!   all.
 //! - **Reference** Linux `Documentation/admin-guide/pm/cpufreq.rst`,
 //!   `Documentation/ABI/testing/sysfs-devices-system-cpu`.
 

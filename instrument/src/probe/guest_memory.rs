@@ -1,9 +1,12 @@
 //! The memory of a guest, as the process holds it that carries the guest.
 //!
-//! - **Reads** `Rss` and the huge pages of those mappings in `/proc/PID/smaps` that are the guest's memory: of a memory
-//!   back-end, or else the largest of anonymous memory that is not executable, which the code cache of an emulator is.
-//! - **Costs** a walk through the page tables of the process: milliseconds for a gibibyte. Read after the command only.
-//! - **Cannot see** a peak: a guest that has given memory back (a balloon) has less at the end than it had.
+//! - **Reads** `Rss` and the huge pages of those mappings in `/proc/PID/smaps` that are the guest's
+//!   memory: of a memory back-end, or else the largest of anonymous memory that is not executable,
+//!   which the code cache of an emulator is.
+//! - **Costs** a walk through the page tables of the process: milliseconds for a gibibyte. Read
+//!   after the command only.
+//! - **Cannot see** a peak: a guest that has given memory back (a balloon) has less at the end than
+//!   it had.
 //! - **Reference** `proc_pid_smaps(5)`.
 
 use crate::quantity::Bytes;

@@ -9,10 +9,11 @@
 //! | `page_in` | the same file: `pgpgin`, which is in KiB |
 //! | `load_1min`, `running_count` | `/proc/loadavg`: the first word, and what stands before the `/` |
 //!
-//! - **Reads** CPU time in steps of 10 ms, pressure in microseconds, all since boot; whoever reads is
-//!   one of those who run. System-wide, `full` of the CPU means nothing and is left out.
+//! - **Reads** CPU time in steps of 10 ms, pressure in microseconds, all since boot; whoever reads
+//!   is one of those who run. System-wide, `full` of the CPU means nothing and is left out.
 //! - **Costs** one `pread` for each of six files that are held open.
-//! - **Cannot see** who used the CPU, nor what the machine below did, but for what that calls stolen.
+//! - **Cannot see** who used the CPU, nor what the machine below did, but for what that calls
+//!   stolen.
 //! - **Reference** `proc_stat(5)`, Linux `Documentation/accounting/psi.rst`.
 
 use crate::clock;

@@ -1,11 +1,12 @@
 //! Reads what the kernel logs about processes that it kills because memory has run out.
 //!
-//! - **Reads** records of `/dev/kmsg` from the moment on at which it was opened; of those the lines `oom-kill:`, which have
-//!   the groups, and `Killed process`, which have the number alone.
+//! - **Reads** records of `/dev/kmsg` from the moment on at which it was opened; of those the lines
+//!   `oom-kill:`, which have the groups, and `Killed process`, which have the number alone.
 //! - **Costs** one `open`, and one `read` for each record that anybody logs meanwhile.
-//! - **Cannot see** the groups of more than ten kills in five seconds: the kernel holds back the rest. Nor anything where
-//!   the log may not be read.
-//! - **Reference** Linux `Documentation/ABI/testing/dev-kmsg`, `mm/oom_kill.c` (`dump_oom_victim`, `__oom_kill_process`).
+//! - **Cannot see** the groups of more than ten kills in five seconds: the kernel holds back the
+//!   rest. Nor anything where the log may not be read.
+//! - **Reference** Linux `Documentation/ABI/testing/dev-kmsg`, `mm/oom_kill.c` (`dump_oom_victim`,
+//!   `__oom_kill_process`).
 
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
@@ -80,7 +81,8 @@ impl KernelLog {
     }
 }
 
-/// Reads one record: `6,1234,5678,-;oom-kill:constraint=CONSTRAINT_MEMCG,…,oom_memcg=/a,task_memcg=/a/b,task=x,…`.
+/// Reads one record:
+/// `6,1234,5678,-;oom-kill:constraint=CONSTRAINT_MEMCG,…,oom_memcg=/a,task_memcg=/a/b,task=x,…`.
 fn victim(record: &str) -> Option<Victim> {
     let words = of_kernel(record)?.strip_prefix("oom-kill:")?;
     // A process may be called `,task_memcg=`; its name comes after its group.
@@ -103,12 +105,14 @@ fn told_of(record: &str) -> Option<u32> {
 /// Reads one record: `3,1,2,-;Memory cgroup out of memory: Killed process 17 (x) total-vm:…`.
 fn pid(record: &str) -> Option<u32> {
     let (why, who) = of_kernel(record)?.split_once(": Killed process ")?;
-    // The kernel's own words, with nothing of the process's before them: its name comes after its number.
+    // The kernel's own words, with nothing of the process's before them: its name comes after its
+    // number.
     let is_memory = ["Out of memory", "Memory cgroup out of memory"].contains(&why);
     who.split_once(" (")?.0.parse().ok().filter(|_| is_memory)
 }
 
-/// The first line of a record, if the kernel wrote it: a program that writes to the log cannot have its facility, 0.
+/// The first line of a record, if the kernel wrote it: a program that writes to the log cannot have
+/// its facility, 0.
 fn of_kernel(record: &str) -> Option<&str> {
     let (_, text) = record.split_once(';')?;
     let priority: u32 = record.split(',').next()?.parse().ok()?;

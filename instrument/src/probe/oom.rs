@@ -4,9 +4,10 @@
 //! |---|---|---|---|
 //! | kills | `memory.events`: `oom_kill` | `memory.oom_control`: `oom_kill` | `/proc/vmstat`: `oom_kill` |
 //!
-//! - **Reads** the kills of a group and of all below it. Version 2 adds them up itself, version 1 counts them in the group
-//!   of the victim alone, so there each group below is read.
-//! - **Costs** one short file, with version 1 one per group below and a walk through their directories.
+//! - **Reads** the kills of a group and of all below it. Version 2 adds them up itself, version 1
+//!   counts them in the group of the victim alone, so there each group below is read.
+//! - **Costs** one short file, with version 1 one per group below and a walk through their
+//!   directories.
 //! - **Cannot see** kills in a group that is gone by now; the kernel's log has those.
 //! - **Reference** Linux `Documentation/admin-guide/cgroup-v2.rst` and `cgroup-v1/memory.rst`.
 
@@ -18,7 +19,8 @@ use std::path::{Path, PathBuf};
 /// Largest number of groups in a tree that are looked at.
 const GROUPS_LIMIT: usize = 10_000;
 
-/// The kernel's first pid namespace. Source: `PROC_PID_INIT_INO` in Linux `include/linux/proc_ns.h`.
+/// The kernel's first pid namespace. Source: `PROC_PID_INIT_INO` in Linux
+/// `include/linux/proc_ns.h`.
 const FIRST_NAMESPACE: &str = "pid:[4026531836]";
 
 /// The kills that the groups of a tree have counted since each was made.
@@ -26,7 +28,8 @@ const FIRST_NAMESPACE: &str = "pid:[4026531836]";
 pub struct Kills(BTreeMap<PathBuf, u64>);
 
 impl Kills {
-    /// Reads those of a group, given its path relative to the mount points; `None` where its memory is not counted.
+    /// Reads those of a group, given its path relative to the mount points; `None` where its memory
+    /// is not counted.
     #[must_use]
     pub fn of_group(hierarchies: &Hierarchies, group: &Path) -> Option<Self> {
         let hierarchy = hierarchies.of("memory")?;
@@ -51,7 +54,8 @@ impl Kills {
     }
 }
 
-/// The innermost group of a tree in which anybody was killed since it was made, as a directory, and how many there were.
+/// The innermost group of a tree in which anybody was killed since it was made, as a directory, and
+/// how many there were.
 #[must_use]
 pub fn innermost(hierarchies: &Hierarchies, group: &Path) -> Option<(PathBuf, u64)> {
     let hierarchy = hierarchies.of("memory")?;

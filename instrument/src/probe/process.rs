@@ -1,4 +1,5 @@
-//! CPU time of a process, its ended threads included, and of single threads; and what else the kernel counts of them.
+//! CPU time of a process, its ended threads included, and of single threads; and what else the
+//! kernel counts of them.
 //!
 //! | ours | the kernel's |
 //! |---|---|
@@ -13,9 +14,10 @@
 //! - **Reads** nanoseconds in all; the split is a ratio of clock ticks, rough below a second of CPU
 //!   time, and all user where there was no tick.
 //! - **Costs** one system call for the clock, and three and a short string per file.
-//! - **Cannot see** children, nor single threads that have ended: their time stays in the process's, their context switches
-//!   are in nobody's.
-//! - **Reference** `clock_getcpuclockid(3)`, `proc_pid_stat(5)`, Linux `Documentation/scheduler/sched-stats.rst`.
+//! - **Cannot see** children, nor single threads that have ended: their time stays in the
+//!   process's, their context switches are in nobody's.
+//! - **Reference** `clock_getcpuclockid(3)`, `proc_pid_stat(5)`, Linux
+//!   `Documentation/scheduler/sched-stats.rst`.
 
 use super::cpu_time::CpuTime;
 use crate::amount::{Amounts, CONTEXT_SWITCHES, DISK_READ, DISK_WRITTEN, MEMORY_PEAK, PAGE_FAULTS};
@@ -129,8 +131,8 @@ fn weighed(total: Nanoseconds, stat: &str) -> io::Result<CpuTime> {
     Ok(CpuTime { total, user, system })
 }
 
-/// A field of `stat` by its number in `proc_pid_stat(5)`, from 3 on. The name before them may contain anything,
-/// parentheses too.
+/// A field of `stat` by its number in `proc_pid_stat(5)`, from 3 on. The name before them may
+/// contain anything, parentheses too.
 fn field(stat: &str, number: usize) -> Option<u64> {
     let (_, rest) = stat.rsplit_once(") ")?;
     rest.split(' ').nth(number.checked_sub(3)?)?.trim_end().parse().ok()

@@ -2,10 +2,11 @@
 //!
 //! A virtual machine or an engine that somebody stops for a while looks like a slow one.
 //!
-//! - **Reads** what `waitid` says of every child with `WSTOPPED` and `WCONTINUED`, and takes it away.
+//! - **Reads** what `waitid` says of every child with `WSTOPPED` and `WCONTINUED`, and takes it
+//!   away.
 //! - **Costs** one system call, and one more for each change.
-//! - **Cannot see** how long, nor a second stop of the same child since the last look, nor whoever is
-//!   no child of this process, nor a control group that was frozen.
+//! - **Cannot see** how long, nor a second stop of the same child since the last look, nor whoever
+//!   is no child of this process, nor a control group that was frozen.
 //! - **Reference** `waitid(2)`, `signal(7)`.
 
 use rustix::process::{WaitId, WaitIdOptions, waitid};

@@ -6,8 +6,8 @@
 //! | `time` | `cpu.stat`: `throttled_usec` | `cpu.stat`: `throttled_time`, in ns |
 //! | `cpus` | `cpu.max`: quota by period | `cpu.cfs_quota_us` by `cpu.cfs_period_us` |
 //!
-//! A quota binds whoever is anywhere below it, so the whole way from a group up to the root is read,
-//! each group once. In a container the root that can be seen is the container's own group.
+//! A quota binds whoever is anywhere below it, so the whole way from a group up to the root is
+//! read, each group once. In a container the root that can be seen is the container's own group.
 //!
 //! - **Reads** both counters summed over these groups; the tightest quota when it is opened.
 //! - **Costs** one `pread` per group and reading.
@@ -50,8 +50,8 @@ pub struct Quotas {
 
 impl Chain {
     /// Opens the counters of this process's own group, of the groups above it, and of those above
-    /// `groups`, in the machine whose `/proc` is below `root`. The limits of `groups` themselves are
-    /// those that somebody asked for, and are left out.
+    /// `groups`, in the machine whose `/proc` is below `root`. The limits of `groups` themselves
+    /// are those that somebody asked for, and are left out.
     #[must_use]
     pub fn open(root: &Path, hierarchies: &Hierarchies, groups: &[PathBuf]) -> Self {
         let Some(hierarchy) = hierarchies.of("cpu") else { return Self::default() };

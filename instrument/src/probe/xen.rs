@@ -5,8 +5,10 @@
 //! | `cpu` | `cpu_time`: nanoseconds for which its virtual CPUs ran |
 //! | `memory` | `tot_pages`: what it has now, in pages of 4 KiB |
 //!
-//! - **Reads** the counters of one domain, by a hypercall through `/dev/xen/privcmd`, which only Dom0 may make.
-//! - **Costs** one `ioctl` per reading; the page that Xen writes to is locked when the probe is opened.
+//! - **Reads** the counters of one domain, by a hypercall through `/dev/xen/privcmd`, which only
+//!   Dom0 may make.
+//! - **Costs** one `ioctl` per reading; the page that Xen writes to is locked when the probe is
+//!   opened.
 //! - **Cannot see** how much of it was the domain's kernel and how much its programs.
 //! - **Reference** Xen `xen/include/public/domctl.h`, Linux `include/uapi/xen/privcmd.h`.
 
@@ -28,8 +30,8 @@ const HYPERCALL_DOMCTL: u64 = 36;
 /// `XEN_DOMCTL_getdomaininfo`.
 const GET_DOMAIN_INFO: u32 = 5;
 
-/// `XEN_DOMCTL_INTERFACE_VERSION` of Xen 4.17 and of those around it in which what is read here stands at the
-/// same place. Xen refuses any but its own.
+/// `XEN_DOMCTL_INTERFACE_VERSION` of Xen 4.17 and of those around it in which what is read here
+/// stands at the same place. Xen refuses any but its own.
 const INTERFACES: [u32; 3] = [0x15, 0x16, 0x17];
 
 /// Memory that Xen reads and writes is one page.
@@ -156,8 +158,8 @@ impl Page {
         if page == libc::MAP_FAILED {
             return Err(Error::last_os_error());
         }
-        // A page that a child shares is read-only until somebody writes to it, and Xen does not wait for that.
-        // SAFETY: it was mapped just now with this length.
+        // A page that a child shares is read-only until somebody writes to it, and Xen does not
+        // wait for that. SAFETY: it was mapped just now with this length.
         let kept = unsafe { libc::madvise(page, PAGE, libc::MADV_DONTFORK) };
         let page = NonNull::new(page.cast()).map(Self);
         match kept {

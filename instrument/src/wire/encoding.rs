@@ -1,96 +1,23 @@
 //! Frames to bytes and back, with every length checked before it is believed.
 //!
 //! One [`Field`] implementation per type says how a value looks; the kinds of frames are the two
-//! tables at the end. A frame that is longer than its fields is as malformed as one that is shorter.
+//! tables at the end. A frame that is longer than its fields is as malformed as one that is
+//! shorter.
 
 mod amounts;
+mod errors;
 
 use super::seal::{HEAD, Opener, Sealer, TAIL};
 use super::{
     Cause, Command, Dropped, FRAME_LIMIT, Fact, Failure, Hello, Instance, LevelFacts, Outcome,
-    Output, PROTOCOL, Reading, Reply, Request, Role, StartNested, Status, Stops,
+    Output, Reading, Reply, Request, Role, StartNested, Status, Stops,
 };
 use crate::quantity::{Bytes, Nanoseconds};
-use std::fmt;
+pub use errors::{Malformed, WireError};
 use std::io::{self, Read, Write};
 
-/// Reason why a frame could not be understood.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Malformed {
-    /// The frame says it is longer than [`FRAME_LIMIT`].
-    TooLong(usize),
-    /// A field reaches past the end of its frame.
-    Short,
-    /// Bytes are left after the last field.
-    Trailing(usize),
-    /// No such kind of frame, role, status or truth value.
-    Unknown(u8),
-    /// No such quantity, or one that stands where it must not.
-    Quantity(u16),
-    /// A text is not UTF-8.
-    NotText,
-    /// The first bytes are no greeting of this protocol.
-    Foreign,
-}
-
-impl fmt::Display for Malformed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TooLong(length) => {
-                write!(f, "a frame of {length} bytes is longer than the limit of {FRAME_LIMIT}")
-            }
-            Self::Short => f.write_str("a frame ends in the middle of a field"),
-            Self::Trailing(count) => write!(f, "{count} bytes are left at the end of a frame"),
-            Self::Unknown(tag) => write!(f, "tag {tag} is unknown"),
-            Self::Quantity(key) => write!(f, "quantity {key} is unknown, or out of its order"),
-            Self::NotText => f.write_str("a text is not UTF-8"),
-            Self::Foreign => {
-                write!(f, "what came first is no greeting of protocol {PROTOCOL}")
-            }
-        }
-    }
-}
-
-/// Reason why no frame could be read or written.
-#[derive(Debug)]
-pub enum WireError {
-    /// The stream failed.
-    Io(io::Error),
-    /// The stream ended between two frames.
-    Closed,
-    /// The bytes that came are not a frame.
-    Malformed(Malformed),
-    /// The frame that came does not bear the seal that is due: it was written by somebody else, or
-    /// not now.
-    Forged,
-}
-
-impl fmt::Display for WireError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Io(error) => error.fmt(f),
-            Self::Closed => f.write_str("the stream was closed"),
-            Self::Malformed(malformed) => malformed.fmt(f),
-            Self::Forged => f.write_str("a frame does not bear the seal of this session"),
-        }
-    }
-}
-
-impl std::error::Error for WireError {}
-
-impl From<io::Error> for WireError {
-    fn from(error: io::Error) -> Self {
-        Self::Io(error)
-    }
-}
-
-impl From<Malformed> for WireError {
-    fn from(malformed: Malformed) -> Self {
-        Self::Malformed(malformed)
-    }
-}
-
-/// Writes one request, in one piece where the stream takes it so; before the first one, the key of the session.
+/// Writes one request, in one piece where the stream takes it so; before the first one, the key of
+/// the session.
 ///
 /// # Errors
 /// The stream's, or [`Malformed::TooLong`] for a request that no agent would accept.
@@ -102,7 +29,8 @@ pub fn write_request(
     write_frame(stream, sealer, request)
 }
 
-/// Writes one reply, in one piece where the stream takes it so. The first one must be [`Reply::Hello`].
+/// Writes one reply, in one piece where the stream takes it so. The first one must be
+/// [`Reply::Hello`].
 ///
 /// # Errors
 /// The stream's, or [`Malformed::TooLong`] for a reply that the host would not accept.
@@ -117,7 +45,8 @@ pub fn write_reply(
 /// Reads one request; before the first one, the key of the session.
 ///
 /// # Errors
-/// [`WireError::Closed`] at a clean end of the stream; [`WireError::Forged`]; else the stream's, or what is malformed.
+/// [`WireError::Closed`] at a clean end of the stream; [`WireError::Forged`]; else the stream's, or
+/// what is malformed.
 pub fn read_request(stream: &mut impl Read, opener: &mut Opener) -> Result<Request, WireError> {
     read_frame(stream, opener)
 }
@@ -125,7 +54,8 @@ pub fn read_request(stream: &mut impl Read, opener: &mut Opener) -> Result<Reque
 /// Reads one reply.
 ///
 /// # Errors
-/// [`WireError::Closed`] at a clean end of the stream; [`WireError::Forged`]; else the stream's, or what is malformed.
+/// [`WireError::Closed`] at a clean end of the stream; [`WireError::Forged`]; else the stream's, or
+/// what is malformed.
 pub fn read_reply(stream: &mut impl Read, opener: &mut Opener) -> Result<Reply, WireError> {
     read_frame(stream, opener)
 }
@@ -134,7 +64,8 @@ pub fn read_reply(stream: &mut impl Read, opener: &mut Opener) -> Result<Reply, 
 /// `None` where its head is not all there.
 ///
 /// # Errors
-/// [`WireError::Forged`] for a head that does not bear the seal that is due; a length beyond the limit.
+/// [`WireError::Forged`] for a head that does not bear the seal that is due; a length beyond the
+/// limit.
 pub fn length_of_reply(bytes: &[u8], opener: &Opener) -> Result<Option<usize>, WireError> {
     let Some(head) = bytes.first_chunk::<HEAD>() else { return Ok(None) };
     Ok(Some(HEAD + sealed_length(*head, opener)?))
@@ -148,7 +79,8 @@ pub fn require_short(request: &Request) -> Result<(), Malformed> {
     bytes_of(request).map(drop)
 }
 
-/// Writes one frame of any bytes, under the seal that is due: for those who try what readers make of it.
+/// Writes one frame of any bytes, under the seal that is due: for those who try what readers make
+/// of it.
 ///
 /// # Errors
 /// The stream's, or [`Malformed::TooLong`] where no length can say how many they are.
@@ -449,6 +381,7 @@ enums! {
 
 #[cfg(test)]
 mod tests {
+    use super::super::PROTOCOL;
     use super::*;
     use crate::wire::{agents, hosts};
     use proptest::prelude::*;

@@ -1,16 +1,19 @@
-//! The seal of a session: who does not know its key can neither say anything nor repeat what was said.
+//! The seal of a session: who does not know its key can neither say anything nor repeat what was
+//! said.
 //!
-//! The two ends greet each other in the clear, before any command exists: the agent says [`Reply::Hello`], and
-//! the host's first frame is the key of this session, which goes together with its first request. From then on every frame
-//! bears a seal, which is computed from the key, the direction, the number of the frame in that direction, and its
-//! bytes. So a frame that somebody else writes, and one that is repeated, left out, or sent the other way,
-//! does not bear the seal that is due. The length of a frame has a seal of its own: what is not ours is noticed
+//! The two ends greet each other in the clear, before any command exists: the agent says
+//! [`Reply::Hello`], and the host's first frame is the key of this session, which goes together
+//! with its first request. From then on every frame bears a seal, which is computed from the key,
+//! the direction, the number of the frame in that direction, and its bytes. So a frame that
+//! somebody else writes, and one that is repeated, left out, or sent the other way, does not bear
+//! the seal that is due. The length of a frame has a seal of its own: what is not ours is noticed
 //! before its length is believed.
 //!
-//! It keeps out whoever can write into a channel, or read it once the session stands. It does not keep out who can
-//! read the memory of either end.
+//! It keeps out whoever can write into a channel, or read it once the session stands. It does not
+//! keep out who can read the memory of either end.
 //!
-//! Source: Aumasson and Bernstein, "SipHash: a fast short-input PRF", 2012; SipHash-2-4 with 128 bits of output.
+//! Source: Aumasson and Bernstein, "SipHash: a fast short-input PRF", 2012; SipHash-2-4 with 128
+//! bits of output.
 
 use super::{Malformed, WireError};
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -159,7 +162,8 @@ pub fn agents() -> (Sealer, Opener) {
 }
 
 impl Sealer {
-    /// Writes one frame, of which `bytes` begins with room for its head, in one piece where the stream takes it so.
+    /// Writes one frame, of which `bytes` begins with room for its head, in one piece where the
+    /// stream takes it so.
     pub(super) fn write(
         &mut self,
         stream: &mut impl Write,

@@ -1,4 +1,5 @@
-//! One reply of each kind, as somebody would write it who wants to be believed: a command that took a microsecond.
+//! One reply of each kind, as somebody would write it who wants to be believed: a command that took
+//! a microsecond.
 //!
 //! For those who attack a channel on purpose, to show that it holds.
 

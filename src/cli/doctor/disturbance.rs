@@ -150,7 +150,8 @@ impl Host<'_> {
             Some(flags) if flags.split(' ').any(|flag| flag == "hypervisor") => disturbs(
                 "virtualised",
                 format!("this host is itself a virtual machine{product}"),
-                "expect neighbours; ask for more `--runs`, and mind that nested layers cost more here",
+                "expect neighbours; ask for more `--runs`, and mind that nested layers cost more \
+                 here",
             ),
             Some(_) => fine("virtualised", format!("no hypervisor announces itself{product}")),
             None => unknown("virtualised", "the CPU's flags are not shown", None),

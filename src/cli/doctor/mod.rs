@@ -1,4 +1,5 @@
-//! `surtax doctor`: which layers work here, what would make the others work, what disturbs measurement.
+//! `surtax doctor`: which layers work here, what would make the others work, what disturbs
+//! measurement.
 //!
 //! Looks, and changes nothing. The layers are asked in parallel and each answer has a deadline, so
 //! that one daemon that hangs does not hide what the others say.

@@ -17,7 +17,8 @@ const DEADLINE: Duration = Duration::from_secs(5);
 /// Time limit of the proof of KVM: a reference guest boots, once per boot of this machine.
 const PROOF_DEADLINE: Duration = Duration::from_secs(30);
 
-/// Questions about every layer of the registry, in its order. Layers for tests of surtax are left out.
+/// Questions about every layer of the registry, in its order. Layers for tests of surtax are left
+/// out.
 pub(super) fn about_all(opened: &Arc<OpenedLab>) -> Result<Vec<Check>, Fault> {
     let mut questions = Vec::new();
     for descriptor in registered().into_iter().filter(|descriptor| descriptor.is_listed) {
@@ -30,8 +31,8 @@ pub(super) fn about_all(opened: &Arc<OpenedLab>) -> Result<Vec<Check>, Fault> {
     Ok(questions)
 }
 
-/// The layers of a text. One that needs a subject, such as a host, is asked about without it: whether
-/// its own tool is here.
+/// The layers of a text. One that needs a subject, such as a host, is asked about without it:
+/// whether its own tool is here.
 fn asked_about(text: &'static str) -> Result<Vec<LayerSpec>, Fault> {
     if driver::descriptor(text).is_some() {
         return Ok(vec![LayerSpec { kind: text.to_owned(), options: BTreeMap::new() }]);

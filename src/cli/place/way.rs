@@ -13,7 +13,8 @@ use std::path::{Component, Path, PathBuf};
 /// Opens a directory, one name after the other; a relative one begins in `beginning`.
 ///
 /// # Errors
-/// The user's: a link on the way is somebody else's, or a process's own; the machine's: there is no such directory.
+/// The user's: a link on the way is somebody else's, or a process's own; the machine's: there is no
+/// such directory.
 pub(super) fn open(beginning: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd, Fault> {
     let doing = || format!("open its directory `{}`", path.display());
     let mut links = 0;
@@ -46,7 +47,8 @@ pub(super) fn open(beginning: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd, Fa
     }
 }
 
-/// That a link is its text and no more. Those that `/proc` has of a process lead to what it has open, whatever their text.
+/// That a link is its text and no more. Those that `/proc` has of a process lead to what it has
+/// open, whatever their text.
 ///
 /// # Errors
 /// The user's: it is one of a process.
@@ -59,7 +61,8 @@ pub(super) fn require_plain(link: &File, name: &OsStr, path: &Path) -> Result<()
         .hint("name the directory itself"))
 }
 
-/// The file system of processes, and its links that are text. Source: `PROC_SUPER_MAGIC` of Linux `uapi/linux/magic.h`.
+/// The file system of processes, and its links that are text. Source: `PROC_SUPER_MAGIC` of Linux
+/// `uapi/linux/magic.h`.
 const PROC: rustix::fs::FsWord = 0x9fa0;
 const PLAIN: [&str; 4] = ["self", "thread-self", "mounts", "net"];
 

@@ -5,7 +5,8 @@
 //! - **Needs** the runtime in `PATH`, root, and cgroup v1 or v2.
 //! - **Leaves out** seccomp, AppArmor and user namespaces, which are an engine's choice and not the
 //!   runtime's; links, which are an engine's: `net=veth` prepares a namespace as its plugin would.
-//! - **Payers** the runtime's own process and the container's group: engine. The group carries the command.
+//! - **Payers** the runtime's own process and the container's group: engine. The group carries the
+//!   command.
 //! - **Checked against** OCI runtime specification 1.0.2; runc 1.1.5, crun 1.8.1, runsc 20260905.
 
 mod command_line;
@@ -56,8 +57,8 @@ pub struct Oci {
     pub(crate) kernel: Kernel,
     /// The networks that are prepared for it.
     pub(crate) networks: &'static [NamedNetwork],
-    /// The variable that names the directory where it lays a copy of itself while it starts, which it leaves there when
-    /// it is killed; without it that is `/tmp`.
+    /// The variable that names the directory where it lays a copy of itself while it starts, which
+    /// it leaves there when it is killed; without it that is `/tmp`.
     pub(crate) copies_to: Option<&'static str>,
     /// True if it refuses to work where cgroup v2 is mounted beside v1.
     pub(crate) refuses_hybrid: bool,
@@ -86,7 +87,8 @@ pub(crate) const PRIVILEGED: OptionSpec = OptionSpec {
 };
 
 impl Oci {
-    /// A runtime on this level's kernel that needs nothing special, by its descriptor, its program and what installs it.
+    /// A runtime on this level's kernel that needs nothing special, by its descriptor, its program
+    /// and what installs it.
     pub(crate) const fn plain(
         descriptor: &'static Descriptor,
         program: &'static str,

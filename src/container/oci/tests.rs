@@ -124,8 +124,8 @@ fn the_runtimes_own_options_stand_before_its_command() {
     }
     assert_eq!(
         shown,
-        "/usr/bin/runsc --root /dev/shm/surtax-1/room/runtime --platform=systrap run \
-         --pid-file /dev/shm/surtax-1/room/pid --bundle /dev/shm/surtax-1/room container\n\
-         /usr/bin/runsc --root /dev/shm/surtax-1/room/runtime --platform=systrap delete --force container\n"
+        "/usr/bin/runsc --root /dev/shm/surtax-1/room/runtime --platform=systrap run --pid-file \
+         /dev/shm/surtax-1/room/pid --bundle /dev/shm/surtax-1/room container\n/usr/bin/runsc \
+         --root /dev/shm/surtax-1/room/runtime --platform=systrap delete --force container\n"
     );
 }

@@ -18,8 +18,8 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// One that ends with a line that begins so; without that, with the machine. Of its text the last
-    /// `keep` bytes are kept, and all is hashed.
+    /// One that ends with a line that begins so; without that, with the machine. Of its text the
+    /// last `keep` bytes are kept, and all is hashed.
     pub(super) fn new(ended: Option<&str>, keep: usize) -> Self {
         let ended = ended.map(String::from);
         Self {
@@ -32,8 +32,8 @@ impl Answer {
         }
     }
 
-    /// Takes what came; the status, if the answer has ended with it. Carriage returns are a console's
-    /// business and left out.
+    /// Takes what came; the status, if the answer has ended with it. Carriage returns are a
+    /// console's business and left out.
     pub(super) fn feed(&mut self, bytes: &[u8]) -> Option<i32> {
         for &byte in bytes.iter().filter(|byte| **byte != b'\r') {
             self.line.push(byte);

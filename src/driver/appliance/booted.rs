@@ -34,7 +34,8 @@ pub(super) struct Booted {
 }
 
 impl Booted {
-    /// Waits until it is ready; one that is booted with its command stands still, and is not waited for.
+    /// Waits until it is ready; one that is booted with its command stands still, and is not waited
+    /// for.
     ///
     /// # Errors
     /// The machine's: it was not ready in time, or ended.

@@ -117,7 +117,8 @@ impl Machine {
         add("-cpu", self.cpu_model().into());
         add("-smp", self.cpus.to_string());
         add("-m", format!("{memory}M"));
-        // Shared, so that the kernel counts what the guest has touched apart from QEMU's own memory.
+        // Shared, so that the kernel counts what the guest has touched apart from QEMU's own
+        // memory.
         add("-object", format!("memory-backend-memfd,id=memory,size={memory}M,share=on"));
         if let Some(kernel) = &self.kernel {
             add("-kernel", kernel.display().to_string());
@@ -139,7 +140,8 @@ impl Machine {
             add("-device", format!("{device},drive=disk"));
         }
         if let Some(card) = &self.network {
-            // Nothing goes out; only the one port leads in, from the loopback of QEMU's own network.
+            // Nothing goes out; only the one port leads in, from the loopback of QEMU's own
+            // network.
             let port = self.port.map(|port| format!(",hostfwd=tcp:127.0.0.1:{port}-:{port}"));
             add("-netdev", format!("user,id=network,restrict=on{}", port.unwrap_or_default()));
             // Without the program that would boot from a network, which its firmware loads.

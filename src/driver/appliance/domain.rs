@@ -1,4 +1,5 @@
-//! An appliance that is a domain of Xen's: the same recipes and the same answers, another machine below.
+//! An appliance that is a domain of Xen's: the same recipes and the same answers, another machine
+//! below.
 
 use super::booted::{Booted, KIND};
 use super::proxy::Guest;

@@ -1,17 +1,18 @@
-//! Appliances: a unikernel, or any image that is one application, in a machine of QEMU's or a domain of Xen's. No
-//! agent can run there.
+//! Appliances: a unikernel, or any image that is one application, in a machine of QEMU's or a
+//! domain of Xen's. No agent can run there.
 //!
 //! surtax (host) ── a thread that answers for it ── console or TCP ── appliance on qemu-system-x86_64, or on Xen
 //!                └─ agent ── command, as a client: only where the recipe says `runs = "beside"`
 //!
-//! - **Needs** `qemu-system-x86_64` 7.2 or later, or a Dom0 as the layer `xen` does; a recipe, and an image; root for
-//!   one with a network, and for a client.
-//! - **Leaves out** every device that the recipe does not name, and the way out: a network card leads to
-//!   one port only, which QEMU forwards from the loopback of a network namespace of its own; a domain's to a bridge.
-//! - **Payers** vCPU threads: guest kernel, with the application in it; QEMU's other threads: hypervisor;
-//!   a client's agent and the client: surtax. Of a domain: itself, and all of Dom0.
-//! - **Checked against** QEMU 7.2.22 and ArceOS 0.3.0-preview.3; Xen 4.17.7 and GRUB 2.06, `xen-pv` alone; the other
-//!   recipes not yet run.
+//! - **Needs** `qemu-system-x86_64` 7.2 or later, or a Dom0 as the layer `xen` does; a recipe, and
+//!   an image; root for one with a network, and for a client.
+//! - **Leaves out** every device that the recipe does not name, and the way out: a network card
+//!   leads to one port only, which QEMU forwards from the loopback of a network namespace of its
+//!   own; a domain's to a bridge.
+//! - **Payers** vCPU threads: guest kernel, with the application in it; QEMU's other threads:
+//!   hypervisor; a client's agent and the client: surtax. Of a domain: itself, and all of Dom0.
+//! - **Checked against** QEMU 7.2.22 and ArceOS 0.3.0-preview.3; Xen 4.17.7 and GRUB 2.06, `xen-pv`
+//!   alone; the other recipes not yet run.
 
 mod answer;
 mod booted;
@@ -76,15 +77,17 @@ const VARIANTS: &[&str] = &[
 
 static DESCRIPTOR: Descriptor = Descriptor {
     kind: "appliance",
-    summary: "a unikernel or another image that is one application, by QEMU or Xen and without an agent",
+    summary: "a unikernel or another image that is one application, by QEMU or Xen and without an \
+              agent",
     // An image may be a server, or none.
     reach: &[("", Reach::Unknown)],
     options: &[
         OptionSpec {
             key: "recipe",
             values: &[],
-            help: "how it is booted and spoken to: `arceos`, `arceos-echo`, `grub-xen`, `grub-xen-pvh`, or, not yet \
-                   run, `hermit`, `mirage`, `mirage-xen`, `nanos`, `osv`, `rumprun`, `unikraft`; or a file of yours that ends with `.toml`",
+            help: "how it is booted and spoken to: `arceos`, `arceos-echo`, `grub-xen`, \
+                   `grub-xen-pvh`, or, not yet run, `hermit`, `mirage`, `mirage-xen`, `nanos`, \
+                   `osv`, `rumprun`, `unikraft`; or a file of yours that ends with `.toml`",
         },
         OptionSpec {
             key: "image",

@@ -1,10 +1,11 @@
-//! A thread that answers for an appliance: it speaks the agent's language to surtax, and the appliance's
-//! own to the appliance.
+//! A thread that answers for an appliance: it speaks the agent's language to surtax, and the
+//! appliance's own to the appliance.
 //!
-//! An image has no agent, so all is seen from outside. The command's time runs from the byte before its
-//! line is sent, or before its machine is let go, to the arrival of the bytes that end the answer; this
-//! thread takes both on this level's clock. Its CPU time is that of the virtual CPUs, for in an appliance
-//! command and kernel are one; its memory is what the guest has ever touched of its own.
+//! An image has no agent, so all is seen from outside. The command's time runs from the byte before
+//! its line is sent, or before its machine is let go, to the arrival of the bytes that end the
+//! answer; this thread takes both on this level's clock. Its CPU time is that of the virtual CPUs,
+//! for in an appliance command and kernel are one; its memory is what the guest has ever touched of
+//! its own.
 
 use super::answer::Answer;
 use super::recipe::{Carrier, CommandPlace};
@@ -403,7 +404,10 @@ impl Conversation {
 pub(super) fn words(command: &Command) -> Result<String, Fault> {
     if command.argv.first().is_some_and(|program| program == OURSELVES.as_bytes()) {
         return Err(Fault::user("appliance: it holds one program, and no engine of surtax's")
-            .hint("let an engine run beside an appliance that serves, such as `appliance:arceos-echo`"));
+            .hint(
+                "let an engine run beside an appliance that serves, such as \
+                   `appliance:arceos-echo`",
+            ));
     }
     let mut words = Vec::new();
     for word in &command.argv {

@@ -65,10 +65,12 @@ pub(super) fn wait(
     }
 }
 
-/// Asks again and again until any answer has come. What is said on the console meanwhile is kept in `tail`.
+/// Asks again and again until any answer has come. What is said on the console meanwhile is kept in
+/// `tail`.
 ///
-/// QEMU takes every connection at once, also for a guest that still boots, so only an answer tells; and each
-/// question is waited for a little longer than the one before, so the time of the first answer is a rough one.
+/// QEMU takes every connection at once, also for a guest that still boots, so only an answer tells;
+/// and each question is waited for a little longer than the one before, so the time of the first
+/// answer is a rough one.
 ///
 /// # Errors
 /// The machine's: none came in time, or the console was closed.

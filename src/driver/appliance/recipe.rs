@@ -1,8 +1,8 @@
 //! Recipes: what an appliance is and how it is spoken to, as a small TOML file.
 //!
-//! Those of `appliances/` are built in and have names; any other is named by its path. A key that is not
-//! known is refused: an appliance that is spoken to in another way than its author believes answers
-//! something else.
+//! Those of `appliances/` are built in and have names; any other is named by its path. A key that
+//! is not known is refused: an appliance that is spoken to in another way than its author believes
+//! answers something else.
 
 use crate::driver::qemu::board::Board;
 use crate::driver::xen::Kind;
@@ -135,7 +135,8 @@ pub(super) struct FoundRecipe {
 }
 
 impl FoundRecipe {
-    /// The recipe of this name, or at this path; images of those that are built in are in the cache.
+    /// The recipe of this name, or at this path; images of those that are built in are in the
+    /// cache.
     ///
     /// # Errors
     /// The user's: there is none, or it says what no recipe can say.

@@ -144,7 +144,8 @@ pub(super) fn refuse(spec: &LayerSpec, limits: &Limits) -> Result<(), Fault> {
     limits.cpu_millis.map(whole_cpus).transpose().map(drop)
 }
 
-/// The kind of Xen's domain that a spec asks for, wherever its image is; nothing where it asks for QEMU's machine.
+/// The kind of Xen's domain that a spec asks for, wherever its image is; nothing where it asks for
+/// QEMU's machine.
 ///
 /// # Errors
 /// The user's: there is no such recipe, or stack and recipe contradict each other.
@@ -153,7 +154,8 @@ pub(super) fn kind_of(spec: &LayerSpec) -> Result<Option<Kind>, Fault> {
     domain_of(spec, &FoundRecipe::find(name, Path::new("/"))?)
 }
 
-/// The kind of Xen's domain that it is, if it is none of QEMU's machines: what the stack says, or the recipe.
+/// The kind of Xen's domain that it is, if it is none of QEMU's machines: what the stack says, or
+/// the recipe.
 fn domain_of(spec: &LayerSpec, found: &FoundRecipe) -> Result<Option<Kind>, Fault> {
     let of_recipe = domain(&found.recipe.machine.board);
     let Some(asked) = spec.options.get("machine") else { return Ok(of_recipe) };
@@ -166,7 +168,8 @@ fn domain_of(spec: &LayerSpec, found: &FoundRecipe) -> Result<Option<Kind>, Faul
     let board = &found.recipe.machine.board;
     Err(Fault::user(format!("appliance: `machine={asked}`: the recipe `{name}` is for {whose}"))
         .hint(format!(
-            "leave it out for the recipe's `{board}`, or write a recipe of your own with `board = \"{asked}\"`"
+            "leave it out for the recipe's `{board}`, or write a recipe of your own with `board = \
+             \"{asked}\"`"
         )))
 }
 

@@ -1,8 +1,9 @@
 //! The hijacked stream of a container: its standard input, output and error over one connection.
 //!
 //! After the answer `101` the connection carries raw bytes inward, and outward frames of a stream
-//! number, three zero bytes, a big-endian length and as many bytes. This is spoken by hand, so that the
-//! thread that stamps the agent's replies reads the daemon's socket itself, with nobody in between.
+//! number, three zero bytes, a big-endian length and as many bytes. This is spoken by hand, so that
+//! the thread that stamps the agent's replies reads the daemon's socket itself, with nobody in
+//! between.
 //!
 //! Source: Docker Engine API 1.41, `ContainerAttach`, "Stream format".
 

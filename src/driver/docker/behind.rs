@@ -1,9 +1,11 @@
-//! The processes behind the machine's own daemon: of whoever listens at its socket, and of its containerd.
+//! The processes behind the machine's own daemon: of whoever listens at its socket, and of its
+//! containerd.
 //!
-//! A name is anybody's: every process can call itself `dockerd`. So the kernel is asked who listens at the socket. Where
-//! that is an init, which does it for the daemon (`docker.socket` of systemd), the daemon is the child of that init, of
-//! the same user, that has the name. A containerd is a child of the daemon, or root's behind the socket at which all look
-//! for it. Of several that could be it none is taken: an unknown payer is better than somebody else.
+//! A name is anybody's: every process can call itself `dockerd`. So the kernel is asked who listens
+//! at the socket. Where that is an init, which does it for the daemon (`docker.socket` of systemd),
+//! the daemon is the child of that init, of the same user, that has the name. A containerd is a
+//! child of the daemon, or root's behind the socket at which all look for it. Of several that could
+//! be it none is taken: an unknown payer is better than somebody else.
 //!
 //! Source: `SO_PEERCRED` in `unix(7)`: the process that called `listen(2)`; `proc_pid_status(5)`.
 
@@ -87,7 +89,8 @@ fn listener(socket: &Path) -> Option<Listener> {
     let stream = UnixStream::connect(socket).ok()?;
     let mut said = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut length = libc::socklen_t::try_from(size_of::<libc::ucred>()).ok()?;
-    // SAFETY: the descriptor is open, and both pointers are to values of our own, of which the length is the first one's.
+    // SAFETY: the descriptor is open, and both pointers are to values of our own, of which the
+    // length is the first one's.
     let result = unsafe {
         libc::getsockopt(
             stream.as_raw_fd(),

@@ -129,7 +129,8 @@ fn host_config(wanted: &ContainerOptions<'_>) -> Result<HostConfig, Fault> {
     Ok(if wanted.is_privileged { privileged(config, wanted) } else { config })
 }
 
-/// All that can be given. Where we lack a capability, so may the daemon, and `Privileged` would fail.
+/// All that can be given. Where we lack a capability, so may the daemon, and `Privileged` would
+/// fail.
 fn privileged(config: HostConfig, wanted: &ContainerOptions<'_>) -> HostConfig {
     if wanted.bounding_capabilities & SYS_RESOURCE != 0 {
         return HostConfig { privileged: Some(true), ..config };

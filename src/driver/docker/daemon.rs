@@ -1,12 +1,12 @@
 //! The daemon: the one that runs here, or a private one that is gone with surtax.
 //!
 //! A private daemon touches nothing of the host's: no bridge, no packet filter, no sysctl; its
-//! mounts are in a private namespace, its files in its room. For a bridge or a macvlan there is a second one, in a
-//! network namespace of its own: its bridge, its NAT rules and its sysctls are gone with it, and nothing
-//! leads from there to anywhere else. It insists on a few fixed places
-//! (`/etc/docker/key.json`, `/opt/containerd`, sockets below `/run`), so in its namespace there are overlays
-//! over `/etc`, `/opt` and `/run`. Volumes must not be overlays over these, since the kernel allows two
-//! on top of each other at most: what is below them is kept in sight elsewhere.
+//! mounts are in a private namespace, its files in its room. For a bridge or a macvlan there is a
+//! second one, in a network namespace of its own: its bridge, its NAT rules and its sysctls are
+//! gone with it, and nothing leads from there to anywhere else. It insists on a few fixed places
+//! (`/etc/docker/key.json`, `/opt/containerd`, sockets below `/run`), so in its namespace there are
+//! overlays over `/etc`, `/opt` and `/run`. Volumes must not be overlays over these, since the
+//! kernel allows two on top of each other at most: what is below them is kept in sight elsewhere.
 
 use super::engine::answers;
 use super::network::NetworkOptions;
@@ -330,7 +330,8 @@ fn start(
     let runtimes = runtimes::declare(room.directory(), unified)?;
     let text = serde_json::json!({ "runtimes": runtimes }).to_string();
     fs::write(&configuration, text).doing(format_args!("write `{}`", configuration.display()))?;
-    // In its own it makes what it likes; from the level's it is also kept where it would delete a bridge.
+    // In its own it makes what it likes; from the level's it is also kept where it would delete a
+    // bridge.
     let is_apart = wanted.network == Network::Own || docker0_exists();
     let apart = is_apart.then(|| room.bare_network()).transpose()?;
     let namespace = room.mount_namespace(mounts)?;
@@ -345,7 +346,8 @@ fn start(
     listening(program, &socket_in(room.directory()), room, deadline)
 }
 
-/// Starts a daemon and waits until it answers: it listens long before, and may still fail in between.
+/// Starts a daemon and waits until it answers: it listens long before, and may still fail in
+/// between.
 fn listening(
     program: Program,
     socket: &Path,
@@ -370,8 +372,8 @@ fn listening(
     Ok(process)
 }
 
-/// An overlay over each place that a daemon writes to, with what is below kept in sight. The lab's directory,
-/// with all rooms, stays in sight by itself.
+/// An overlay over each place that a daemon writes to, with what is below kept in sight. The lab's
+/// directory, with all rooms, stays in sight by itself.
 fn cover(room: &Room) -> Result<Vec<Mount>, Fault> {
     let memory = room.memory_directory()?;
     let below = below(room.directory());

@@ -1,7 +1,7 @@
 //! The Engine API, request by request.
 //!
-//! The client is asynchronous and stays in here: its runtime turns only while one of these functions
-//! waits, on the caller's thread. While a command is measured nothing of it runs.
+//! The client is asynchronous and stays in here: its runtime turns only while one of these
+//! functions waits, on the caller's thread. While a command is measured nothing of it runs.
 
 use crate::fault::{Doing, Fault};
 use bollard::errors::Error;

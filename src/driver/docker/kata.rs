@@ -2,10 +2,11 @@
 //!
 //! surtax (host) ── dockerd ── containerd ── shim ── hypervisor ── guest kernel ── kata-agent ── agent ── command
 //!
-//! What the daemon takes for the container's process is the hypervisor, or the shim where that one is the
-//! hypervisor as well; the agent it is never. So those who work for the container are found by its id, which is
-//! on each of their command lines. That there is a machine is proved by the kernel's handle on it, which one of
-//! them has open, and by the kernel inside, which is not the one here.
+//! What the daemon takes for the container's process is the hypervisor, or the shim where that one
+//! is the hypervisor as well; the agent it is never. So those who work for the container are found
+//! by its id, which is on each of their command lines. That there is a machine is proved by the
+//! kernel's handle on it, which one of them has open, and by the kernel inside, which is not the
+//! one here.
 //!
 //! Not yet run on hardware: tested against trees of processes as Kata 3 leaves them.
 //!
@@ -116,8 +117,8 @@ impl Machine {
         payers
     }
 
-    /// That the process of which the daemon speaks is one of these, that they have a machine, and that the
-    /// kernel inside is not this one.
+    /// That the process of which the daemon speaks is one of these, that they have a machine, and
+    /// that the kernel inside is not this one.
     ///
     /// # Errors
     /// The machine's: one of that is not so.
@@ -130,7 +131,8 @@ impl Machine {
         let Helper { pid, program, .. } = &self.hypervisor;
         if !self.is_kvm {
             return Err(Fault::machine(format!(
-                "docker: `{program}` ({pid}) has no `{HANDLE}` open: nothing shows that it runs a machine"
+                "docker: `{program}` ({pid}) has no `{HANDLE}` open: nothing shows that it runs a \
+                 machine"
             ))
             .hint("use a hypervisor of Kata's that runs by KVM"));
         }
@@ -140,13 +142,15 @@ impl Machine {
             [value_of(inside, "kernel_release")?, value_of(inside, "kernel_version")?];
         if [release, version] == [&*ours[0], &*ours[1]] {
             return Err(Fault::machine(format!(
-                "docker: the container was to be in a machine, and the kernel inside is this one, `{release}`"
+                "docker: the container was to be in a machine, and the kernel inside is this one, \
+                 `{release}`"
             )));
         }
         let vendor = value_of(inside, "hypervisor_vendor")?;
         if vendor == "none" {
             return Err(Fault::machine(
-                "docker: the container was to be in a machine, and the processor inside admits to none",
+                "docker: the container was to be in a machine, and the processor inside admits to \
+                 none",
             ));
         }
         let source = "/proc/PID/cmdline, by the container's id";
@@ -200,8 +204,8 @@ fn cpu_threads(processes: &Path, pid: u32) -> Vec<u32> {
     tids
 }
 
-/// QEMU's are `CPU 0/KVM`, Stratovirt's `CPU0/KVM`, Cloud Hypervisor's and Dragonball's `vcpu0`, Firecracker's
-/// `fc_vcpu 0`.
+/// QEMU's are `CPU 0/KVM`, Stratovirt's `CPU0/KVM`, Cloud Hypervisor's and Dragonball's `vcpu0`,
+/// Firecracker's `fc_vcpu 0`.
 fn is_cpu(name: &str) -> bool {
     let name = name.trim_end();
     name.contains("vcpu") || (name.starts_with("CPU") && name.ends_with("/KVM"))

@@ -2,13 +2,15 @@
 //!
 //! surtax (host) ── dockerd ── containerd ── shim ── runc ── agent (PID 1) ── command
 //!
-//! - **Needs** a daemon that listens, or `dockerd` in `PATH` and root to start a private one; for a rootless
-//!   one also `rootlesskit`, `slirp4netns` and `newuidmap`.
-//! - **Leaves out** the log driver, since the agent's frames are no text; pulling and building images:
-//!   the root is a skeleton image with an overlay volume for each directory of it; plain files in `/`.
-//! - **Payers** the container's group, which carries the command; shim, containerd and dockerd: engine, shared by the
-//!   trials of a run, and a private daemon is started before the first. With
-//!   Kata, virtual CPUs: guest, which carry the command; the hypervisor's other threads and virtiofsd: hypervisor.
+//! - **Needs** a daemon that listens, or `dockerd` in `PATH` and root to start a private one; for a
+//!   rootless one also `rootlesskit`, `slirp4netns` and `newuidmap`.
+//! - **Leaves out** the log driver, since the agent's frames are no text; pulling and building
+//!   images: the root is a skeleton image with an overlay volume for each directory of it; plain
+//!   files in `/`.
+//! - **Payers** the container's group, which carries the command; shim, containerd and dockerd:
+//!   engine, shared by the trials of a run, and a private daemon is started before the first. With
+//!   Kata, virtual CPUs: guest, which carry the command; the hypervisor's other threads and
+//!   virtiofsd: hypervisor.
 //! - **Checked against** Docker Engine API 1.41, dockerd 20.10.24.
 
 pub(super) mod attach;
@@ -110,13 +112,14 @@ static DESCRIPTOR: Descriptor = Descriptor {
         OptionSpec {
             key: engine_runtime::KEY,
             values: &[],
-            help: "the OCI runtime by the daemon's name for it; a private daemon knows runc, crun, runsc and youki \
-                   where they are installed (default: the daemon's)",
+            help: "the OCI runtime by the daemon's name for it; a private daemon knows runc, crun, \
+                   runsc and youki where they are installed (default: the daemon's)",
         },
         OptionSpec {
             key: "socket",
             values: &[],
-            help: "the daemon's unix socket (default: $DOCKER_HOST, /var/run/docker.sock, a private daemon)",
+            help: "the daemon's unix socket (default: $DOCKER_HOST, /var/run/docker.sock, a \
+                   private daemon)",
         },
         storage::CHOICE,
         layer_rootless::CHOICE,
@@ -379,15 +382,22 @@ fn require_weight(limits: &Limits, about: &About) -> Result<(), Fault> {
     .hint("give `weight=` to `podman` or `runc`, or leave it out"))
 }
 
-/// The limit is that of the room, above the container; a daemon that asks systemd has its containers elsewhere.
+/// The limit is that of the room, above the container; a daemon that asks systemd has its
+/// containers elsewhere.
 fn require_place_for_huge_pages(limits: &Limits, about: &About) -> Result<(), Fault> {
     let is_elsewhere =
         about.info.cgroup_driver.is_some_and(|driver| driver.to_string() == "systemd");
     if limits.hugetlb.is_none() || !is_elsewhere {
         return Ok(());
     }
-    Err(Fault::user("docker: `hugetlb` takes a daemon that makes groups itself, and this one asks systemd")
-        .hint("set `\"exec-opts\": [\"native.cgroupdriver=cgroupfs\"]` in /etc/docker/daemon.json, or use `podman`"))
+    Err(Fault::user(
+        "docker: `hugetlb` takes a daemon that makes groups itself, and this one asks \
+                     systemd",
+    )
+    .hint(
+        "set `\"exec-opts\": [\"native.cgroupdriver=cgroupfs\"]` in /etc/docker/daemon.json, \
+               or use `podman`",
+    ))
 }
 
 /// Tells whether the daemon takes a path for the parent of a container's group; systemd's names are

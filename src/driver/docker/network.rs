@@ -1,8 +1,9 @@
 //! A container's network: which of the daemon's it gets, and those that are made for it.
 //!
-//! `none`, `host` and `bridge` are there with the daemon. A network of the user's own (`user`: a bridge
-//! with a resolver of names) and a `macvlan` are made once per lab, by the Engine API. A macvlan needs a
-//! link below it: one end of a pair in the private daemon's namespace, whose other end is the gateway.
+//! `none`, `host` and `bridge` are there with the daemon. A network of the user's own (`user`: a
+//! bridge with a resolver of names) and a `macvlan` are made once per lab, by the Engine API. A
+//! macvlan needs a link below it: one end of a pair in the private daemon's namespace, whose other
+//! end is the gateway.
 
 use super::REQUEST_DEADLINE;
 use super::daemon::Daemon;
@@ -22,8 +23,8 @@ use surtax_instrument::wire::Fact;
 pub const NET: OptionSpec = OptionSpec {
     key: "net",
     values: &["none", "host", "bridge", "user", "macvlan"],
-    help: "the network: the daemon's bridge, one of its own (`user`), or a link's own address (`macvlan`) \
-           (default: bridge if the daemon has one, else none)",
+    help: "the network: the daemon's bridge, one of its own (`user`), or a link's own address \
+           (`macvlan`) (default: bridge if the daemon has one, else none)",
 };
 
 /// The link below a macvlan, and the one that it is paired with.
@@ -166,7 +167,8 @@ impl Network {
     /// what is seen inside.
     ///
     /// # Errors
-    /// The machine's: it is another network, or the container has another address than the engine says.
+    /// The machine's: it is another network, or the container has another address than the engine
+    /// says.
     pub fn prove(
         &self,
         engine: &Engine,

@@ -1,12 +1,14 @@
-//! The daemon of a user without privileges: rootlesskit makes its namespaces, slirp4netns its network.
+//! The daemon of a user without privileges: rootlesskit makes its namespaces, slirp4netns its
+//! network.
 //!
 //! surtax (host) ── rootlesskit ── dockerd ── containerd ── shim ── runc ── agent (PID 1) ── command
 //!
-//! It is always a private one, and starts as its users start it, by `dockerd-rootless.sh`. What such a user may not
-//! do is done for it before: the files of this level are shown to it with their owners mapped and read-only, so that
-//! root's are those of root in its containers, and what is kept is shown so that it can be written. Without the
-//! right to make groups it can limit nothing; so the container's first process is put into a group of its room, with
-//! the limits, before it is told of any command.
+//! It is always a private one, and starts as its users start it, by `dockerd-rootless.sh`. What
+//! such a user may not do is done for it before: the files of this level are shown to it with their
+//! owners mapped and read-only, so that root's are those of root in its containers, and what is
+//! kept is shown so that it can be written. Without the right to make groups it can limit nothing;
+//! so the container's first process is put into a group of its room, with the limits, before it is
+//! told of any command.
 //!
 //! Source: Docker's "Rootless mode", `dockerd-rootless.sh` of 20.10.24, rootlesskit 1.1.0.
 
@@ -29,7 +31,8 @@ const OURS: [&str; 3] = ["/run/surtax/", "/dev/shm", "/var/tmp/surtax-"];
 const PROGRAMS: [(&str, &str); 2] =
     [("rootlesskit", "rootlesskit"), ("slirp4netns", "slirp4netns")];
 
-/// Refuses what a user without privileges cannot have, or what would not be a daemon of that user's.
+/// Refuses what a user without privileges cannot have, or what would not be a daemon of that
+/// user's.
 ///
 /// # Errors
 /// The user's: what, and what to write instead.
@@ -87,7 +90,8 @@ pub fn words() -> Result<Vec<String>, Fault> {
     Ok(vec![String::from("/bin/sh"), script()?.to_string_lossy().into_owned()])
 }
 
-/// The mounts of the daemon's namespace, of a room whose users may pass through its directory in memory.
+/// The mounts of the daemon's namespace, of a room whose users may pass through its directory in
+/// memory.
 ///
 /// # Errors
 /// The machine's: a directory or a file cannot be made.
@@ -146,8 +150,8 @@ pub fn environment(memory: &Path) -> Vec<(String, String)> {
 pub struct Shown {
     /// Directory of the daemon in memory.
     pub memory: PathBuf,
-    /// The file systems of this level, parents first. Each is shown in a directory of its own: with another mounted
-    /// below it, the kernel would let such a user make no overlay over it.
+    /// The file systems of this level, parents first. Each is shown in a directory of its own: with
+    /// another mounted below it, the kernel would let such a user make no overlay over it.
     parts: Vec<PathBuf>,
 }
 
@@ -192,7 +196,8 @@ pub fn source(shown: &Shown, path: &Path, is_kept: bool) -> PathBuf {
     }
 }
 
-/// Puts a container's first process into a group of its room, with the limits that its daemon could not set.
+/// Puts a container's first process into a group of its room, with the limits that its daemon could
+/// not set.
 ///
 /// # Errors
 /// The machine's: a limit cannot be set, or the process cannot be moved.

@@ -1,4 +1,5 @@
-//! A container of Docker's that runs: who pays for it, how it is reached, and the proof of what it is.
+//! A container of Docker's that runs: who pays for it, how it is reached, and the proof of what it
+//! is.
 
 use super::daemon::Daemon;
 use super::engine::Engine;

@@ -1,4 +1,5 @@
-//! The OCI runtimes of a private daemon: those that are installed, by the names that people give them.
+//! The OCI runtimes of a private daemon: those that are installed, by the names that people give
+//! them.
 
 use super::engine::About;
 use crate::container::engine_runtime::Kernel;
@@ -39,7 +40,8 @@ pub fn require(spec: &LayerSpec) -> Result<(), Fault> {
                 .hint("install it, as `surtax doctor` says of the layer of its name")),
         },
         Some(name) if is_kata(name) => Err(Fault::user(format!(
-            "docker: a private daemon has no `{name}`, which starts virtual machines by a shim of its own"
+            "docker: a private daemon has no `{name}`, which starts virtual machines by a shim of \
+             its own"
         ))
         .hint(INSTALL_SHIM)),
         Some(name) => Err(Fault::user(format!(
@@ -56,7 +58,8 @@ pub fn require(spec: &LayerSpec) -> Result<(), Fault> {
 /// The user's: it has others.
 pub fn require_of(spec: &LayerSpec, about: &About) -> Result<(), Fault> {
     let Some(wanted) = spec.options.get("runtime") else { return Ok(()) };
-    // From 23.0 on, with which version 1.42 came, a daemon finds a shim by its full name, without being told.
+    // From 23.0 on, with which version 1.42 came, a daemon finds a shim by its full name, without
+    // being told.
     let is_found = wanted.starts_with(SHIM_TYPE)
         && (about.spoken.major_version, about.spoken.minor_version) >= (1, 42);
     if is_found {
@@ -79,8 +82,8 @@ pub fn require_of(spec: &LayerSpec, about: &About) -> Result<(), Fault> {
     }))
 }
 
-/// The value of `runtimes` in `daemon.json`. crun refuses to work where cgroup v2 is mounted beside v1;
-/// there it is started by a script in `directory`, which hides that mount from it alone.
+/// The value of `runtimes` in `daemon.json`. crun refuses to work where cgroup v2 is mounted beside
+/// v1; there it is started by a script in `directory`, which hides that mount from it alone.
 ///
 /// # Errors
 /// The machine's: the script cannot be written.

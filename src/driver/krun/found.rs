@@ -1,5 +1,5 @@
-//! Where libkrun is: with the machine's loader, as its users install it, or in our cache, as `setup/krun.sh`
-//! makes it.
+//! Where libkrun is: with the machine's loader, as its users install it, or in our cache, as
+//! `setup/krun.sh` makes it.
 
 use super::library::{ARGUMENT, FIRMWARE, LIBRARY};
 use crate::fault::Fault;
@@ -42,8 +42,8 @@ impl Library {
 }
 
 /// Both are made by one project; Debian 12 has neither.
-const REMEDY: &str = "install libkrun 1.19 or later with libkrunfw, of your distribution or by its own \
-                      `make install`, or run `setup/krun.sh`, which builds both";
+const REMEDY: &str = "install libkrun 1.19 or later with libkrunfw, of your distribution or by its \
+                      own `make install`, or run `setup/krun.sh`, which builds both";
 
 fn missing(fault: Fault) -> Unavailable {
     let is_absent = fault.cause == Some(Cause::NoSuchLibrary);

@@ -1,8 +1,9 @@
-//! libkrun in a process of its own: this program, started as [`ARGUMENT`], loads the library and becomes the
-//! machine.
+//! libkrun in a process of its own: this program, started as [`ARGUMENT`], loads the library and
+//! becomes the machine.
 //!
-//! `krun_start_enter` never returns, and ends the process with the machine. The library is loaded when it
-//! runs, by the name that its own users link with: surtax is built without it, and starts without it.
+//! `krun_start_enter` never returns, and ends the process with the machine. The library is loaded
+//! when it runs, by the name that its own users link with: surtax is built without it, and starts
+//! without it.
 //!
 //! Source: `include/libkrun.h` of libkrun 1.19.7.
 
@@ -100,7 +101,8 @@ impl Library {
     /// One of its functions.
     fn function<F: Copy>(&self, name: &CStr) -> Result<F, Fault> {
         assert_eq!(size_of::<F>(), size_of::<*mut c_void>(), "a function is an address");
-        // SAFETY: the handle is that of a library which is never unloaded, and the name ends with a zero.
+        // SAFETY: the handle is that of a library which is never unloaded, and the name ends with a
+        // zero.
         let address = unsafe { libc::dlsym(self.handle, name.as_ptr()) };
         if address.is_null() {
             let name = name.to_string_lossy();
@@ -174,8 +176,8 @@ impl Library {
 /// Loads a shared library, for all that is loaded later too.
 fn load(path: &Path) -> Result<*mut c_void, Fault> {
     let name = text(path.as_os_str())?;
-    // SAFETY: the name ends with a zero; what the library does when it is loaded, it does to a process that
-    // is there for it alone.
+    // SAFETY: the name ends with a zero; what the library does when it is loaded, it does to a
+    // process that is there for it alone.
     let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL) };
     if !handle.is_null() {
         return Ok(handle);

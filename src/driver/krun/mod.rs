@@ -3,16 +3,17 @@
 //! surtax (host) ── surtax, which has loaded libkrun ── vCPU threads ── guest kernel ── agent (PID 1)
 //!                                                   └─ virtiofs by a thread: root file system
 //!
-//! Its guest's kernel is a library too, libkrunfw, and its first root a directory that it serves itself. Ours
-//! holds the agent, which puts the same root together as in `qemu`'s guests.
+//! Its guest's kernel is a library too, libkrunfw, and its first root a directory that it serves
+//! itself. Ours holds the agent, which puts the same root together as in `qemu`'s guests.
 //!
-//! - **Needs** `libkrun.so.1`, 1.19 or later, with `libkrunfw.so.5`; root; a `/dev/kvm` that boots the
-//!   reference guest of `qemu`, and so what `qemu` needs: libkrun itself does not say when KVM hangs.
+//! - **Needs** `libkrun.so.1`, 1.19 or later, with `libkrunfw.so.5`; root; a `/dev/kvm` that boots
+//!   the reference guest of `qemu`, and so what `qemu` needs: libkrun itself does not say when KVM
+//!   hangs.
 //! - **Leaves out** its network by lent sockets (TSI), disks, graphics and sound.
-//! - **Payers** vCPU threads, by their names: guest kernel, with the workload in it; the other threads of that
-//!   process, among them its virtiofs: hypervisor.
-//! - **Checked against** libkrun 1.19.7 with the kernels of libkrunfw 5.5.0 (6.12.91) and of `setup/krun.sh`,
-//!   under the KVM of an emulated machine. Not yet run on hardware.
+//! - **Payers** vCPU threads, by their names: guest kernel, with the workload in it; the other
+//!   threads of that process, among them its virtiofs: hypervisor.
+//! - **Checked against** libkrun 1.19.7 with the kernels of libkrunfw 5.5.0 (6.12.91) and of
+//!   `setup/krun.sh`, under the KVM of an emulated machine. Not yet run on hardware.
 
 mod found;
 pub mod library;

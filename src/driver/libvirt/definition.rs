@@ -1,4 +1,5 @@
-//! A domain's definition: what is read of libvirt's XML, of a domain that runs or of one that is stored.
+//! A domain's definition: what is read of libvirt's XML, of a domain that runs or of one that is
+//! stored.
 //!
 //! Source: libvirt, `formatdomain.html`.
 

@@ -1,7 +1,7 @@
 //! The guest agent of a domain: asked whether it is there, and to start one program.
 //!
-//! What it says comes from the guest, and is never trusted: an answer is bounded, and only single fields of it
-//! are looked at.
+//! What it says comes from the guest, and is never trusted: an answer is bounded, and only single
+//! fields of it are looked at.
 //!
 //! Source: QEMU, `interop/qemu-ga-ref.html`.
 
@@ -51,8 +51,8 @@ pub(super) fn awaited(domain: &Domain, deadline: Duration) -> Result<(), Fault> 
             let seconds = deadline.as_secs_f64();
             let what = format!("libvirt: its guest agent did not answer within {seconds:.1} s");
             return Err(fault.during(what).hint(
-                "install `qemu-guest-agent` in the guest and start its service; allow a slow one more \
-                 with `--start-deadline`",
+                "install `qemu-guest-agent` in the guest and start its service; allow a slow one \
+                 more with `--start-deadline`",
             ));
         }
         std::thread::sleep(ASK_AGAIN);
@@ -77,7 +77,8 @@ pub(super) fn version(domain: &Domain) -> Result<String, Fault> {
     Ok(said["version"].as_str().unwrap_or("unknown").chars().take(64).collect())
 }
 
-/// Has the guest agent start a shell with this script; what that says on its standard error is kept.
+/// Has the guest agent start a shell with this script; what that says on its standard error is
+/// kept.
 ///
 /// # Errors
 /// The machine's: it would not.
@@ -109,16 +110,15 @@ impl Started {
     }
 }
 
-/// A shell in the guest that opens the channel, once and for both directions, and becomes our agent. The
-/// device may come a moment later than the channel.
+/// A shell in the guest that opens the channel, once and for both directions, and becomes our
+/// agent. The device may come a moment later than the channel.
 pub(super) fn shell(channel: &str, length: usize, deadline: Duration) -> String {
     let script = ssh_bootstrap::script(length, deadline, LEASE);
     format!(
-        "port=; for i in 1 2 3 4 5 6 7 8 9 10; do for p in /sys/class/virtio-ports/*; do \
-         if [ \"$(cat \"$p/name\" 2>/dev/null)\" = {channel} ]; then port=/dev/${{p##*/}}; fi; done; \
-         if [ -c \"$port\" ]; then break; fi; sleep 1; done; \
-         [ -c \"$port\" ] || {{ echo \"no port has the name {channel}\" >&2; exit 75; }}; \
-         exec <>\"$port\" >&0; {script}"
+        "port=; for i in 1 2 3 4 5 6 7 8 9 10; do for p in /sys/class/virtio-ports/*; do if [ \
+         \"$(cat \"$p/name\" 2>/dev/null)\" = {channel} ]; then port=/dev/${{p##*/}}; fi; done; if \
+         [ -c \"$port\" ]; then break; fi; sleep 1; done; [ -c \"$port\" ] || {{ echo \"no port \
+         has the name {channel}\" >&2; exit 75; }}; exec <>\"$port\" >&0; {script}"
     )
 }
 

@@ -1,19 +1,21 @@
-//! A domain of libvirt's that the user already has: the agent in its guest, and nothing of it changed.
+//! A domain of libvirt's that the user already has: the agent in its guest, and nothing of it
+//! changed.
 //!
 //! surtax (host) ── libvirtd ── qemu ── vCPU threads ── guest kernel ── guest agent ── agent (leased) ── command
 //!                              └───── virtio-serial channel, attached while it runs ─────┘
 //!
 //! - **Needs** `virsh`, a libvirt on this machine, root, and a domain with Linux on x86-64 whose
 //!   `qemu-guest-agent` may start programs; it runs, or is shut off.
-//! - **Leaves out** limits, networks and disks: those are the domain's own, and are only said. What QEMU has
-//!   outside of its process, such as virtiofsd or vhost workers, is nobody's payer.
-//! - **Payers** vCPU threads: guest kernel, with the workload in it; QEMU's other threads: hypervisor.
+//! - **Leaves out** limits, networks and disks: those are the domain's own, and are only said. What
+//!   QEMU has outside of its process, such as virtiofsd or vhost workers, is nobody's payer.
+//! - **Payers** vCPU threads: guest kernel, with the workload in it; QEMU's other threads:
+//!   hypervisor.
 //! - **Checked against** libvirt 9.0.0 and qemu-guest-agent 7.2.22 of Debian 12.
 //!
-//! The guest agent is asked to start one shell. That opens the channel, takes our agent from it and becomes it, as
-//! a login shell does on another machine (`ssh`): the same script, the same lease. The channel is attached to what
-//! runs and to nothing that is stored. A domain that was shut off is started, and asked to shut down afterwards;
-//! one that would not runs on, and that is said.
+//! The guest agent is asked to start one shell. That opens the channel, takes our agent from it and
+//! becomes it, as a login shell does on another machine (`ssh`): the same script, the same lease.
+//! The channel is attached to what runs and to nothing that is stored. A domain that was shut off
+//! is started, and asked to shut down afterwards; one that would not runs on, and that is said.
 
 pub(super) mod definition;
 mod guest;
@@ -55,7 +57,8 @@ pub struct Libvirt;
 
 static DESCRIPTOR: Descriptor = Descriptor {
     kind: "libvirt",
-    summary: "a virtual machine that libvirt already has, by its guest agent; writes to its disks stay",
+    summary: "a virtual machine that libvirt already has, by its guest agent; writes to its disks \
+              stay",
     reach: &[],
     options: &[
         OptionSpec {
@@ -127,7 +130,8 @@ impl DomainOptions {
             ))
             .hint(format!(
                 "{VIRSH} -c {} edit {name}: add <channel type='unix'><target type='virtio' \
-                 name='org.qemu.guest_agent.0'/></channel>, and install `qemu-guest-agent` in the guest",
+                 name='org.qemu.guest_agent.0'/></channel>, and install `qemu-guest-agent` in the \
+                 guest",
                 self.uri
             )));
         }
@@ -206,7 +210,8 @@ impl Layer for Libvirt {
             Fault::machine("libvirt: it says nothing of the channel that it attached")
         })?;
         let qemu = Qemu::find(&definition.uuid)?;
-        // Before the shell opens its end: one without a host at the other end reads nothing but its end.
+        // Before the shell opens its end: one without a host at the other end reads nothing but its
+        // end.
         let stream = qemu.connect(Path::new(socket))?;
         guest::awaited(&domain, site.start_deadline)?;
         let guest_agent = guest::version(&domain)?;
@@ -325,8 +330,8 @@ impl Running for RunningDomain {
         }
         let (name, seconds) = (&self.definition.name, LEASE.as_secs());
         Err(Fault::machine(format!(
-            "libvirt: the agent in `{name}` had not left when its channel was taken off; its lease ends \
-             within {seconds} s"
+            "libvirt: the agent in `{name}` had not left when its channel was taken off; its lease \
+             ends within {seconds} s"
         )))
     }
 }
@@ -336,7 +341,8 @@ fn versions(uri: &str) -> Result<Vec<Fact>, Unavailable> {
     let said = Domain::ask(uri, &["version"]).map_err(|fault| Unavailable {
         why: format!("libvirt does not answer at `{uri}`: {}", fault.message),
         remedy: Some(String::from(
-            "start it (`systemctl start libvirtd`), or install it (`apt-get install libvirt-daemon-system`)",
+            "start it (`systemctl start libvirtd`), or install it (`apt-get install \
+             libvirt-daemon-system`)",
         )),
     })?;
     let after = |words: &str| said.lines().find_map(|line| line.trim().strip_prefix(words));

@@ -1,8 +1,8 @@
 //! Cloud Hypervisor: a monitor in Rust with a PCI bus of virtio devices and files by virtiofsd.
 //!
-//! The API of the versions 44 to 53 was read: `vmm/src/api/openapi/cloud-hypervisor.yaml` of v44.0 to
-//! v53.0, in which all that is asked here is the same; the names of the
-//! threads are in `vmm/src/cpu.rs`.
+//! The API of the versions 44 to 53 was read: `vmm/src/api/openapi/cloud-hypervisor.yaml` of v44.0
+//! to v53.0, in which all that is asked here is the same; the names of the threads are in
+//! `vmm/src/cpu.rs`.
 //!
 //! A guest that restarts is started again by it; so it is told to end, and never waited for.
 
@@ -63,7 +63,8 @@ pub static CLOUD_HYPERVISOR: Monitor = Monitor {
     program: "cloud-hypervisor",
     arguments: ("--api-socket", &[]),
     versions: Versions { major: None, range: 44..=53 },
-    remedy: "put a static `cloud-hypervisor`, 44 to 53, of its project's releases into `PATH`; Debian has none",
+    remedy: "put a static `cloud-hypervisor`, 44 to 53, of its project's releases into `PATH`; \
+             Debian has none",
     board: Board::Q35,
     vcpu: "vcpu",
     cpus_max: CPUS_MAX,

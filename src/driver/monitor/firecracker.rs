@@ -1,11 +1,14 @@
-//! Firecracker: a monitor in Rust with few devices and no shared files: what the guest has is in its memory.
+//! Firecracker: a monitor in Rust with few devices and no shared files: what the guest has is in
+//! its memory.
 //!
-//! The API of the versions 1.12 to 1.16 was read: `src/firecracker/swagger/firecracker.yaml` of v1.12.0,
-//! v1.13.0, v1.14.0, v1.15.0 and v1.16.1, in which all that is asked here is the same; the names of the
-//! threads are in `vstate/vcpu.rs` of its `vmm`. 1.12 is the first that enters a kernel by PVH. From 1.8 on
-//! it tells the guest of its virtio devices by ACPI; a distribution's kernel finds them in no other way.
+//! The API of the versions 1.12 to 1.16 was read: `src/firecracker/swagger/firecracker.yaml` of
+//! v1.12.0, v1.13.0, v1.14.0, v1.15.0 and v1.16.1, in which all that is asked here is the same; the
+//! names of the threads are in `vstate/vcpu.rs` of its `vmm`. 1.12 is the first that enters a
+//! kernel by PVH. From 1.8 on it tells the guest of its virtio devices by ACPI; a distribution's
+//! kernel finds them in no other way.
 //!
-//! It ends when its guest restarts, which an agent does whom nobody listens to; the API has no word for it.
+//! It ends when its guest restarts, which an agent does whom nobody listens to; the API has no word
+//! for it.
 
 use super::http::Api;
 use super::vsock::GUEST;
@@ -32,15 +35,16 @@ const VARIANTS: &[&str] = &[
 pub static FIRECRACKER: Monitor = Monitor {
     descriptor: &Descriptor {
         kind: KIND,
-        summary: "a virtual machine by Firecracker, under KVM, with `root=packed`; not yet run on hardware",
+        summary: "a virtual machine by Firecracker, under KVM, with `root=packed`; not yet run on \
+                  hardware",
         reach: &[("tap", Reach::Link)],
         options: &[
             KERNEL,
             medium::choice(&["layer", "tmpfs", "virtio-blk"]),
             OptionSpec {
                 values: &["writeback", "unsafe"],
-                help: "how Firecracker caches the scratch disk: in this level's page cache, with the guest's \
-                       flushes or without (default: writeback)",
+                help: "how Firecracker caches the scratch disk: in this level's page cache, with \
+                       the guest's flushes or without (default: writeback)",
                 ..CACHE
             },
             OptionSpec {
@@ -65,7 +69,8 @@ pub static FIRECRACKER: Monitor = Monitor {
     program: "firecracker",
     arguments: ("--api-sock", &["--id", "surtax"]),
     versions: Versions { major: Some(1), range: 12..=16 },
-    remedy: "put `firecracker`, 1.12 to 1.16, of its project's releases into `PATH`; Debian has none",
+    remedy: "put `firecracker`, 1.12 to 1.16, of its project's releases into `PATH`; Debian has \
+             none",
     board: Board::Microvm,
     vcpu: "fc_vcpu ",
     cpus_max: 32,

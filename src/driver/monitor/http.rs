@@ -1,7 +1,7 @@
 //! HTTP over a monitor's socket: one connection, one question at a time, bodies of JSON.
 //!
-//! Both monitors answer by the same small server (`micro_http`): its answers have a length or no body,
-//! and are never chunked. A client library would bring a runtime for five requests.
+//! Both monitors answer by the same small server (`micro_http`): its answers have a length or no
+//! body, and are never chunked. A client library would bring a runtime for five requests.
 //!
 //! Source: RFC 9112.
 
@@ -204,7 +204,8 @@ mod tests {
     #[test]
     fn a_refusal_is_said_with_the_reason_that_the_monitor_gave() {
         let (mut api, _server) = serving(&[
-            "HTTP/1.1 400 \r\nContent-Length: 36\r\n\r\n{\"fault_message\":\"no kernel at /k\\u1\"}",
+            "HTTP/1.1 400 \r\nContent-Length: 36\r\n\r\n{\"fault_message\":\"no kernel at \
+             /k\\u1\"}",
         ]);
         let fault = api.put("/boot-source", None).unwrap_err();
         assert!(

@@ -3,16 +3,17 @@
 //! surtax (host) ── monitor ── vCPU threads ── guest kernel ── agent (PID 1), which calls by vsock
 //!               └─ virtiofsd ─────────────────── root file system, where the monitor shares files
 //!
-//! Each is a table of what it is asked, in its own file; what is here is the same for all. Their guests
-//! have the kernel, the agent and the files of `qemu`'s.
+//! Each is a table of what it is asked, in its own file; what is here is the same for all. Their
+//! guests have the kernel, the agent and the files of `qemu`'s.
 //!
-//! - **Needs** the monitor in `PATH`, of a version whose API was read; root; a `/dev/kvm` that boots the
-//!   reference guest of `qemu`, and so what `qemu` needs.
-//! - **Leaves out** network and disks unless asked for, and jailers; KVM is all that these monitors have, so nothing is translated.
-//! - **Payers** vCPU threads, by their names: guest kernel, with the workload in it; the monitor's other
-//!   threads and virtiofsd: hypervisor.
-//! - **Checked against** the published APIs, to which simulators hold it in tests; Cloud Hypervisor 53.0 and
-//!   Firecracker 1.16.1 under the KVM of an emulated machine. Not yet run on hardware.
+//! - **Needs** the monitor in `PATH`, of a version whose API was read; root; a `/dev/kvm` that
+//!   boots the reference guest of `qemu`, and so what `qemu` needs.
+//! - **Leaves out** network and disks unless asked for, and jailers; KVM is all that these monitors
+//!   have, so nothing is translated.
+//! - **Payers** vCPU threads, by their names: guest kernel, with the workload in it; the monitor's
+//!   other threads and virtiofsd: hypervisor.
+//! - **Checked against** the published APIs, to which simulators hold it in tests; Cloud Hypervisor
+//!   53.0 and Firecracker 1.16.1 under the KVM of an emulated machine. Not yet run on hardware.
 
 mod cloud_hypervisor;
 mod firecracker;
@@ -57,7 +58,8 @@ const LAST_WORDS: Duration = Duration::from_millis(200);
 const KERNEL: OptionSpec = OptionSpec {
     key: "kernel",
     values: &[],
-    help: "a kernel's file that is entered by PVH, its modules in ../lib/modules (default: as `qemu`)",
+    help: "a kernel's file that is entered by PVH, its modules in ../lib/modules (default: as \
+           `qemu`)",
 };
 
 /// A monitor: what it is called, and what it is asked.

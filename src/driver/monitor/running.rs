@@ -129,8 +129,8 @@ impl Running for RunningMonitor {
     fn stop(mut self: Box<Self>) -> Result<(), Fault> {
         drop(self.link.take());
         (self.end)(&mut self.api);
-        // An agent that nobody listens to restarts its machine; where the other end is gone already, so
-        // is the machine.
+        // An agent that nobody listens to restarts its machine; where the other end is gone
+        // already, so is the machine.
         let _ = self.call.shutdown(Shutdown::Both);
         let ended = self.process.wait(STOP_DEADLINE)?;
         if ended.is_none() {

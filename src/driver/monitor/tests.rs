@@ -1,4 +1,5 @@
-//! Both drivers against simulators of the published APIs, with the real agent at the end of the vsock socket.
+//! Both drivers against simulators of the published APIs, with the real agent at the end of the
+//! vsock socket.
 
 mod simulator;
 
@@ -56,8 +57,8 @@ fn bench(monitor: &Monitor) -> Bench {
     fs::write(at("initramfs"), format!("load /modules/vsock.ko\nhello {}\n", vsock::PORT)).unwrap();
     let (before, _) = monitor.arguments;
     let script = format!(
-        "#!/bin/sh\n[ \"$1\" = {before} ] || exit 9\n\
-         {}={} {}=\"$2\" {}={} exec {} --exact driver::monitor::tests::this_process_is_a_monitor --nocapture\n",
+        "#!/bin/sh\n[ \"$1\" = {before} ] || exit 9\n{}={} {}=\"$2\" {}={} exec {} --exact \
+         driver::monitor::tests::this_process_is_a_monitor --nocapture\n",
         simulator::KIND,
         monitor.descriptor.kind,
         simulator::SOCKET,

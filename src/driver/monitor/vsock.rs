@@ -1,5 +1,6 @@
-//! The way to the agent of a monitor's guest: the guest calls a port of the host's by virtio-vsock, and the
-//! monitor passes the call on to a Unix socket beside its own, `SOCKET_PORT`, where we listen.
+//! The way to the agent of a monitor's guest: the guest calls a port of the host's by virtio-vsock,
+//! and the monitor passes the call on to a Unix socket beside its own, `SOCKET_PORT`, where we
+//! listen.
 //!
 //! Source: `docs/vsock.md` of Firecracker 1.16 and of Cloud Hypervisor 53.
 
@@ -48,8 +49,8 @@ impl Listener {
         Ok(Self { listener })
     }
 
-    /// Waits for the call. The first frame has not been read; the stream beside the link is there to hang
-    /// up by.
+    /// Waits for the call. The first frame has not been read; the stream beside the link is there
+    /// to hang up by.
     ///
     /// # Errors
     /// The monitor has ended, or nobody calls in time; with the last words of the guest.

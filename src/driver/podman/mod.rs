@@ -2,12 +2,13 @@
 //!
 //! surtax (host) ── podman run ── conmon ── runc or crun ── agent (PID 1) ── command
 //!
-//! - **Needs** `podman` in `PATH` with its `conmon` and an OCI runtime, root; plugins of CNI for its networks;
-//!   with `rootless=on` also `newuidmap`, and `slirp4netns` for a network of its own.
-//! - **Leaves out** images and, unless one is named, storage drivers: the root is a directory (`--rootfs`); the log, since the
-//!   agent's frames are no text; health checks, events and everything else that is kept of a container.
-//! - **Payers** one group: `podman`, `conmon`, the runtime, the agent and the command; with `rootless=on` also
-//!   the process that holds the user's namespace, and `slirp4netns`.
+//! - **Needs** `podman` in `PATH` with its `conmon` and an OCI runtime, root; plugins of CNI for
+//!   its networks; with `rootless=on` also `newuidmap`, and `slirp4netns` for a network of its own.
+//! - **Leaves out** images and, unless one is named, storage drivers: the root is a directory
+//!   (`--rootfs`); the log, since the agent's frames are no text; health checks, events and
+//!   everything else that is kept of a container.
+//! - **Payers** one group: `podman`, `conmon`, the runtime, the agent and the command; with
+//!   `rootless=on` also the process that holds the user's namespace, and `slirp4netns`.
 //! - **Checked against** podman 4.3.1, `podman-run(1)`.
 
 mod network;
@@ -91,7 +92,8 @@ pub static PODMAN: ContainerTool = ContainerTool {
             OptionSpec {
                 key: engine_runtime::KEY,
                 values: &["runc", "crun", "youki", "runsc"],
-                help: "the OCI runtime, which must be installed (default: runc, or crun where there is no runc)",
+                help: "the OCI runtime, which must be installed (default: runc, or crun where \
+                       there is no runc)",
             },
             engine_runtime::SECCOMP,
             rootless::CHOICE,
@@ -178,7 +180,8 @@ fn refuse_of_rootless(spec: &LayerSpec) -> Result<(), Fault> {
         ),
         Some("bridge" | "user") => (
             "net=bridge` or `net=user",
-            "would stand in a namespace of its user's, where nobody outside can be called or listen",
+            "would stand in a namespace of its user's, where nobody outside can be called or \
+             listen",
             "use `net=slirp4netns`, or leave `rootless=on` out",
         ),
         _ if has_users(spec) => (
@@ -191,8 +194,8 @@ fn refuse_of_rootless(spec: &LayerSpec) -> Result<(), Fault> {
     Err(Fault::user(format!("podman: with `rootless=on`, `{option}` {why}")).hint(hint))
 }
 
-/// That a limit on a disk can be kept: the group that has it in cgroup v1 is the one that the runtime makes, and a
-/// rootless one makes none.
+/// That a limit on a disk can be kept: the group that has it in cgroup v1 is the one that the
+/// runtime makes, and a rootless one makes none.
 fn require_of_rootless(spec: &LayerSpec, site: &Site<'_>) -> Result<(), Unavailable> {
     if !rootless::is_asked(spec) {
         return Ok(());
@@ -235,8 +238,8 @@ fn order(wanted: &ContainerRequest<'_>) -> Result<ToolStart, Fault> {
     };
     make(&books)?;
     let file = books.join("containers.conf");
-    // Where its volumes are is the question that such a stack asks: on a disk, as they are unless podman
-    // is told otherwise.
+    // Where its volumes are is the question that such a stack asks: on a disk, as they are unless
+    // podman is told otherwise.
     let volumes = match wanted.medium {
         Some(medium::Medium::Volume) => wanted.room.disk_directory()?.join("volumes"),
         _ => books.join("volumes"),
@@ -296,7 +299,8 @@ fn run_words(
     argv.push(format!("--network={network}"));
     argv.extend(conmon.words());
     argv.extend(told_if_asked(wanted, port));
-    // A user without privileges makes no groups: all that it starts stays in the one where it was started.
+    // A user without privileges makes no groups: all that it starts stays in the one where it was
+    // started.
     if wanted.users != ContainerUsers::OfAnEngine {
         argv.push(format!("--cgroup-parent=/{}", word(wanted.group)?));
     }
@@ -347,26 +351,19 @@ fn told_if_asked(wanted: &ContainerRequest<'_>, port: Option<Port>) -> Vec<Strin
     words
 }
 
-/// All that it keeps is in the room; and it asks for no more files and processes than we may have, since
-/// without `CAP_SYS_RESOURCE` nobody can raise a limit.
+/// All that it keeps is in the room; and it asks for no more files and processes than we may have,
+/// since without `CAP_SYS_RESOURCE` nobody can raise a limit.
 fn configuration(conmon: &Conmon, books: &Path, volumes: &Path, temporary: &Path) -> String {
     let open_files = open_files_max();
     let processes = getrlimit(Resource::Nproc).maximum.unwrap_or(PROCESSES).min(PROCESSES);
     let (runtime, program) = (&conmon.runtime, conmon.path.display());
     let (books, volumes, temporary) = (books.display(), volumes.display(), temporary.display());
     format!(
-        "[containers]\n\
-         default_ulimits = [\"nofile={open_files}:{open_files}\", \"nproc={processes}:{processes}\"]\n\
-         [engine]\n\
-         runtime = \"{runtime}\"\n\
-         cgroup_manager = \"cgroupfs\"\n\
-         events_logger = \"none\"\n\
-         lock_type = \"file\"\n\
-         static_dir = \"{books}/static\"\n\
-         volume_path = \"{volumes}\"\n\
-         tmp_dir = \"{temporary}\"\n\
-         [engine.runtimes]\n\
-         {runtime} = [\"{program}\"]\n"
+        "[containers]\ndefault_ulimits = [\"nofile={open_files}:{open_files}\", \
+         \"nproc={processes}:{processes}\"]\n[engine]\nruntime = \"{runtime}\"\ncgroup_manager = \
+         \"cgroupfs\"\nevents_logger = \"none\"\nlock_type = \"file\"\nstatic_dir = \
+         \"{books}/static\"\nvolume_path = \"{volumes}\"\ntmp_dir = \
+         \"{temporary}\"\n[engine.runtimes]\n{runtime} = [\"{program}\"]\n"
     )
 }
 

@@ -1,7 +1,8 @@
-//! Podman's networks that are made for a container: it knows them by a file for its plugins, which need no
-//! command of podman's to make them.
+//! Podman's networks that are made for a container: it knows them by a file for its plugins, which
+//! need no command of podman's to make them.
 //!
-//! What is in the file of a user-defined network is what `podman network create` of 4.3.1 writes there.
+//! What is in the file of a user-defined network is what `podman network create` of 4.3.1 writes
+//! there.
 
 use crate::fault::{Doing, Fault};
 use crate::lab::network::{BELOW, OUTSIDE, PREFIX, WORKLOAD};
@@ -59,8 +60,8 @@ pub(super) fn require(word: &str, is_published: bool) -> Result<(), Unavailable>
     })
 }
 
-/// The name of the network of a word, and the part of the configuration with which podman knows it; files
-/// for its plugins are put below `books`.
+/// The name of the network of a word, and the part of the configuration with which podman knows it;
+/// files for its plugins are put below `books`.
 ///
 /// # Errors
 /// The machine's: a file cannot be written.

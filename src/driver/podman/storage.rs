@@ -1,9 +1,10 @@
 //! The storage driver of podman: what makes the container's own layer, as for `docker`.
 //!
-//! Without one the root is a directory. With one it is a skeleton image, whose top level is all that it has: the
-//! directories of the root are mounted into it, and what is new in `/` goes into the layer, `/scratch` with
-//! `scratch=layer` above all. The image is imported once for each lab and driver, into a store on this level's disk;
-//! a btrfs is an image of a disk there, mounted in the namespaces of podman's processes alone.
+//! Without one the root is a directory. With one it is a skeleton image, whose top level is all
+//! that it has: the directories of the root are mounted into it, and what is new in `/` goes into
+//! the layer, `/scratch` with `scratch=layer` above all. The image is imported once for each lab
+//! and driver, into a store on this level's disk; a btrfs is an image of a disk there, mounted in
+//! the namespaces of podman's processes alone.
 
 use super::RUN;
 use crate::container::conmon::Conmon;
@@ -23,8 +24,8 @@ use surtax_instrument::wire::SCRATCH;
 pub(super) const CHOICE: OptionSpec = OptionSpec {
     key: storage::CHOICE.key,
     values: &["overlay2", "vfs", "btrfs"],
-    help: "what makes the container's own layer, where `scratch=layer` is, on this level's disk (default: none: the \
-           root is a directory)",
+    help: "what makes the container's own layer, where `scratch=layer` is, on this level's disk \
+           (default: none: the root is a directory)",
 };
 
 /// Refuses a driver to a user without privileges.

@@ -39,8 +39,8 @@ pub(super) struct BootPlace<'a> {
     pub(super) jail: &'a Jail,
 }
 
-/// Starts QEMU, which takes the taps of `wires` with it. What it and the guest's console print goes to
-/// `console`.
+/// Starts QEMU, which takes the taps of `wires` with it. What it and the guest's console print goes
+/// to `console`.
 ///
 /// # Errors
 /// QEMU is not there or refuses its command line; then with its last words.

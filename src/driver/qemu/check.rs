@@ -152,7 +152,8 @@ fn without_kvm(asked: &QemuOptions) -> &'static str {
     }
 }
 
-/// The accelerator for a machine without a kernel of ours: the one that was named, or the best that is proved.
+/// The accelerator for a machine without a kernel of ours: the one that was named, or the best that
+/// is proved.
 ///
 /// # Errors
 /// KVM was named, and does not work here.
@@ -187,7 +188,8 @@ fn kvm(asked: &QemuOptions, site: &Site<'_>, room: &Room) -> Result<Result<Strin
     if let Some(verdict) = known() {
         return Ok(verdict.as_result());
     }
-    // What may have to be fetched is not waited for by others: two that fetch one are in nobody's way.
+    // What may have to be fetched is not waited for by others: two that fetch one are in nobody's
+    // way.
     let kernel = kernel::acquire(&asked.need(), site.cache, room)?;
     // Who asks at the same time waits for the answer.
     let _turn = reference_guest::turn(site.cache, reference_guest::patience(site))?;

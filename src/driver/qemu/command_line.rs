@@ -45,7 +45,8 @@ pub(super) struct Machine {
     pub(super) boots: Boots,
     /// Rate in kHz that the guest is told of its time stamp counter, which under TCG is the host's.
     pub(super) tsc_khz: Option<u64>,
-    /// Guest time by instructions, two to this power in nanoseconds each, and not by this level's clock.
+    /// Guest time by instructions, two to this power in nanoseconds each, and not by this level's
+    /// clock.
     pub(super) icount: Option<u8>,
     /// File share with the guest; `None` where no files are served.
     pub(super) files: Option<Share>,
@@ -74,8 +75,8 @@ pub(super) enum Boots {
 impl Machine {
     /// The whole command line, the program first.
     ///
-    /// There is no network and no disk but those that were asked for, and no random number device: the
-    /// agent needs none of them, and the guest's kernel seeds itself from the CPU.
+    /// There is no network and no disk but those that were asked for, and no random number device:
+    /// the agent needs none of them, and the guest's kernel seeds itself from the CPU.
     pub(super) fn command_line(&self) -> Vec<String> {
         let bus = self.board.bus();
         let mut argv = vec![PROGRAM.to_owned()];
@@ -87,7 +88,8 @@ impl Machine {
         if let Some(shift) = self.icount {
             add("-icount", format!("shift={shift}"));
         }
-        // The machine's own `mem-merge` is for all of its memory, whatever the backend says of its own.
+        // The machine's own `mem-merge` is for all of its memory, whatever the backend says of its
+        // own.
         let merge = if self.memory.mergeable { "on" } else { "off" };
         let board = self.board.name();
         add("-machine", format!("{board},memory-backend=memory,mem-merge={merge}"));
@@ -173,7 +175,8 @@ impl Machine {
         self.accelerator.cpu_model(self.cpu.as_deref())
     }
 
-    /// A panic or a restart of the guest ends QEMU at once, by a triple fault if nothing else works.
+    /// A panic or a restart of the guest ends QEMU at once, by a triple fault if nothing else
+    /// works.
     ///
     /// The only thing left out of the kernel's own start is its self-test of ciphers, 0.2 s of TCG.
     pub(super) fn kernel_command_line(&self) -> String {
@@ -319,8 +322,10 @@ qemu-system-x86_64
         for line in [
             "-cpu max,-smap,-xsave",
             "-kernel /cache/xen/4.17.7/boot/xen",
-            "-append dom0_mem=1024M,max:1024M console=com1 com1=115200,8n1 loglvl=warning guest_loglvl=warning",
-            "-initrd /cache/vm,,linux console=hvc0 quiet panic=-1 cryptomgr.notests,/room/initramfs",
+            "-append dom0_mem=1024M,max:1024M console=com1 com1=115200,8n1 loglvl=warning \
+             guest_loglvl=warning",
+            "-initrd /cache/vm,,linux console=hvc0 quiet panic=-1 \
+             cryptomgr.notests,/room/initramfs",
         ] {
             let joined = line.replace(" -", "\n-");
             assert!(text.contains(&joined), "{lines:#?}");

@@ -1,7 +1,9 @@
-//! QEMU in a jail: each file, socket and device of a machine becomes what its process sees of it there.
+//! QEMU in a jail: each file, socket and device of a machine becomes what its process sees of it
+//! there.
 //!
-//! What needs root is opened by us and handed down as a descriptor (taps, `/dev/vhost-net`, the image of a whole
-//! system), or made again for QEMU's user alone (`/dev/kvm`). What QEMU writes to are the disks made for this start.
+//! What needs root is opened by us and handed down as a descriptor (taps, `/dev/vhost-net`, the
+//! image of a whole system), or made again for QEMU's user alone (`/dev/kvm`). What QEMU writes to
+//! are the disks made for this start.
 
 use super::command_line::{Boots, Machine};
 use super::xen::Xen;
@@ -23,7 +25,8 @@ const WRITES: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::FSETID);
 
 impl Machine {
-    /// The same machine as its process sees it in a jail, where it finds what is mounted by `served`; and that jail.
+    /// The same machine as its process sees it in a jail, where it finds what is mounted by
+    /// `served`; and that jail.
     ///
     /// # Errors
     /// The machine's: there is no user for it, or a file cannot be shown to that.

@@ -1,9 +1,10 @@
 //! A disk of the machine for the scratch directory: controller, format of its file, and how QEMU
 //! reads and writes that.
 //!
-//! The file lies on this level's disk, holds an empty ext4, and is made anew for every start. Nothing of
-//! it is left to QEMU's defaults, and all of it is read back: format and cache from QEMU, the way of
-//! input and output from what its process holds open, the controller from the guest's own drivers.
+//! The file lies on this level's disk, holds an empty ext4, and is made anew for every start.
+//! Nothing of it is left to QEMU's defaults, and all of it is read back: format and cache from
+//! QEMU, the way of input and output from what its process holds open, the controller from the
+//! guest's own drivers.
 
 use super::qmp::{BlockDevice, Qmp};
 use super::vcpu::{IOTHREAD, IOTHREAD_ID};
@@ -37,7 +38,8 @@ pub(super) const MEDIA: OptionSpec =
 pub(in crate::driver) const FORMAT: OptionSpec = OptionSpec {
     key: "format",
     values: &["raw", "qcow2", "qcow2-backed"],
-    help: "the format of the scratch disk's file; `qcow2-backed` begins as a copy of another (default: raw)",
+    help: "the format of the scratch disk's file; `qcow2-backed` begins as a copy of another \
+           (default: raw)",
 };
 pub(in crate::driver) const CACHE: OptionSpec = OptionSpec {
     key: "cache",
@@ -214,7 +216,8 @@ impl Disk {
 
     /// Modules of the guest's kernel that it needs.
     pub(super) fn modules(&self, board: Board) -> Vec<&'static str> {
-        // ext4 asks for the checksum by its name, and in a kernel that has it as a module is refused without.
+        // ext4 asks for the checksum by its name, and in a kernel that has it as a module is
+        // refused without.
         self.controller.modules(board).iter().copied().chain(["ext4", "crc32c_generic"]).collect()
     }
 
@@ -348,8 +351,8 @@ fn format_of(block: &BlockDevice) -> &'static str {
     }
 }
 
-/// Source: `qemu-options.hx`, the table under `cache=`. Whether writes of the guest are written through
-/// is the device's, and not told here where the guest may choose.
+/// Source: `qemu-options.hx`, the table under `cache=`. Whether writes of the guest are written
+/// through is the device's, and not told here where the guest may choose.
 fn cache_of(block: &BlockDevice) -> &'static str {
     let cache = block.cache();
     match (cache.writeback, cache.direct, cache.no_flush) {

@@ -1,7 +1,8 @@
-//! What this driver lends to those of other monitors: how it reads what is asked of a guest, and its disk and its network
-//! device in it.
+//! What this driver lends to those of other monitors: how it reads what is asked of a guest, and
+//! its disk and its network device in it.
 //!
-//! Their guests are then this one's in all but the monitor: a comparison of the two tells nothing else.
+//! Their guests are then this one's in all but the monitor: a comparison of the two tells nothing
+//! else.
 
 use super::accelerator::Accelerator;
 use super::board::Board;
@@ -57,8 +58,8 @@ pub(in crate::driver) fn check(spec: &LayerSpec, site: &Site<'_>) -> Result<Usab
     })
 }
 
-/// That KVM runs machines here, for whoever would only try. A device that opens proves nothing: it may spin
-/// without a word. What proves it is the reference guest of `qemu`.
+/// That KVM runs machines here, for whoever would only try. A device that opens proves nothing: it
+/// may spin without a word. What proves it is the reference guest of `qemu`.
 ///
 /// # Errors
 /// Nothing proves it.
@@ -77,8 +78,9 @@ pub(in crate::driver) fn require_reference_guest(
     Err(Unavailable { why, remedy: Some(remedy.to_owned()) })
 }
 
-/// That nothing says that KVM does not work here: it is there, and no reference guest has failed in this boot. Where
-/// none was tried, the machine itself is the reference guest: it says hello before the deadline.
+/// That nothing says that KVM does not work here: it is there, and no reference guest has failed in
+/// this boot. Where none was tried, the machine itself is the reference guest: it says hello before
+/// the deadline.
 ///
 /// # Errors
 /// The machine's: it is not there, or was refuted.
@@ -113,9 +115,9 @@ pub(in crate::driver) fn require_cpus(
 }
 
 impl EquippedGuest {
-    /// Finds a kernel, writes the initramfs of a machine whose virtio devices are on the bus of this board,
-    /// and serves this level's files; who serves them joins `group`. With `has_vif` it brings up a network device
-    /// of Xen's.
+    /// Finds a kernel, writes the initramfs of a machine whose virtio devices are on the bus of
+    /// this board, and serves this level's files; who serves them joins `group`. With `has_vif` it
+    /// brings up a network device of Xen's.
     ///
     /// # Errors
     /// What `qemu` could not have either, or a kernel that cannot be entered by PVH.
@@ -165,9 +167,9 @@ impl EquippedGuest {
         })
     }
 
-    /// The same for a monitor that brings a kernel, in a shared library, and serves a directory itself that is
-    /// the guest's first root: with that directory, of the mount namespace that is taken with it. The agent in
-    /// there has this name, and calls this port.
+    /// The same for a monitor that brings a kernel, in a shared library, and serves a directory
+    /// itself that is the guest's first root: with that directory, of the mount namespace that is
+    /// taken with it. The agent in there has this name, and calls this port.
     ///
     /// # Errors
     /// What `qemu` could not have either, or a library without a kernel.
@@ -234,8 +236,8 @@ impl EquippedGuest {
         self.disk.as_ref()
     }
 
-    /// Makes the network on whose bridge the machine's tap is, where it has one, and says how bad the way to the guest
-    /// is to be.
+    /// Makes the network on whose bridge the machine's tap is, where it has one, and says how bad
+    /// the way to the guest is to be.
     ///
     /// # Errors
     /// The machine's: no bridges, or no taps.
@@ -278,7 +280,8 @@ impl EquippedGuest {
         self.guest.words()
     }
 
-    /// That the guest runs this kernel where it was to, on so many CPUs and in so much memory, with these files.
+    /// That the guest runs this kernel where it was to, on so many CPUs and in so much memory, with
+    /// these files.
     ///
     /// # Errors
     /// It says something else.
@@ -325,7 +328,8 @@ impl EquippedGuest {
         Ok(facts)
     }
 
-    /// That the guest drives the devices which it was given by virtio's drivers; what Xen gives is not virtio's.
+    /// That the guest drives the devices which it was given by virtio's drivers; what Xen gives is
+    /// not virtio's.
     fn devices(&self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
         let mut claims = Vec::new();
         if self.disk.is_some() && self.signature.is_some() {

@@ -98,8 +98,8 @@ pub(super) fn of_start(
 fn of_kernel(kernel: &Kernel, machine: &Machine, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
     let release = value_of(inside, "kernel_release")?;
     agree("the kernel", ("booted", &kernel.found.release), ("the guest sees", release))?;
-    // Of the file as it was shipped, which anybody can compare with the package; what QEMU was given
-    // was unpacked from it, and is four times as long to hash in an emulated machine.
+    // Of the file as it was shipped, which anybody can compare with the package; what QEMU was
+    // given was unpacked from it, and is four times as long to hash in an emulated machine.
     let shipped = &kernel.found.file;
     Ok(vec![
         Fact::new("kernel_release", release, "the kernel's file, and uname(2) inside"),

@@ -1,11 +1,11 @@
 //! Firmware, and how it enters the kernel.
 //!
-//! Every machine of QEMU's has firmware, also where QEMU is given the kernel's file: an option ROM then
-//! stands in for the boot disk. It enters an ELF kernel by its PVH note (`pvh.bin`), or a bzImage by
-//! Linux' own boot protocol (`linuxboot_dma.bin`), whose kernel unpacks itself. What the guest's kernel was
-//! handed tells the two apart: the version of its boot parameters is 2.12 after PVH (Linux
-//! `arch/x86/platform/pvh/enlighten.c`), 2.15 or what the kernel's own is after the other, and none where
-//! UEFI started the bzImage as a program.
+//! Every machine of QEMU's has firmware, also where QEMU is given the kernel's file: an option ROM
+//! then stands in for the boot disk. It enters an ELF kernel by its PVH note (`pvh.bin`), or a
+//! bzImage by Linux' own boot protocol (`linuxboot_dma.bin`), whose kernel unpacks itself. What the
+//! guest's kernel was handed tells the two apart: the version of its boot parameters is 2.12 after
+//! PVH (Linux `arch/x86/platform/pvh/enlighten.c`), 2.15 or what the kernel's own is after the
+//! other, and none where UEFI started the bzImage as a program.
 
 use super::board::Board;
 use super::qmp::Qmp;
@@ -29,8 +29,8 @@ pub(super) const FIRMWARE: OptionSpec = OptionSpec {
 pub(super) const ENTRY: OptionSpec = OptionSpec {
     key: "entry",
     values: &["pvh", "bzimage"],
-    help: "how the firmware enters the kernel: the unpacked one directly, or the packed one as a boot \
-           loader would (default: pvh where the kernel has it; bzimage with `firmware=ovmf`)",
+    help: "how the firmware enters the kernel: the unpacked one directly, or the packed one as a \
+           boot loader would (default: pvh where the kernel has it; bzimage with `firmware=ovmf`)",
 };
 
 /// A firmware.
@@ -82,7 +82,8 @@ impl Firmware {
         }
     }
 
-    /// That the file is where this QEMU looks for it; without its own BIOS it would not be installed.
+    /// That the file is where this QEMU looks for it; without its own BIOS it would not be
+    /// installed.
     ///
     /// # Errors
     /// The machine's: it is nowhere.
@@ -110,8 +111,8 @@ impl Firmware {
         }
     }
 
-    /// The firmware as QEMU has it and as the guest sees it, and how that entered the kernel, if QEMU was
-    /// given one.
+    /// The firmware as QEMU has it and as the guest sees it, and how that entered the kernel, if
+    /// QEMU was given one.
     ///
     /// # Errors
     /// One of them is not what was asked for.

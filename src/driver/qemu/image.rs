@@ -1,14 +1,16 @@
-//! A whole system from a disk image: its own boot loader, kernel and init, and the agent as a service of it.
+//! A whole system from a disk image: its own boot loader, kernel and init, and the agent as a
+//! service of it.
 //!
-//! The image is never written to: the machine has a throw-away layer over it (qcow2). It is opened once, and what its
-//! header says leads to no other file, neither here nor in QEMU, which is told of every file and format. A second disk, labelled
-//! `cidata`, is what cloud-init calls a NoCloud seed. It holds the agent, and tells cloud-init to make it a
-//! unit and to start that after its last stage: the first frame says that the system is ready.
+//! The image is never written to: the machine has a throw-away layer over it (qcow2). It is opened
+//! once, and what its header says leads to no other file, neither here nor in QEMU, which is told
+//! of every file and format. A second disk, labelled `cidata`, is what cloud-init calls a NoCloud
+//! seed. It holds the agent, and tells cloud-init to make it a unit and to start that after its
+//! last stage: the first frame says that the system is ready.
 //!
-//! Its network device is set up by the system itself, as the seed says, and its scratch disk is mounted by the
-//! agent. Both are known by what their hardware bears, an address and a serial number, and not by a name, which is
-//! the system's to give.
-//! Source: cloud-init `doc/rtd/reference/datasources/nocloud.rst`, `network-config-format-v2.rst`.
+//! Its network device is set up by the system itself, as the seed says, and its scratch disk is
+//! mounted by the agent. Both are known by what their hardware bears, an address and a serial
+//! number, and not by a name, which is the system's to give. Source: cloud-init
+//! `doc/rtd/reference/datasources/nocloud.rst`, `network-config-format-v2.rst`.
 
 use super::qcow2::Header;
 use super::qmp::{BlockDevice, Qmp};
@@ -51,11 +53,11 @@ const OTHERS: [(&str, &str); 6] = [
 /// their names alone, and it is cloud-init that gives the name to the right one.
 const LINK: &str = "eth0";
 
-/// The unit, with what the agent waits for. One file for both directions is opened once, as the port must be.
-const UNIT: &str = "[Unit]\nDescription=surtax agent\nAfter=cloud-final.service\n[Service]\nType=exec\n\
-ExecStart=/usr/local/libexec/surtax-agent system{given}\nWorkingDirectory=/\n\
-StandardInput=file:/dev/virtio-ports/surtax\nStandardOutput=file:/dev/virtio-ports/surtax\n\
-StandardError=journal\nKillMode=control-group\n";
+/// The unit, with what the agent waits for. One file for both directions is opened once, as the
+/// port must be.
+const UNIT: &str = "[Unit]\nDescription=surtax \
+                    agent\nAfter=cloud-final.service\n[Service]\nType=exec\nExecStart=/usr/local/libexec/surtax-agent \
+                    system{given}\nWorkingDirectory=/\nStandardInput=file:/dev/virtio-ports/surtax\nStandardOutput=file:/dev/virtio-ports/surtax\nStandardError=journal\nKillMode=control-group\n";
 
 /// The descriptor at which QEMU finds the image, which its user need not be allowed to read.
 pub(super) const IMAGE_DESCRIPTOR: i32 = 140;
@@ -130,7 +132,8 @@ impl Image {
     /// The layer over an image, and the seed with the agent.
     ///
     /// # Errors
-    /// The user's: directories are to be written to; the machine's: it is no image, or a tool is missing.
+    /// The user's: directories are to be written to; the machine's: it is no image, or a tool is
+    /// missing.
     pub(super) fn make(
         source: &Path,
         given: Given,
@@ -146,7 +149,8 @@ impl Image {
         let (file, header) = Header::open(source)?;
         let place = room.disk_directory()?;
         let (layer, seed) = (place.join("system.qcow2"), place.join("seed.iso"));
-        // Of the image this tool of root's is told nothing but the size: QEMU is told what lies below, in its jail.
+        // Of the image this tool of root's is told nothing but the size: QEMU is told what lies
+        // below, in its jail.
         let (to, size) = (layer.display().to_string(), header.disk_bytes.to_string());
         let argv = ["qemu-img", "create", "-q", "-f", "qcow2", &to, &size];
         ToolRun::new(&argv).run(room).map_err(|fault| fault.hint("apt-get install qemu-utils"))?;
@@ -192,7 +196,8 @@ impl Image {
         [vec![image], system.to_vec(), seed.to_vec()].concat()
     }
 
-    /// The machine's disk as QEMU's options have it: all files with their formats, and that there are no others.
+    /// The machine's disk as QEMU's options have it: all files with their formats, and that there
+    /// are no others.
     fn layers(&self) -> serde_json::Value {
         let mut below = json!({
             "driver": self.format,
@@ -210,7 +215,8 @@ impl Image {
         })
     }
 
-    /// That QEMU has the image below the machine's disk, and that the guest's root lies on that disk.
+    /// That QEMU has the image below the machine's disk, and that the guest's root lies on that
+    /// disk.
     ///
     /// # Errors
     /// It is another one.
@@ -227,7 +233,8 @@ impl Image {
         let depth = block.map_or(0, BlockDevice::depth);
         if told != IMAGE_SET || depth != 1 || !is_open(pid, &self.opened.0)? {
             return Err(Fault::machine(format!(
-                "qemu: the system was to be from `{asked}`, and QMP says `{told}` and {depth} files below the layer"
+                "qemu: the system was to be from `{asked}`, and QMP says `{told}` and {depth} \
+                 files below the layer"
             )));
         }
         let root = value_of(inside, "root_mount")?;
@@ -280,13 +287,15 @@ impl Given {
         ))
     }
 
-    /// That the system has set its link up as it was told, and that the disk is the one it was given.
+    /// That the system has set its link up as it was told, and that the disk is the one it was
+    /// given.
     fn prove(&self, inside: &[Fact]) -> Result<(), Fault> {
         if self.has_disk {
             let serial = value_of(inside, "scratch_serial")?;
             if serial != disk::DRIVE {
                 return Err(Fault::machine(format!(
-                    "qemu: the system's scratch directory was to be on the disk `{}`, and is on `{serial}`",
+                    "qemu: the system's scratch directory was to be on the disk `{}`, and is on \
+                     `{serial}`",
                     disk::DRIVE
                 )));
             }
@@ -300,8 +309,8 @@ impl Given {
                 given.filter(|(name, _)| *name == link).flat_map(|(_, it)| it.split(','));
             if !of_link.any(|one| one == address) || route != format!("{link} {gateway}") {
                 return Err(Fault::machine(format!(
-                    "qemu: the system's link `{link}` was to have `{address}` and the way out `{gateway}`, and \
-                     has `{interfaces}` and `{route}`"
+                    "qemu: the system's link `{link}` was to have `{address}` and the way out \
+                     `{gateway}`, and has `{interfaces}` and `{route}`"
                 )));
             }
         }
@@ -428,14 +437,11 @@ mod tests {
         };
         assert_eq!(
             image.arguments("pci").concat().join(" "),
-            "-add-fd fd=140,set=1 \
-             -drive file=json:{\"backing\":{\"backing\":null,,\"driver\":\"qcow2\",,\
-             \"file\":{\"driver\":\"file\",,\"filename\":\"/dev/fdset/1\"},,\"read-only\":true},,\
-             \"driver\":\"qcow2\",,\"file\":{\"driver\":\"file\",,\"filename\":\"/room/system.qcow2\"}},\
-             if=none,id=system,cache=none,aio=threads,discard=unmap \
-             -device virtio-blk-pci,drive=system,bootindex=0 \
-             -drive file=/room/seed.iso,if=none,id=seed,format=raw,readonly=on \
-             -device virtio-blk-pci,drive=seed"
+            "-add-fd fd=140,set=1 -drive \
+             file=json:{\"backing\":{\"backing\":null,,\"driver\":\"qcow2\",,\"file\":{\"driver\":\"file\",,\"filename\":\"/dev/fdset/1\"},,\"read-only\":true},,\"driver\":\"qcow2\",,\"file\":{\"driver\":\"file\",,\"filename\":\"/room/system.qcow2\"}},if=none,id=system,cache=none,aio=threads,discard=unmap \
+             -device virtio-blk-pci,drive=system,bootindex=0 -drive \
+             file=/room/seed.iso,if=none,id=seed,format=raw,readonly=on -device \
+             virtio-blk-pci,drive=seed"
         );
     }
 

@@ -1,11 +1,14 @@
-//! Memory of the machine: what backs it, when it is allocated, and how much of it the guest may keep.
+//! Memory of the machine: what backs it, when it is allocated, and how much of it the guest may
+//! keep.
 //!
-//! It is one object of QEMU's, and nothing of it is left to QEMU's defaults. What was asked for is read
-//! back twice: from QEMU, and from what this level's kernel says of the mapping (`/proc/PID/smaps`).
+//! It is one object of QEMU's, and nothing of it is left to QEMU's defaults. What was asked for is
+//! read back twice: from QEMU, and from what this level's kernel says of the mapping
+//! (`/proc/PID/smaps`).
 //!
-//! virtiofsd and a switch in user space read and write the guest's buffers in place, so that memory is a shared file
-//! (`memfd`) then. KSM leaves shared mappings alone without a word (Linux `mm/ksm.c`, `vma_ksm_compatible`):
-//! memory that is to be merged must be private, with the files by 9p.
+//! virtiofsd and a switch in user space read and write the guest's buffers in place, so that memory
+//! is a shared file (`memfd`) then. KSM leaves shared mappings alone without a word (Linux
+//! `mm/ksm.c`, `vma_ksm_compatible`): memory that is to be merged must be private, with the files
+//! by 9p.
 
 use super::nic;
 use super::qmp::Qmp;
@@ -45,13 +48,14 @@ pub(super) const PREALLOC: OptionSpec = OptionSpec {
 pub(super) const HUGEPAGES: OptionSpec = OptionSpec {
     key: "hugepages",
     values: &["on", "off"],
-    help: "whether memory is of huge pages (2 MiB) of this level's pool, which must hold them (default: off)",
+    help: "whether memory is of huge pages (2 MiB) of this level's pool, which must hold them \
+           (default: off)",
 };
 pub(super) const MERGEABLE: OptionSpec = OptionSpec {
     key: "mergeable",
     values: &["on", "off"],
-    help: "whether KSM may merge memory with that of others, where this level's KSM runs; only with \
-           `files=9p` (default: off)",
+    help: "whether KSM may merge memory with that of others, where this level's KSM runs; only \
+           with `files=9p` (default: off)",
 };
 pub(super) const BALLOON: OptionSpec = OptionSpec {
     key: "balloon",
@@ -87,8 +91,8 @@ impl Memory {
     /// Reads the options.
     ///
     /// # Errors
-    /// The user's: options that contradict each other, or a balloon that leaves too little or nothing
-    /// to take.
+    /// The user's: options that contradict each other, or a balloon that leaves too little or
+    /// nothing to take.
     pub(super) fn read(spec: &LayerSpec, mib: u64, files: Protocol) -> Result<Self, Fault> {
         let is_on =
             |choice: &OptionSpec| spec.options.get(choice.key).is_some_and(|word| word == "on");
@@ -170,7 +174,8 @@ impl Memory {
         self.balloon_mib.map(|left| ((self.mib - left) << 20) / PAGE_BYTES)
     }
 
-    /// Tells the balloon what to leave. The guest begins to hand over the rest when it finds the device.
+    /// Tells the balloon what to leave. The guest begins to hand over the rest when it finds the
+    /// device.
     ///
     /// # Errors
     /// QEMU refuses.
@@ -210,7 +215,8 @@ impl Memory {
             let is_given_back = what == "prealloc" && self.balloon_mib.is_some();
             if (asked, asked) != (told, if is_given_back { asked } else { seen }) {
                 return Err(Fault::machine(format!(
-                    "qemu: the memory's `{what}` was to be {asked}; QEMU says {told}, its mapping {seen}"
+                    "qemu: the memory's `{what}` was to be {asked}; QEMU says {told}, its mapping \
+                     {seen}"
                 )));
             }
             let value = if asked { "on" } else { "off" };
@@ -226,7 +232,8 @@ impl Memory {
             && mapping.resident_bytes > left << 20
         {
             return Err(Fault::machine(format!(
-                "qemu: the balloon leaves {left} MiB, and QEMU still has {} bytes of memory for the guest",
+                "qemu: the balloon leaves {left} MiB, and QEMU still has {} bytes of memory for \
+                 the guest",
                 mapping.resident_bytes
             )));
         }

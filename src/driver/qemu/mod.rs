@@ -1,15 +1,18 @@
-//! QEMU: a whole machine, under KVM where that is proved and else under QEMU's own translator (TCG).
+//! QEMU: a whole machine, under KVM where that is proved and else under QEMU's own translator
+//! (TCG).
 //!
 //! surtax (host) ── qemu-system-x86_64 ── vCPU threads ── guest kernel ── agent (PID 1)
 //!                └─ virtiofsd ──────────────────────────── root file system
 //!
-//! - **Needs** `qemu-system-x86_64` 7.2 or later, virtiofsd (in C or in Rust) unless `files=9p`, root, and
-//!   a kernel: the level's own, or the distribution's, which apt fetches into our cache.
+//! - **Needs** `qemu-system-x86_64` 7.2 or later, virtiofsd (in C or in Rust) unless `files=9p`,
+//!   root, and a kernel: the level's own, or the distribution's, which apt fetches into our cache.
 //! - **Leaves out** network and disks unless asked for, graphics, and the random number device: the
-//!   guest's kernel seeds itself from the CPU. Firmware is there, and starts the kernel that QEMU was given.
-//!   With `root=image:PATH` a whole system boots instead, with kernel, init and files of its own.
-//! - **Payers** vCPU threads: guest kernel, with the workload in it; QEMU's other threads, the disk's own,
-//!   virtiofsd, the vhost workers of this level's kernel and a switch in user space: hypervisor.
+//!   guest's kernel seeds itself from the CPU. Firmware is there, and starts the kernel that QEMU
+//!   was given. With `root=image:PATH` a whole system boots instead, with kernel, init and files of
+//!   its own.
+//! - **Payers** vCPU threads: guest kernel, with the workload in it; QEMU's other threads, the
+//!   disk's own, virtiofsd, the vhost workers of this level's kernel and a switch in user space:
+//!   hypervisor.
 //! - **Checked against** QEMU 7.2.22, virtiofsd 7.2.22 and Linux 6.1.192 of Debian 12.
 
 mod boot;
@@ -177,7 +180,8 @@ static DESCRIPTOR: Descriptor = Descriptor {
         OptionSpec {
             key: "icount",
             values: &["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10"],
-            help: "for experiments with a wrong clock: guest time by instructions, 2^N ns each (tcg and one CPU only)",
+            help: "for experiments with a wrong clock: guest time by instructions, 2^N ns each \
+                   (tcg and one CPU only)",
         },
     ],
     limits: Limit::OF_A_MACHINE,

@@ -1,10 +1,11 @@
 //! A network device of the machine: what it is, what stands behind it, and what is left to it.
 //!
-//! `user` is QEMU's own network stack: the guest calls this level's loopback network at an address of
-//! its own and cannot be called. `tap` is a bridge in a network namespace of the room, in which QEMU runs
-//! then; with `vhost-user`, a switch in user space stands between QEMU and that tap, and with `ovs` the bridge is
-//! one of Open vSwitch's. Frames on their way to the guest can be held back or lost there. What was asked is read back in
-//! three places: from QEMU, from its process and the tap on this level, and from the guest.
+//! `user` is QEMU's own network stack: the guest calls this level's loopback network at an address
+//! of its own and cannot be called. `tap` is a bridge in a network namespace of the room, in which
+//! QEMU runs then; with `vhost-user`, a switch in user space stands between QEMU and that tap, and
+//! with `ovs` the bridge is one of Open vSwitch's. Frames on their way to the guest can be held
+//! back or lost there. What was asked is read back in three places: from QEMU, from its process and
+//! the tap on this level, and from the guest.
 
 mod proof;
 mod queues;
@@ -41,8 +42,9 @@ pub(in crate::driver) const MAC: &str = "52:54:00:12:34:56";
 /// That of a second machine on the same bridge.
 const SECOND_MAC: &str = "52:54:00:12:34:57";
 
-/// Addresses of QEMU's own stack: the guest's, and the one under which it finds this level's loopback
-/// network. Source: QEMU `docs/system/devices/net.rst`, "Using the user mode network stack".
+/// Addresses of QEMU's own stack: the guest's, and the one under which it finds this level's
+/// loopback network. Source: QEMU `docs/system/devices/net.rst`, "Using the user mode network
+/// stack".
 const USER_GUEST: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 15);
 const USER_OUTSIDE: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
 
@@ -69,8 +71,8 @@ const VIRTIO_OFFLOADS: [&str; 12] = [
 pub(in crate::driver) const NET: OptionSpec = OptionSpec {
     key: "net",
     values: &["none", "user", "tap", "ovs", "vhost-user"],
-    help: "the network: `user` is QEMU's own stack, `tap` a bridge on this level, `ovs` one of Open vSwitch's, \
-           `vhost-user` the first behind a switch in user space (default: none)",
+    help: "the network: `user` is QEMU's own stack, `tap` a bridge on this level, `ovs` one of \
+           Open vSwitch's, `vhost-user` the first behind a switch in user space (default: none)",
 };
 pub(super) const NIC: OptionSpec = OptionSpec {
     key: "nic",
@@ -230,7 +232,8 @@ impl Nic {
         }))
     }
 
-    /// The same device on the bridge of another stack, if there is one: with an address of its own, in either sense.
+    /// The same device on the bridge of another stack, if there is one: with an address of its own,
+    /// in either sense.
     pub(super) fn beside(self, other: Option<&Path>) -> Self {
         Self { is_second: other.is_some(), ..self }
     }
@@ -245,8 +248,8 @@ impl Nic {
         if self.is_second { network::SECOND } else { network::WORKLOAD }
     }
 
-    /// That this level has what stands behind the device; looks, and makes nothing. Only in a guest of
-    /// ours modules are loaded first: that kernel is ours to change.
+    /// That this level has what stands behind the device; looks, and makes nothing. Only in a guest
+    /// of ours modules are loaded first: that kernel is ours to change.
     ///
     /// # Errors
     /// The machine's: it has no taps, or its kernel moves no frames.

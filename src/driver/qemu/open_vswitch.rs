@@ -1,10 +1,11 @@
-//! Open vSwitch as the bridge between a machine's tap and the outside: its flows in this level's kernel, its mind
-//! in two daemons of the room's own.
+//! Open vSwitch as the bridge between a machine's tap and the outside: its flows in this level's
+//! kernel, its mind in two daemons of the room's own.
 //!
 //! The daemons' files are in the room, and their datapath is one of the room's network namespace: a
 //! machine's own Open vSwitch neither sees it nor is seen.
 //!
-//! Source: Open vSwitch `ovsdb-server(1)`, `ovs-vswitchd(8)`, `ovs-vsctl(8)`, `Documentation/topics/datapath.rst`.
+//! Source: Open vSwitch `ovsdb-server(1)`, `ovs-vswitchd(8)`, `ovs-vsctl(8)`,
+//! `Documentation/topics/datapath.rst`.
 
 use crate::agent::ConsoleTail;
 use crate::fault::{Doing, Fault};
@@ -75,8 +76,10 @@ pub(super) fn require() -> Result<(), Fault> {
     if kernel_part::is_there(MODULE, FUNCTION) {
         return Ok(());
     }
-    Err(Fault::machine("this kernel has no Open vSwitch for `net=ovs`")
-        .hint("use a kernel with `CONFIG_OPENVSWITCH`, as in a machine: `qemu+qemu:net=ovs`; or `net=tap`"))
+    Err(Fault::machine("this kernel has no Open vSwitch for `net=ovs`").hint(
+        "use a kernel with `CONFIG_OPENVSWITCH`, as in a machine: `qemu+qemu:net=ovs`; or \
+               `net=tap`",
+    ))
 }
 
 impl Bridge {
@@ -228,8 +231,8 @@ mod tests {
     #[test]
     fn a_tap_on_a_datapath_of_the_kernels_is_what_was_asked_for() {
         // As Open vSwitch 3.1 says it.
-        let said = "system@ovs-system: hit:2 missed:5\n  outside:\n    outside 65534/1: (internal)\n    \
-                    tap0 1/2: (system)\n";
+        let said = "system@ovs-system: hit:2 missed:5\n  outside:\n    outside 65534/1: \
+                    (internal)\n    tap0 1/2: (system)\n";
         assert!(is_our_bridge(said));
         assert!(!is_our_bridge(&said.replace("system@ovs-system", "netdev@ovs-netdev")));
         assert!(!is_our_bridge(&said.replace("tap0", "tap1")));

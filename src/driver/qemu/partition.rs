@@ -1,10 +1,10 @@
 //! A machine as a partition of this level: what comes nearest to no hypervisor with a stock one.
 //!
-//! NoHype (Keller, Szefer, Rexford, Lee, ISCA 2010) gives every guest cores and memory of its own for
-//! life and takes the hypervisor out of its way. Of that, QEMU and KVM have: virtual CPUs pinned to CPUs of
-//! their own, memory of huge pages that is allocated and locked before the start, and `hlt`, `pause` and
-//! `mwait` that do not leave the guest. `profile=partition` is all of these at once; each is an option of
-//! its own too, and each is read back.
+//! NoHype (Keller, Szefer, Rexford, Lee, ISCA 2010) gives every guest cores and memory of its own
+//! for life and takes the hypervisor out of its way. Of that, QEMU and KVM have: virtual CPUs
+//! pinned to CPUs of their own, memory of huge pages that is allocated and locked before the start,
+//! and `hlt`, `pause` and `mwait` that do not leave the guest. `profile=partition` is all of these
+//! at once; each is an option of its own too, and each is read back.
 
 use super::memory::{HUGEPAGES, PREALLOC};
 use super::qmp::Qmp;
@@ -24,14 +24,15 @@ pub(super) const MEM_LOCK: OptionSpec = OptionSpec {
 pub(super) const CPU_PM: OptionSpec = OptionSpec {
     key: "cpu-pm",
     values: &["on", "off"],
-    help: "whether the guest's idle and pause instructions stay in the guest, which then keeps its CPUs \
-           busy (kvm only; default: off; not yet run on hardware)",
+    help: "whether the guest's idle and pause instructions stay in the guest, which then keeps its \
+           CPUs busy (kvm only; default: off; not yet run on hardware)",
 };
 pub(super) const PROFILE: OptionSpec = OptionSpec {
     key: "profile",
     values: &["partition"],
-    help: "`partition`: CPUs and memory of its own and no exits when idle: `accel=kvm,pin=on,hugepages=on,\
-           prealloc=on,mem-lock=on,cpu-pm=on` (not yet run on hardware)",
+    help: "`partition`: CPUs and memory of its own and no exits when idle: \
+           `accel=kvm,pin=on,hugepages=on,prealloc=on,mem-lock=on,cpu-pm=on` (not yet run on \
+           hardware)",
 };
 
 /// Options that `profile=partition` stands for.
@@ -68,16 +69,20 @@ pub(super) fn expanded(spec: &LayerSpec) -> Result<LayerSpec, Fault> {
             Some(said) if said == value || (key == PIN.key && said != "off") => {}
             Some("tcg") => {
                 return Err(Fault::user(
-                    "`profile=partition` is about exits from the guest, and under `accel=tcg` there \
-                     are none to avoid: QEMU itself runs every instruction",
+                    "`profile=partition` is about exits from the guest, and under `accel=tcg` \
+                     there are none to avoid: QEMU itself runs every instruction",
                 )
                 .hint("drop `accel=tcg`, or the profile"));
             }
             Some(said) => {
                 return Err(Fault::user(format!(
-                    "`profile=partition` stands for `{key}={value}`, and `{key}={said}` is asked for"
+                    "`profile=partition` stands for `{key}={value}`, and `{key}={said}` is asked \
+                     for"
                 ))
-                .hint(format!("drop `{key}={said}`, or name the options that you want one by one")));
+                .hint(format!(
+                    "drop `{key}={said}`, or name the options that you want one by \
+                               one"
+                )));
             }
             None => {
                 expanded.options.insert(key.to_owned(), value.to_owned());
@@ -116,7 +121,8 @@ impl Overcommit {
         self.mem_lock
     }
 
-    /// That memory of so many bytes is locked, and that no virtual CPU has ever left the guest to halt.
+    /// That memory of so many bytes is locked, and that no virtual CPU has ever left the guest to
+    /// halt.
     ///
     /// # Errors
     /// It is not so, or the kernel does not tell.
@@ -137,8 +143,8 @@ impl Overcommit {
             let exits = qmp.vcpu_statistic("halt_exits")?;
             if exits.iter().any(|count| *count > 0) {
                 return Err(Fault::machine(format!(
-                    "qemu: with `cpu-pm=on` nothing is to leave the guest to halt, and its virtual CPUs did \
-                     {exits:?} times"
+                    "qemu: with `cpu-pm=on` nothing is to leave the guest to halt, and its virtual \
+                     CPUs did {exits:?} times"
                 )));
             }
             let shown: Vec<String> = exits.iter().map(u64::to_string).collect();
@@ -155,7 +161,8 @@ fn locked(status: &str, memory_bytes: u64) -> Result<Fact, Fault> {
     let bytes = kibibytes.unwrap_or(0) << 10;
     if bytes < memory_bytes {
         return Err(Fault::machine(format!(
-            "qemu: with `mem-lock=on` QEMU has locked {bytes} bytes, and the memory has {memory_bytes}"
+            "qemu: with `mem-lock=on` QEMU has locked {bytes} bytes, and the memory has \
+             {memory_bytes}"
         )));
     }
     Ok(Fact::new("memory_locked", "on", "VmLck in /proc/PID/status of QEMU"))

@@ -1,12 +1,14 @@
 //! The header of a disk image: its format, how large its disk is, and that it names no other file.
 //!
-//! An image is somebody else's, and one of qcow2 may name files of whoever opens it: one that lies below it, or one
-//! that holds its data. A tool that finds that out by opening them has read them already, and the guest would have them
-//! as its disk. So the header is read here, and such an image is refused, before QEMU has seen anything of it.
+//! An image is somebody else's, and one of qcow2 may name files of whoever opens it: one that lies
+//! below it, or one that holds its data. A tool that finds that out by opening them has read them
+//! already, and the guest would have them as its disk. So the header is read here, and such an
+//! image is refused, before QEMU has seen anything of it.
 //!
-//! Whether an image is raw is told by its first bytes as well, which a guest of somebody else's may have written. That
-//! chooses between two readings of this one file, neither of which leads to another one.
-//! Source: QEMU `docs/interop/qcow2.txt`; the first bytes of other formats: `bdrv_probe` of QEMU's `block/*.c`.
+//! Whether an image is raw is told by its first bytes as well, which a guest of somebody else's may
+//! have written. That chooses between two readings of this one file, neither of which leads to
+//! another one. Source: QEMU `docs/interop/qcow2.txt`; the first bytes of other formats:
+//! `bdrv_probe` of QEMU's `block/*.c`.
 
 use crate::fault::{Doing, Fault};
 use crate::regular_file;
@@ -15,7 +17,8 @@ use std::io::Read;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 
-/// The most of an image that is read: any qcow2's header, and the name of the file below it in most.
+/// The most of an image that is read: any qcow2's header, and the name of the file below it in
+/// most.
 const START: u64 = 64 << 10;
 
 /// First bytes of a qcow2 image, and of one of its predecessor, too.
@@ -145,8 +148,9 @@ impl Header {
     }
 }
 
-/// Keeps everybody from opening an image for writing while it is held, as long as the kernel lets nobody wait, three quarters of
-/// a minute: QEMU reads the header once more. Nothing is kept from on file systems without leases.
+/// Keeps everybody from opening an image for writing while it is held, as long as the kernel lets
+/// nobody wait, three quarters of a minute: QEMU reads the header once more. Nothing is kept from
+/// on file systems without leases.
 ///
 /// Source: `F_SETLEASE`, `F_SETSIG` in `fcntl(2)`, `/proc/sys/fs/lease-break-time`.
 fn hold(file: &File) -> std::io::Result<()> {
@@ -167,8 +171,8 @@ const CONVERT: &str =
 
 /// Advice for an image of several files. `qemu-img` reads them all, with the rights of whoever runs
 /// it.
-const FLATTEN: &str = "if you trust its author, make it one file: `qemu-img convert -O qcow2 IMAGE NEW.qcow2` reads \
-                       whatever it names";
+const FLATTEN: &str = "if you trust its author, make it one file: `qemu-img convert -O qcow2 IMAGE \
+                       NEW.qcow2` reads whatever it names";
 
 /// The name of the file below, if it lies in what was read.
 fn below(start: &[u8]) -> Option<String> {

@@ -252,8 +252,8 @@ impl Qmp {
         self.ask_for("qom-get", json!({ "path": path, "property": "type" }))
     }
 
-    /// The network devices and what stands behind them, in the words of QEMU's own monitor: no command
-    /// of QMP tells all of that.
+    /// The network devices and what stands behind them, in the words of QEMU's own monitor: no
+    /// command of QMP tells all of that.
     pub(super) fn networks(&mut self) -> Result<String, Fault> {
         self.ask_for("human-monitor-command", json!({ "command-line": "info network" }))
     }

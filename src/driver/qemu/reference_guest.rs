@@ -106,7 +106,8 @@ pub(super) fn patience(site: &Site<'_>) -> Duration {
 /// One attempt at a time: held until the file is dropped.
 ///
 /// # Errors
-/// The machine's: the cache cannot be written, or somebody holds the lock for longer than an attempt takes.
+/// The machine's: the cache cannot be written, or somebody holds the lock for longer than an
+/// attempt takes.
 pub(super) fn turn(cache: &Path, patience: Duration) -> Result<File, Fault> {
     let path = verdict_path(cache)?.with_extension("lock");
     let doing = format!("wait for a turn at `{}`", path.display());
@@ -130,7 +131,8 @@ pub(super) fn turn(cache: &Path, patience: Duration) -> Result<File, Fault> {
 fn taken(path: &Path, patience: Duration) -> Fault {
     let (shown, seconds) = (path.display(), patience.as_secs());
     Fault::machine(format!(
-        "a process of this user holds the lock `{shown}`, under which a surtax tries KVM, for more than {seconds} s"
+        "a process of this user holds the lock `{shown}`, under which a surtax tries KVM, for more \
+         than {seconds} s"
     ))
     .hint(format!("end that process, which `fuser {shown}` may name; or use `accel=tcg`"))
 }

@@ -65,7 +65,8 @@ impl QemuOptions {
     /// Reads a spec; what it does not say comes from the level.
     ///
     /// # Errors
-    /// The user's: half a virtual CPU, a limit on processes, too little memory, or what a part refuses.
+    /// The user's: half a virtual CPU, a limit on processes, too little memory, or what a part
+    /// refuses.
     pub(in crate::driver) fn read(spec: &LayerSpec, limits: &Limits) -> Result<Self, Fault> {
         Self::read_unnamed(spec, limits).map_err(|fault| fault.during(&spec.kind))
     }
@@ -171,7 +172,8 @@ impl QemuOptions {
         let channel: Vec<_> = guest.channel.module().into_iter().collect();
         Need {
             named: self.kernel.as_deref(),
-            // The one for clouds has no drivers of devices that clouds do not have, speaks no 9p, and is no Dom0.
+            // The one for clouds has no drivers of devices that clouds do not have, speaks no 9p,
+            // and is no Dom0.
             flavor: match guest.files {
                 Protocol::Virtiofs if !is_old && self.dom0.is_none() => Flavor::Cloud,
                 _ => Flavor::Full,

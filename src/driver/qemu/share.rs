@@ -8,8 +8,8 @@ use std::path::Path;
 pub(super) const FILES: OptionSpec = OptionSpec {
     key: "files",
     values: &["virtiofs", "9p"],
-    help: "how this level's files come to the guest; `9p` takes the distribution's full kernel (default: \
-           virtiofs)",
+    help: "how this level's files come to the guest; `9p` takes the distribution's full kernel \
+           (default: virtiofs)",
 };
 
 /// Reads the option.
@@ -58,9 +58,10 @@ mod tests {
         let share = Share::Ninep { export: "/room/a,b".into(), is_writable: true };
         assert_eq!(
             arguments(&share, "pci").concat().join(" "),
-            "-fsdev local,id=host,path=/room/a,,b,security_model=passthrough,multidevs=remap,readonly=on \
-             -device virtio-9p-pci,fsdev=host,mount_tag=host \
-             -fsdev local,id=writable,path=/room/a,,b/writable,security_model=passthrough,multidevs=remap \
+            "-fsdev \
+             local,id=host,path=/room/a,,b,security_model=passthrough,multidevs=remap,readonly=on \
+             -device virtio-9p-pci,fsdev=host,mount_tag=host -fsdev \
+             local,id=writable,path=/room/a,,b/writable,security_model=passthrough,multidevs=remap \
              -device virtio-9p-pci,fsdev=writable,mount_tag=writable"
         );
     }

@@ -1,9 +1,11 @@
 //! A switch in user space between a machine and a tap, over vhost-user: DPDK's `testpmd`.
 //!
-//! It polls both ends without rest, so that a whole CPU is its price, paid by the hypervisor, and no
-//! kernel of this level moves frames between QEMU and the tap. All that it writes is in the room.
+//! It polls both ends without rest, so that a whole CPU is its price, paid by the hypervisor, and
+//! no kernel of this level moves frames between QEMU and the tap. All that it writes is in the
+//! room.
 //!
-//! Source: DPDK `doc/guides/testpmd_app_ug`, `doc/guides/nics/vhost.rst`, `doc/guides/nics/tap.rst`.
+//! Source: DPDK `doc/guides/testpmd_app_ug`, `doc/guides/nics/vhost.rst`,
+//! `doc/guides/nics/tap.rst`.
 
 use crate::agent::ConsoleTail;
 use crate::fault::{Doing, Fault};

@@ -19,13 +19,14 @@ pub(super) const IOTHREAD_ID: &str = "iothread";
 pub(super) const PIN: OptionSpec = OptionSpec {
     key: "pin",
     values: &[],
-    help: "`on` keeps each virtual CPU on a CPU of its own, of `cpuset=` if that is given; a list such as \
-           `2;3` says on which, in their order (default: off)",
+    help: "`on` keeps each virtual CPU on a CPU of its own, of `cpuset=` if that is given; a list \
+           such as `2;3` says on which, in their order (default: off)",
 };
 pub(super) const IOTHREAD: OptionSpec = OptionSpec {
     key: "iothread",
     values: &["on", "off"],
-    help: "whether the scratch disk has a thread of its own; virtio-blk and virtio-scsi (default: off)",
+    help: "whether the scratch disk has a thread of its own; virtio-blk and virtio-scsi (default: \
+           off)",
 };
 
 /// CPUs that the virtual CPUs are pinned to.

@@ -1,11 +1,12 @@
-//! Xen under the guest: QEMU starts the hypervisor, and the hypervisor the guest's kernel as its Dom0.
+//! Xen under the guest: QEMU starts the hypervisor, and the hypervisor the guest's kernel as its
+//! Dom0.
 //!
 //! QEMU ── Xen ── Dom0: guest kernel ── agent (PID 1) ── xenstored, xenconsoled
 //!
-//! Hypervisor and tools are the distribution's, fetched by apt into our cache and unpacked there, because to
-//! install them is to change how a machine boots and what it starts. The guest has the tools as a layer over
-//! its root: what a machine would have on which they were installed. The kernel is entered as a module of
-//! Xen's, unpacked, because Xen would unpack it in the guest.
+//! Hypervisor and tools are the distribution's, fetched by apt into our cache and unpacked there,
+//! because to install them is to change how a machine boots and what it starts. The guest has the
+//! tools as a layer over its root: what a machine would have on which they were installed. The
+//! kernel is entered as a module of Xen's, unpacked, because Xen would unpack it in the guest.
 //!
 //! Source: Xen `docs/misc/xen-command-line.pandoc`, QEMU `hw/i386/multiboot.c`, and what Debian's
 //! `/etc/init.d/xen` starts in Dom0.
@@ -30,8 +31,8 @@ pub(super) const MODULES: [&str; 5] =
 /// Directories that the programs of Dom0 expect.
 const DIRECTORIES: [&str; 3] = ["/run/xen", "/var/lib/xenstored", "/var/log/xen"];
 
-/// The hypervisor first, whose version is that of all; then the tools with their libraries, and the QEMU that
-/// serves a domain's devices.
+/// The hypervisor first, whose version is that of all; then the tools with their libraries, and the
+/// QEMU that serves a domain's devices.
 const PACKAGES: [&str; 17] = [
     "xen-hypervisor-4.17-amd64",
     "xen-utils-4.17",
@@ -69,13 +70,14 @@ const REST_LEAST_MIB: u64 = 320;
 pub(super) const HYPERVISOR: OptionSpec = OptionSpec {
     key: "hypervisor",
     values: &["none", "xen"],
-    help: "what runs under the guest's kernel: with `xen` that is its Dom0, in which `xen` can be the next \
-           layer (default: none)",
+    help: "what runs under the guest's kernel: with `xen` that is its Dom0, in which `xen` can be \
+           the next layer (default: none)",
 };
 pub(super) const DOM0_MEMORY: OptionSpec = OptionSpec {
     key: "dom0-memory",
     values: &[],
-    help: "with `hypervisor=xen`: how much of `memory` is Dom0's; its domains have the rest (default: half)",
+    help: "with `hypervisor=xen`: how much of `memory` is Dom0's; its domains have the rest \
+           (default: half)",
 };
 
 /// Dom0 options that a spec asks for.
@@ -102,7 +104,8 @@ impl Dom0 {
     /// Reads the options, for a machine with so much memory; nothing where Xen is not asked for.
     ///
     /// # Errors
-    /// The user's: options that contradict each other, or too little memory for Dom0 or for domains.
+    /// The user's: options that contradict each other, or too little memory for Dom0 or for
+    /// domains.
     pub(super) fn read(spec: &LayerSpec, memory_mib: u64) -> Result<Option<Self>, Fault> {
         let option = |key: &str| spec.options.get(key).map(String::as_str);
         let asked = option(DOM0_MEMORY.key);
@@ -213,11 +216,13 @@ impl Xen {
         .to_vec()
     }
 
-    /// The hypervisor's own command line: its console is the guest's, and a restart of Dom0 is one of the machine.
+    /// The hypervisor's own command line: its console is the guest's, and a restart of Dom0 is one
+    /// of the machine.
     pub(super) fn command_line(&self) -> String {
         let mib = self.dom0.mib;
         format!(
-            "dom0_mem={mib}M,max:{mib}M console=com1 com1=115200,8n1 loglvl=warning guest_loglvl=warning"
+            "dom0_mem={mib}M,max:{mib}M console=com1 com1=115200,8n1 loglvl=warning \
+             guest_loglvl=warning"
         )
     }
 
@@ -259,8 +264,9 @@ impl Xen {
 
 /// The CPU model on which Xen runs.
 ///
-/// TCG's of QEMU 7.2 traps on the way out of an interrupt where SMAP is on. Where XSAVE is, programs in domains
-/// end by faults at random (runc in both of two tries, and in none of four without it): then there is no AVX.
+/// TCG's of QEMU 7.2 traps on the way out of an interrupt where SMAP is on. Where XSAVE is,
+/// programs in domains end by faults at random (runc in both of two tries, and in none of four
+/// without it): then there is no AVX.
 pub(super) fn cpu_model(model: &str, accelerator: Accelerator) -> String {
     match accelerator {
         Accelerator::Tcg => format!("{model},-smap,-xsave"),

@@ -1,8 +1,9 @@
-//! What really holds the scratch directory: on which file system its data finally lies, and on which disk that is.
+//! What really holds the scratch directory: on which file system its data finally lies, and on
+//! which disk that is.
 //!
-//! A layer's own root tells nothing of it: an overlay is as fast as what holds its upper directory, and that may be
-//! memory or a disk. So the kernel is asked of every process that works for the layer, from outside. What only a guest
-//! or a sandbox can tell is said to be its own.
+//! A layer's own root tells nothing of it: an overlay is as fast as what holds its upper directory,
+//! and that may be memory or a disk. So the kernel is asked of every process that works for the
+//! layer, from outside. What only a guest or a sandbox can tell is said to be its own.
 
 use crate::container::first_process::{FirstProcess, pids_below};
 use crate::lab::{DISK_DIRECTORY, disk};

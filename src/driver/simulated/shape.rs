@@ -1,10 +1,10 @@
 //! Shapes of noise: what disturbs a simulated trial, as a pure function of its place in the run.
 //!
-//! Two things make a trial slow. What is its own is drawn from a stream that no other trial has. What
-//! is the machine's (a drift, a step, a burst) is a function of the seed and of the instant, so that
-//! all arms see the same machine, whichever of them runs just then. The simulation in the tests of
-//! `statistics` draws its noise itself: it knows no rooms and no instants, and its bars are tied to
-//! the numbers that its own seeds give.
+//! Two things make a trial slow. What is its own is drawn from a stream that no other trial has.
+//! What is the machine's (a drift, a step, a burst) is a function of the seed and of the instant,
+//! so that all arms see the same machine, whichever of them runs just then. The simulation in the
+//! tests of `statistics` draws its noise itself: it knows no rooms and no instants, and its bars
+//! are tied to the numbers that its own seeds give.
 
 use rand::{Rng, RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;

@@ -1,8 +1,8 @@
 //! The OpenSSH client: what was asked of it as its command line, and what its last words mean.
 //!
-//! Every setting that could change a number or leave something behind is named, since the first value
-//! of a setting counts and the user's configuration comes after the command line. All else is theirs:
-//! aliases of hosts, jumps, agents that hold keys.
+//! Every setting that could change a number or leave something behind is named, since the first
+//! value of a setting counts and the user's configuration comes after the command line. All else is
+//! theirs: aliases of hosts, jumps, agents that hold keys.
 //!
 //! Source: `ssh(1)`, `ssh_config(5)`.
 
@@ -60,7 +60,8 @@ impl Client {
     /// Reads the options of a spec.
     ///
     /// # Errors
-    /// The user's: a port that is none, a user that could be an option, a path that is not absolute.
+    /// The user's: a port that is none, a user that could be an option, a path that is not
+    /// absolute.
     pub(super) fn read(spec: &LayerSpec) -> Result<Self, Fault> {
         let option = |key: &str| spec.options.get(key).map(String::as_str);
         let path = |key: &str| option(key).map(|value| absolute(key, value)).transpose();
@@ -75,8 +76,8 @@ impl Client {
         })
     }
 
-    /// The command line that has a shell on the host do something. Only clients that know the setting
-    /// are told to say the host's key.
+    /// The command line that has a shell on the host do something. Only clients that know the
+    /// setting are told to say the host's key.
     pub(super) fn run(&self, says_key: bool, script: &str) -> Vec<String> {
         let mut words = vec![String::from(PROGRAM), String::from("-T")];
         let settings = SETTINGS.iter().copied().chain(says_key.then_some(SAY_HOST_KEY));
@@ -126,8 +127,8 @@ impl Client {
         let says = |any: &[&str]| any.iter().any(|part| words.contains(part));
         if says(&["IDENTIFICATION HAS CHANGED"]) {
             return Some(format!(
-                "ask whoever runs `{host}` whether its key was renewed, and only then forget the old \
-                 one with `ssh-keygen -R`"
+                "ask whoever runs `{host}` whether its key was renewed, and only then forget the \
+                 old one with `ssh-keygen -R`"
             ));
         }
         if says(&["Host key verification failed"]) {
@@ -184,8 +185,8 @@ fn port(text: &str) -> Result<u16, Fault> {
     }
 }
 
-/// Client and configuration would look for a relative path in different places. A quote or a `%` in it
-/// would mean something to the client.
+/// Client and configuration would look for a relative path in different places. A quote or a `%` in
+/// it would mean something to the client.
 fn absolute(key: &str, path: &str) -> Result<String, Fault> {
     let is_plain = !path.contains(['%', '"', '\'', '\\', ' ']);
     if Path::new(path).is_absolute() && is_plain {
@@ -216,13 +217,14 @@ mod tests {
     #[test]
     fn the_command_line_names_every_setting_that_could_leave_something_or_change_a_number() {
         let line = client(&FULL).unwrap().run(true, "uname -sm").join(" ");
-        let golden = "ssh -T -o BatchMode=yes -o StrictHostKeyChecking=yes -o UpdateHostKeys=no \
-            -o ConnectTimeout=10 -o ConnectionAttempts=1 -o ServerAliveInterval=5 \
-            -o ServerAliveCountMax=3 -o ClearAllForwardings=yes -o ForwardAgent=no -o ForwardX11=no \
-            -o PermitLocalCommand=no -o RemoteCommand=none -o RequestTTY=no -o ControlMaster=no \
-            -o ControlPath=none -o LogLevel=ERROR -o LogVerbose=*:verify_host_key():* \
-            -F /keys/config -l me -p 2222 -i /keys/id -o IdentitiesOnly=yes \
-            -o UserKnownHostsFile=/keys/known -o GlobalKnownHostsFile=none -- lab7 uname -sm";
+        let golden = "ssh -T -o BatchMode=yes -o StrictHostKeyChecking=yes -o UpdateHostKeys=no -o \
+                      ConnectTimeout=10 -o ConnectionAttempts=1 -o ServerAliveInterval=5 -o \
+                      ServerAliveCountMax=3 -o ClearAllForwardings=yes -o ForwardAgent=no -o \
+                      ForwardX11=no -o PermitLocalCommand=no -o RemoteCommand=none -o \
+                      RequestTTY=no -o ControlMaster=no -o ControlPath=none -o LogLevel=ERROR -o \
+                      LogVerbose=*:verify_host_key():* -F /keys/config -l me -p 2222 -i /keys/id \
+                      -o IdentitiesOnly=yes -o UserKnownHostsFile=/keys/known -o \
+                      GlobalKnownHostsFile=none -- lab7 uname -sm";
         assert_eq!(line, golden);
     }
 
@@ -260,7 +262,8 @@ mod tests {
         for (words, part) in [
             ("Host key verification failed.", "fingerprint that is shown: ssh -p 2222 lab7"),
             (
-                "@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\nHost key verification failed.",
+                "@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\nHost key verification \
+                 failed.",
                 "ssh-keygen -R",
             ),
             ("me@lab7: Permission denied (publickey).", "needs no password"),
@@ -284,7 +287,8 @@ mod tests {
 
     #[test]
     fn the_host_key_is_read_from_what_a_client_that_knows_how_says() {
-        let said = "debug1: sshconnect.c:verify_host_key():1477 (pid=9): Server host key: ssh-ed25519 SHA256:i+N\n";
+        let said = "debug1: sshconnect.c:verify_host_key():1477 (pid=9): Server host key: \
+                    ssh-ed25519 SHA256:i+N\n";
         assert_eq!(host_key(said), "ssh-ed25519 SHA256:i+N");
         assert_eq!(host_key(""), "unknown");
         assert!(tells_its_key("OpenSSH_9.2p1 Debian-2+deb12u10, OpenSSL 3.0.19"));

@@ -2,21 +2,25 @@
 //!
 //! surtax (host) ── ssh ══ sshd ── agent (leased) ── command
 //!
-//! - **Needs** `ssh` in `PATH`, a host whose key is known, a login without questions, Linux on x86-64.
-//! - **Leaves out** terminals, forwarding and shared connections; the other machine's files are seen as
-//!   they are and writes to them stay, as in `native:root=host`. A layer behind has a throw-away root.
-//! - **Payers** the client: engine. What `sshd` and the agent use on the other machine nobody reads.
+//! - **Needs** `ssh` in `PATH`, a host whose key is known, a login without questions, Linux on
+//!   x86-64.
+//! - **Leaves out** terminals, forwarding and shared connections; the other machine's files are
+//!   seen as they are and writes to them stay, as in `native:root=host`. A layer behind has a
+//!   throw-away root.
+//! - **Payers** the client: engine. What `sshd` and the agent use on the other machine nobody
+//!   reads.
 //! - **Checked against** `ssh(1)`, `ssh_config(5)` of OpenSSH 9.2.
 //!
 //! One connection brings the agent and runs it: what is between two could be left behind. The agent
-//! removes its own file before its first frame, and lives under a lease: when nothing of us was heard
-//! for [`ssh_bootstrap::LEASE`] it kills its command and leaves. So a frame goes there every [`ssh_bootstrap::KEEP_ALIVE`], also while
-//! a command runs, which costs a wake-up on both machines. A surtax that is itself stopped for longer
-//! than the lease loses its trial.
+//! removes its own file before its first frame, and lives under a lease: when nothing of us was
+//! heard for [`ssh_bootstrap::LEASE`] it kills its command and leaves. So a frame goes there every
+//! [`ssh_bootstrap::KEEP_ALIVE`], also while a command runs, which costs a wake-up on both
+//! machines. A surtax that is itself stopped for longer than the lease loses its trial.
 //!
-//! Times are this machine's, as everywhere: one of a command contains the way of two frames, there and
-//! back. A workload with two sides goes the way that ssh has gone: each side calls the other's end of that connection, as
-//! `sshd` says it. A starter for a layer behind is kept in the memory of the agent and is no file there.
+//! Times are this machine's, as everywhere: one of a command contains the way of two frames, there
+//! and back. A workload with two sides goes the way that ssh has gone: each side calls the other's
+//! end of that connection, as `sshd` says it. A starter for a layer behind is kept in the memory of
+//! the agent and is no file there.
 
 mod client;
 

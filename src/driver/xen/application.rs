@@ -1,4 +1,5 @@
-//! A domain that is one application and holds no agent: it is made, watched and ended for whoever speaks for it.
+//! A domain that is one application and holds no agent: it is made, watched and ended for whoever
+//! speaks for it.
 
 use super::configuration::Domain;
 use super::toolstack::{self, Info};
@@ -172,8 +173,9 @@ impl Application {
     }
 }
 
-/// Carries a domain's console between its terminal and a socket, whose other end is given back. When the domain has
-/// ended there is nothing more to come: the terminal of one that is kept would stay open.
+/// Carries a domain's console between its terminal and a socket, whose other end is given back.
+/// When the domain has ended there is nothing more to come: the terminal of one that is kept would
+/// stay open.
 fn carry(terminal: OwnedFd, id: u16) -> Result<UnixStream, Fault> {
     let (ours, theirs) = UnixStream::pair().doing("make a socket pair for a console")?;
     let terminal = File::from(terminal);

@@ -1,7 +1,7 @@
 //! A domain's configuration, as `xl` reads it.
 //!
-//! Nothing is left to the tool's defaults that a measurement could depend on. What ends the domain leaves it
-//! for us to look at and to destroy.
+//! Nothing is left to the tool's defaults that a measurement could depend on. What ends the domain
+//! leaves it for us to look at and to destroy.
 //!
 //! Source: `xl.cfg(5)` of Xen 4.17, `docs/misc/channel.txt`.
 

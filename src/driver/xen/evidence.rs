@@ -11,7 +11,8 @@ use surtax_instrument::wire::Fact;
 /// Largest lead, in seconds, of the CPU time that Xen itself tells over the list's.
 const LATER_MAX: f64 = 60.0;
 
-/// The version of Xen, and that the domain is the one that was asked for, of its type, with its CPUs and memory.
+/// The version of Xen, and that the domain is the one that was asked for, of its type, with its
+/// CPUs and memory.
 ///
 /// # Errors
 /// `xl` does not answer, or two of asked, told and seen disagree.
@@ -94,7 +95,8 @@ fn placed(domain: &Domain, cpu_count: &str) -> Result<Vec<Fact>, Fault> {
             && told.iter().all(|list| numbers(list, cpu_count).as_ref() == Some(cpuset));
         if !is_kept {
             return Err(Fault::machine(format!(
-                "xen: the domain was to run on the CPUs {cpuset:?}, and `xl vcpu-list` says {told:?}"
+                "xen: the domain was to run on the CPUs {cpuset:?}, and `xl vcpu-list` says \
+                 {told:?}"
             )));
         }
         facts.push(Fact::new("cpuset", lab::list(cpuset), "xl vcpu-list"));

@@ -11,8 +11,8 @@ use crate::lab::Room;
 use std::fs;
 use std::path::Path;
 
-/// The types of the notes without which Xen's tools do not enter an image: its own entry and the page by which it
-/// calls Xen, and the 32-bit entry of PVH.
+/// The types of the notes without which Xen's tools do not enter an image: its own entry and the
+/// page by which it calls Xen, and the 32-bit entry of PVH.
 const ENTRY: u32 = 1;
 const PHYS32_ENTRY: u32 = 18;
 
@@ -26,8 +26,8 @@ const MULTIBOOT_WITHIN: usize = 8192;
 /// That a domain of this kind can be made of an image.
 ///
 /// # Errors
-/// The user's: it cannot, and why; or the image cannot be read. The machine's: it is a kernel of Linux, which does
-/// not come up in such a domain here.
+/// The user's: it cannot, and why; or the image cannot be read. The machine's: it is a kernel of
+/// Linux, which does not come up in such a domain here.
 pub(in crate::driver) fn require(kind: Kind, image: &Path, room: &Room) -> Result<(), Fault> {
     let shown = image.display();
     let bytes = fs::read(image).doing(format_args!("read the image `{shown}`"))?;
@@ -68,7 +68,8 @@ fn refusal(kind: Kind, bytes: &[u8]) -> Option<(&'static str, &'static str)> {
     }
 }
 
-/// A kernel of Linux as distributions ship it; one that was unpacked by hand is not told from others.
+/// A kernel of Linux as distributions ship it; one that was unpacked by hand is not told from
+/// others.
 fn is_linux(bytes: &[u8]) -> bool {
     let (at, mark) = LINUX;
     bytes.get(at..at + mark.len()) == Some(mark)

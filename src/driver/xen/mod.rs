@@ -4,15 +4,16 @@
 //!              ├── QEMU, started by xl ── 9p: root file system; a second console: the agent's channel; a disk
 //!              └── xen-netback ── bridge: the outside
 //!
-//! - **Needs** Dom0 of Xen 4.17 with `xl`, xenstored, xenconsoled and the QEMU that serves paravirtual devices;
-//!   root; a kernel as `qemu` finds it. `qemu:hypervisor=xen` makes such a machine.
-//! - **Leaves out** the tools' own scripts: a disk is a file that the same QEMU serves, and a network device's other
-//!   end is moved onto a bridge of ours, in a namespace of its own.
-//! - **Payers** the domain: guest kernel, with the workload in it; all of Dom0, with the QEMU that serves the
-//!   domain, and with us: hypervisor. Both are counted by Xen.
-//! - **Checked against** Xen 4.17.7 and QEMU 7.2.22 of Debian 12, `type=pv` under QEMU's translator. `pvh` and
-//!   `hvm` have not yet run: Linux hangs there in Xen's hardware domains, while another image does not. None has
-//!   yet run on hardware.
+//! - **Needs** Dom0 of Xen 4.17 with `xl`, xenstored, xenconsoled and the QEMU that serves
+//!   paravirtual devices; root; a kernel as `qemu` finds it. `qemu:hypervisor=xen` makes such a
+//!   machine.
+//! - **Leaves out** the tools' own scripts: a disk is a file that the same QEMU serves, and a
+//!   network device's other end is moved onto a bridge of ours, in a namespace of its own.
+//! - **Payers** the domain: guest kernel, with the workload in it; all of Dom0, with the QEMU that
+//!   serves the domain, and with us: hypervisor. Both are counted by Xen.
+//! - **Checked against** Xen 4.17.7 and QEMU 7.2.22 of Debian 12, `type=pv` under QEMU's
+//!   translator. `pvh` and `hvm` have not yet run: Linux hangs there in Xen's hardware domains,
+//!   while another image does not. None has yet run on hardware.
 
 pub(super) mod application;
 mod configuration;
@@ -83,14 +84,15 @@ static DESCRIPTOR: Descriptor = Descriptor {
         OptionSpec {
             key: "type",
             values: &["pv", "pvh", "hvm"],
-            help: "how it is virtualized: by a kernel that knows Xen alone, by the processor without a \
-                   machine around it, or with one (default: pv; pvh and hvm have not yet run)",
+            help: "how it is virtualized: by a kernel that knows Xen alone, by the processor \
+                   without a machine around it, or with one (default: pv; pvh and hvm have not yet \
+                   run)",
         },
         OptionSpec {
             key: "kernel",
             values: &[],
-            help: "an unpacked kernel's file that Xen can enter, its modules in ../lib/modules (default: as \
-                   `qemu:files=9p`)",
+            help: "an unpacked kernel's file that Xen can enter, its modules in ../lib/modules \
+                   (default: as `qemu:files=9p`)",
         },
         medium::choice(&["layer", "tmpfs", "blkfront"]),
         equipped_guest::FORMAT,
@@ -171,7 +173,10 @@ impl Layer for Xen {
         equipped_guest::require_cpus(spec, limits, CPUS_MAX, &why)?;
         match inside.filter(|inside| inside.needs(Need::Xen)) {
             Some(_) => Err(Fault::user("xen: a domain is no Dom0, and starts no other domain")
-                .hint("put a machine with a Xen of its own between them, as in `xen+qemu:hypervisor=xen+xen`")),
+                .hint(
+                    "put a machine with a Xen of its own between them, as in \
+                       `xen+qemu:hypervisor=xen+xen`",
+                )),
             None => Ok(()),
         }
     }
@@ -271,8 +276,9 @@ fn require_ability(kind: Kind, info: &Info) -> Result<(), Unavailable> {
     Ok(())
 }
 
-/// That Linux comes up in such a domain here: where QEMU translates Xen's instructions, it does so in a paravirtual
-/// one alone. Other images are not refused: one of them, GRUB's, runs by PVH there too.
+/// That Linux comes up in such a domain here: where QEMU translates Xen's instructions, it does so
+/// in a paravirtual one alone. Other images are not refused: one of them, GRUB's, runs by PVH there
+/// too.
 fn require_linux(kind: Kind) -> Result<(), Unavailable> {
     if kind != Kind::Pv && is_translated() {
         return Err(Unavailable {

@@ -1,4 +1,5 @@
-//! Xen's own tools, in Dom0: `xl` for domains, and the store in which domains and devices find each other.
+//! Xen's own tools, in Dom0: `xl` for domains, and the store in which domains and devices find each
+//! other.
 //!
 //! Source: `xl(1)`, `xenstore-write(1)`, Xen `tools/libs/light/libxl_console.c`.
 
@@ -63,7 +64,8 @@ impl Info {
     }
 }
 
-/// Makes a domain, which waits for `unpause`, and says its number. Nobody stays behind to wait for its end.
+/// Makes a domain, which waits for `unpause`, and says its number. Nobody stays behind to wait for
+/// its end.
 ///
 /// # Errors
 /// `xl` says why not.
@@ -89,7 +91,8 @@ pub(super) fn unpause(name: &str) -> Result<(), Fault> {
     tool(&[XL, "unpause", name]).map(drop)
 }
 
-/// Ends a domain at once, and takes away what we wrote of its channel, which the tool knows nothing of.
+/// Ends a domain at once, and takes away what we wrote of its channel, which the tool knows nothing
+/// of.
 ///
 /// # Errors
 /// `xl` says why not.
@@ -129,7 +132,8 @@ pub(super) fn affinity(name: &str) -> Result<Vec<String>, Fault> {
     Ok(affinities(&tool(&[XL, "vcpu-list", name])?, name))
 }
 
-/// Behind name, number, virtual CPU, CPU, state and time: where it must run, `/`, and where it would.
+/// Behind name, number, virtual CPU, CPU, state and time: where it must run, `/`, and where it
+/// would.
 fn affinities(text: &str, name: &str) -> Vec<String> {
     let of_domain = text.lines().filter(|line| line.split_ascii_whitespace().next() == Some(name));
     let hard = |line: &str| {
@@ -175,8 +179,9 @@ pub(super) fn write(path: &str, value: &str) -> Result<(), Fault> {
 
 /// Sees to it that the domain finds its channel.
 ///
-/// `xl` of Xen 4.17 takes a channel for the first console and then refuses it, without an error, though the
-/// QEMU that it starts has the other end. What it should have written is written here, as it would be.
+/// `xl` of Xen 4.17 takes a channel for the first console and then refuses it, without an error,
+/// though the QEMU that it starts has the other end. What it should have written is written here,
+/// as it would be.
 ///
 /// # Errors
 /// The store cannot be written.

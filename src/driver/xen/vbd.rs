@@ -24,8 +24,8 @@ pub(super) const CONNECTED: &str = "4";
 pub(super) const CACHE: OptionSpec = OptionSpec {
     key: "cache",
     values: &["none", "writeback"],
-    help: "how Dom0 caches the scratch disk: past its page cache with `aio=native`, or through it with threads \
-           (default: none)",
+    help: "how Dom0 caches the scratch disk: past its page cache with `aio=native`, or through it \
+           with threads (default: none)",
 };
 
 /// Returns the text that follows `disk=`.

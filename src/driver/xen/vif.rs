@@ -1,8 +1,10 @@
-//! A network device of a domain's, and its other end in Dom0: a link of xen-netback's on a bridge of ours.
+//! A network device of a domain's, and its other end in Dom0: a link of xen-netback's on a bridge
+//! of ours.
 //!
-//! Xen's tools would have a script of the machine's put that link on a bridge of the machine's. Here they run a
-//! program that does nothing; the link is moved into a network namespace of the room, onto the bridge on which
-//! taps and veth pairs are in other layers, and then the store says of it what such a script would.
+//! Xen's tools would have a script of the machine's put that link on a bridge of the machine's.
+//! Here they run a program that does nothing; the link is moved into a network namespace of the
+//! room, onto the bridge on which taps and veth pairs are in other layers, and then the store says
+//! of it what such a script would.
 //!
 //! Source: `xl-network-configuration(5)` of Xen 4.17, Linux `drivers/net/xen-netback/xenbus.c`.
 
@@ -45,8 +47,8 @@ impl Nic {
         spec.options.get(NET.key).is_some_and(|word| word == "bridge")
     }
 
-    /// Sees to it that there is something for the other end. Only in a guest of ours a module is loaded: that
-    /// kernel is ours to change.
+    /// Sees to it that there is something for the other end. Only in a guest of ours a module is
+    /// loaded: that kernel is ours to change.
     ///
     /// # Errors
     /// The machine's: Dom0's kernel has no xen-netback.

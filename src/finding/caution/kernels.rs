@@ -1,8 +1,9 @@
 //! The caution that the stacks ran on different kernels, and which had which.
 //!
-//! Another kernel is what a virtual machine is; but what two versions of Linux do differently is then in its overhead, and
-//! where two machines differ in a device and in their kernel, the device is not what was compared: Debian's kernel for clouds
-//! has no driver of an IDE disk or of an E1000. A sandbox that brings a kernel of its own kind has no version to choose.
+//! Another kernel is what a virtual machine is; but what two versions of Linux do differently is
+//! then in its overhead, and where two machines differ in a device and in their kernel, the device
+//! is not what was compared: Debian's kernel for clouds has no driver of an IDE disk or of an
+//! E1000. A sandbox that brings a kernel of its own kind has no version to choose.
 
 use crate::finding::caution::signs::caution;
 use crate::finding::foreign::line;
@@ -42,14 +43,15 @@ pub(super) fn differ(arms: &[ArmFindings]) -> Option<Caution> {
     let advice = if others.len() > 1 {
         let shown: Vec<String> = others.iter().map(|release| line(release)).collect();
         format!(
-            "compare only stacks of one kernel with each other, or name one kernel for all machines, as in \
-             `qemu:kernel=/boot/vmlinuz-…`: between {} a device's cost and a kernel's cannot be told apart",
+            "compare only stacks of one kernel with each other, or name one kernel for all \
+             machines, as in `qemu:kernel=/boot/vmlinuz-…`: between {} a device's cost and a \
+             kernel's cannot be told apart",
             named(shown.iter().map(String::as_str))
         )
     } else {
         String::from(
-            "what the two kernels do differently is in the overhead; name the baseline's for the machine, as in \
-             `qemu:kernel=/boot/vmlinuz-…`, where that has its drivers",
+            "what the two kernels do differently is in the overhead; name the baseline's for the \
+             machine, as in `qemu:kernel=/boot/vmlinuz-…`, where that has its drivers",
         )
     };
     Some(caution(

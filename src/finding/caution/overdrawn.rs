@@ -1,6 +1,7 @@
 //! The caution that more CPU time was counted inside than was seen from outside.
 //!
-//! Then the sum is what the outside saw, divided only as far in as the levels fit into each other: see `trial/outside.rs`.
+//! Then the sum is what the outside saw, divided only as far in as the levels fit into each other:
+//! see `trial/outside.rs`.
 
 use crate::finding::Caution;
 use crate::finding::caution::signs::{Signs, caution};
@@ -18,14 +19,15 @@ pub(super) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
     Some(caution(
         "bill-overdrawn",
         format!(
-            "up to {} of the CPU time that was counted inside {} was not seen outside: in {undivided} of {counted} trials \
-             the command's own part is not known, and the sum is what was seen",
+            "up to {} of the CPU time that was counted inside {} was not seen outside: in \
+             {undivided} of {counted} trials the command's own part is not known, and the sum is \
+             what was seen",
             percent(share),
             Stacks::counted(signs.arms).words(&stacks)
         ),
         format!(
-            "trust {measured} and the sum there, or repeat on a machine that does nothing else: a kernel that is not \
-             told when this machine takes the CPU away counts waiting as work"
+            "trust {measured} and the sum there, or repeat on a machine that does nothing else: a \
+             kernel that is not told when this machine takes the CPU away counts waiting as work"
         ),
     ))
 }

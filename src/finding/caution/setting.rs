@@ -1,7 +1,8 @@
-//! Cautions about what the stacks had around the command, and did not have in common: CPUs, memory, helpers
-//! inside a limit, a cache, a network's way, a filter, a kernel's work-arounds.
+//! Cautions about what the stacks had around the command, and did not have in common: CPUs, memory,
+//! helpers inside a limit, a cache, a network's way, a filter, a kernel's work-arounds.
 //!
-//! None of these is a fault. Each has been published as the cost of a kind of isolation, which it is not.
+//! None of these is a fault. Each has been published as the cost of a kind of isolation, which it
+//! is not.
 
 use crate::finding::caution::kernels::NOT_LINUX;
 use crate::finding::caution::signs::{Signs, baseline, caution, compared};
@@ -150,17 +151,18 @@ pub(super) fn helpers(arms: &[ArmFindings]) -> Option<Caution> {
         caution(
             "helpers-limited",
             format!(
-                "a limit holds for the helpers of a stack together with the command: {}, by what the \
-                 command used itself",
+                "a limit holds for the helpers of a stack together with the command: {}, by what \
+                 the command used itself",
                 words.join(", ")
             ),
-            "give the layer one CPU more than the command has, or put the limit on a layer inside it",
+            "give the layer one CPU more than the command has, or put the limit on a layer inside \
+             it",
         )
     })
 }
 
-/// A guest's disk whose writes end in this machine's memory; gVisor's files, which it opens for its guest as
-/// any program does, are one as well.
+/// A guest's disk whose writes end in this machine's memory; gVisor's files, which it opens for its
+/// guest as any program does, are one as well.
 pub(super) fn page_cache(arms: &[ArmFindings]) -> Option<Caution> {
     let is_cached = |arm: &ArmFindings| {
         let is_in = |key: &str, words: &[&str]| {
@@ -174,10 +176,11 @@ pub(super) fn page_cache(arms: &[ArmFindings]) -> Option<Caution> {
         caution(
             "host-page-cache",
             format!(
-                "the disk of {found} goes through this machine's page cache: direct I/O inside reads and \
-                 writes memory here"
+                "the disk of {found} goes through this machine's page cache: direct I/O inside \
+                 reads and writes memory here"
             ),
-            "compare disks with `cache=none`, which gVisor has not, or read the times as those of a cache",
+            "compare disks with `cache=none`, which gVisor has not, or read the times as those of \
+             a cache",
         )
     })
 }
@@ -194,11 +197,11 @@ pub(super) fn media(arms: &[ArmFindings]) -> Option<Caution> {
     Some(caution(
         "scratch-media-differ",
         format!(
-            "what is written to `/scratch` lies in memory in {memory}, and on a disk in {disk}: most of that \
-             difference is none of the layers'"
+            "what is written to `/scratch` lies in memory in {memory}, and on a disk in {disk}: \
+             most of that difference is none of the layers'"
         ),
-        "to compare layers, name one medium in every stack, such as `scratch=bind`; `scratch_held_by` in the \
-         evidence says what holds it",
+        "to compare layers, name one medium in every stack, such as `scratch=bind`; \
+         `scratch_held_by` in the evidence says what holds it",
     ))
 }
 
@@ -218,8 +221,8 @@ pub(super) fn networks(arms: &[ArmFindings]) -> Vec<Caution> {
         cautions.push(caution(
             "user-mode-network",
             format!(
-                "{user} has a network in user mode: one thread copies every packet, and no ICMP passes, \
-                 neither `ping` nor the discovery of a path's MTU"
+                "{user} has a network in user mode: one thread copies every packet, and no ICMP \
+                 passes, neither `ping` nor the discovery of a path's MTU"
             ),
             "use `net=tap` to measure a machine's network, and `net=bridge` for a container's",
         ));
@@ -234,8 +237,8 @@ pub(super) fn networks(arms: &[ArmFindings]) -> Vec<Caution> {
         cautions.push(caution(
             "address-translation",
             format!(
-                "what leaves {translated} for another machine goes through address translation (NAT), and \
-                 what leaves the others does not"
+                "what leaves {translated} for another machine goes through address translation \
+                 (NAT), and what leaves the others does not"
             ),
             "compare with a network without it, such as `net=host`, `net=macvlan` or `net=tap`",
         ));
@@ -253,11 +256,11 @@ pub(super) fn filters(arms: &[ArmFindings]) -> Option<Caution> {
         caution(
             "seccomp-differs",
             format!(
-                "system calls of the command pass {there} seccomp filter in {found}, and {here} in the \
-                 baseline"
+                "system calls of the command pass {there} seccomp filter in {found}, and {here} in \
+                 the baseline"
             ),
-            "to see what the filter costs, compare with a stack that differs in nothing else, such as \
-             `docker:seccomp=unconfined`",
+            "to see what the filter costs, compare with a stack that differs in nothing else, such \
+             as `docker:seccomp=unconfined`",
         )
     })
 }
@@ -287,8 +290,8 @@ pub(super) fn mitigations<'s>(signs: &'s Signs<'_>) -> Option<Caution> {
         caution(
             "mitigations-differ",
             format!(
-                "this machine's kernel works around {} weaknesses of its processor, but {}: system calls \
-                 and switches cost them differently",
+                "this machine's kernel works around {} weaknesses of its processor, but {}: system \
+                 calls and switches cost them differently",
                 ours.len(),
                 words.join(", ")
             ),

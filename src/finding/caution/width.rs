@@ -1,4 +1,5 @@
-//! Cautions about how well the overheads are known: what would narrow them, by how much, for how long.
+//! Cautions about how well the overheads are known: what would narrow them, by how much, for how
+//! long.
 //!
 //! A forecast takes the noise as it was in this run.
 
@@ -35,7 +36,8 @@ pub(super) fn few_trials(signs: &Signs<'_>) -> Option<Caution> {
     let widest = widest(signs).filter(|_| !signs.is_of_fixed_time);
     let advice = match widest.filter(|(_, estimate)| estimate.block_count < RUNS_USUAL) {
         Some((name, estimate)) if relative_half_width(&estimate) > WIDTH_LEAST => format!(
-            "repeat with {} or more: with that, `{name}` would be known to about ±{} and not to ±{}",
+            "repeat with {} or more: with that, `{name}` would be known to about ±{} and not to \
+             ±{}",
             runs(signs, RUNS_USUAL),
             departure(half_width_with(&estimate, RUNS_USUAL)),
             departure(relative_half_width(&estimate))
@@ -49,7 +51,8 @@ pub(super) fn few_trials(signs: &Signs<'_>) -> Option<Caution> {
     ))
 }
 
-/// A noise floor that hides what the margin would allow. That of a wall time which says nothing hides nothing.
+/// A noise floor that hides what the margin would allow. That of a wall time which says nothing
+/// hides nothing.
 pub(super) fn noise(signs: &Signs<'_>) -> Option<Caution> {
     if signs.is_of_fixed_time {
         return None;
@@ -65,15 +68,16 @@ pub(super) fn noise(signs: &Signs<'_>) -> Option<Caution> {
             runs(signs, have + more)
         ),
         None => format!(
-            "end what else runs on this machine: no reasonable number of runs would bring the floor \
-             down to the margin; what it can tell is a `--margin` of {:.0}% or more",
+            "end what else runs on this machine: no reasonable number of runs would bring the \
+             floor down to the margin; what it can tell is a `--margin` of {:.0}% or more",
             (noise.floor * 100.0).ceil()
         ),
     };
     Some(caution(
         "noisy-machine",
         format!(
-            "the noise floor, {}, is wider than the margin of ±{}: small differences are lost in it",
+            "the noise floor, {}, is wider than the margin of ±{}: small differences are lost in \
+             it",
             departure(noise.floor),
             percent(signs.margin)
         ),

@@ -216,8 +216,8 @@ fn data_in_memory_here_and_on_a_disk_there_is_said_once_with_all_the_stacks() {
     assert_eq!(found("memory", "unknown"), [], "nobody knows");
 }
 
-/// The code and the finding of each caution of an example whose baseline saw two CPUs and 2 GiB, and whose arm
-/// `runc` has these facts.
+/// The code and the finding of each caution of an example whose baseline saw two CPUs and 2 GiB,
+/// and whose arm `runc` has these facts.
 fn beside_two_cpus(facts: &[(&str, &str)]) -> Vec<(String, String)> {
     let plain = [("inside_cpus_online", "2"), ("inside_memory_total_bytes", "2147483648")];
     let findings = example(10, |record| {
@@ -280,8 +280,8 @@ fn disturbed_trials_that_count_are_counted_and_cautioned_against() {
     assert_eq!(findings.arms[0].disturbed_count, 0);
     assert_eq!(codes(&findings), ["layer-unavailable", "disturbed"]);
     let caution = &findings.cautions[1];
-    let finding = "7 of 10 trials of `runc` were disturbed and count; at worst, others used 60 % of a \
-                   CPU; those of `runc` took no longer than its quiet ones";
+    let finding = "7 of 10 trials of `runc` were disturbed and count; at worst, others used 60 % \
+                   of a CPU; those of `runc` took no longer than its quiet ones";
     assert_eq!(caution.finding, finding);
     assert!(caution.advice.starts_with("stop what else runs"), "{}", caution.advice);
 }
@@ -316,8 +316,8 @@ fn of_twenty_equal_stacks_none_is_called_different_though_an_interval_excludes_o
     let stacks: Vec<String> = (0..20).map(|stack| format!("stack{stack}")).collect();
     let stacks: Vec<&str> =
         std::iter::once("native").chain(stacks.iter().map(String::as_str)).collect();
-    // The baseline is as good as without noise. Arm 2 is slower by three standard errors; the others are
-    // as often faster.
+    // The baseline is as good as without noise. Arm 2 is slower by three standard errors; the
+    // others are as often faster.
     let wobble = |block: u32, arm: u32| match arm {
         0 | 1 => 1.0 + f64::from(block % 2) * 1e-5,
         2 => 1.03 + 0.05 * (f64::from(block * 7 % 10) - 4.5) / 4.5,

@@ -7,10 +7,12 @@ use serde::Serialize;
 /// One metric of one arm.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MetricFindings {
-    /// A metric of the workload, or one that every trial has: `wall_ns`, `cpu_user_ns`, `cpu_system_ns`, `cpu_others_ns`, `cpu_total_ns`, `memory_peak_bytes`,
+    /// A metric of the workload, or one that every trial has: `wall_ns`, `cpu_user_ns`,
+    /// `cpu_system_ns`, `cpu_others_ns`, `cpu_total_ns`, `memory_peak_bytes`,
     /// `memory_others_peak_bytes`, `start_ns`, `stop_ns`.
     pub metric: String,
-    /// `ns`, `bytes`, or what a workload's metric is in: `bytes/s`, `bit/s`, `1/s`, `count`, `ratio`.
+    /// `ns`, `bytes`, or what a workload's metric is in: `bytes/s`, `bit/s`, `1/s`, `count`,
+    /// `ratio`.
     pub unit: String,
     /// `lower` or `higher`.
     pub better: String,
@@ -26,8 +28,8 @@ pub struct MetricFindings {
     pub quantiles: Vec<QuantileFindings>,
     /// Overhead over the baseline, as a ratio of the costs: 1.12 is 12 % slower, dearer or larger.
     pub overhead: Option<Interval>,
-    /// Of a metric of the workload, where the arm is compared. The verdict on wall time is the arm's, and
-    /// the other metrics that every trial has get none.
+    /// Of a metric of the workload, where the arm is compared. The verdict on wall time is the
+    /// arm's, and the other metrics that every trial has get none.
     pub judgement: Option<JudgementFindings>,
 }
 
@@ -44,7 +46,8 @@ pub struct JudgementFindings {
     pub more_blocks: Option<u32>,
     /// See [`super::ArmFindings::p_value`].
     pub p_value: Option<f64>,
-    /// See [`super::ArmFindings::p_value_adjusted`]: by all verdicts of the run, those on wall time included.
+    /// See [`super::ArmFindings::p_value_adjusted`]: by all verdicts of the run, those on wall time
+    /// included.
     pub p_value_adjusted: Option<f64>,
     /// See [`super::ArmFindings::detectable_effect`].
     pub detectable_effect: Option<f64>,
@@ -76,7 +79,8 @@ pub struct BesideOverhead {
     pub overhead: Interval,
 }
 
-/// One metric of the several instances of a command that ran at once: medians over the trials that count.
+/// One metric of the several instances of a command that ran at once: medians over the trials that
+/// count.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct InstanceFindings {
     /// A metric of the workload, or `wall_ns`: what the instance took.

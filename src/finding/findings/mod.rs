@@ -119,14 +119,14 @@ pub struct ArmFindings {
     pub overhead: Option<Interval>,
     /// The blocks that it rests on: those in which the arm and the baseline count.
     pub block_count: u32,
-    /// The interval over the first three blocks and over more and more of them, at most 60 times; of
-    /// the second baseline arm, that of its difference to the first.
+    /// The interval over the first three blocks and over more and more of them, at most 60 times;
+    /// of the second baseline arm, that of its difference to the first.
     pub progress: Vec<ProgressPoint>,
     /// The chance of an overhead at least so far from none, were there none.
     pub p_value: Option<f64>,
-    /// The same by Holm's adjustment for all compared arms: where there are several, `differs` takes
-    /// less than 0.05, or with blocks too few for so small a p-value an interval of Student's t that
-    /// excludes 1 at 0.05 over their number.
+    /// The same by Holm's adjustment for all compared arms: where there are several, `differs`
+    /// takes less than 0.05, or with blocks too few for so small a p-value an interval of Student's
+    /// t that excludes 1 at 0.05 over their number.
     pub p_value_adjusted: Option<f64>,
     /// The smallest overhead, as a share, that so many blocks so noisy call different in 80 of 100
     /// runs, as one of so many compared arms. It must be above the noise floor, too.
@@ -143,7 +143,8 @@ pub struct ArmFindings {
     /// Part of it that could not be divided, because more was counted inside than was seen from
     /// outside.
     pub bill_gap: Option<BillGap>,
-    /// Page cache of files on disks that was in the memory of the others when the command had ended: the median.
+    /// Page cache of files on disks that was in the memory of the others when the command had
+    /// ended: the median.
     pub page_cache_bytes: Option<f64>,
     /// Evidence of where it ran, per level; from its first counted trial, with differences between
     /// trials as cautions.
@@ -283,7 +284,8 @@ pub struct PayerFindings {
     pub level: u8,
     /// Median CPU time per trial, net of what runs inside it.
     pub cpu_ns: f64,
-    /// Medians per trial of all that could be read of it, each in a field of its own; CPU time net of what runs inside it.
+    /// Medians per trial of all that could be read of it, each in a field of its own; CPU time net
+    /// of what runs inside it.
     #[serde(flatten)]
     pub amounts: Medians,
     /// True if it serves all trials of the run: then its memory is since its own start, and in no
@@ -304,7 +306,8 @@ impl Medians {
 }
 
 impl PayerFindings {
-    /// The quantities that have a column in a table of these payers: of which at least one knows its amount.
+    /// The quantities that have a column in a table of these payers: of which at least one knows
+    /// its amount.
     #[must_use]
     pub fn columns<'a>(payers: impl Iterator<Item = &'a Self> + Clone) -> Vec<&'static Quantity> {
         let is_known =
@@ -322,7 +325,8 @@ impl Serialize for Medians {
     }
 }
 
-/// CPU time that could not be divided between the command and the others. The sum is known all the same.
+/// CPU time that could not be divided between the command and the others. The sum is known all the
+/// same.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BillGap {
     /// In how many of the trials that count.
@@ -354,7 +358,8 @@ impl ArmFindings {
         of_command.map(|payer| payer.cpu_ns).reduce(|sum, ns| sum + ns)
     }
 
-    /// The same for a table, with the number to sort by; where only the sum is known, that it is at most so much.
+    /// The same for a table, with the number to sort by; where only the sum is known, that it is at
+    /// most so much.
     #[must_use]
     pub fn command_cpu(&self) -> Option<(String, f64)> {
         if let Some(ns) = self.command_cpu_ns() {

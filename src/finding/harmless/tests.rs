@@ -12,10 +12,11 @@ use crate::workload::{Absence, Better, Histogrammed, Instanced, Metric};
 use std::path::Path;
 
 /// Text that retitles a terminal, clears it, colours it, turns a line round, and breaks it.
-const EVIL: &str = "\u{1b}]0;owned\u{7}\u{1b}[2J\u{1b}[38;5;213m\u{9b}31m\u{202e}\u{2066}\u{200b}\r\n| x | y |\0\u{7f}";
+const EVIL: &str = "\u{1b}]0;owned\u{7}\u{1b}[2J\u{1b}[38;5;213m\u{9b}31m\u{202e}\u{2066}\u{200b}\r\n| \
+                    x | y |\0\u{7f}";
 
-/// The columns of text in which any text may stand, by their table; numbers of other tables and words of ours are not
-/// among them.
+/// The columns of text in which any text may stand, by their table; numbers of other tables and
+/// words of ours are not among them.
 const TEXTS: [(&str, &[&str]); 13] = [
     ("run", &["id", "title", "surtax_version"]),
     ("arms", &["stack"]),
@@ -32,14 +33,16 @@ const TEXTS: [(&str, &[&str]); 13] = [
     ("logs", &["message"]),
 ];
 
-/// A run of three blocks with everything that a run can have, in which every text is followed by `EVIL`.
+/// A run of three blocks with everything that a run can have, in which every text is followed by
+/// `EVIL`.
 fn hostile(path: &Path) -> Findings {
     let evil = |text: &str| format!("{text}{EVIL}");
     let mut plan =
         Plan { title: evil("t"), cwd: evil("/").into(), ..plan(&["native", "runc", "qemu"]) };
     plan.command = vec![evil("make").into(), evil("-j4").into()];
     plan.environment = vec![(evil("NAME"), evil("value").into())];
-    // A stack with a character that controls is refused as a whole; these are none, and turn the line round.
+    // A stack with a character that controls is refused as a whole; these are none, and turn the
+    // line round.
     let turned = String::from("value\u{202e}\u{2066}owned");
     plan.stacks[1].layers[0].options.insert(String::from("option"), turned);
     let mut ledger = Ledger::create(path, &plan, &[]).unwrap();

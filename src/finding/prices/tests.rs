@@ -6,8 +6,8 @@ use crate::report::{export, html, markdown, terminal};
 use crate::trial::TrialResult;
 use crate::workload::{Absence, Better, Metric};
 
-/// The example with a system call that is 80 times as dear in `runc`, a signal that costs the same, and huge
-/// pages that `runc` does not have.
+/// The example with a system call that is 80 times as dear in `runc`, a signal that costs the same,
+/// and huge pages that `runc` does not have.
 fn priced() -> Findings {
     let mut findings = example(10, |record| {
         let TrialResult::Done(measured) = &mut record.result else { return };

@@ -157,7 +157,8 @@ fn where_nearly_all_trials_were_disturbed_the_exceptions_are_named() {
     );
     assert_eq!(
         disturbed(|arm, block| arm > 3 || block == 1 && arm != 3),
-        "all trials of every stack but `native` (2 of 4), `runc:net=host` (1 of 2), `runc:net=veth` (none)"
+        "all trials of every stack but `native` (2 of 4), `runc:net=host` (1 of 2), \
+         `runc:net=veth` (none)"
     );
     assert_eq!(
         disturbed(|arm, block| arm > 5 || block == 1 && arm != 3),
@@ -176,7 +177,8 @@ fn a_setting_of_the_most_is_that_of_the_others() {
         set(record, |arm| if arm > 8 { "none" } else { "menu" });
     });
     let text = flat(&terminal::render(&findings, terminal::PLAIN));
-    let line = "Measured with idle: none in `gvisor:net=host` and `gvisor:net=sandbox`; menu in the others";
+    let line = "Measured with idle: none in `gvisor:net=host` and `gvisor:net=sandbox`; menu in \
+                the others";
     assert!(text.contains(line), "{text}");
     assert!(markdown::markdown(&findings).contains(line));
     assert!(words(&html::html(&findings)).contains("; menu in the others"));

@@ -1,11 +1,12 @@
 //! A place of our own in cgroup v2 where systemd is the first process: a scope that it delegates.
 //!
-//! The top of the tree is systemd's there, which gives and takes controllers as its units need them: groups beside
-//! its own would share them without its knowing. It leaves a delegated scope and all below it alone, and
-//! takes it away when nobody is in it any more. The lab's reaper is who the scope is made for: it outlives all that
-//! the lab makes, and ends last.
+//! The top of the tree is systemd's there, which gives and takes controllers as its units need
+//! them: groups beside its own would share them without its knowing. It leaves a delegated scope
+//! and all below it alone, and takes it away when nobody is in it any more. The lab's reaper is who
+//! the scope is made for: it outlives all that the lab makes, and ends last.
 //!
-//! Source: systemd `docs/CGROUP_DELEGATION.md`, `org.freedesktop.systemd1(5)` (`StartTransientUnit`), `sd_booted(3)`.
+//! Source: systemd `docs/CGROUP_DELEGATION.md`, `org.freedesktop.systemd1(5)`
+//! (`StartTransientUnit`), `sd_booted(3)`.
 
 use super::{Groups, enable, make_directory, missing, write};
 use crate::fault::{Doing, Fault};
@@ -25,8 +26,8 @@ const TOOL: &str = "busctl";
 /// The slice of the scope.
 pub(in crate::lab) const SLICE: &str = "system.slice";
 
-/// The child of the scope in which the reaper is: in cgroup v2 a group whose children have controllers has no
-/// processes itself.
+/// The child of the scope in which the reaper is: in cgroup v2 a group whose children have
+/// controllers has no processes itself.
 const KEEPER: &str = "keeper";
 
 /// Time limit for systemd to answer, and to make the scope.
@@ -36,7 +37,8 @@ const DEADLINE: Duration = Duration::from_secs(20);
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 impl Groups {
-    /// The scope of a lab, relative to the hierarchy's mount point; none where nobody has to be asked for a place.
+    /// The scope of a lab, relative to the hierarchy's mount point; none where nobody has to be
+    /// asked for a place.
     pub(in crate::lab) fn scope(&self, lab: &str) -> Option<PathBuf> {
         let is_alone = self.hierarchies.0.len() == 1 && self.hierarchies.unified().is_some();
         let is_there = is_alone
@@ -46,7 +48,8 @@ impl Groups {
         is_there.then(|| Path::new(SLICE).join(unit(lab)))
     }
 
-    /// Has systemd make the scope for a process of ours, and gives its children all controllers that we use.
+    /// Has systemd make the scope for a process of ours, and gives its children all controllers
+    /// that we use.
     ///
     /// # Errors
     /// The machine's: systemd refuses, or does not come to it in time.
@@ -86,8 +89,8 @@ fn unit(lab: &str) -> String {
     format!("{PREFIX}{lab}.scope")
 }
 
-/// Four properties: who is in it, that all below it is ours, where it is, and that a process which is killed for
-/// memory in a group of ours takes nobody else with it.
+/// Four properties: who is in it, that all below it is ours, where it is, and that a process which
+/// is killed for memory in a group of ours takes nobody else with it.
 fn call(lab: &str, pid: u32) -> Vec<String> {
     let (unit, pid) = (unit(lab), pid.to_string());
     let words = [
@@ -129,8 +132,8 @@ mod tests {
     fn systemd_is_asked_for_a_delegated_scope_by_the_lab_s_name() {
         let line = call("ab12", 7).join(" ");
         assert!(line.ends_with(
-            "StartTransientUnit ssa(sv)a(sa(sv)) surtax-ab12.scope fail 4 PIDs au 1 7 Delegate b true \
-             Slice s system.slice OOMPolicy s continue 0"
+            "StartTransientUnit ssa(sv)a(sa(sv)) surtax-ab12.scope fail 4 PIDs au 1 7 Delegate b \
+             true Slice s system.slice OOMPolicy s continue 0"
         ));
     }
 

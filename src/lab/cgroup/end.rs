@@ -1,8 +1,8 @@
 //! Ends a group: kills what is in it, then removes it, in every hierarchy of the machine.
 //!
 //! The usual group is empty by now and is simply removed. Else CPU limits are lifted first (a
-//! throttled process dies as slowly as it runs), frozen ones are thawed, forking is forbidden so that
-//! nothing outruns the killing, and what is listed is killed until nothing is listed any more.
+//! throttled process dies as slowly as it runs), frozen ones are thawed, forking is forbidden so
+//! that nothing outruns the killing, and what is listed is killed until nothing is listed any more.
 
 use super::{Groups, Version};
 use crate::fault::{Doing, Fault};
@@ -40,8 +40,8 @@ impl std::fmt::Display for Member {
 }
 
 impl Groups {
-    /// Kills everything in a group and below it, and removes it. Says what was still alive. Those below it that
-    /// are known, parents first, need not be looked for.
+    /// Kills everything in a group and below it, and removes it. Says what was still alive. Those
+    /// below it that are known, parents first, need not be looked for.
     pub(in crate::lab) fn end(
         &self,
         group: &Path,

@@ -1,13 +1,15 @@
-//! Huge pages of a room: how much memory of them its processes may have, of what this level's pool holds.
+//! Huge pages of a room: how much memory of them its processes may have, of what this level's pool
+//! holds.
 //!
 //! | ours | cgroup v1 | cgroup v2 |
 //! |---|---|---|
 //! | `hugetlb` | `hugetlb.2MB.limit_in_bytes` | `hugetlb.2MB.max` |
 //!
-//! The limit is that of the room's own group, for it holds whatever a tool makes below: the controller counts for
-//! the groups above as well. Where it is not in the hierarchy that shares out CPUs, tools make no groups
-//! there, and what a room starts is in the room's own. Nobody pays for it who has not asked: the controller is
-//! enabled with the first limit of a lab, and disabled with the lab.
+//! The limit is that of the room's own group, for it holds whatever a tool makes below: the
+//! controller counts for the groups above as well. Where it is not in the hierarchy that shares out
+//! CPUs, tools make no groups there, and what a room starts is in the room's own. Nobody pays for
+//! it who has not asked: the controller is enabled with the first limit of a lab, and disabled with
+//! the lab.
 //!
 //! Source: Linux `Documentation/admin-guide/cgroup-v1/hugetlb.rst`, `cgroup-v2.rst` ("HugeTLB").
 
@@ -66,8 +68,9 @@ impl Groups {
         if most == Bytes(0) { Ok(()) } else { Pool::read()?.require(most.mebibytes()) }
     }
 
-    /// Puts a process that somebody else started where the limit of a room holds it. Where CPUs are shared out
-    /// in the same hierarchy, it was started below the room, or somewhere from where it may not be taken.
+    /// Puts a process that somebody else started where the limit of a room holds it. Where CPUs are
+    /// shared out in the same hierarchy, it was started below the room, or somewhere from where it
+    /// may not be taken.
     pub(in crate::lab) fn admit_to_huge_pages(&self, pid: u32, room: &Path) -> Result<(), Fault> {
         let hierarchy = require(&self.hierarchies)?;
         if hierarchy.controllers.iter().any(|name| name == "cpu") {
@@ -139,8 +142,8 @@ fn read(file: &Path) -> Result<String, Fault> {
 mod tests {
     use super::*;
 
-    /// A machine with the controller in one hierarchy, in which there are a lab and a room with files of these
-    /// contents.
+    /// A machine with the controller in one hierarchy, in which there are a lab and a room with
+    /// files of these contents.
     fn machine(version: Version, texts: [&str; 2]) -> (tempfile::TempDir, Groups) {
         let directory = tempfile::tempdir().unwrap();
         let lab = directory.path().join("surtax-7");

@@ -1,13 +1,15 @@
 //! A group as the kernel's log names it.
 //!
-//! The log has the path from the root of the hierarchy, whatever this machine's part of it is. Where that is all of it,
-//! names are compared whole: in a group of their own, people without privileges name groups as they like. In a container
-//! the beginning is unknown, and nobody but its own root makes groups there.
+//! The log has the path from the root of the hierarchy, whatever this machine's part of it is.
+//! Where that is all of it, names are compared whole: in a group of their own, people without
+//! privileges name groups as they like. In a container the beginning is unknown, and nobody but its
+//! own root makes groups there.
 
 use std::path::Path;
 use surtax_instrument::probe::cgroup::Hierarchies;
 
-/// The kernel's first cgroup namespace. Source: `PROC_CGROUP_INIT_INO` in Linux `include/linux/proc_ns.h`.
+/// The kernel's first cgroup namespace. Source: `PROC_CGROUP_INIT_INO` in Linux
+/// `include/linux/proc_ns.h`.
 const FIRST_NAMESPACE: &str = "cgroup:[4026531835]";
 
 /// A group that is looked for in the kernel's log.

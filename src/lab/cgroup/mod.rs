@@ -3,8 +3,8 @@
 //! A machine has cgroup v1 (a hierarchy per controller), v2, both at once, or none. A group is one
 //! relative path, `surtax-<lab>/<room>[/<sub>]`, below each hierarchy's mount point. What a machine
 //! lacks is remembered as a gap with its reason: without groups processes can still be started, and
-//! nothing can be limited. Where systemd is the first process and cgroup v2 alone, the path begins with a scope of the
-//! lab's own: `system.slice/surtax-<lab>.scope/surtax-<lab>/…`.
+//! nothing can be limited. Where systemd is the first process and cgroup v2 alone, the path begins
+//! with a scope of the lab's own: `system.slice/surtax-<lab>.scope/surtax-<lab>/…`.
 //!
 //! In cgroup v2 a group whose children have controllers cannot have processes itself, so a room's
 //! own processes live in its child [`OWN`] there.
@@ -115,7 +115,8 @@ impl Groups {
                 && hierarchy.version == Version::One;
             let inherit = || if is_cpuset { inherit_cpuset(&directory) } else { Ok(()) };
             if let Err(fault) = make_in(hierarchy, group).and_then(|()| inherit()) {
-                // gVisor has such a hierarchy without all of its files. What was made there is empty.
+                // gVisor has such a hierarchy without all of its files. What was made there is
+                // empty.
                 let _ = fs::remove_dir(&directory);
                 refused.push((hierarchy.mount_point.clone(), fault.message));
             }
@@ -212,8 +213,8 @@ fn make_in(hierarchy: &Hierarchy, group: &Path) -> Result<(), Fault> {
     make_directory(&hierarchy.directory(group))
 }
 
-/// A new cgroup v1 group has no CPU and no memory node, and takes no process. This one gets those of
-/// its parent, and groups made below it get them by themselves.
+/// A new cgroup v1 group has no CPU and no memory node, and takes no process. This one gets those
+/// of its parent, and groups made below it get them by themselves.
 fn inherit_cpuset(directory: &Path) -> Result<(), Fault> {
     for name in ["cpuset.cpus", "cpuset.mems"] {
         let from = directory.parent().unwrap_or(directory).join(name);

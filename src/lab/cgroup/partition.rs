@@ -1,7 +1,8 @@
-//! CPUs of a group's own: a cpuset partition of cgroup v2, which takes them away from everybody else.
+//! CPUs of a group's own: a cpuset partition of cgroup v2, which takes them away from everybody
+//! else.
 //!
-//! A partition can only be made below another, so the lab's group and the room's become ones too, of the
-//! same CPUs. When the room ends, the lab gives them back.
+//! A partition can only be made below another, so the lab's group and the room's become ones too,
+//! of the same CPUs. When the room ends, the lab gives them back.
 //!
 //! Source: Linux `Documentation/admin-guide/cgroup-v2.rst`, "cpuset.cpus.partition".
 
@@ -41,7 +42,8 @@ impl Groups {
         limits.partition.map_or(Ok(()), |_| place(&self.hierarchies, group).map(drop))
     }
 
-    /// Gives the CPUs of a lab's partition back to everybody, when the room that took them has ended.
+    /// Gives the CPUs of a lab's partition back to everybody, when the room that took them has
+    /// ended.
     pub(in crate::lab) fn rejoin(&self, lab: &Path) {
         let Ok(place) = place(&self.hierarchies, lab) else { return };
         if read(&place).is_ok_and(|kind| kind != MEMBER) {
@@ -73,8 +75,10 @@ pub(super) fn held(
 fn place(hierarchies: &Hierarchies, group: &Path) -> Result<PathBuf, Fault> {
     let found = hierarchies.of("cpuset").filter(|hierarchy| hierarchy.version == Version::Two);
     let hierarchy = found.ok_or_else(|| {
-        Fault::user("`partition` needs the cpuset controller of cgroup v2, which is not here")
-            .hint("boot with `cgroup_no_v1=all`, put the layer into a machine, as in `qemu+…`, or drop it")
+        Fault::user("`partition` needs the cpuset controller of cgroup v2, which is not here").hint(
+            "boot with `cgroup_no_v1=all`, put the layer into a machine, as in `qemu+…`, or \
+                   drop it",
+        )
     })?;
     Ok(hierarchy.directory(group))
 }

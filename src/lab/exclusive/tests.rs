@@ -1,4 +1,5 @@
-//! Directories that somebody else made first, links in their place, and parents that are open to others.
+//! Directories that somebody else made first, links in their place, and parents that are open to
+//! others.
 
 use super::*;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};

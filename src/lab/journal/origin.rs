@@ -1,8 +1,9 @@
 //! Home of a journal's owner: this kernel, an earlier boot of this machine, or another kernel.
 //!
-//! The lock of a journal tells a living owner only to those who see the same file by the same mount: not
-//! through an overlay, which has an inode of its own for it, and not to another kernel, which shares
-//! the directory by virtiofs, 9p or NFS. Such a journal may belong to somebody alive, and is left alone.
+//! The lock of a journal tells a living owner only to those who see the same file by the same
+//! mount: not through an overlay, which has an inode of its own for it, and not to another kernel,
+//! which shares the directory by virtiofs, 9p or NFS. Such a journal may belong to somebody alive,
+//! and is left alone.
 
 use super::first_line;
 use crate::fault::{Doing, Fault};
@@ -11,9 +12,9 @@ use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// File systems that one kernel has for itself: ext, XFS, Btrfs, F2FS, ZFS, bcachefs, and those in memory. What
-/// another kernel writes to one of them came in by a file system that is not among these.
-/// Source: Linux `include/uapi/linux/magic.h`, OpenZFS `zfs_vfsops.h`.
+/// File systems that one kernel has for itself: ext, XFS, Btrfs, F2FS, ZFS, bcachefs, and those in
+/// memory. What another kernel writes to one of them came in by a file system that is not among
+/// these. Source: Linux `include/uapi/linux/magic.h`, OpenZFS `zfs_vfsops.h`.
 const LOCAL: [u32; 8] = [
     0xEF53,
     0x5846_5342,

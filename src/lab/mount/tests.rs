@@ -64,9 +64,9 @@ fn mounts_of_a_namespace_are_seen_inside_only() {
         assert!(fs::write(at("merged/read-only/new"), "new").is_err());
         assert_eq!(fs::read_to_string(at("memory/one-file")).unwrap(), "old");
         assert!(at("merged/proc/self").exists());
-        assert_eq!(below(room.path()).unwrap().len(), 5);
+        assert_eq!(unmount::below(room.path()).unwrap().len(), 5);
     });
-    assert_eq!(below(room.path()).unwrap(), Vec::<PathBuf>::new());
+    assert_eq!(unmount::below(room.path()).unwrap(), Vec::<PathBuf>::new());
     assert_eq!(fs::read_dir(at("merged")).unwrap().count(), 0);
     assert_eq!(fs::read_dir(at("lower")).unwrap().count(), 1, "the lower directory is as before");
 }

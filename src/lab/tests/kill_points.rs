@@ -1,7 +1,8 @@
-//! SIGKILL at every system call of a lab's life that can change something: afterwards nothing of it is there.
+//! SIGKILL at every system call of a lab's life that can change something: afterwards nothing of it
+//! is there.
 //!
-//! Whatever was made stands in the journal before, so what a kill leaves is undone by the reaper, or by the next start
-//! where the reaper was killed, too: the two take turns.
+//! Whatever was made stands in the journal before, so what a kill leaves is undone by the reaper,
+//! or by the next start where the reaper was killed, too: the two take turns.
 
 use super::tracer::{kill_at_each, mark, place};
 use super::*;

@@ -1,9 +1,9 @@
 //! For tests: SIGKILL at every system call of a life that can change something.
 //!
-//! A life is led by a test of this very program, started again and traced: it stops at each system call between its two
-//! marks, and is killed before the call is made. What it says on its standard output has been promised. Who traces it is
-//! a process of its own, too: beside other tests, one that waits for any child would be told of a stop that is meant for
-//! the tracer.
+//! A life is led by a test of this very program, started again and traced: it stops at each system
+//! call between its two marks, and is killed before the call is made. What it says on its standard
+//! output has been promised. Who traces it is a process of its own, too: beside other tests, one
+//! that waits for any child would be told of a stop that is meant for the tracer.
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,8 @@ const PLACE: &str = "SURTAX_TEST_LIFE";
 /// Says to the program that is started again that it leads and kills such lives.
 const TRACER: &str = "SURTAX_TEST_LIVES";
 
-/// System calls that change no file: a kill before one of them leaves what a kill before the next call leaves.
+/// System calls that change no file: a kill before one of them leaves what a kill before the next
+/// call leaves.
 const HARMLESS: [i64; 22] = [
     libc::SYS_read,
     libc::SYS_pread64,
@@ -59,9 +60,9 @@ pub(crate) fn mark() {
     let _ = std::os::unix::process::parent_id();
 }
 
-/// One life after another, each killed one call later than the last, until one ends by itself: `before` is given where it
-/// is led just before it is killed, and `check` that, what it had said, and the number of the call. All of it in a
-/// process that runs `test` alone.
+/// One life after another, each killed one call later than the last, until one ends by itself:
+/// `before` is given where it is led just before it is killed, and `check` that, what it had said,
+/// and the number of the call. All of it in a process that runs `test` alone.
 #[expect(clippy::disallowed_methods, reason = "a test in a process of its own, and waited for")]
 pub(crate) fn kill_at_each<T: Default>(
     test: &str,
@@ -100,7 +101,8 @@ fn lead_and_kill<T: Default>(
     println!("{point} kill points");
 }
 
-/// Leads a life and kills it before the call of this number, and after `before`, if it comes so far; what it had said.
+/// Leads a life and kills it before the call of this number, and after `before`, if it comes so
+/// far; what it had said.
 #[expect(clippy::zombie_processes, reason = "whoever traces it waits for it")]
 fn lead(life: &str, place: &Path, point: usize, before: impl FnMut()) -> String {
     let mut child = start(life, place);
@@ -177,7 +179,8 @@ fn kill(child: &Child) {
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
 }
 
-/// Waits for a child or a traced thread of this thread, and for nobody else's; `None` where there is none left.
+/// Waits for a child or a traced thread of this thread, and for nobody else's; `None` where there
+/// is none left.
 fn wait() -> Option<(libc::pid_t, libc::c_int)> {
     let mut status = 0;
     // SAFETY: the pointer is to a value of ours that outlives the call.
@@ -186,6 +189,7 @@ fn wait() -> Option<(libc::pid_t, libc::c_int)> {
 }
 
 fn ptrace(request: libc::c_uint, thread: libc::pid_t, address: usize, data: usize) -> i64 {
-    // SAFETY: of the requests made here only one writes, and `entered` hands it a buffer of that size.
+    // SAFETY: of the requests made here only one writes, and `entered` hands it a buffer of that
+    // size.
     unsafe { libc::ptrace(request, thread, address, data) }
 }

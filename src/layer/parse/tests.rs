@@ -204,7 +204,8 @@ fn the_subject_of_a_layer_may_be_written_first_without_its_key() {
 fn a_layer_without_its_subject_is_refused_with_the_form() {
     let missing = |text: &str, carets: &str| {
         let expected = format!(
-            "`ssh` means nothing without its `host`\n    {text}\n    {carets}\n  hint: write `ssh:HOST`"
+            "`ssh` means nothing without its `host`\n    {text}\n    {carets}\n  hint: write \
+             `ssh:HOST`"
         );
         refused_with(text, &[&SSH, &RUNC], &expected);
     };

@@ -56,7 +56,8 @@ fn interrupted(shelf: &Path, trials: u32) -> PathBuf {
     path
 }
 
-/// A finished ledger with a hot journal: a transaction that had changed the file was killed before its end.
+/// A finished ledger with a hot journal: a transaction that had changed the file was killed before
+/// its end.
 fn half_undone(shelf: &Path) -> PathBuf {
     let (from, path) = (shelf.join("changing.surtax"), shelf.join("undone.surtax"));
     let mut writer = ledger(&from, &["native"]);
@@ -136,7 +137,8 @@ fn a_run_whose_journal_was_rolled_back_is_held_under_its_name() {
     Ledger::resume(&path).unwrap();
 }
 
-/// The hot journal of a ledger, as a transaction over several databases ends it: page, name, length, sum, magic.
+/// The hot journal of a ledger, as a transaction over several databases ends it: page, name,
+/// length, sum, magic.
 fn journal_naming(victim: &Path, ledger: &Path) -> Vec<u8> {
     let name = victim.to_str().unwrap().as_bytes();
     let sum = name.iter().fold(0u32, |sum, byte| sum.wrapping_add(u32::from(*byte)));
@@ -188,7 +190,8 @@ proptest! {
         let shelf = tempfile::tempdir().unwrap();
         let path = interrupted(shelf.path(), 4);
         let mut log = std::fs::read(beside(&path, "-wal")).unwrap();
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "a place in a small file")]
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "a \
+            place in a small file")]
         let place = |share: f64, length: usize| (share * length as f64) as usize;
         for (share, by) in flips {
             let at = place(share, log.len());

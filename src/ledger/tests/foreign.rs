@@ -1,4 +1,5 @@
-//! A ledger that somebody else could have written, by its own file or by one beside it, is not this user's own.
+//! A ledger that somebody else could have written, by its own file or by one beside it, is not this
+//! user's own.
 
 use super::super::fixture::{add, done, id, ledger, plan};
 use super::super::write::connected;

@@ -1,4 +1,5 @@
-//! SIGKILL at every system call of a ledger's life that can change a file: afterwards it opens, shows, and goes on.
+//! SIGKILL at every system call of a ledger's life that can change a file: afterwards it opens,
+//! shows, and goes on.
 
 use super::super::fixture::{add, done, id, plan};
 use super::super::{Ledger, RunState, TrialState, shelf};

@@ -80,7 +80,8 @@ fn values_of_another_type_are_refused_with_what_was_expected() {
     );
     refused(
         "time = 90",
-        "plans/io.toml:1: `time` is a duration, and this is of type integer\n  hint: write `time = \"90s\"`",
+        "plans/io.toml:1: `time` is a duration, and this is of type integer\n  hint: write `time = \
+         \"90s\"`",
     );
     refused(
         "deadline = \"90\"",
@@ -88,7 +89,8 @@ fn values_of_another_type_are_refused_with_what_was_expected() {
     );
     refused(
         "cache = \"hot\"",
-        "plans/io.toml:1: `hot` is no state of a cache\n  hint: use `cold` or `warm`; without it, each start finds what it finds",
+        "plans/io.toml:1: `hot` is no state of a cache\n  hint: use `cold` or `warm`; without it, \
+         each start finds what it finds",
     );
     refused(
         "writable = [1]",

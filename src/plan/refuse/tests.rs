@@ -262,8 +262,8 @@ fn a_workload_that_works_in_a_scratch_directory_is_refused_where_no_stack_names_
     let fault = with_workload(&["native", "qemu:cpus=1"], &text).complete(&around()).unwrap_err();
     assert_eq!(
         fault.to_string(),
-        "`mine` works in the stack's scratch directory, and `native` has none\n  hint: say on what its \
-         data lies, as in `native:scratch=layer`"
+        "`mine` works in the stack's scratch directory, and `native` has none\n  hint: say on what \
+         its data lies, as in `native:scratch=layer`"
     );
 }
 
@@ -280,7 +280,7 @@ fn a_precision_is_refused_where_nothing_that_is_always_there_could_have_it() {
     let fault = Draft { precision_ppm, ..draft }.complete(&around()).unwrap_err();
     assert_eq!(
         fault.to_string(),
-        "`precision` is that of wall time and of the first metric, and `mine` runs for a fixed time and has no \
-         metric that is always there\n  hint: ask for `--runs 20`, or for a time"
+        "`precision` is that of wall time and of the first metric, and `mine` runs for a fixed \
+         time and has no metric that is always there\n  hint: ask for `--runs 20`, or for a time"
     );
 }

@@ -1,6 +1,7 @@
 //! Ledgers as a stranger may hand them over: damaged by chance, or made to harm whoever reads them.
 //!
-//! For proofs and tests alone. Each is made from a ledger of ours in one of these ways, the same for the same seed.
+//! For proofs and tests alone. Each is made from a ledger of ours in one of these ways, the same
+//! for the same seed.
 
 use crate::fault::{Doing, Fault};
 use rand::RngExt as _;
@@ -204,7 +205,8 @@ fn types(connection: &Connection, chance: &mut ChaCha8Rng) -> rusqlite::Result<(
         "UPDATE payers SET level = 255",
         "UPDATE trials SET state = 'owned'",
     ];
-    // A strict table takes no other type: it is made another one behind SQLite's back, and back again.
+    // A strict table takes no other type: it is made another one behind SQLite's back, and back
+    // again.
     let loosened =
         "PRAGMA writable_schema = ON; UPDATE sqlite_schema SET sql = replace(sql, ') STRICT', ')');
                     PRAGMA writable_schema = RESET; UPDATE samples SET value = 'text', unit = 7;
@@ -261,7 +263,8 @@ fn many(connection: &Connection, chance: &mut ChaCha8Rng) -> rusqlite::Result<()
 fn plan(connection: &Connection, chance: &mut ChaCha8Rng) -> rusqlite::Result<()> {
     const CHANGES: [&str; 5] = [
         "UPDATE run SET plan_json = json_set(plan_json, '$.seed', 99)",
-        "UPDATE run SET plan_json = json_set(plan_json, '$.runs', 4294967295, '$.time_budget_ns', 1)",
+        "UPDATE run SET plan_json = json_set(plan_json, '$.runs', 4294967295, '$.time_budget_ns', \
+         1)",
         "UPDATE run SET plan_json = '[' || replace(hex(zeroblob(100000)), '00', '[')",
         "UPDATE run SET plan_json = json_set(plan_json, '$.title', (SELECT group_concat('x' || char(8238)) FROM
              (WITH RECURSIVE n (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n LIMIT 100000) SELECT x FROM n)))",
@@ -272,7 +275,8 @@ fn plan(connection: &Connection, chance: &mut ChaCha8Rng) -> rusqlite::Result<()
     connection.execute_batch(CHANGES[chance.random_range(0..CHANGES.len())])
 }
 
-/// Noise in the files that SQLite looks for beside a database; some of it with the head of a journal or a log.
+/// Noise in the files that SQLite looks for beside a database; some of it with the head of a
+/// journal or a log.
 fn beside(path: &Path, chance: &mut ChaCha8Rng) -> std::io::Result<()> {
     const HEADS: [&[u8]; 3] = [
         b"",

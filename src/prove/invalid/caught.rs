@@ -29,8 +29,8 @@ pub(super) fn has_lost_trials(findings: &Findings, _: &ArmFindings) -> bool {
     has_caution(findings, "trials-lost")
 }
 
-/// A trial that does not count, or a caution that is about the fault, and not about so short a run or
-/// a machine that is not quiet.
+/// A trial that does not count, or a caution that is about the fault, and not about so short a run
+/// or a machine that is not quiet.
 pub(super) fn is_said_at_all(findings: &Findings, arm: &ArmFindings) -> bool {
     let usual = ["few-trials", "noisy-machine", "bill-overdrawn", "disturbed"];
     let counts = ["done", "disturbed"];

@@ -270,8 +270,8 @@ fn add_cold_file(bench: &Bench<'_>, _: &TryDirectory, draft: &mut Draft) -> Resu
     Ok(())
 }
 
-/// The compared guest's clock counts instructions, 32 nanoseconds each: an emulator takes a tenth of that on any
-/// machine.
+/// The compared guest's clock counts instructions, 32 nanoseconds each: an emulator takes a tenth
+/// of that on any machine.
 fn count_instructions(_: &Bench<'_>, _: &TryDirectory, draft: &mut Draft) -> Result<(), Fault> {
     if let Some(compared) = draft.stacks.last_mut() {
         *compared = driver::parse("qemu:icount=5,cpus=1,env.FAULT=1")?;

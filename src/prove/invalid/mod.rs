@@ -1,8 +1,8 @@
 //! Planted invalidity: faults that make a comparison worthless, and whether the findings say so.
 //!
-//! Each fault leaves a mark when it happens, beside the ledger, and only what left one is counted as
-//! tried: a fault that did not happen was not caught either. A kind that nothing catches is listed
-//! with the reason and has no bar; so is one that cannot be planted on this machine.
+//! Each fault leaves a mark when it happens, beside the ledger, and only what left one is counted
+//! as tried: a fault that did not happen was not caught either. A kind that nothing catches is
+//! listed with the reason and has no bar; so is one that cannot be planted on this machine.
 
 mod accelerator;
 mod caught;

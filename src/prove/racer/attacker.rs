@@ -1,7 +1,8 @@
-//! The other user: a process without privileges that tries every name of surtax's until its input ends.
+//! The other user: a process without privileges that tries every name of surtax's until its input
+//! ends.
 //!
-//! It is this binary with a hidden first argument, as user 65534. It uses what every user may read, and
-//! system calls alone. What it made itself it removes in the end.
+//! It is this binary with a hidden first argument, as user 65534. It uses what every user may read,
+//! and system calls alone. What it made itself it removes in the end.
 
 use crate::fault::{Doing, Fault};
 use std::collections::BTreeSet;

@@ -1,8 +1,8 @@
 //! Percentile curves: how large the largest values of a distribution are, one nine after the other.
 //!
-//! Both axes are logarithmic: across stands the share of values that are larger, so that p99 is as far from p90 as
-//! that is from p0, and each curve ends with the last nine that ten values support. Source: Tene, "How NOT to Measure
-//! Latency", and the plots of HdrHistogram.
+//! Both axes are logarithmic: across stands the share of values that are larger, so that p99 is as
+//! far from p90 as that is from p0, and each curve ends with the last nine that ten values support.
+//! Source: Tene, "How NOT to Measure Latency", and the plots of HdrHistogram.
 
 use super::axis::Axis;
 use super::chart::{self, Anchor, Canvas, Caption, Fill};
@@ -156,8 +156,9 @@ fn spoken(arm: &Arm<'_>, found: &DistributionFindings) -> String {
 
 fn explanation(name: &str) -> String {
     format!(
-        "The percentiles of {name}: every value of every trial that counts. A point to the right is rarer by a factor of \
-         ten per nine; a curve ends where fewer than ten values are larger, because what lies beyond is chance."
+        "The percentiles of {name}: every value of every trial that counts. A point to the right \
+         is rarer by a factor of ten per nine; a curve ends where fewer than ten values are \
+         larger, because what lies beyond is chance."
     )
 }
 

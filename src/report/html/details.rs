@@ -163,8 +163,8 @@ fn chance(arm: &Arm<'_>) -> String {
     );
     if let Some(effect) = arm.found.detectable_effect.filter(|effect| *effect <= TELLING) {
         text.push_str(&format!(
-            " A difference of {} would be called one in 80 of 100 such runs, if it is above the noise \
-             floor.",
+            " A difference of {} would be called one in 80 of 100 such runs, if it is above the \
+             noise floor.",
             number::percent(effect)
         ));
     }

@@ -27,8 +27,8 @@ pub fn instances(findings: &Findings, arms: &[Arm<'_>]) -> Option<String> {
         table.row(Some(row.arm.arm), cells);
     }
     Some(format!(
-        "<section id=\"instances\"><h2>Between the instances</h2>\n<p>Several of the command ran at once; the \
-         variation is their standard deviation by their mean.</p>\n{}</section>\n",
+        "<section id=\"instances\"><h2>Between the instances</h2>\n<p>Several of the command ran \
+         at once; the variation is their standard deviation by their mean.</p>\n{}</section>\n",
         table.finish()
     ))
 }

@@ -22,8 +22,8 @@ pub fn isolation(findings: &Findings) -> Option<String> {
         table.row(Some(row.arm.arm), cells);
     }
     Some(format!(
-        "<section id=\"isolation\"><h2>Isolation</h2>\n<p>What it costs a stack that something runs beside it, in the \
-         same blocks.</p>\n{}</section>\n",
+        "<section id=\"isolation\"><h2>Isolation</h2>\n<p>What it costs a stack that something \
+         runs beside it, in the same blocks.</p>\n{}</section>\n",
         table.finish()
     ))
 }

@@ -60,7 +60,8 @@ pub fn measured(findings: &Findings, arms: &[Arm<'_>]) -> Option<String> {
     };
     let gaps: String = workload::gaps(findings).iter().map(gap).collect();
     Some(format!(
-        "<section id=\"measured\"><h2>What {title} measured</h2>\n{remark}{settings}{}{common}{gaps}</section>\n",
+        "<section id=\"measured\"><h2>What {title} \
+         measured</h2>\n{remark}{settings}{}{common}{gaps}</section>\n",
         table.finish()
     ))
 }

@@ -55,9 +55,9 @@ pub fn overhead(findings: &Findings, arms: &[Arm<'_>]) -> Option<String> {
         plot: (6.0, chart::NARROW - 6.0),
     };
     Some(format!(
-        "<section id=\"overhead\"><h2>Overhead on wall time</h2>\n<figure>\n{}{}\
-         <figcaption>{}</figcaption></figure>\n<details><summary>The numbers of this chart</summary>{}\
-         </details></section>\n",
+        "<section id=\"overhead\"><h2>Overhead on wall \
+         time</h2>\n<figure>\n{}{}<figcaption>{}</figcaption></figure>\n<details><summary>The \
+         numbers of this chart</summary>{}</details></section>\n",
         draw(findings, &rows, &wide),
         draw(findings, &rows, &narrow),
         escape::line(&explanation(findings)),

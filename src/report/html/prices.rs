@@ -1,7 +1,7 @@
 //! The price list: a chart of what each primitive costs as a ratio to the baseline, and all prices.
 //!
-//! One row for each primitive, one mark for each stack, on one axis: where a stack is dear shows at a
-//! glance, and that it is dear in one thing only as well. Drawn twice, as every chart.
+//! One row for each primitive, one mark for each stack, on one axis: where a stack is dear shows at
+//! a glance, and that it is dear in one thing only as well. Drawn twice, as every chart.
 
 use super::axis::Axis;
 use super::chart::{self, Anchor, Canvas, Caption, Fill};
@@ -53,8 +53,8 @@ pub fn prices(findings: &Findings, arms: &[Arm<'_>]) -> Option<String> {
             draw(findings, &list, arms, &wide),
             draw(findings, &list, arms, &narrow),
             escape::line(&format!(
-                "Ratio to {} for one operation, with its 95 % interval; to the right is dearer. A hollow mark is \
-                 not shown to differ.",
+                "Ratio to {} for one operation, with its 95 % interval; to the right is dearer. A \
+                 hollow mark is not shown to differ.",
                 findings.run.baseline
             ))
         )

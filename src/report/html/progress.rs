@@ -1,9 +1,9 @@
 //! The interval's progress: how each overhead came to be known, over more and more blocks.
 //!
 //! One small chart per arm, all over the same blocks and each on a scale of its own. The first
-//! intervals are wide, and a scale that held them would hide the rest: it holds those of the last two
-//! thirds, and what is beyond is cut off at its edge. It holds 1 and the margin, too, unless these are
-//! so far away that nothing could be seen of the interval.
+//! intervals are wide, and a scale that held them would hide the rest: it holds those of the last
+//! two thirds, and what is beyond is cut off at its edge. It holds 1 and the margin, too, unless
+//! these are so far away that nothing could be seen of the interval.
 
 use super::axis::Axis;
 use super::chart::{self, Anchor, Canvas, Caption, Fill};
@@ -272,9 +272,10 @@ fn explanation(findings: &Findings) -> String {
     format!(
         "The overhead over {} and its 95 % interval after three blocks and after more and more of \
          them, each arm on its own scale; what is beyond a scale is cut off. The line is no \
-         overhead, where a scale reaches it, the band around it the margin of ±{margin} %. An interval that narrows around \
-         one value is trustworthy; one that wanders speaks of drift. The second arm of the baseline \
-         is compared with the first: its interval is the noise floor.",
+         overhead, where a scale reaches it, the band around it the margin of ±{margin} %. An \
+         interval that narrows around one value is trustworthy; one that wanders speaks of drift. \
+         The second arm of the baseline is compared with the first: its interval is the noise \
+         floor.",
         findings.run.baseline
     )
 }

@@ -268,8 +268,8 @@ fn explanation(heaps: &[DotStack<'_>], each: usize) -> String {
     let hollow = if is_disturbed { "; hollow ones were disturbed" } else { "" };
     format!(
         "Wall times over the median of their own arm, which stands at the right, on one scale. \
-         {dot}{hollow}; the line below spans the middle half. Two heaps are two modes, of the command \
-         or of the machine; a long tail to the right is what a median leaves out."
+         {dot}{hollow}; the line below spans the middle half. Two heaps are two modes, of the \
+         command or of the machine; a long tail to the right is what a median leaves out."
     )
 }
 

@@ -1,7 +1,7 @@
 //! The entries of a tar archive, one after the other, with a limit to what is read of it at once.
 //!
-//! A name that does not fit into a header, and the records of a PAX header, are read whole into memory, however long they
-//! say they are; and of a packed archive a few bytes say a lot.
+//! A name that does not fit into a header, and the records of a PAX header, are read whole into
+//! memory, however long they say they are; and of a packed archive a few bytes say a lot.
 
 use std::cell::Cell;
 use std::io::{self, ErrorKind, Read};

@@ -2,11 +2,13 @@
 //!
 //! Parents are opened with `openat2(RESOLVE_IN_ROOT)`: a symbolic link of a lower layer is followed
 //! as a process in the container would follow it, and cannot lead out. The last part of a path is
-//! never followed, and what an entry says of owner, mode and time is set by a descriptor of what was made.
+//! never followed, and what an entry says of owner, mode and time is set by a descriptor of what
+//! was made.
 //!
-//! Devices are left out: a container gets its own `/dev`, and a node of an image's choice would be this machine's own disk to whoever
-//! may open it. One still takes the place of what the layers below have there. What a layer takes away it
-//! names by `.wh.`; no device is read as a whiteout, as in an overlay.
+//! Devices are left out: a container gets its own `/dev`, and a node of an image's choice would be
+//! this machine's own disk to whoever may open it. One still takes the place of what the layers
+//! below have there. What a layer takes away it names by `.wh.`; no device is read as a whiteout,
+//! as in an overlay.
 
 use super::entries;
 use rustix::fs::{
@@ -32,7 +34,8 @@ const OPAQUE: &[u8] = b".wh..wh..opq";
 /// Prefix of an extended attribute among a tar entry's PAX records.
 const XATTR: &str = "SCHILY.xattr.";
 
-/// By attributes of this kind an overlay would obey an image: say that what lies below is hidden or is somewhere else.
+/// By attributes of this kind an overlay would obey an image: say that what lies below is hidden or
+/// is somewhere else.
 const TRUSTED: &str = "trusted.";
 
 /// Applies a layer to the tree at `root`.

@@ -1,7 +1,8 @@
 //! The layout of an image: `index.json`, and blobs named by their digests.
 //!
-//! Whoever wrote a layout can exchange its files at any moment. So each is opened once, and the bytes that are hashed are
-//! those that are used: a document's in memory, a layer's as they pass by.
+//! Whoever wrote a layout can exchange its files at any moment. So each is opened once, and the
+//! bytes that are hashed are those that are used: a document's in memory, a layer's as they pass
+//! by.
 
 use super::entries;
 use crate::fault::{Doing, Fault};
@@ -40,8 +41,10 @@ impl Layout {
         unpack_archive(image, aside)
             .map_err(|error| Fault::user(format!("not an OCI archive: {error}")))?;
         if !aside.join("index.json").is_file() {
-            return Err(Fault::user("the archive has no `index.json`")
-                .hint("`docker save` of version 25 or later, `skopeo copy … oci-archive:FILE` and `buildah push … oci-archive:FILE` write one"));
+            return Err(Fault::user("the archive has no `index.json`").hint(
+                "`docker save` of version 25 or later, `skopeo copy … oci-archive:FILE` and \
+                       `buildah push … oci-archive:FILE` write one",
+            ));
         }
         Ok(Self(aside.to_path_buf()))
     }
@@ -119,7 +122,8 @@ impl Layout {
     }
 }
 
-/// A blob as it is read: every byte is hashed on its way, and none comes from behind the size that was said.
+/// A blob as it is read: every byte is hashed on its way, and none comes from behind the size that
+/// was said.
 pub struct Blob {
     digest: Digest,
     size: u64,
@@ -132,7 +136,8 @@ impl Blob {
     /// Reads what nobody has read yet, and compares the whole with the name.
     ///
     /// # Errors
-    /// The user's: these are other bytes than its descriptor names. The machine's: they cannot be read.
+    /// The user's: these are other bytes than its descriptor names. The machine's: they cannot be
+    /// read.
     pub fn require_named(mut self) -> Result<(), Fault> {
         let rest = io::copy(&mut self, &mut io::sink());
         let Self { digest, size, hasher, read, .. } = self;

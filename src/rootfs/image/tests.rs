@@ -370,8 +370,8 @@ fn owner_mode_and_time_are_set_of_what_was_made_and_not_of_what_took_its_name() 
     assert_ne!(fs::symlink_metadata(tree.join("file")).unwrap().mtime(), 1_000_000);
 }
 
-/// Unpacks an image again and again while a blob of it is exchanged for another all the time, and says what the
-/// trees that were kept have in `file`.
+/// Unpacks an image again and again while a blob of it is exchanged for another all the time, and
+/// says what the trees that were kept have in `file`.
 fn kept_while_exchanged(at: &Path, blob: &str, other: &[u8]) -> Vec<String> {
     let blob = at.join("blobs/sha256").join(blob.strip_prefix("sha256:").unwrap());
     let beside = at.join("other");

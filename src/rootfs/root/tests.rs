@@ -55,7 +55,8 @@ fn a_hidden_mount_is_not_merged() {
         "1 0 8:0 / / rw - ext4 a rw\n2 1 8:1 / /a/b rw - ext4 b rw\n3 1 8:2 / /a rw - xfs c rw\n";
     assert_eq!(points(covered), ["/", "/a"]);
 
-    let stacked_and_covered = "1 0 8:0 / / rw - ext4 a rw\n2 1 8:1 / /a/b rw - ext4 b rw\n4 2 8:3 / /a/b rw - xfs d rw\n3 1 8:2 / /a rw - xfs c rw\n";
+    let stacked_and_covered = "1 0 8:0 / / rw - ext4 a rw\n2 1 8:1 / /a/b rw - ext4 b rw\n4 2 8:3 \
+                               / /a/b rw - xfs d rw\n3 1 8:2 / /a rw - xfs c rw\n";
     assert_eq!(points(stacked_and_covered), ["/", "/a"]);
 }
 
@@ -84,7 +85,8 @@ fn parents_are_mounted_before_children_and_the_kernels_places_not_at_all() {
 #[test]
 fn a_directory_as_root_takes_only_what_is_mounted_below_it() {
     let mounted = visible::visible(
-        b"1 0 8:0 / / rw - ext4 a rw\n2 1 8:1 / /tmp rw - ext4 b rw\n3 1 8:2 / /usr/lib rw - ext4 c rw\n",
+        b"1 0 8:0 / / rw - ext4 a rw\n2 1 8:1 / /tmp rw - ext4 b rw\n3 1 8:2 / /usr/lib rw - ext4 \
+          c rw\n",
     );
     let lowers = lowers_in(&mounted, Path::new("/usr"));
     let places: Vec<_> = lowers.iter().map(|lower| lower.place.display().to_string()).collect();

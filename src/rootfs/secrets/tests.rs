@@ -98,7 +98,8 @@ fn an_overlay_shows_neither_a_hidden_file_nor_what_a_hidden_directory_holds() {
     });
     let namespace = room.mount_namespace(&mounts).unwrap();
     let script = format!(
-        "cd {}; find . | sort; cat etc/shadow etc/plain; stat -c %a etc/shadow; touch etc/keys/new && ls etc/keys",
+        "cd {}; find . | sort; cat etc/shadow etc/plain; stat -c %a etc/shadow; touch etc/keys/new \
+         && ls etc/keys",
         merged.display()
     );
     let (output, said) = crate::lab::pipe().unwrap();

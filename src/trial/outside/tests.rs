@@ -61,8 +61,9 @@ fn of_several_carriers_the_largest_gives_first() {
 
 #[test]
 fn recorded_beside_four_spinners_the_inside_never_raises_the_sum() {
-    // What gVisor and a guest under TCG said of a shell loop beside four spinners, in milliseconds: seen from outside,
-    // who worked beside it there, and the user and system time that the inside counted.
+    // What gVisor and a guest under TCG said of a shell loop beside four spinners, in milliseconds:
+    // seen from outside, who worked beside it there, and the user and system time that the inside
+    // counted.
     let recorded = [
         ("gvisor", 360, 0, 540, 0),
         ("gvisor", 368, 0, 680, 0),

@@ -5,8 +5,9 @@ use crate::driver;
 use crate::workload::Workload;
 
 /// Advice for two stacks that cannot meet.
-const MEET: &str = "let both be on this machine's network (`native`, `net=host`), or both containers of one engine, \
-                    or the client one of `runc`, `crun` and `youki` with `net=veth` or `qemu` with `net=tap`";
+const MEET: &str = "let both be on this machine's network (`native`, `net=host`), or both \
+                    containers of one engine, or the client one of `runc`, `crun` and `youki` with \
+                    `net=veth` or `qemu` with `net=tap`";
 
 /// Advice where one of the two is another machine.
 const ON_OUR_NETWORK: &str = "let the server be there: `native`, or `net=host` in every layer";

@@ -52,7 +52,8 @@ server = ["listen", "{address}:{from}"]"#;
     let fault = of(&[("client", "moon")]).unwrap_err();
     assert_eq!(
         fault.hint.unwrap(),
-        "`client` is `native`, `stack`, or another stack such as `runc:net=veth`, `qemu:net=tap` or `ssh:HOST`"
+        "`client` is `native`, `stack`, or another stack such as `runc:net=veth`, `qemu:net=tap` \
+         or `ssh:HOST`"
     );
     // With one side neither means anything.
     let one = Workload::of("mine", SMALL.into(), vec![("client".into(), "stack".into())]);
@@ -117,8 +118,8 @@ fn a_setting_is_a_text_a_number_or_a_truth_that_must_be_there() {
     let odd = two.replace("name = \"gso\"", "name = \"GSO\"");
     refused(
         &odd,
-        "mine.toml:9: `GSO` cannot be the name of a setting\n  hint: use small letters, digits and `_`, beginning \
-         with a letter, as in `placement`",
+        "mine.toml:9: `GSO` cannot be the name of a setting\n  hint: use small letters, digits and \
+         `_`, beginning with a letter, as in `placement`",
     );
 }
 
@@ -127,13 +128,13 @@ fn a_file_that_says_that_its_command_listens_says_where_and_has_no_other_server(
     let listens = with("\nabout", "\nlistens = true\nabout");
     refused(
         &listens,
-        "mine.toml:1: it listens, and has no parameter that says at which port\n  hint: add `port = { about = \"…\", \
-         default = …, min = 1, max = 65535 }` to `[parameters]`",
+        "mine.toml:1: it listens, and has no parameter that says at which port\n  hint: add `port \
+         = { about = \"…\", default = …, min = 1, max = 65535 }` to `[parameters]`",
     );
     refused(
         &listens.replace("\nabout", "\nserver = [\"x\"]\nabout"),
-        "mine.toml:1: `listens` is said of a workload whose own command does, and this one has a `server`\n  hint: leave \
-         `listens` out: a server is known to",
+        "mine.toml:1: `listens` is said of a workload whose own command does, and this one has a \
+         `server`\n  hint: leave `listens` out: a server is known to",
     );
 }
 
@@ -142,12 +143,14 @@ fn a_slip_in_a_file_is_told_with_its_line_and_the_nearest_key() {
     refused(
         &with("about =", "abuot ="),
         "mine.toml:2: a workload has no key `abuot`\n  hint: use `about`; the keys are `about`, \
-         `command`, `beside`, `server`, `stop_server`, `udp`, `listens`, `setup`, `cleanup`, `packages`, `scratch`, `alone`, `fixed_time`, `parameters`, \
-         `version`, `check`, `metric`, `histogram`, `setting`",
+         `command`, `beside`, `server`, `stop_server`, `udp`, `listens`, `setup`, `cleanup`, \
+         `packages`, `scratch`, `alone`, `fixed_time`, `parameters`, `version`, `check`, `metric`, \
+         `histogram`, `setting`",
     );
     refused(
         &with("\nabout", "\nudp = true\nabout"),
-        "mine.toml:1: `udp` says how its server is called, and it has none\n  hint: add `server = [\"…\"]`",
+        "mine.toml:1: `udp` says how its server is called, and it has none\n  hint: add `server = \
+         [\"…\"]`",
     );
     refused(
         &with("MB/s", "Mb/s"),
@@ -159,13 +162,19 @@ fn a_slip_in_a_file_is_told_with_its_line_and_the_nearest_key() {
     refused(
         &with("{from}", "{form}"),
         "mine.toml:3: `{form}` in `command` is no parameter of this file\n  hint: use `from`; the \
-         parameters are `from`, `kind`, `instance`; braces that mean themselves are written `{{form}}`",
+         parameters are `from`, `kind`, `instance`; braces that mean themselves are written \
+         `{{form}}`",
     );
     refused(
         &with("(\\d+)", "\\d+"),
-        "mine.toml:11: `rate \\d+` has not exactly one group\n  hint: put the number into parentheses `( )`; \
-         where only a text shows it, let the command print a number: `cmp a b && echo same 1`",
+        "mine.toml:11: `rate \\d+` has not exactly one group\n  hint: put the number into \
+         parentheses `( )`; where only a text shows it, let the command print a number: `cmp a b \
+         && echo same 1`",
     );
+}
+
+#[test]
+fn a_value_that_cannot_be_is_told_with_its_line_and_what_may_be() {
     refused(
         &with("better = \"higher\"", "better = \"more\""),
         "mine.toml:7: `more` is no direction in which a metric is better\n  hint: use one of the \
@@ -189,7 +198,8 @@ fn a_slip_in_a_file_is_told_with_its_line_and_the_nearest_key() {
     );
     refused(
         "about = \"x\"\ncommand = \"make\"",
-        "mine.toml:2: `command` is a list of strings, and not of type string\n  hint: write one word per string: `command = [\"…\", \"…\"]`",
+        "mine.toml:2: `command` is a list of strings, and not of type string\n  hint: write one \
+         word per string: `command = [\"…\", \"…\"]`",
     );
     refused(
         "command = [\"make\"]",
@@ -205,8 +215,8 @@ fn a_slip_in_a_file_is_told_with_its_line_and_the_nearest_key() {
 fn what_strangers_write_first_is_answered_with_what_to_write() {
     refused(
         &with("(\\d+)", "(a|b)(\\d+)"),
-        "mine.toml:11: `rate (a|b)(\\d+)` has not exactly one group\n  hint: keep the parentheses around \
-         the number, and write other groups as `(?:…)`",
+        "mine.toml:11: `rate (a|b)(\\d+)` has not exactly one group\n  hint: keep the parentheses \
+         around the number, and write other groups as `(?:…)`",
     );
     refused(&with("MB/s", "req/s"), "mine.toml:7: `req/s` is no unit\n  hint: use `1/s`");
     let fault = parse(&with("'rate (\\d+)'", "\"rate (\\d+)\""), "mine.toml").unwrap_err();
@@ -229,8 +239,8 @@ fn numbers_of_a_clock_that_ran_wrong_are_gaps_with_that_reason() {
 
 #[test]
 fn a_histogram_becomes_quantiles_and_must_hold_something() {
-    let text = "about = \"x\"\ncommand = [\"x\"]\n[[histogram]]\nname = \"latency\"\nunit = \"us\"\n\
-                jsonpath = \"$.bins\"\nmax = 50\n";
+    let text = "about = \"x\"\ncommand = [\"x\"]\n[[histogram]]\nname = \"latency\"\nunit = \
+                \"us\"\njsonpath = \"$.bins\"\nmax = 50\n";
     let definition = parse(text, "x.toml").unwrap();
     let list = definition.read("{\"bins\": [[10, 30], [40, 10], [50, 0]]}").unwrap();
     let object = definition.read("{\"bins\": {\"10\": 30, \"40\": 10, \"900\": 0}}").unwrap();
@@ -268,8 +278,8 @@ fn a_number_that_may_be_absent_is_left_out_where_the_tool_says_null_and_missed_w
     let strict = parse(text, "x.toml").unwrap();
     refused(
         &format!("{text}why = \"$.why\"\n"),
-        "mine.toml:3: it says where the reason is, and not that there may be one\n  hint: add `optional = \
-         true`, or leave `why` out",
+        "mine.toml:3: it says where the reason is, and not that there may be one\n  hint: add \
+         `optional = true`, or leave `why` out",
     );
     let lenient = parse(&format!("{text}optional = true\n"), "x.toml").unwrap();
     assert!(strict.read("{\"price\": null}").is_err());

@@ -1,7 +1,7 @@
 //! The workloads that come with surtax, held to what their tools really printed.
 //!
-//! `tests/workloads/NAME-VERSION.txt` is the output of a trial, `readings.txt` what is read from it: a
-//! person has compared the two. Any change of a unit or of a column must be refused, or seen.
+//! `tests/workloads/NAME-VERSION.txt` is the output of a trial, `readings.txt` what is read from
+//! it: a person has compared the two. Any change of a unit or of a column must be refused, or seen.
 
 use super::*;
 use crate::workload::{Definition, Reading, Workload};
@@ -207,12 +207,12 @@ fn two_columns_that_change_places_are_refused_or_seen() {
 
 #[test]
 fn a_network_that_carries_no_echo_is_named_so() {
-    let printed = "PING 10.9.9.2 (10.9.9.2) 56(84) bytes of data.\n\n--- 10.9.9.2 ping statistics ---\n\
-                   2 packets transmitted, 0 received, 100% packet loss, time 10ms\n\n";
+    let printed = "PING 10.9.9.2 (10.9.9.2) 56(84) bytes of data.\n\n--- 10.9.9.2 ping statistics \
+                   ---\n2 packets transmitted, 0 received, 100% packet loss, time 10ms\n\n";
     assert_eq!(
         read("net.ping", printed).unwrap_err(),
-        "it did not do its work: that this network carries ICMP echoes and some came back takes at least 1, \
-         and it says 0"
+        "it did not do its work: that this network carries ICMP echoes and some came back takes at \
+         least 1, and it says 0"
     );
 }
 

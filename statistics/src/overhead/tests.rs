@@ -42,8 +42,8 @@ fn ranks_take_over_as_soon_as_no_single_block_can_move_an_end() {
 #[test]
 fn thirteen_blocks_give_the_fourteenth_walsh_average_from_each_end() {
     // Of 2¹³ signs 88 make a sum of ranks of at most 13, and 109 of at most 14: 1.07 and 1.33 %, of
-    // which 1.25 % may be spent. The averages of 1 to 13 are 1, 1.5, two each of 2 and 2.5, three each
-    // of 3 and 3.5, then 4.
+    // which 1.25 % may be spent. The averages of 1 to 13 are 1, 1.5, two each of 2 and 2.5, three
+    // each of 3 and 3.5, then 4.
     let blocks: Vec<Block> = (1..=13)
         .map(|ln_ratio| Block::new(&[1.0], &[f64::from(ln_ratio).exp()]).unwrap())
         .collect();
@@ -54,8 +54,9 @@ fn thirteen_blocks_give_the_fourteenth_walsh_average_from_each_end() {
 
 #[test]
 fn blocks_that_are_alike_while_the_baseline_is_not_have_an_interval_all_the_same() {
-    // The baseline is e^±s around 1 and the ratio always 1: no scatter of its own. Within, a variance
-    // of 2 s² for one value, 3 s² for the ratio; pooled over 2 + 3 degrees of freedom 1.8 s².
+    // The baseline is e^±s around 1 and the ratio always 1: no scatter of its own. Within, a
+    // variance of 2 s² for one value, 3 s² for the ratio; pooled over 2 + 3 degrees of freedom 1.8
+    // s².
     let s = 0.1_f64;
     let block = Block::new(&[s.exp(), (-s).exp()], &[1.0]).unwrap();
     let found = overhead(&[block; 3]).unwrap();

@@ -3,7 +3,8 @@
 use crate::noise::{Noise, SHAPES, run};
 use crate::{COST, estimate, share};
 
-/// Centres of the same blocks, off the truth in logarithms: ours, the Hodges–Lehmann centre of the blocks' log-ratios, their mean.
+/// Centres of the same blocks, off the truth in logarithms: ours, the Hodges–Lehmann centre of the
+/// blocks' log-ratios, their mean.
 fn candidates(noise: Noise, block_count: usize, seed: u64) -> [f64; 3] {
     let times = run(noise, block_count, COST, seed);
     let mut ratios: Vec<f64> = times.iter().map(|it| it.block().ratio().ln()).collect();

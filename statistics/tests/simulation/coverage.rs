@@ -1,4 +1,5 @@
-//! Coverage in ten shapes of noise: how often the true cost lies outside the interval, at what width.
+//! Coverage in ten shapes of noise: how often the true cost lies outside the interval, at what
+//! width.
 
 use crate::noise::{Noise, SHAPES, run};
 use crate::{COST, estimate, floor, median_half_width, share, student};

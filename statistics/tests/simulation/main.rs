@@ -1,8 +1,8 @@
 //! Simulated runs with a known cost: how often intervals hold it, and how often verdicts are wrong.
 //!
-//! The tables behind the choice of method, of the rule that stops and of the p-value, of the power, and
-//! of the warm-up; with what was not chosen beside the first (ten minutes):
-//! `cargo test --release -p surtax-statistics --test simulation -- --ignored --nocapture`.
+//! The tables behind the choice of method, of the rule that stops and of the p-value, of the power,
+//! and of the warm-up; with what was not chosen beside the first (ten minutes): `cargo test
+//! --release -p surtax-statistics --test simulation -- --ignored --nocapture`.
 
 #![expect(clippy::unwrap_used, reason = "a run that cannot be evaluated must fail its test")]
 
@@ -184,7 +184,8 @@ fn median_half_width(of: impl Fn(u64) -> f64) -> f64 {
 fn table() {
     const RUNS: u32 = 20_000;
     println!(
-        "coverage %, median half-width | coverage of t, its half-width | bootstrap | A/A wrong % | 7 % found %: verdict, interval alone"
+        "coverage %, median half-width | coverage of t, its half-width | bootstrap | A/A wrong % | \
+         7 % found %: verdict, interval alone"
     );
     for noise in [
         Noise::Lognormal(0.01),
@@ -207,7 +208,8 @@ fn table() {
                 f64::NAN
             };
             println!(
-                "{noise:?} n={block_count}: {:.1} {:.4} | {:.1} {:.4} | {:.1} | {:.2} | {:.1} {:.1}",
+                "{noise:?} n={block_count}: {:.1} {:.4} | {:.1} {:.4} | {:.1} | {:.2} | {:.1} \
+                 {:.1}",
                 100.0 * coverage(noise, block_count, RUNS),
                 median_half_width(|seed| estimate(&simulate(seed)).half_width()),
                 100.0

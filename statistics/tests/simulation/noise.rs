@@ -21,7 +21,8 @@ pub enum Noise {
     HeavyTail,
     /// Lognormal 3 %, and the first place of a block is 6 % slower.
     Position,
-    /// Lognormal 3 %, and before one trial of twelve the machine takes another level, 12 % around its own.
+    /// Lognormal 3 %, and before one trial of twelve the machine takes another level, 12 % around
+    /// its own.
     Steps,
     /// Noise that disturbs one trial still disturbs the next: autoregressive, 0.9.
     Autocorrelated,

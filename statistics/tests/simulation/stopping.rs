@@ -36,8 +36,8 @@ fn draw(noise: Noise, block_count: usize, seed: u64) -> Vec<Block> {
     run(noise, block_count, COST, seed).iter().map(Times::block).collect()
 }
 
-/// After how many blocks to look again. A width that is a fifth too large does not shrink by a sixth
-/// within 3 % more blocks, so those looks are not simulated.
+/// After how many blocks to look again. A width that is a fifth too large does not shrink by a
+/// sixth within 3 % more blocks, so those looks are not simulated.
 fn look_after(found: &Estimate, precision: f64) -> usize {
     if relative_half_width(found) > FAR * precision { 1 + found.block_count * 3 / 100 } else { 1 }
 }

@@ -104,7 +104,8 @@ fn warm_up_table() {
                     100.0 * share(2000, |seed| is_found(seed) > 0)
                 };
                 println!(
-                    "{noise:?} walk {walk} n={boot_count} of {iteration_count}: {:.2} | {:.1} {:.1} {:.1}",
+                    "{noise:?} walk {walk} n={boot_count} of {iteration_count}: {:.2} | {:.1} \
+                     {:.1} {:.1}",
                     100.0 * boots.false_rate(10_000),
                     found(1.03),
                     found(1.05),

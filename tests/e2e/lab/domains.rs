@@ -1,4 +1,5 @@
-//! Domains of Xen's with a network: measured from Dom0, and as appliances that serve a client there.
+//! Domains of Xen's with a network: measured from Dom0, and as appliances that serve a client
+//! there.
 
 use crate::answers::{arm, fact};
 use crate::machine::{Machine, is_usable, text};
@@ -11,7 +12,8 @@ use std::path::{Path, PathBuf};
 /// The machine in which Xen runs.
 const DOM0: &str = "qemu:accel=tcg,cpus=1,hypervisor=xen,memory=2G";
 
-/// Runs in Dom0, by this very binary, as on any machine that is one; afterwards nothing of the network is left.
+/// Runs in Dom0, by this very binary, as on any machine that is one; afterwards nothing of the
+/// network is left.
 const MEASURE: &str = r#"
 modprobe -a xen-netback bridge
 "$0" compare --in xen:memory=256M,net=bridge --workload net.tcp_rr:time=100 --runs 1 --start-deadline 3m --format json

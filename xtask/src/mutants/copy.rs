@@ -1,7 +1,8 @@
 //! The copy: the working tree below the target directory, where a change hurts nobody.
 //!
-//! Its own target directory stays from mutant to mutant and from call to call, and a file is written
-//! only when its text differs, so cargo builds again what a change reaches and nothing else.
+//! Its own target directory stays from mutant to mutant and from call to call, and a file is
+//! written only when its text differs, so cargo builds again what a change reaches and nothing
+//! else.
 
 use super::list::Mutant;
 use std::collections::BTreeSet;

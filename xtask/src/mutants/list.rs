@@ -17,8 +17,8 @@ pub struct Mutant {
     pub proofs: &'static str,
 }
 
-/// Every mutant, in the order in which a number comes about: order, conditions, what counts, estimate,
-/// verdict, cautions.
+/// Every mutant, in the order in which a number comes about: order, conditions, what counts,
+/// estimate, verdict, cautions.
 pub const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "order-fixed",
@@ -57,23 +57,28 @@ pub const MUTANTS: &[Mutant] = &[
         breaks: "a disturbed attempt counts beside its repeat",
         path: "src/finding/arm_trials.rs",
         text: "ended.iter().copied().filter(|trial| trial.state == TrialState::Done).collect()",
-        instead: "ended.iter().copied().filter(|trial| matches!(trial.state, TrialState::Done | TrialState::Disturbed)).collect()",
+        instead: "ended.iter().copied().filter(|trial| matches!(trial.state, TrialState::Done | \
+                  TrialState::Disturbed)).collect()",
         proofs: "recounted",
     },
     Mutant {
         name: "inside-unclamped",
-        breaks: "what was counted inside raises the sum of the CPU time above what was seen from outside",
+        breaks: "what was counted inside raises the sum of the CPU time above what was seen from \
+                 outside",
         path: "src/trial/outside.rs",
         text: "account.total_ns = (is_read && is_inside_known).then(|| inside.total());",
-        instead: "account.total_ns = (is_read && is_inside_known).then(|| inside.total() + account.unseen_ns);",
+        instead: "account.total_ns = (is_read && is_inside_known).then(|| inside.total() + \
+                  account.unseen_ns);",
         proofs: "bill",
     },
     Mutant {
         name: "failures-counted",
         breaks: "a command that fails counts as one that succeeds",
         path: "src/trial/came_of.rs",
-        text: "_ if measured.outcome.status != Status::Exit(0) => TrialResult::CommandFailed(measured),",
-        instead: "_ if measured.outcome.status != Status::Exit(0) && measured.wall.0 == 0 => TrialResult::CommandFailed(measured),",
+        text: "_ if measured.outcome.status != Status::Exit(0) => \
+               TrialResult::CommandFailed(measured),",
+        instead: "_ if measured.outcome.status != Status::Exit(0) && measured.wall.0 == 0 => \
+                  TrialResult::CommandFailed(measured),",
         proofs: "invalid",
     },
     Mutant {
@@ -150,8 +155,8 @@ pub const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "equivalence-by-estimate",
-        breaks: "a stack is called equivalent when its estimate is within the margin, however wide the \
-                 interval",
+        breaks: "a stack is called equivalent when its estimate is within the margin, however wide \
+                 the interval",
         path: "statistics/src/equivalence.rs",
         text: "margin > 0.0 && estimate.within(margin)",
         instead: "margin > 0.0 && departure(estimate.ratio) <= margin",
@@ -170,7 +175,8 @@ pub const MUTANTS: &[Mutant] = &[
         breaks: "a frame counts whatever seal it bears",
         path: "instrument/src/wire/seal.rs",
         text: "self.seal(part, bytes).is_some_and(|seal| seal.to_le_bytes().starts_with(borne))",
-        instead: "self.seal(part, bytes).is_some_and(|seal| seal.to_le_bytes().starts_with(&borne[..0]))",
+        instead: "self.seal(part, bytes).is_some_and(|seal| \
+                  seal.to_le_bytes().starts_with(&borne[..0]))",
         proofs: "forged",
     },
     Mutant {

@@ -1,9 +1,9 @@
 //! Mutants: breaks the method on purpose, one part at a time, and requires a quick proof to notice.
 //!
-//! A proof that cannot fail proves nothing. Each mutant is one change of the source, made in a copy of
-//! the working tree below the target directory. The copy is built, the quick proofs that the mutant
-//! names are run, and a bar must be missed: a copy that does not build, crashes or hangs shows nothing.
-//! The copy without any change must meet every bar.
+//! A proof that cannot fail proves nothing. Each mutant is one change of the source, made in a copy
+//! of the working tree below the target directory. The copy is built, the quick proofs that the
+//! mutant names are run, and a bar must be missed: a copy that does not build, crashes or hangs
+//! shows nothing. The copy without any change must meet every bar.
 
 mod copy;
 mod list;

@@ -1,7 +1,9 @@
-//! Runs the quick proofs of a built copy, and tells a missed bar from anything else that went wrong.
+//! Runs the quick proofs of a built copy, and tells a missed bar from anything else that went
+//! wrong.
 //!
-//! The proofs start real processes, so they take the turn that tests take too, and need root rights:
-//! where this program has none, `MUTANTS_AS_ROOT` says what to put before a command that needs them.
+//! The proofs start real processes, so they take the turn that tests take too, and need root
+//! rights: where this program has none, `MUTANTS_AS_ROOT` says what to put before a command that
+//! needs them.
 
 use std::fs::File;
 use std::path::Path;

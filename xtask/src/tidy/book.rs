@@ -1,4 +1,5 @@
-//! Book: every page of docs/ stands in its contents, or the book would lack what other pages lead to.
+//! Book: every page of docs/ stands in its contents, or the book would lack what other pages lead
+//! to.
 
 use super::Finding;
 use super::links::targets;
@@ -44,10 +45,8 @@ mod tests {
         let found: Vec<String> = check(&tree).iter().map(Finding::to_string).collect();
         assert_eq!(
             found,
-            [
-                "docs/decisions/0002-b.md:1: the page is not in the book: give it a line in docs/SUMMARY.md \
-                 with `(decisions/0002-b.md)`"
-            ]
+            ["docs/decisions/0002-b.md:1: the page is not in the book: give it a line in \
+                 docs/SUMMARY.md with `(decisions/0002-b.md)`"]
         );
     }
 }

@@ -1,7 +1,9 @@
-//! Circles: files that name each other, directly or by way of others, and can only be understood together.
+//! Circles: files that name each other, directly or by way of others, and can only be understood
+//! together.
 //!
-//! A path such as `crate::lab::{Room, find}` or `super::Room` leads to the file that defines what is named: to the
-//! longest module on its way, and through a `pub use` of that module to where it comes from. Tests name whom they like.
+//! A path such as `crate::lab::{Room, find}` or `super::Room` leads to the file that defines what
+//! is named: to the longest module on its way, and through a `pub use` of that module to where it
+//! comes from. Tests name whom they like.
 
 use super::Finding;
 use super::rust_source::RustSource;
@@ -37,7 +39,8 @@ fn finding(circle: &[String]) -> Finding {
 struct Graph {
     /// Files by the path of their module: `lab::room`.
     files: BTreeMap<String, String>,
-    /// By the paths of modules, what they publish of others: a name, and the path where it comes from.
+    /// By the paths of modules, what they publish of others: a name, and the path where it comes
+    /// from.
     published: BTreeMap<String, BTreeMap<String, String>>,
     /// By modules, the modules that they name.
     edges: BTreeMap<String, BTreeSet<String>>,

@@ -1,7 +1,7 @@
 //! Columns: comments and prose are at most 100 wide, as rustfmt holds code, which looks at neither.
 //!
-//! A line without a place to break it is spared: a link, a long word of code, a table, a drawing, a quoted text.
-//! Code is wider only where a literal is, of which there may be as many as there are.
+//! A line without a place to break it is spared: a link, a long word of code, a table, a drawing, a
+//! quoted text. Code is wider only where a literal is, of which there may be as many as there are.
 
 use super::Finding;
 use super::tree::Tree;
@@ -25,12 +25,17 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
         if path.ends_with(".md") && !path.starts_with(MADE) {
             findings.extend(prose(path, text));
         } else if path.ends_with(".rs") {
+            let mut is_quoted = false;
             for (index, line) in text.lines().enumerate() {
+                let comment = comment(line);
+                is_quoted = comment.is_some_and(|it| is_quoted ^ is_fence(it));
                 if line.chars().count() <= WIDTH {
                     continue;
                 }
-                match comment(line) {
-                    Some(words) if may_be_broken(words) => findings.push(found(path, index)),
+                match comment {
+                    Some(words) if !is_quoted && may_be_broken(words) => {
+                        findings.push(found(path, index));
+                    }
                     Some(_) => {}
                     None => wide.push((path, index)),
                 }
@@ -45,7 +50,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
 fn prose<'a>(path: &'a str, text: &'a str) -> impl Iterator<Item = Finding> + 'a {
     let mut is_quoted = false;
     text.lines().enumerate().filter_map(move |(index, line)| {
-        is_quoted ^= line.trim_start().starts_with("```");
+        is_quoted ^= is_fence(line);
         let is_long = !is_quoted && line.chars().count() > WIDTH;
         (is_long && may_be_broken(line)).then(|| found(path, index))
     })
@@ -53,6 +58,11 @@ fn prose<'a>(path: &'a str, text: &'a str) -> impl Iterator<Item = Finding> + 'a
 
 fn found(path: &str, index: usize) -> Finding {
     Finding::new(path, index + 1, format!("more than {WIDTH} columns: break it at a space"))
+}
+
+/// Tells whether quoted text begins or ends at a line.
+fn is_fence(line: &str) -> bool {
+    line.trim_start().starts_with("```")
 }
 
 /// Contents of a line that is a comment.
@@ -108,7 +118,16 @@ mod tests {
     #[test]
     fn a_comment_or_a_paragraph_that_is_too_wide_is_found() {
         let long = "word ".repeat(25);
-        assert_eq!(places("src/a.rs", &format!("/// {long}\n    // {long}\nfn a() {{}}\n")), [1, 2]);
+        assert_eq!(
+            places(
+                "src/a.rs",
+                &format!(
+                    "/// {long}\n    // {long}\nfn a() \
+                                                {{}}\n"
+                )
+            ),
+            [1, 2]
+        );
         assert_eq!(places("docs/a.md", &format!("short\n\n- {long}\n")), [3]);
     }
 
@@ -125,6 +144,8 @@ mod tests {
         assert!(places("docs/a.md", &lines[1..].join("\n")).is_empty());
         assert_eq!(places("docs/a.md", &lines[0]), [1]);
         assert!(places("src/a.rs", &format!("// {word}\n/// | {cell} |\n")).is_empty());
+        let example = format!("/// ```\n/// // {cell}\n/// ```\nfn a() {{}}\n");
+        assert!(places("src/a.rs", &example).is_empty());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Doors: objects of the host are made in `src/lab` and nowhere else.
 //!
-//! What is made there has its undo in a journal first. The agent is free of this, and so are engines, which run
-//! nowhere else: what they make lives inside a layer and dies with it.
+//! What is made there has its undo in a journal first. The agent is free of this, and so are
+//! engines, which run nowhere else: what they make lives inside a layer and dies with it.
 
 use super::Finding;
 use super::rust_source::RustSource;
@@ -105,7 +105,8 @@ mod tests {
 
     #[test]
     fn words_about_mounts_in_comments_messages_and_tests_are_spared() {
-        let text = "// libc::mount\nfn f() { say(\"Command::new\") }\n#[cfg(test)]\nmod tests { Command::new; }\n";
+        let text = "// libc::mount\nfn f() { say(\"Command::new\") }\n#[cfg(test)]\nmod tests { \
+                    Command::new; }\n";
         assert!(lines("src/driver/xen.rs", text).is_empty());
     }
 }

@@ -1,5 +1,5 @@
-//! Fault texts: no two failures share one, so that a report of one leads to its place; and nobody decides by one, which
-//! is what causes are for.
+//! Fault texts: no two failures share one, so that a report of one leads to its place; and nobody
+//! decides by one, which is what causes are for.
 
 use super::Finding;
 use super::rust_source::{Literal, RustSource};

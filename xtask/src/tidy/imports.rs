@@ -4,8 +4,9 @@ use super::Finding;
 use super::rust_source::RustSource;
 use super::tree::Tree;
 
-/// The rooms of the host side, from the ground up, and those below each that it may name: whole, or one part of it.
-/// Nobody names a room above, so that none can stand in a circle. What is not listed may name all.
+/// The rooms of the host side, from the ground up, and those below each that it may name: whole, or
+/// one part of it. Nobody names a room above, so that none can stand in a circle. What is not
+/// listed may name all.
 const ROOMS: &[(&str, &[&str])] = &[
     ("fault", &[]),
     ("regular_file", &[]),

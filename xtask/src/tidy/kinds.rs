@@ -1,4 +1,5 @@
-//! Kinds: what others need to know of a driver stands on its descriptor, and nobody outside of `src/driver/` asks by name.
+//! Kinds: what others need to know of a driver stands on its descriptor, and nobody outside of
+//! `src/driver/` asks by name.
 
 use super::Finding;
 use super::rust_source::RustSource;
@@ -14,8 +15,8 @@ const CAMPAIGNS: &str = "src/prove/";
 /// Kind that others are measured against: every plan has it.
 const BASELINE: &str = "native";
 
-/// Words that are no driver's name: part of what gVisor's kernel says that it is and of what its runtime is called, a
-/// directory that is served, and groups that engines make.
+/// Words that are no driver's name: part of what gVisor's kernel says that it is and of what its
+/// runtime is called, a directory that is served, and groups that engines make.
 const OTHERS: [(&str, &str); 9] = [
     ("src/finding/caution/kernels.rs", "gvisor"),
     ("src/container/engine_runtime.rs", "gvisor"),
@@ -68,8 +69,8 @@ mod tests {
 
     const DRIVER: (&str, &str) = (
         "src/driver/xen.rs",
-        "static DESCRIPTOR: Descriptor = Descriptor {\n    kind: \"xen\",\n    summary: \"x\",\n};\n\
-         fn f() { Mount { kind: \"tmpfs\", target }; g(\"xen\") }\n",
+        "static DESCRIPTOR: Descriptor = Descriptor {\n    kind: \"xen\",\n    summary: \
+         \"x\",\n};\nfn f() { Mount { kind: \"tmpfs\", target }; g(\"xen\") }\n",
     );
     const OCI: (&str, &str) = (
         "src/driver/oci.rs",

@@ -10,7 +10,8 @@ const FORMAT: &str = "src/ledger/FORMAT.md";
 const UNITS: &[&str] =
     &["_ns", "_bytes", "_mib", "_count", "_ratio", "_ppm", "_joules", "_hz", "_celsius"];
 
-/// Numbers that are no quantities: places and names. `value` has its unit in the row's other fields.
+/// Numbers that are no quantities: places and names. `value` has its unit in the row's other
+/// fields.
 const PLACES: &[&str] = &[
     "block",
     "position",
@@ -76,8 +77,8 @@ mod tests {
 
     #[test]
     fn a_quantity_without_a_unit_is_found() {
-        let schema = "CREATE TABLE trials (\n    trial INTEGER PRIMARY KEY,\n    wall REAL NOT NULL,\n    \
-                      start_ns INTEGER\n) STRICT;\n";
+        let schema = "CREATE TABLE trials (\n    trial INTEGER PRIMARY KEY,\n    wall REAL NOT \
+                      NULL,\n    start_ns INTEGER\n) STRICT;\n";
         let found = messages(schema, "`trial` `wall` `start_ns`");
         assert_eq!(
             found,

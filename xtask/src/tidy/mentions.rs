@@ -1,4 +1,5 @@
-//! Mentions: a file of ours that a document names is there, so that a file that moves takes its name along.
+//! Mentions: a file of ours that a document names is there, so that a file that moves takes its
+//! name along.
 
 use super::Finding;
 use super::tree::Tree;
@@ -19,7 +20,8 @@ const FOLDERS: &[&str] = &[
     "xtask/",
 ];
 
-/// Documents say of results what was so at their time, and the changelog of a file what it was called.
+/// Documents say of results what was so at their time, and the changelog of a file what it was
+/// called.
 const OF_THE_PAST: &[&str] = &["results/", "CHANGELOG.md"];
 
 pub fn check(tree: &Tree) -> Vec<Finding> {

@@ -5,6 +5,7 @@
 
 mod book;
 mod circles;
+mod columns;
 mod doors;
 mod faults;
 mod headers;
@@ -29,6 +30,7 @@ use tree::Tree;
 const RULES: &[fn(&Tree) -> Vec<Finding>] = &[
     headers::check,
     sizes::check,
+    columns::check,
     names::check,
     imports::check,
     circles::check,

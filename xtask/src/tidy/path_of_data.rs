@@ -66,7 +66,8 @@ mod tests {
 
     const LIB: &str =
         "//! surtax.\n\npub mod plan;\npub mod layer;\npub mod cli;\npub mod fault;\n";
-    const MAP: &str = "# A\n\n## Code map\n\n| where | what |\n|---|---|\n| `src/plan/` | x |\n| `src/layer/` | y |\n";
+    const MAP: &str = "# A\n\n## Code map\n\n| where | what |\n|---|---|\n| `src/plan/` | x |\n| \
+                       `src/layer/` | y |\n";
     const FIGURE: &str = "# R\n\n```text\nplan → layer\n```\n";
 
     fn findings(lib: &str, map: &str, figure: &str) -> Vec<String> {
@@ -84,9 +85,8 @@ mod tests {
         let found = findings(LIB, MAP, "# R\n\n```text\nlayer → plan\n```\n");
         assert_eq!(
             found,
-            [
-                "README.md:4: the path of the data is `layer → plan` here and `plan → layer` in src/lib.rs"
-            ]
+            ["README.md:4: the path of the data is `layer → plan` here and `plan → layer` in \
+                 src/lib.rs"]
         );
         let longer = LIB.replace("pub mod cli", "pub mod ledger;\npub mod cli");
         assert_eq!(findings(&longer, MAP, FIGURE).len(), 2);

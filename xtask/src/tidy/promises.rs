@@ -124,7 +124,8 @@ mod tests {
         assert_eq!(
             found,
             [
-                "SPECIFICATION.md:3: the promise names no test: end it with \"Held by `its_test`.\"",
+                "SPECIFICATION.md:3: the promise names no test: end it with \"Held by \
+                 `its_test`.\"",
                 "SPECIFICATION.md:4: `it_stands` is neither a test nor a file in benches/",
             ]
         );

@@ -1,4 +1,5 @@
-//! README: short enough to be read in one sitting. What needs more room is a page of the book in docs/.
+//! README: short enough to be read in one sitting. What needs more room is a page of the book in
+//! docs/.
 
 use super::Finding;
 use super::links::outside_code;

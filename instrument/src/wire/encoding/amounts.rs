@@ -1,4 +1,5 @@
-//! Amounts as a field: a count, and so many numbers of quantities with their amounts, the numbers ascending.
+//! Amounts as a field: a count, and so many numbers of quantities with their amounts, the numbers
+//! ascending.
 
 use super::{Field, Malformed};
 use crate::amount::{Amounts, Key, Quantity};

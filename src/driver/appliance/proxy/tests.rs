@@ -5,8 +5,8 @@ use crate::agent::Link;
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 
-/// QEMU as far as a conversation needs it: it greets, and answers every question with nothing. Told to go
-/// on, it says something on this console and ends.
+/// QEMU as far as a conversation needs it: it greets, and answers every question with nothing. Told
+/// to go on, it says something on this console and ends.
 fn qemu(mut console: Option<UnixStream>) -> Qmp {
     let (ours, mut theirs) = UnixStream::pair().unwrap();
     std::thread::spawn(move || {

@@ -25,8 +25,8 @@ fn add(tree: &Path, pid: u32, line: &str, threads: &[(u32, &str)], has_machine: 
 
 fn shim(id: &str) -> String {
     format!(
-        "/opt/kata/bin/containerd-shim-kata-v2 -namespace moby -address /run/containerd/containerd.sock \
-         -publish-binary /usr/bin/containerd -id {id}"
+        "/opt/kata/bin/containerd-shim-kata-v2 -namespace moby -address \
+         /run/containerd/containerd.sock -publish-binary /usr/bin/containerd -id {id}"
     )
 }
 
@@ -37,7 +37,8 @@ fn qemu(id: &str) -> String {
     )
 }
 
-/// With QEMU: four processes, of which two are virtiofsd's; beside them another container's, and others.
+/// With QEMU: four processes, of which two are virtiofsd's; beside them another container's, and
+/// others.
 fn with_qemu() -> tempfile::TempDir {
     let tree = tempfile::tempdir().unwrap();
     let threads =
@@ -45,7 +46,8 @@ fn with_qemu() -> tempfile::TempDir {
     add(tree.path(), 30, &shim(ID), &[(30, "containerd-shim")], false);
     add(tree.path(), 40, &qemu(ID), &threads, true);
     let files = format!(
-        "/opt/kata/libexec/virtiofsd --fd=3 --shared-dir=/run/kata-containers/shared/sandboxes/{ID}/shared"
+        "/opt/kata/libexec/virtiofsd --fd=3 \
+         --shared-dir=/run/kata-containers/shared/sandboxes/{ID}/shared"
     );
     add(tree.path(), 50, &files, &[(50, "virtiofsd")], false);
     add(tree.path(), 51, &files, &[(51, "virtiofsd")], false);

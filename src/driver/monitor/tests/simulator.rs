@@ -1,5 +1,6 @@
-//! Simulators of the two APIs: they take what the published specifications allow, in the states in which
-//! they allow it, and refuse all else in the monitors' way. In place of a guest's, the real agent calls.
+//! Simulators of the two APIs: they take what the published specifications allow, in the states in
+//! which they allow it, and refuse all else in the monitors' way. In place of a guest's, the real
+//! agent calls.
 //!
 //! Source: `cloud-hypervisor.yaml` of v53.0, `firecracker.yaml` of v1.16.1.
 
@@ -123,7 +124,8 @@ fn file(value: &Value, pointer: &str) -> Result<String, String> {
 }
 
 impl Simulated {
-    /// Starts threads by the names of the monitor's, and the agent, which calls the port that its script says.
+    /// Starts threads by the names of the monitor's, and the agent, which calls the port that its
+    /// script says.
     #[expect(clippy::disallowed_methods, reason = "a monitor's guest is not the lab's")]
     fn start(&mut self, vcpus: u64, prefix: &str, initramfs: &str, vsock: &str) {
         let script = std::fs::read_to_string(initramfs).unwrap();

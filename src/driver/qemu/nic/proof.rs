@@ -1,4 +1,5 @@
-//! Evidence of a network device: what QEMU, this level and the guest say of it, held against each other.
+//! Evidence of a network device: what QEMU, this level and the guest say of it, held against each
+//! other.
 
 use super::super::qmp::Qmp;
 use super::{BACKEND_ID, Backend, Model, NIC_ID, NetBackend, Nic, VHOST_DEVICE};
@@ -8,10 +9,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use surtax_instrument::wire::Fact;
 
-/// Those of virtio's features without which a device has no offloads worth the name, by their number.
+/// Those of virtio's features without which a device has no offloads worth the name, by their
+/// number.
 ///
-/// Source: virtio 1.2, section 5.1.3: `CSUM`, `GUEST_CSUM`, `GUEST_TSO4`, `GUEST_TSO6`, `HOST_TSO4`,
-/// `HOST_TSO6`, `MRG_RXBUF`.
+/// Source: virtio 1.2, section 5.1.3: `CSUM`, `GUEST_CSUM`, `GUEST_TSO4`, `GUEST_TSO6`,
+/// `HOST_TSO4`, `HOST_TSO6`, `MRG_RXBUF`.
 const VIRTIO_BITS: [u32; 7] = [0, 1, 7, 8, 11, 12, 15];
 
 /// Words that a link with offloads must say, and that one without must not say.
@@ -120,8 +122,9 @@ struct Told {
 }
 
 impl Told {
-    /// Reads `info network`: a line for each queue of a device, each followed by one about its backend.
-    /// Only the first says more, as in `nic: index=0,type=nic,model=virtio-net-pci,macaddr=…`.
+    /// Reads `info network`: a line for each queue of a device, each followed by one about its
+    /// backend. Only the first says more, as in
+    /// `nic: index=0,type=nic,model=virtio-net-pci,macaddr=…`.
     fn read(text: &str) -> Self {
         let mut told = Self::default();
         for line in text.lines() {

@@ -25,8 +25,9 @@ pub(super) fn queues(text: &str, cpus: u32) -> Result<u32, Fault> {
     Ok(count)
 }
 
-/// The workers of this level's kernel that move frames for a QEMU: threads of it since Linux 6.4, and
-/// processes of the kernel before. Source: Linux `drivers/vhost/vhost.c`, `kernel/vhost_task.c`.
+/// The workers of this level's kernel that move frames for a QEMU: threads of it since Linux 6.4,
+/// and processes of the kernel before. Source: Linux `drivers/vhost/vhost.c`,
+/// `kernel/vhost_task.c`.
 pub(in crate::driver::qemu) fn vhost_workers(pid: u32) -> (Vec<u32>, Vec<u32>) {
     let named = |directory: &str| -> Vec<u32> {
         let entries = fs::read_dir(directory).into_iter().flatten().flatten();

@@ -32,7 +32,8 @@ fn what_stands_behind_a_device_is_on_the_command_line() {
     assert_eq!(
         line(&[("net", "tap"), ("nic", "e1000")], "pci"),
         format!(
-            "-netdev tap,id=network,fd=5,vhost=off -device e1000,id=nic,netdev=network,{mac},romfile="
+            "-netdev tap,id=network,fd=5,vhost=off -device \
+             e1000,id=nic,netdev=network,{mac},romfile="
         )
     );
     assert_eq!(

@@ -296,8 +296,8 @@ pub fn colleague() -> Findings {
         why: "the command failed in all of 14 trials: exit 2".into(),
         remedy: Some("surtax enter podman -- make -j4".into()),
         stderr: Some(
-            "\\x1b[31mmake: *** [Makefile:14: all] Error 2\\x1b[0m\ncc: fatal error: cannot execute \
-             'cc1': posix_spawnp: No such file or directory\ncompilation terminated."
+            "\\x1b[31mmake: *** [Makefile:14: all] Error 2\\x1b[0m\ncc: fatal error: cannot \
+             execute 'cc1': posix_spawnp: No such file or directory\ncompilation terminated."
                 .into(),
         ),
     };
