@@ -17,7 +17,7 @@ pub struct Arguments {
     /// The run: a file, a part of a name that `surtax list` shows, or `last`.
     #[arg(value_name = "RUN", default_value = "last")]
     pub run: String,
-    /// Where it goes; by default to standard output.
+    /// File that it goes to; by default standard output.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Writes CSV with one row per trial, instead of one per stack and metric.

@@ -3,7 +3,7 @@
 use crate::report::terminal::{Colour, Look};
 use clap::{Args, ValueEnum};
 
-/// What applies to every command.
+/// Flags of every command.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Globals {
     /// Shows no progress and no notes; errors and results stay.

@@ -21,7 +21,7 @@ use surtax_instrument::clock;
 use surtax_instrument::probe::cgroup::parse_cpus;
 use surtax_statistics::TooFew;
 
-/// What to measure. Every flag is optional here; the plan refuses what is missing.
+/// Flags that say what is measured. Every one is optional here; the plan refuses what is missing.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct MeasureArguments {
     /// Stacks to run the command in, such as `native,runc,qemu:memory=1G,accel=tcg+runc`.
@@ -73,7 +73,7 @@ pub(super) struct MeasureArguments {
     /// Otherwise it gets the environment that surtax was called in, which is not written down.
     #[arg(long, help_heading = "What to measure")]
     clear_env: bool,
-    /// How many blocks; each runs every stack once, the baseline twice [default: 10].
+    /// Number of blocks; each runs every stack once, the baseline twice [default: 10].
     #[arg(short, long, value_name = "N", help_heading = "How often and how long")]
     runs: Option<u32>,
     /// Starts no block that would end later than this, such as `90s`, `2m` or `1h30m`.
@@ -106,7 +106,7 @@ pub(super) struct MeasureArguments {
     /// `SURTAX_INSTANCE` tells each its number, from 0.
     #[arg(long, value_name = "N", help_heading = "How often and how long")]
     instances: Option<u32>,
-    /// What the page caches hold when the command begins: `cold` or `warm`.
+    /// Contents of the page caches when the command begins: `cold` or `warm`.
     ///
     /// With `cold` every kernel of the stack drops its caches before each run, this machine's too,
     /// which slows down everybody on it for a while; it takes root. With `warm` an uncounted run
@@ -149,7 +149,7 @@ pub(super) struct MeasureArguments {
     seed: Option<u64>,
 }
 
-/// What decides the exit code.
+/// Flags that decide the exit code.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct GateArguments {
     /// Exits with 1 if a stack is shown to cost more than this, such as `wall > +3%`; may be
@@ -203,7 +203,7 @@ impl GateArguments {
     }
 }
 
-/// Where results go.
+/// Flags that say where results go.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct ResultArguments {
     /// Keeps the run in this file [default: a new one, which `surtax list` shows].

@@ -56,15 +56,15 @@ use std::process::ExitCode;
     after_long_help = include_str!("help/surtax.txt")
 )]
 pub struct Cli {
-    /// What applies to every command.
+    /// Flags of every command.
     #[command(flatten)]
     pub globals: Globals,
-    /// What to do.
+    /// Subcommand.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What to do.
+/// Subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Compares one command in several stacks.

@@ -11,7 +11,7 @@ pub struct Arguments {
     /// The run: a file, a part of a name that `surtax list` shows, or `last`.
     #[arg(value_name = "RUN", default_value = "last")]
     pub run: String,
-    /// Where it goes; by default beside the run file, with the ending `.html`.
+    /// File that it goes to; by default beside the run file, with the ending `.html`.
     #[arg(short, long, value_name = "FILE.html")]
     pub output: Option<PathBuf>,
 }

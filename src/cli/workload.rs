@@ -28,7 +28,7 @@ pub struct Arguments {
     command: Command,
 }
 
-/// What to do.
+/// Subcommand.
 #[derive(Debug, clap::Subcommand)]
 enum Command {
     /// Lists the workloads that come with surtax, and those of your own.

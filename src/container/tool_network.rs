@@ -59,14 +59,14 @@ pub(crate) const fn choice(values: &'static [&'static str]) -> OptionSpec {
 
 /// The words of those whose link surtax makes: it can be shaped.
 pub(crate) fn made_here(known: &[NamedNetwork]) -> Vec<&'static str> {
-    let is_made = |(_, ground): &&NamedNetwork| *ground == Wiring::Prepared;
+    let is_made = |(_, wiring): &&NamedNetwork| *wiring == Wiring::Prepared;
     known.iter().filter(is_made).map(|(word, _)| *word).collect()
 }
 
 /// That what makes the network of a spec is there.
 pub(crate) fn require(spec: &LayerSpec, known: &[NamedNetwork]) -> Result<(), Unavailable> {
     let word = spec.options.get(KEY).map_or("none", String::as_str);
-    if [Wiring::Pair, Wiring::Prepared].into_iter().any(|ground| known.contains(&(word, ground)))
+    if [Wiring::Pair, Wiring::Prepared].into_iter().any(|wiring| known.contains(&(word, wiring)))
         && lab::find("ip").is_none()
     {
         return Err(Unavailable {
@@ -82,7 +82,7 @@ pub(crate) fn require(spec: &LayerSpec, known: &[NamedNetwork]) -> Result<(), Un
 pub(crate) struct ToolNetwork {
     /// The word of the option.
     pub word: String,
-    ground: Wiring,
+    wiring: Wiring,
     /// The namespace in which the tool runs, where it is not this level's.
     held: Option<lab::Network>,
     /// The one that was prepared for the container.
@@ -105,8 +105,8 @@ impl ToolNetwork {
         room: &Room,
     ) -> Result<Self, Fault> {
         let word = spec.options.get(KEY).map_or("none", String::as_str);
-        let ground = known.iter().find(|(name, _)| *name == word).map(|(_, ground)| *ground);
-        let held = match ground {
+        let wiring = known.iter().find(|(name, _)| *name == word).map(|(_, wiring)| *wiring);
+        let held = match wiring {
             None => None,
             // Beside another stack it stands on that one's bridge.
             Some(Wiring::Prepared) if site.network.is_some() => {
@@ -118,7 +118,7 @@ impl ToolNetwork {
                 Some(room.bare_network()?)
             }
         };
-        let prepared = match (ground, &held) {
+        let prepared = match (wiring, &held) {
             (Some(Wiring::Prepared), Some(outside)) => {
                 let prepared = room.bare_network()?;
                 outside.connect_empty(&prepared)?;
@@ -134,8 +134,8 @@ impl ToolNetwork {
             }
             _ => None,
         };
-        let ground = ground.unwrap_or(Wiring::Bare);
-        Ok(Self { word: word.to_owned(), ground, held, prepared, shaped, seen: None })
+        let wiring = wiring.unwrap_or(Wiring::Bare);
+        Ok(Self { word: word.to_owned(), wiring, held, prepared, shaped, seen: None })
     }
 
     /// Tells whether the container is in this level's network.
@@ -158,7 +158,7 @@ impl ToolNetwork {
     /// # Errors
     /// The machine's: it is not there in time. A tool that has ended says why elsewhere.
     pub fn finish(&self, tool: &mut Process, deadline: Duration) -> Result<(), Fault> {
-        let (Wiring::OuterEnd(begins), Some(held)) = (self.ground, &self.held) else {
+        let (Wiring::OuterEnd(begins), Some(held)) = (self.wiring, &self.held) else {
             return Ok(());
         };
         let began = monotonic_raw();
@@ -205,7 +205,7 @@ impl ToolNetwork {
         let address = address_of(interfaces, link).ok_or_else(refuse)?;
         let gateway: Ipv4Addr = gateway.parse().map_err(|_| refuse())?;
         let workload = self.held.as_ref().map(lab::Network::workload);
-        let is_ours = match self.ground {
+        let is_ours = match self.wiring {
             Wiring::Bare | Wiring::UserMode => true,
             Wiring::Given(bridge) => gateway == bridge,
             _ => (Some(address), gateway) == (workload, OUTSIDE),
@@ -216,10 +216,10 @@ impl ToolNetwork {
             return Err(refuse());
         }
         // Nobody finds the address of a container whose packets a process makes anew.
-        let workload = (self.ground != Wiring::UserMode).then_some(address.into());
+        let workload = (self.wiring != Wiring::UserMode).then_some(address.into());
         self.seen = Some((gateway.into(), workload));
         // Where a tool makes the bridge, it also makes others share its address.
-        let translation = match self.ground {
+        let translation = match self.wiring {
             Wiring::Bare | Wiring::Given(_) => "masquerade",
             Wiring::UserMode => "user mode",
             _ => "none",
@@ -291,7 +291,7 @@ mod tests {
     fn a_container_without_a_network_of_its_own_needs_no_namespace_of_the_rooms() {
         let network = |word: &str| ToolNetwork {
             word: word.into(),
-            ground: Wiring::Bare,
+            wiring: Wiring::Bare,
             held: None,
             prepared: None,
             shaped: None,

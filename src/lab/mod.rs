@@ -38,7 +38,6 @@ mod reaper;
 mod room;
 mod service;
 mod session;
-mod settings;
 mod shaping;
 pub mod state;
 mod sweep;
@@ -107,7 +106,7 @@ fn reaper_command_line() -> Vec<OsString> {
 /// The lab of one main process: its journal, its reaper, its rooms. Rooms must be closed before it.
 #[derive(Debug)]
 pub struct Lab {
-    ground: Arc<LabBase>,
+    base: Arc<LabBase>,
     reaper: Option<Reaper>,
     executable: Option<PathBuf>,
     swept: Swept,
@@ -169,7 +168,7 @@ impl Lab {
             let name = format!("{PREFIX}{id}-{}", exclusive::unguessable()?);
             Ok::<_, Fault>(Path::new(place).join(name))
         };
-        let mut ground = LabBase {
+        let mut base = LabBase {
             memory_directory: directory.join(memory::NAME),
             directory,
             memory_elsewhere: own_name(MEMORY_DIRECTORY)?,
@@ -181,15 +180,15 @@ impl Lab {
             journal: Mutex::new(Some(Journal::create(state, header)?)),
             id,
         };
-        match ground.prepare(setup) {
+        match base.prepare(setup) {
             Ok(reaper) => {
                 let (services, ports) = (Mutex::default(), Mutex::default());
                 let executable = setup.executable.clone();
-                Ok(Self { ground: Arc::new(ground), reaper, executable, swept, services, ports })
+                Ok(Self { base: Arc::new(base), reaper, executable, swept, services, ports })
             }
             Err(fault) => {
                 // What could not be undone either stays in the journal, for the next start.
-                let _ = ground.end();
+                let _ = base.end();
                 Err(fault)
             }
         }
@@ -198,7 +197,7 @@ impl Lab {
     /// The lab's id: what follows `surtax-` in the names of all that it makes.
     #[must_use]
     pub fn id(&self) -> &str {
-        &self.ground.id
+        &self.base.id
     }
 
     /// The program that a starter of this lab's is, where that is not this process's own.
@@ -216,7 +215,7 @@ impl Lab {
     /// The machine's cgroup hierarchies that the rooms' groups are in: for the probes.
     #[must_use]
     pub fn hierarchies(&self) -> &Hierarchies {
-        self.ground.groups.hierarchies()
+        self.base.groups.hierarchies()
     }
 
     /// Returns the version of the cgroups that share out CPUs on this machine.
@@ -228,27 +227,27 @@ impl Lab {
     /// A room's group as the kernel's log names it, also before there is one.
     #[must_use]
     pub fn logged_group(&self, room: &str) -> LoggedGroup {
-        LoggedGroup::of(&self.ground.group.join(room), self.hierarchies())
+        LoggedGroup::of(&self.base.group.join(room), self.hierarchies())
     }
 
     /// The innermost group of a room in which the kernel killed anybody because memory had run out,
     /// by what the groups count, and how many there.
     #[must_use]
     pub fn killed_in(&self, room: &str) -> Option<(PathBuf, u64)> {
-        oom::innermost(self.hierarchies(), &self.ground.group.join(room))
+        oom::innermost(self.hierarchies(), &self.base.group.join(room))
     }
 
     /// Lists the processes in a room right now, each with its group, by the numbers of the kernel's
     /// log.
     #[must_use]
     pub fn members(&self, room: &str) -> BTreeMap<u32, PathBuf> {
-        oom::members(self.hierarchies(), &self.ground.group.join(room))
+        oom::members(self.hierarchies(), &self.base.group.join(room))
     }
 
     /// Lists what cannot be counted or limited by groups on this machine, and why.
     #[must_use]
     pub fn group_gaps(&self) -> &[String] {
-        self.ground.groups.gaps()
+        self.base.groups.gaps()
     }
 
     /// That this machine can hold somebody to these limits; looks, and sets nothing.
@@ -256,7 +255,7 @@ impl Lab {
     /// # Errors
     /// A controller that no hierarchy has, or no partitions of CPUs.
     pub fn require_limits(&self, limits: &Limits) -> Result<(), Fault> {
-        self.ground.groups.can_limit(&self.ground.group, limits)
+        self.base.groups.can_limit(&self.base.group, limits)
     }
 
     /// The reaper's process id.
@@ -270,7 +269,7 @@ impl Lab {
     /// # Errors
     /// The machine's: it cannot be written, or nothing that lies there may be executed.
     pub fn agent(&self) -> Result<PathBuf, Fault> {
-        let directory = self.ground.executable_directory()?;
+        let directory = self.base.executable_directory()?;
         let path = directory.join(AGENT);
         if path.exists() {
             return Ok(path);
@@ -288,7 +287,7 @@ impl Lab {
 
     /// Kills every process of every room, as if the machine had: for tests.
     pub fn kill_everything(&self) {
-        self.ground.groups.kill_members(&self.ground.group);
+        self.base.groups.kill_members(&self.base.group);
     }
 
     /// Makes a room: `/run/surtax/<lab>/<name>`, and a group of that name in every hierarchy.
@@ -296,7 +295,7 @@ impl Lab {
     /// # Errors
     /// The machine's; ours, if there is a room of that name or it is not a plain name.
     pub fn room(&self, name: &str) -> Result<Room, Fault> {
-        Room::open(Arc::clone(&self.ground), name)
+        Room::open(Arc::clone(&self.base), name)
     }
 
     /// Takes everything away, ends the reaper, removes the journal. Says what had to be forced.
@@ -305,7 +304,7 @@ impl Lab {
     /// What could not be removed; it stays in the journal, and the next start tries again.
     pub fn close(mut self) -> Result<Vec<String>, Fault> {
         let services = self.end_services();
-        let swept = self.ground.end()?;
+        let swept = self.base.end()?;
         if swept.kept.is_empty() {
             let mut forced = services?;
             forced.extend(swept.undone);
@@ -323,7 +322,7 @@ impl Drop for Lab {
     fn drop(&mut self) {
         // What cannot be undone stays in the journal, and the reaper tries once more.
         let _ = self.end_services();
-        let _ = self.ground.end();
+        let _ = self.base.end();
     }
 }
 

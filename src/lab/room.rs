@@ -13,7 +13,7 @@ use super::mount::Mount;
 use super::network::Network;
 use super::process::{self, Process, Program};
 use super::undo::Undo;
-use super::{directory, exclusive, session, settings};
+use super::{directory, exclusive, session};
 use crate::fault::{Doing, Fault};
 use crate::lab::Limits;
 use std::fs;
@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 /// The lab of one trial. Dropped or closed, nothing of it is left.
 #[derive(Debug)]
 pub struct Room {
-    ground: Arc<LabBase>,
+    base: Arc<LabBase>,
     name: String,
     directory: PathBuf,
     memory_directory: OnceLock<PathBuf>,
@@ -50,14 +50,14 @@ struct Roots {
 }
 
 impl Room {
-    pub(super) fn open(ground: Arc<LabBase>, name: &str) -> Result<Self, Fault> {
+    pub(super) fn open(base: Arc<LabBase>, name: &str) -> Result<Self, Fault> {
         require_name(name)?;
-        let directory = ground.directory.join(name);
-        let group = ground.group.join(name);
+        let directory = base.directory.join(name);
+        let group = base.group.join(name);
         exclusive::make(&directory, 0o700)
             .map_err(|fault| fault.during(format_args!("a room at `{}`", directory.display())))?;
         let room = Self {
-            ground,
+            base,
             name: name.to_owned(),
             directory,
             memory_directory: OnceLock::new(),
@@ -68,7 +68,7 @@ impl Room {
             roots: Mutex::default(),
             closed: false,
         };
-        room.ground.groups.make(&room.group)?;
+        room.base.groups.make(&room.group)?;
         Ok(room)
     }
 
@@ -84,7 +84,7 @@ impl Room {
     /// # Errors
     /// The machine's: it cannot be made.
     pub fn memory_directory(&self) -> Result<&Path, Fault> {
-        self.made(&self.memory_directory, &self.ground.memory_directory)
+        self.made(&self.memory_directory, &self.base.memory_directory)
     }
 
     /// The directory in memory, if it was asked for.
@@ -105,14 +105,14 @@ impl Room {
     pub fn let_users_pass(&self) -> Result<(), Fault> {
         let mut directories = vec![
             self.memory_directory()?,
-            &self.ground.memory_directory,
+            &self.base.memory_directory,
             // Most often the memory is mounted there; no room in it can be entered.
-            &self.ground.directory,
+            &self.base.directory,
         ];
         // An earlier version made it so that nobody passes.
-        directories.extend(self.ground.directory.parent());
+        directories.extend(self.base.directory.parent());
         if let Some(disk) = self.disk_directory.get() {
-            directories.extend([disk.as_path(), &self.ground.disk_directory]);
+            directories.extend([disk.as_path(), &self.base.disk_directory]);
         }
         for path in directories {
             fs::set_permissions(path, fs::Permissions::from_mode(0o711))
@@ -129,7 +129,7 @@ impl Room {
         if let Some(path) = self.disk_directory.get() {
             return Ok(path);
         }
-        self.made(&self.disk_directory, self.ground.on_a_disk()?)
+        self.made(&self.disk_directory, self.base.on_a_disk()?)
     }
 
     /// The room's part of one of the lab's directories, made the first time.
@@ -146,8 +146,8 @@ impl Room {
     /// `ROOM_ON_DISK` and `ROOM_GROUP`.
     #[must_use]
     pub fn nameless(&self, text: &str) -> String {
-        let memory = self.ground.memory_directory.join(&self.name);
-        let disk = self.ground.disk_directory.join(&self.name);
+        let memory = self.base.memory_directory.join(&self.name);
+        let disk = self.base.disk_directory.join(&self.name);
         let own = [
             (&*memory, "ROOM_IN_MEMORY"),
             (&*disk, "ROOM_ON_DISK"),
@@ -174,8 +174,8 @@ impl Room {
         require_name(name)?;
         let group = self.group.join(name);
         self.subgroups.lock().unwrap_or_else(PoisonError::into_inner).push(group.clone());
-        self.ground.groups.make(&group)?;
-        self.ground
+        self.base.groups.make(&group)?;
+        self.base
             .groups
             .limit(&group, limits)
             .map_err(|fault| fault.during(format_args!("group `{}`", group.display())))?;
@@ -187,11 +187,11 @@ impl Room {
     /// # Errors
     /// The machine's: no controller, or a pool that has fewer pages.
     pub fn limit_huge_pages(&self, limits: &Limits) -> Result<(), Fault> {
-        let groups = &self.ground.groups;
+        let groups = &self.base.groups;
         let Some(most) = limits.hugetlb else { return Ok(()) };
         groups.can_limit_huge_pages(limits)?;
         if let Some((path, names)) = groups.to_enable_for_huge_pages()
-            && let Some(journal) = self.ground.journal().as_mut()
+            && let Some(journal) = self.base.journal().as_mut()
         {
             // The lab's and not this room's: another room may be limited as well.
             journal.will(vec![Undo::Controllers { path, names }])?;
@@ -204,7 +204,7 @@ impl Room {
     /// # Errors
     /// The machine's: it has ended, or may not be moved.
     pub fn admit_to_huge_pages(&self, pid: u32) -> Result<(), Fault> {
-        self.ground.groups.admit_to_huge_pages(pid, &self.group)
+        self.base.groups.admit_to_huge_pages(pid, &self.group)
     }
 
     /// Puts a process that somebody else started into a group of this room.
@@ -212,13 +212,13 @@ impl Room {
     /// # Errors
     /// The machine's: it has ended, or may not be moved.
     pub fn admit(&self, pid: u32, group: &Path) -> Result<(), Fault> {
-        self.ground.groups.admit(pid, group)
+        self.base.groups.admit(pid, group)
     }
 
     /// Lists the processes in a group of this room or below it: process id and name.
     #[must_use]
     pub fn members(&self, group: &Path) -> Vec<(u32, String)> {
-        let members = self.ground.groups.members(group);
+        let members = self.base.groups.members(group);
         members.into_iter().map(|Member { pid, name }| (pid, name)).collect()
     }
 
@@ -243,7 +243,7 @@ impl Room {
     ) -> Result<OwnedFd, Fault> {
         let ours = self.places().into_iter().map(Path::to_path_buf).collect();
         let network = network.map(Network::namespace).transpose()?;
-        let made = holder::mount_namespace(mounts, ours, &self.ground.directory, network)?;
+        let made = holder::mount_namespace(mounts, ours, &self.base.directory, network)?;
         let Namespace { descriptor, overlays, held } = made;
         if !overlays.is_empty() {
             self.remember_roots(overlays, held)?;
@@ -279,8 +279,8 @@ impl Room {
             return Err(Fault::bug(format!("the group `{}` is not of this room", group.display())));
         }
         let foreground = program.foreground;
-        let is_grouped = self.ground.groups.any() && !program.is_ungrouped;
-        let doors = if is_grouped { self.ground.groups.doors(&group, own)? } else { Vec::new() };
+        let is_grouped = self.base.groups.any() && !program.is_ungrouped;
+        let doors = if is_grouped { self.base.groups.doors(&group, own)? } else { Vec::new() };
         let process = process::spawn(program, doors)?;
         if !is_grouped && !foreground {
             self.remember_session(process.pid())?;
@@ -308,7 +308,7 @@ impl Room {
 
     fn write_down(&self, undo: Undo) -> Result<Vec<u64>, Fault> {
         undo.require_tag()?;
-        match self.ground.journal().as_mut() {
+        match self.base.journal().as_mut() {
             Some(journal) => journal.will(vec![undo]),
             None => Err(Fault::bug("a room was used after its lab was closed")),
         }
@@ -350,20 +350,6 @@ impl Room {
         if was_off { domain.shut_down() } else { domain.detach(channel) }
     }
 
-    /// Changes a setting of the machine until the room is closed.
-    ///
-    /// # Errors
-    /// It is not a setting, cannot be read or written, or did not take the value.
-    pub fn change_setting(&self, path: &Path, value: &str) -> Result<(), Fault> {
-        let before = settings::read(path)?;
-        if before == value {
-            return Ok(());
-        }
-        let ours = value.to_owned();
-        self.promise(Undo::Setting { path: path.to_path_buf(), ours, before: before.clone() })?;
-        settings::write(path, value, &before)
-    }
-
     /// Ends every process, removes everything, and says what was still alive or there.
     ///
     /// # Errors
@@ -390,19 +376,19 @@ impl Room {
         let promised =
             std::mem::take(self.promised.get_mut().unwrap_or_else(PoisonError::into_inner));
         // The journal is not kept from other rooms while an engine takes its time.
-        let pending = self.ground.journal().as_ref().map(Journal::pending).unwrap_or_default();
+        let pending = self.base.journal().as_ref().map(Journal::pending).unwrap_or_default();
         let mut undone = Vec::new();
         for (id, undo) in pending {
             if promised.contains(&id) && note(undo.perform()) {
                 undone.push(id);
             }
         }
-        if let (Some(journal), false) = (self.ground.journal().as_mut(), undone.is_empty()) {
+        if let (Some(journal), false) = (self.base.journal().as_mut(), undone.is_empty()) {
             note(journal.undone(&undone).map(|()| Vec::new()));
         }
         let subgroups = self.subgroups.get_mut().unwrap_or_else(PoisonError::into_inner);
-        note(self.ground.groups.end(&self.group, subgroups));
-        self.ground.groups.rejoin(&self.ground.group);
+        note(self.base.groups.end(&self.group, subgroups));
+        self.base.groups.rejoin(&self.base.group);
         let Roots { overlays, ids, held } =
             std::mem::take(self.roots.get_mut().unwrap_or_else(PoisonError::into_inner));
         let are = if held.len() == overlays.len() { Are::Held } else { Are::Left };
@@ -417,7 +403,7 @@ impl Room {
         note(directory::remove(&self.directory));
         // Last, and in vain where a disk is full: nobody has a root that is not there.
         if let (Some(journal), true, false) =
-            (self.ground.journal().as_mut(), is_ended, ids.is_empty())
+            (self.base.journal().as_mut(), is_ended, ids.is_empty())
         {
             let _ = journal.undone(&ids);
         }

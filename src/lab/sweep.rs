@@ -65,8 +65,7 @@ pub(super) fn undo(mut journal: Journal) -> Result<Swept, Fault> {
         let forgotten = !same_boot
             && matches!(
                 undo,
-                Undo::Setting { .. }
-                    | Undo::Roots { .. }
+                Undo::Roots { .. }
                     | Undo::Session { .. }
                     | Undo::Controllers { .. }
                     | Undo::Domain { .. }

@@ -5,7 +5,7 @@
 
 use super::domain::Domain;
 use super::escaped::{Are, Overlaid};
-use super::{cgroup, directory, engine, escaped, memory, session, settings, xen_domain};
+use super::{cgroup, directory, engine, escaped, memory, session, xen_domain};
 use crate::fault::Fault;
 use serde::{Deserialize, Serialize};
 use std::path::{Component, Path, PathBuf};
@@ -73,15 +73,6 @@ pub enum Undo {
         /// Begins with our tag.
         name: String,
     },
-    /// A setting: written back only if it still holds what we wrote.
-    Setting {
-        /// The file in `/proc/sys` or `/sys`.
-        path: PathBuf,
-        /// Value that we wrote.
-        ours: String,
-        /// Value that it held before.
-        before: String,
-    },
     /// Controllers that we enabled for the children of a cgroup v2 group; left on where somebody
     /// else uses them by now.
     Controllers {
@@ -113,7 +104,6 @@ impl Undo {
             | Self::Memory { .. }
             | Self::Domain { .. }
             | Self::XenDomain { .. }
-            | Self::Setting { .. }
             | Self::Controllers { .. }
             | Self::Session { .. } => false,
         }
@@ -133,7 +123,7 @@ impl Undo {
             | Self::EngineNetwork { name, .. }
             | Self::XenDomain { name }
             | Self::Domain { channel: name, .. } => name.starts_with(TAG),
-            Self::Setting { .. } | Self::Controllers { .. } | Self::Session { .. } => true,
+            Self::Controllers { .. } | Self::Session { .. } => true,
         };
         if tagged { Ok(()) } else { Err(Fault::bug(format!("{self:?} does not carry our tag"))) }
     }
@@ -166,7 +156,6 @@ impl Undo {
                 domain.give_back(channel, *was_started)
             }
             Self::XenDomain { name } => xen_domain::destroy(name),
-            Self::Setting { path, ours, before } => settings::restore(path, ours, before),
             Self::Controllers { path, names } => cgroup::disable(path, names),
             Self::Session { pid, started_ticks } => session::end(*pid, *started_ticks),
         }

@@ -14,7 +14,7 @@ use super::iterate::TimedRun;
 use super::peer::{Peer, Side};
 use super::stage::{NotPlaced, Placed, Stage};
 use super::task::Task;
-use super::workload_steps::{like, named, require_success};
+use super::workload_steps::like;
 use crate::agent::refused;
 use crate::fault::Fault;
 use crate::layer::Payer;
@@ -89,7 +89,8 @@ impl Companion for Neighbours {
     fn prepare(&mut self, stage: &mut Stage<'_>) -> Result<(), Fault> {
         for beside in &mut self.all {
             let started = beside.start(stage.plan.command_deadline(), stage.level);
-            started.map_err(|fault| during(&beside.words, fault))?;
+            let explained = |fault| beside.placed.task.explained(fault);
+            started.map_err(|fault| during(&beside.words, explained(fault)))?;
         }
         Ok(())
     }
@@ -181,13 +182,12 @@ impl Beside {
     }
 
     fn start(&mut self, deadline: Duration, level: u8) -> Result<(), Fault> {
-        let Placed { peer, running, command, .. } = &mut self.placed;
-        for step in &self.definition.setup {
-            let step_command = Command { deadline: deadline.into(), ..like(command, step) };
-            let began = begin(running, &step_command)?;
-            let ended = finish(running, began, deadline)?;
-            require_success(&named("the set-up", step), &ended.outcome)?;
+        let prepared =
+            self.placed.with_steps(deadline, |task, command, run| task.prepare(command, run))?;
+        if let Some(why) = prepared.flaw {
+            return Err(Fault::machine(why));
         }
+        let Placed { peer, running, command, .. } = &mut self.placed;
         self.running = match peer {
             Some(peer) => peer.begin(running)?.to_vec(),
             None => vec![(Side::Stack, begin(running, command)?)],
@@ -245,14 +245,7 @@ impl Beside {
                 let _ = finish(running, began, LAST);
             }
         }
-        for step in &self.definition.cleanup {
-            let Placed { running, command, .. } = &mut self.placed;
-            let cleaned =
-                begin(running, &like(command, step)).and_then(|began| finish(running, began, LAST));
-            if cleaned.is_err() {
-                return;
-            }
-        }
+        let _ = self.placed.with_steps(LAST, |task, command, run| task.clean_up(command, run));
     }
 }
 

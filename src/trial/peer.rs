@@ -10,7 +10,7 @@
 //! A client in another stack is in the place of the outside: that stack is started beside the first
 //! one, on the same bridge where it gets a link of its own, or on another machine. The time in
 //! which it measures is its own kernel's, whose clock is watched as that of the first one is. Where
-//! both find each other is told in `meeting.rs`.
+//! both find each other is told in `endpoints.rs`.
 
 use super::clock_sync::{ClockSync, Rate};
 use super::command_run::{begin, finish};

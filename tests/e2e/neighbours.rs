@@ -120,5 +120,18 @@ fn a_neighbour_that_ends_too_early_or_cannot_be_makes_no_number() {
         let said = text(&output.stderr);
         assert!(output.status.code() == Some(2) && said.contains(expected), "{said}");
     }
+    // It is set up as a measured workload is: what it lacks is told with the package to install.
+    let file = machine.path("lacking.toml");
+    let lacking = "about = \"lacks a tool\"\ncommand = [\"sleep\", \"60\"]\n\
+                   setup = [[\"surtax-no-such-tool\"]]\n\
+                   packages = { debian = [\"surtax-no-such-package\"] }\n\
+                   [[metric]]\nname = \"n\"\n\
+                   unit = \"1/s\"\nbetter = \"higher\"\nregex = \"(x)\"\n";
+    std::fs::write(&file, lacking).unwrap();
+    let neighbour = format!("{}@native", file.display());
+    let answer = machine.answer(&beside(&neighbour, "1", "true"));
+    let arm = answer["arms"].as_array().unwrap().last().unwrap().clone();
+    let remedy = arm["trouble"]["remedy"].as_str().unwrap_or_default().to_owned();
+    assert!(remedy.contains("surtax-no-such-package"), "{arm}");
     machine.assert_as_before();
 }

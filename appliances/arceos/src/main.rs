@@ -28,7 +28,7 @@ use std::vec::Vec;
 /// The longest command, in bytes.
 const LINE_LIMIT: usize = 4096;
 
-/// How much an echo reads at once, in bytes.
+/// Number of bytes that an echo reads at once.
 const ECHO_BYTES: usize = 16 << 10;
 
 #[no_mangle]
@@ -90,7 +90,7 @@ fn answer_console() {
     }
 }
 
-/// What came of a line so far.
+/// Bytes of a line that have come so far.
 #[derive(Default)]
 struct Lines(Vec<u8>);
 

@@ -94,7 +94,7 @@ impl<'a> Bench<'a> {
     /// One part of the connections for each thread.
     fn rounds(&self, parts: &[usize], depth: usize) -> Result<Vec<Round<'a>>, Refused> {
         let asked = self.asked;
-        let manner = RoundMode {
+        let mode = RoundMode {
             depth,
             updates: asked.updates,
             is_polling: asked.is_polling,
@@ -108,8 +108,8 @@ impl<'a> Bench<'a> {
                 Ok(Connection::new(socket, asked.protocol, depth, self.keys.longest))
             };
             let lanes = (0..*count).map(lane).collect::<Result<Vec<_>, Refused>>()?;
-            let manner = RoundMode { seed: mixed(asked.seed ^ mixed(number)), ..manner };
-            Round::new(lanes, self.keys, manner).map_err(cannot)
+            let mode = RoundMode { seed: mixed(asked.seed ^ mixed(number)), ..mode };
+            Round::new(lanes, self.keys, mode).map_err(cannot)
         };
         (1..).zip(parts).map(round).collect()
     }

@@ -71,7 +71,7 @@ pub(super) struct Round<'a> {
     lanes: Vec<Connection>,
     epoll: OwnedFd,
     keys: &'a Keys,
-    manner: RoundMode,
+    mode: RoundMode,
     /// Time at which something was last heard.
     heard: Nanoseconds,
     looks: u32,
@@ -86,11 +86,7 @@ impl<'a> Round<'a> {
     ///
     /// # Errors
     /// The kernel's.
-    pub(super) fn new(
-        lanes: Vec<Connection>,
-        keys: &'a Keys,
-        manner: RoundMode,
-    ) -> io::Result<Self> {
+    pub(super) fn new(lanes: Vec<Connection>, keys: &'a Keys, mode: RoundMode) -> io::Result<Self> {
         // SAFETY: the call takes numbers. Without it a sleep ends up to 50 µs late.
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
@@ -98,14 +94,14 @@ impl<'a> Round<'a> {
             lanes,
             epoll,
             keys,
-            manner,
+            mode,
             heard: Nanoseconds(0),
             looks: 0,
             is_together: false,
             looked: Nanoseconds(0),
         };
         // One that is alone is waited for by itself, except by a schedule.
-        if !manner.is_alone {
+        if !mode.is_alone {
             round.watch()?;
         }
         Ok(round)
@@ -136,13 +132,13 @@ impl<'a> Round<'a> {
     /// # Errors
     /// A connection breaks, or nothing comes any more.
     pub(super) fn closed(&mut self, record: &mut Record) -> Result<(), Refused> {
-        self.is_together = self.manner.depth > 1 && self.lanes.len() > 1;
+        self.is_together = self.mode.depth > 1 && self.lanes.len() > 1;
         self.go(self.drawn(), record)?;
         self.separately()
     }
 
     fn drawn(&self) -> Work {
-        Work::Drawn(Random::of(self.manner.seed), self.manner.updates)
+        Work::Drawn(Random::of(self.mode.seed), self.mode.updates)
     }
 
     fn go(&mut self, mut work: Work, record: &mut Record) -> Result<(), Refused> {
@@ -152,7 +148,7 @@ impl<'a> Round<'a> {
             self.fill(lane, &mut work, now, record)?;
         }
         while self.is_going() {
-            if self.manner.is_alone {
+            if self.mode.is_alone {
                 self.step_alone(&mut work, record)?;
                 continue;
             }
@@ -172,7 +168,7 @@ impl<'a> Round<'a> {
     /// Waits for the answers of the only connection, and goes on there.
     fn step_alone(&mut self, work: &mut Work, record: &mut Record) -> Result<(), Refused> {
         let lane = &mut self.lanes[0];
-        let (is_polling, has_rest) = (self.manner.is_polling, lane.has_rest());
+        let (is_polling, has_rest) = (self.mode.is_polling, lane.has_rest());
         if is_polling || has_rest {
             // Unlike an attempt to receive, this does not take the lock that an answer comes in
             // under.
@@ -281,7 +277,7 @@ impl<'a> Round<'a> {
                 break;
             }
             let count = self.lanes.len();
-            let depth = self.manner.depth;
+            let depth = self.mode.depth;
             let free = (0..count)
                 .map(|step| (*turn + step) % count)
                 .find(|lane| self.lanes[*lane].going_count() < depth);
@@ -318,8 +314,8 @@ impl<'a> Round<'a> {
         record: &mut Record,
     ) -> Result<(), Refused> {
         let lane = &mut self.lanes[lane];
-        if now < record.until && lane.going_count() <= self.manner.depth / 2 {
-            while lane.going_count() < self.manner.depth {
+        if now < record.until && lane.going_count() <= self.mode.depth / 2 {
+            while lane.going_count() < self.mode.depth {
                 let Some((key, is_set)) = work.next(self.keys) else { break };
                 lane.ask(self.keys, key, is_set, now);
                 record.sent_count += 1;
@@ -354,7 +350,7 @@ impl<'a> Round<'a> {
         limit: Option<Duration>,
         mut serve: impl FnMut(&mut Self, usize) -> Result<(), Refused>,
     ) -> Result<(), Refused> {
-        let wait = if self.manner.is_polling { Some(Duration::ZERO) } else { limit };
+        let wait = if self.mode.is_polling { Some(Duration::ZERO) } else { limit };
         // `epoll_wait` counts in milliseconds: what is no whole number of them is waited for by
         // `ppoll`.
         let is_whole = |it: &Duration| it.subsec_nanos().is_multiple_of(1_000_000);
@@ -391,12 +387,12 @@ impl<'a> Round<'a> {
     /// Looks, now and then, whether nothing has been heard for too long.
     fn look(&mut self) -> Result<(), Refused> {
         self.looks += 1;
-        if self.manner.is_polling && !self.looks.is_multiple_of(LOOKS) {
+        if self.mode.is_polling && !self.looks.is_multiple_of(LOOKS) {
             std::hint::spin_loop();
             return Ok(());
         }
         let silence = clock::monotonic_raw().since(self.heard);
-        if self.is_going() && silence > self.manner.patience.into() {
+        if self.is_going() && silence > self.mode.patience.into() {
             let seconds = silence.seconds();
             return Err(Refused::machine(format!(
                 "the server has not answered for {seconds:.1} s"

@@ -35,7 +35,7 @@ pub(super) struct Handshake {
 /// Options of a client's measurement.
 #[derive(Clone, Debug)]
 pub(super) struct ClientOptions {
-    pub(super) deal: Handshake,
+    pub(super) handshake: Handshake,
     pub(super) connect: SocketAddr,
     pub(super) time: Duration,
     pub(super) warm_up: Option<Duration>,
@@ -66,7 +66,7 @@ impl ClientOptions {
             if options.has("echo") { usual_echo(request) } else { 1 },
             longest,
         )?;
-        let deal = Handshake {
+        let handshake = Handshake {
             kind,
             request,
             response,
@@ -80,7 +80,7 @@ impl ClientOptions {
         };
         let warm_up = options.has("warm-up").then(|| options.duration("warm-up", Duration::ZERO));
         let asked = Self {
-            deal,
+            handshake,
             connect: address(options.text("connect"))?,
             time: options.duration("time", Duration::from_secs(10))?,
             warm_up: warm_up.transpose()?,
@@ -93,19 +93,22 @@ impl ClientOptions {
     }
 
     fn require_sense(&self) -> Result<(), Refused> {
-        let deal = &self.deal;
-        let is_many = self.rate.is_some() || deal.sockets > 1;
-        if self.deal.kind == Kind::UdpRr && is_many && deal.request.min(deal.response) < 8 {
+        let handshake = &self.handshake;
+        let is_many = self.rate.is_some() || handshake.sockets > 1;
+        if self.handshake.kind == Kind::UdpRr
+            && is_many
+            && handshake.request.min(handshake.response) < 8
+        {
             return Err(Refused::user(
                 "several datagrams on their way must be told apart by a number of 8 bytes",
             )
             .hint("ask for `--request 8 --response 8` or more"));
         }
-        if self.is_echo && deal.request != deal.response {
+        if self.is_echo && handshake.request != handshake.response {
             return Err(Refused::user("an echo answers with what it is sent")
                 .hint("leave `--response` out, or give it the length of `--request`"));
         }
-        if self.is_echo && matches!(deal.wish, CpuRequest::Named { server: Some(_), .. }) {
+        if self.is_echo && matches!(handshake.wish, CpuRequest::Named { server: Some(_), .. }) {
             return Err(Refused::user("an echo does not let its CPU be chosen")
                 .hint("name the client's alone: `--place 0/any`"));
         }

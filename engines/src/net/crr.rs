@@ -26,11 +26,11 @@ pub(super) fn run(asked: &ClientOptions) -> Result<Answer, Refused> {
     let until = clock::monotonic_raw()
         + asked.warm_up.unwrap_or_default().into()
         + asked.time.into()
-        + asked.deal.patience.into();
+        + asked.handshake.patience.into();
     let control = Some(session.control());
-    let patience = Patience { until, control, is_polling: asked.deal.is_polling };
+    let patience = Patience { until, control, is_polling: asked.handshake.is_polling };
     let to = Raw::of(session.data);
-    let record = Record::take(asked, |record| connections(&asked.deal, &to, patience, record));
+    let record = Record::take(asked, |record| connections(&asked.handshake, &to, patience, record));
     let record = record.map_err(|lost| match lost {
         Lost::Io(error) if error.raw_os_error() == Some(libc::EADDRNOTAVAIL) => Refused::machine(
             "this end has no port left for another connection",
@@ -46,16 +46,16 @@ pub(super) fn run(asked: &ClientOptions) -> Result<Answer, Refused> {
 }
 
 fn connections(
-    deal: &Handshake,
+    handshake: &Handshake,
     to: &Raw,
     patience: Patience,
     record: &mut Record,
 ) -> Result<(), Lost> {
-    let request = vec![0; deal.request];
-    let mut response = vec![0; deal.response];
+    let request = vec![0; handshake.request];
+    let mut response = vec![0; handshake.response];
     let mut at = clock::monotonic_raw();
     loop {
-        let socket = to.connect(deal, patience)?;
+        let socket = to.connect(handshake, patience)?;
         let number = socket.as_raw_fd();
         patience.send(number, &request)?;
         patience.receive_whole(number, &mut response)?;
@@ -78,15 +78,15 @@ fn connections(
 pub(super) fn serve(
     listener: &TcpListener,
     patience: Patience,
-    deal: &Handshake,
+    handshake: &Handshake,
     count: &mut u64,
 ) -> Result<(), Lost> {
-    let (mut request, response) = (vec![0; deal.request], vec![0; deal.response]);
+    let (mut request, response) = (vec![0; handshake.request], vec![0; handshake.response]);
     let listener = listener.as_raw_fd();
     loop {
         let socket = accept(listener, patience)?;
         let number = socket.as_raw_fd();
-        prepare(number, deal).map_err(Lost::Io)?;
+        prepare(number, handshake).map_err(Lost::Io)?;
         match patience.receive_whole(number, &mut request) {
             Ok(()) => patience.send(number, &response)?,
             // A client that gave this one up goes on with the next.
@@ -115,8 +115,8 @@ pub(super) fn accept(listener: libc::c_int, patience: Patience) -> Result<OwnedF
 }
 
 /// The options of a connection that differ from the kernel's own choice.
-pub(super) fn prepare(socket: libc::c_int, deal: &Handshake) -> io::Result<()> {
-    if deal.is_nodelay { set(socket, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1) } else { Ok(()) }
+pub(super) fn prepare(socket: libc::c_int, handshake: &Handshake) -> io::Result<()> {
+    if handshake.is_nodelay { set(socket, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1) } else { Ok(()) }
 }
 
 /// An address as the kernel takes it.
@@ -145,7 +145,7 @@ impl Raw {
         }
     }
 
-    fn connect(&self, deal: &Handshake, patience: Patience) -> Result<OwnedFd, Lost> {
+    fn connect(&self, handshake: &Handshake, patience: Patience) -> Result<OwnedFd, Lost> {
         let (family, pointer, length): (_, *const libc::sockaddr, _) = match self {
             Self::V4(raw) => (libc::AF_INET, std::ptr::from_ref(raw).cast(), size_of_val(raw)),
             Self::V6(raw) => (libc::AF_INET6, std::ptr::from_ref(raw).cast(), size_of_val(raw)),
@@ -157,7 +157,7 @@ impl Raw {
         }
         // SAFETY: the kernel has just made this descriptor, and it is nobody else's.
         let socket = unsafe { OwnedFd::from_raw_fd(number) };
-        prepare(number, deal).map_err(Lost::Io)?;
+        prepare(number, handshake).map_err(Lost::Io)?;
         let length = libc::socklen_t::try_from(length).unwrap_or(0);
         loop {
             // SAFETY: the address is live and as long as is said.

@@ -60,10 +60,10 @@ impl Flow {
         Self {
             lanes: sockets.iter().map(lane).collect(),
             polled: sockets.iter().map(|it| watched(it.as_raw_fd(), libc::POLLIN)).collect(),
-            request: vec![0; asked.deal.request],
-            buffer: vec![0; asked.deal.response.max(64 << 10)],
-            response: asked.deal.response,
-            is_udp: asked.deal.kind == Kind::UdpRr,
+            request: vec![0; asked.handshake.request],
+            buffer: vec![0; asked.handshake.response.max(64 << 10)],
+            response: asked.handshake.response,
+            is_udp: asked.handshake.kind == Kind::UdpRr,
             interval_ns: asked.rate.map(|rate| 1e9 / rate),
             number: 0,
         }

@@ -35,15 +35,15 @@ pub(super) fn run(asked: &ClientOptions) -> Result<Answer, Refused> {
     };
     let to = session.as_ref().map_or(asked.connect, |session| session.data);
     let sockets: Result<Vec<OwnedFd>, Refused> =
-        (0..asked.deal.sockets).map(|_| connect(asked, to)).collect();
+        (0..asked.handshake.sockets).map(|_| connect(asked, to)).collect();
     let sockets = sockets?;
     let alarm = Alarm::start();
     let until = clock::monotonic_raw()
         + asked.warm_up.unwrap_or_default().into()
         + asked.time.into()
-        + asked.deal.patience.into();
+        + asked.handshake.patience.into();
     let control = session.as_ref().map(Session::control);
-    let patience = Patience { until, control, is_polling: asked.deal.is_polling };
+    let patience = Patience { until, control, is_polling: asked.handshake.is_polling };
     let record = match sockets.as_slice() {
         [socket] if asked.rate.is_none() => {
             Record::take(asked, |record| closed(asked, socket.as_raw_fd(), patience, record))
@@ -63,7 +63,7 @@ pub(super) fn run(asked: &ClientOptions) -> Result<Answer, Refused> {
 /// A socket that reaches the other side's data.
 pub(super) fn connect(asked: &ClientOptions, to: SocketAddr) -> Result<OwnedFd, Refused> {
     let cannot = |error| Refused::machine(format!("cannot connect to {to}: {error}"));
-    if asked.deal.kind.is_udp() {
+    if asked.handshake.kind.is_udp() {
         let any = if to.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
         let socket = UdpSocket::bind(any).map_err(cannot)?;
         socket.connect(to).map_err(cannot)?;
@@ -71,10 +71,10 @@ pub(super) fn connect(asked: &ClientOptions, to: SocketAddr) -> Result<OwnedFd, 
     }
     // An echo may not listen yet, a server of ours does.
     let stream = match asked.is_echo {
-        true => reach(to, asked.deal.patience)?,
-        false => TcpStream::connect_timeout(&to, asked.deal.patience).map_err(cannot)?,
+        true => reach(to, asked.handshake.patience)?,
+        false => TcpStream::connect_timeout(&to, asked.handshake.patience).map_err(cannot)?,
     };
-    stream.set_nodelay(asked.deal.is_nodelay).map_err(cannot)?;
+    stream.set_nodelay(asked.handshake.is_nodelay).map_err(cannot)?;
     Ok(stream.into())
 }
 
@@ -85,9 +85,9 @@ fn closed(
     patience: Patience,
     record: &mut Record,
 ) -> Result<(), Lost> {
-    let mut request = vec![0; asked.deal.request];
-    let mut response = vec![0; asked.deal.response];
-    if asked.deal.kind == Kind::UdpRr {
+    let mut request = vec![0; asked.handshake.request];
+    let mut response = vec![0; asked.handshake.response];
+    if asked.handshake.kind == Kind::UdpRr {
         return datagrams(socket, patience, record, &mut request, &mut response);
     }
     let mut at = clock::monotonic_raw();

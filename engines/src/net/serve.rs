@@ -78,8 +78,8 @@ fn next(listener: &TcpListener, limit: Duration) -> Result<TcpStream, Refused> {
 /// One client, from its greeting to its end; its data comes to that listener over TCP, or to a port
 /// of its own.
 fn session(mut control: TcpStream, data: Option<&TcpListener>) -> Result<Served, Refused> {
-    let (deal, client) = greet(&mut control)?;
-    let (place, sockets) = match prepared(&control, data, &deal, &client) {
+    let (handshake, client) = greet(&mut control)?;
+    let (place, sockets) = match prepared(&control, data, &handshake, &client) {
         Ok(ready) => ready,
         Err(refused) => {
             say(&mut control, &format!("refused {}", refused.what.escape_debug()))?;
@@ -92,8 +92,8 @@ fn session(mut control: TcpStream, data: Option<&TcpListener>) -> Result<Served,
     let alarm = Alarm::start();
     let until = rr::unlimited();
     let patience =
-        Patience { until, control: Some(control.as_raw_fd()), is_polling: deal.is_polling };
-    match work(&sockets, patience, &deal, &mut served) {
+        Patience { until, control: Some(control.as_raw_fd()), is_polling: handshake.is_polling };
+    match work(&sockets, patience, &handshake, &mut served) {
         Ok(()) | Err(Lost::Closed) => {}
         Err(lost) => return Err(lost.refused()),
     }
@@ -116,16 +116,16 @@ struct Sockets {
 fn prepared(
     control: &TcpStream,
     data: Option<&TcpListener>,
-    deal: &Handshake,
+    handshake: &Handshake,
     client: &EndPlace,
 ) -> Result<(EndPlace, Sockets), Refused> {
     let place = EndPlace::here();
-    let cpu = deal.wish.of_server(client, &place)?;
+    let cpu = handshake.wish.of_server(client, &place)?;
     let mut place = place.moved_to(cpu)?;
     let cannot = |error| Refused::machine(format!("cannot open a socket for data: {error}"));
     let here = SocketAddr::new(control.local_addr().map_err(cannot)?.ip(), 0);
     place.offloads = offload::of(here.ip(), control.as_raw_fd());
-    let sockets = if deal.kind.is_udp() {
+    let sockets = if handshake.kind.is_udp() {
         let udp = UdpSocket::bind(here).map_err(cannot)?;
         let port = udp.local_addr().map_err(cannot)?.port();
         Sockets { tcp: None, udp: Some(udp), port }
@@ -143,26 +143,26 @@ fn prepared(
 fn work(
     sockets: &Sockets,
     patience: Patience,
-    deal: &Handshake,
+    handshake: &Handshake,
     served: &mut Served,
 ) -> Result<(), Lost> {
-    let lengths = (deal.request, deal.response);
+    let lengths = (handshake.request, handshake.response);
     let mut cpu = clock::process_cpu();
     let ended = match (&sockets.tcp, &sockets.udp) {
-        (_, Some(udp)) if deal.kind == Kind::UdpStream => {
-            udp_stream::serve(udp, patience, deal, served)
+        (_, Some(udp)) if handshake.kind == Kind::UdpStream => {
+            udp_stream::serve(udp, patience, handshake, served)
         }
         (_, Some(udp)) => {
-            rr::serve_datagrams(udp, patience, lengths, deal.sockets == 1, &mut served.count)
+            rr::serve_datagrams(udp, patience, lengths, handshake.sockets == 1, &mut served.count)
         }
-        (Some(listener), None) if deal.kind == Kind::TcpCrr => {
-            crr::serve(listener, patience, deal, &mut served.count)
+        (Some(listener), None) if handshake.kind == Kind::TcpCrr => {
+            crr::serve(listener, patience, handshake, &mut served.count)
         }
         (Some(listener), None) => {
-            let all = accept_all(listener, patience, deal)?;
+            let all = accept_all(listener, patience, handshake)?;
             // Spinning for the first client is no part of what it costs.
             cpu = clock::process_cpu();
-            connected(&all, patience, deal, served)
+            connected(&all, patience, handshake, served)
         }
         (None, None) => Ok(()),
     };
@@ -173,36 +173,41 @@ fn work(
 fn accept_all(
     listener: &TcpListener,
     patience: Patience,
-    deal: &Handshake,
+    handshake: &Handshake,
 ) -> Result<Vec<OwnedFd>, Lost> {
     let blocking = Patience { is_polling: false, ..patience };
     let one = |_| {
         let socket = crr::accept(listener.as_raw_fd(), blocking)?;
-        crr::prepare(socket.as_raw_fd(), deal).map_err(Lost::Io)?;
+        crr::prepare(socket.as_raw_fd(), handshake).map_err(Lost::Io)?;
         Ok(socket)
     };
-    (0..deal.sockets).map(one).collect()
+    (0..handshake.sockets).map(one).collect()
 }
 
 /// Over connections that stay.
 fn connected(
     all: &[OwnedFd],
     patience: Patience,
-    deal: &Handshake,
+    handshake: &Handshake,
     served: &mut Served,
 ) -> Result<(), Lost> {
     let numbers: Vec<_> = all.iter().map(AsRawFd::as_raw_fd).collect();
-    match (deal.kind, numbers.as_slice()) {
+    match (handshake.kind, numbers.as_slice()) {
         (Kind::TcpStream, numbers) => {
-            served.bytes = stream::take_all(numbers, patience, deal.request, || false)?;
+            served.bytes = stream::take_all(numbers, patience, handshake.request, || false)?;
             Ok(())
         }
         (Kind::TcpMaerts, numbers) => {
-            stream::give(numbers, patience, deal.request, || false).map(drop)
+            stream::give(numbers, patience, handshake.request, || false).map(drop)
         }
         (_, &[one]) => {
-            rr::serve_one(one, patience, (deal.request, deal.response), &mut served.count)
+            rr::serve_one(one, patience, (handshake.request, handshake.response), &mut served.count)
         }
-        _ => flow::serve_many(all, patience, (deal.request, deal.response), &mut served.count),
+        _ => flow::serve_many(
+            all,
+            patience,
+            (handshake.request, handshake.response),
+            &mut served.count,
+        ),
     }
 }

@@ -72,9 +72,9 @@ impl Ends {
         client: EndPlace,
         server: EndPlace,
     ) -> Result<Self, Refused> {
-        let cpu = asked.deal.wish.of_client(&client, &server, are_siblings);
+        let cpu = asked.handshake.wish.of_client(&client, &server, are_siblings);
         let client = client.moved_to(cpu)?;
-        if asked.deal.is_polling {
+        if asked.handshake.is_polling {
             client.require_own_cpus(&server)?;
         }
         Ok(Self { client, server })
@@ -87,13 +87,13 @@ impl Session {
     /// # Errors
     /// Nobody answers in time, or the server refuses.
     pub(super) fn open(asked: &ClientOptions) -> Result<Self, Refused> {
-        let control = reach(asked.connect, asked.deal.patience)?;
-        let mut control = limited(control, asked.deal.patience)?;
+        let control = reach(asked.connect, asked.handshake.patience)?;
+        let mut control = limited(control, asked.handshake.patience)?;
         let mut here = EndPlace::here();
         let address = control.local_addr().map_err(|error| broken(&error))?.ip();
         here.offloads = offload::of(address, control.as_raw_fd());
         let EndPlace { cpus, kernel, .. } = &here;
-        say(&mut control, &format!("{GREETING}{}\n{FROM}{cpus} {kernel}", asked.deal))?;
+        say(&mut control, &format!("{GREETING}{}\n{FROM}{cpus} {kernel}", asked.handshake))?;
         let line = hear(&mut control)?;
         let words: Vec<String> = line.split(' ').map(String::from).collect();
         let [word, port, rest @ ..] = words.as_slice() else { return Err(odd(&line)) };
@@ -141,11 +141,12 @@ impl Served {
 /// Whoever called is no client of ours.
 pub(super) fn greet(control: &mut TcpStream) -> Result<(Handshake, EndPlace), Refused> {
     let line = hear(control)?;
-    let deal = line.strip_prefix(GREETING).and_then(Handshake::parse).ok_or_else(|| odd(&line))?;
+    let handshake =
+        line.strip_prefix(GREETING).and_then(Handshake::parse).ok_or_else(|| odd(&line))?;
     let line = hear(control)?;
     let from = line.strip_prefix(FROM).and_then(|rest| rest.split_once(' '));
     let (cpus, kernel) = from.ok_or_else(|| odd(&line))?;
-    Ok((deal, EndPlace { cpus: cpus.into(), kernel: kernel.into(), ..EndPlace::unknown() }))
+    Ok((handshake, EndPlace { cpus: cpus.into(), kernel: kernel.into(), ..EndPlace::unknown() }))
 }
 
 /// Connects, again and again until somebody listens.

@@ -28,24 +28,25 @@ pub(super) fn run(asked: &ClientOptions) -> Result<Answer, Refused> {
     let session = Session::open(asked)?;
     let ends = session.ends.clone();
     let sockets: Result<Vec<OwnedFd>, Refused> =
-        (0..asked.deal.sockets).map(|_| rr::connect(asked, session.data)).collect();
+        (0..asked.handshake.sockets).map(|_| rr::connect(asked, session.data)).collect();
     let sockets = sockets?;
     let numbers: Vec<RawFd> = sockets.iter().map(AsRawFd::as_raw_fd).collect();
     let alarm = Alarm::start();
     let warm_up = Nanoseconds::from(asked.warm_up.unwrap_or_default());
-    let until = clock::monotonic_raw() + warm_up + asked.time.into() + asked.deal.patience.into();
+    let until =
+        clock::monotonic_raw() + warm_up + asked.time.into() + asked.handshake.patience.into();
     let patience = Patience { until, control: Some(session.control()), is_polling: false };
-    let length = asked.deal.request;
+    let length = asked.handshake.request;
     let mut bytes = 0;
     let mut is_warming_up = asked.warm_up.is_some();
     let record = Record::take(asked, |record| {
         let has_ended = || clock::monotonic_raw() >= record.until;
-        bytes = match asked.deal.kind {
+        bytes = match asked.handshake.kind {
             Kind::TcpMaerts => take_all(&numbers, patience, length, has_ended)?,
             _ => give(&numbers, patience, length, has_ended)?,
         };
         // What was sent counts when it has arrived.
-        if asked.deal.kind == Kind::TcpStream && !std::mem::take(&mut is_warming_up) {
+        if asked.handshake.kind == Kind::TcpStream && !std::mem::take(&mut is_warming_up) {
             close(&numbers, patience)?;
         }
         Ok(())
@@ -55,7 +56,7 @@ pub(super) fn run(asked: &ClientOptions) -> Result<Answer, Refused> {
     drop(sockets);
     let served = session.finish()?;
     // The server has counted the warm-up too; all that was sent has arrived.
-    let bytes = match asked.deal.kind {
+    let bytes = match asked.handshake.kind {
         Kind::TcpStream if asked.warm_up.is_none() => served.bytes,
         _ => bytes,
     };

@@ -15,9 +15,9 @@ pub(super) fn transactions(
 ) -> Answer {
     let mut answer = begun(asked, record, ends, served.as_ref());
     let count = record.latencies.count();
-    answer.whole("request_bytes", asked.deal.request as u64);
-    answer.whole("response_bytes", asked.deal.response as u64);
-    answer.truth("is_polling", asked.deal.is_polling);
+    answer.whole("request_bytes", asked.handshake.request as u64);
+    answer.whole("response_bytes", asked.handshake.response as u64);
+    answer.truth("is_polling", asked.handshake.is_polling);
     answer.whole("transactions", count);
     answer.number("transactions_per_s", per_second(count, record));
     answer.whole("lost_count", record.lost_count);
@@ -52,7 +52,7 @@ pub(super) fn stream(
     served: Served,
 ) -> Answer {
     let mut answer = begun(asked, record, ends, Some(&served));
-    answer.whole("message_bytes", asked.deal.request as u64);
+    answer.whole("message_bytes", asked.handshake.request as u64);
     answer.whole("bytes", bytes);
     answer.number("bytes_per_s", per_second(bytes, record));
     answer.number("client_cpu_ns_per_kib", record.cpu_ns as f64 / (bytes as f64 / 1024.0));
@@ -69,9 +69,9 @@ pub(super) fn datagrams(
     served: Served,
 ) -> Answer {
     let mut answer = begun(asked, record, ends, Some(&served));
-    let sent = sent_bytes / asked.deal.request as u64;
-    answer.whole("message_bytes", asked.deal.request as u64);
-    answer.truth("is_gso", asked.deal.is_gso);
+    let sent = sent_bytes / asked.handshake.request as u64;
+    answer.whole("message_bytes", asked.handshake.request as u64);
+    answer.truth("is_gso", asked.handshake.is_gso);
     answer.whole("sent_count", sent);
     answer.number("sent_per_s", per_second(sent, record));
     // A warm-up's datagrams are among those that arrived; so their share is told of all.
@@ -88,15 +88,15 @@ pub(super) fn datagrams(
 
 /// Begins an answer with the state of both ends.
 fn begun(asked: &ClientOptions, record: &Record, ends: &Ends, served: Option<&Served>) -> Answer {
-    let mut answer = Answer::of(asked.deal.kind.name());
+    let mut answer = Answer::of(asked.handshake.kind.name());
     answer.whole("time_ns", record.took_ns);
-    answer.whole("socket_count", asked.deal.sockets as u64);
-    if !asked.deal.kind.is_udp() {
-        answer.truth("is_nodelay", asked.deal.is_nodelay);
+    answer.whole("socket_count", asked.handshake.sockets as u64);
+    if !asked.handshake.kind.is_udp() {
+        answer.truth("is_nodelay", asked.handshake.is_nodelay);
     }
     let Ends { client, server } = ends;
     answer.text("placement", &client.with_server(server));
-    answer.text("waiting", if asked.deal.is_polling { "polling" } else { "blocking" });
+    answer.text("waiting", if asked.handshake.is_polling { "polling" } else { "blocking" });
     answer.text("offloads", &both(&client.offloads, &server.offloads));
     answer.text("idle", &both(&client.idle, &server.idle));
     answer.text("client_cpus", &client.cpus);

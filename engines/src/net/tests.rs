@@ -41,7 +41,7 @@ proptest! {
         kind in 0_usize..6, lengths in (1_usize..=16 << 20, 1_usize..=16 << 20), sockets in 1_usize..=256,
         flags in any::<[bool; 3]>(), place in "free|apart|together|[0-9]{1,4}/any|any/[0-9]{1,4}", nanoseconds in 1_u64..1 << 60,
     ) {
-        let deal = Handshake {
+        let handshake = Handshake {
             kind: Kind::ALL[kind],
             request: lengths.0,
             response: lengths.1,
@@ -52,13 +52,13 @@ proptest! {
             wish: CpuRequest::parse(&place).unwrap(),
             patience: Duration::from_nanos(nanoseconds),
         };
-        prop_assert_eq!(Handshake::parse(&deal.to_string()), Some(deal));
+        prop_assert_eq!(Handshake::parse(&handshake.to_string()), Some(handshake));
     }
 
     #[test]
     fn no_words_at_all_make_a_server_do_more_than_it_may(line in "[a-z_0-9 ]{0,60}") {
-        if let Some(deal) = Handshake::parse(&line) {
-            prop_assert!(deal.request <= 16 << 20 && deal.response <= 16 << 20 && deal.sockets <= 256);
+        if let Some(handshake) = Handshake::parse(&line) {
+            prop_assert!(handshake.request <= 16 << 20 && handshake.response <= 16 << 20 && handshake.sockets <= 256);
         }
     }
 }

@@ -44,9 +44,9 @@ pub(super) fn run(asked: &ClientOptions) -> Result<Answer, Refused> {
     let session = Session::open(asked)?;
     let ends = session.ends.clone();
     let socket = rr::connect(asked, session.data)?;
-    let length = asked.deal.request;
+    let length = asked.handshake.request;
     let number = socket.as_raw_fd();
-    let mut batch = if asked.deal.is_gso {
+    let mut batch = if asked.handshake.is_gso {
         let cut = libc::c_int::try_from(length).unwrap_or(libc::c_int::MAX);
         set(number, libc::IPPROTO_UDP, libc::UDP_SEGMENT, cut).map_err(|error| {
             Refused::machine(format!("this kernel does not cut datagrams: {error}"))
@@ -61,7 +61,7 @@ pub(super) fn run(asked: &ClientOptions) -> Result<Answer, Refused> {
     let until = clock::monotonic_raw()
         + asked.warm_up.unwrap_or_default().into()
         + asked.time.into()
-        + asked.deal.patience.into();
+        + asked.handshake.patience.into();
     let patience = Patience { until, control: Some(session.control()), is_polling: false };
     let mut sent_bytes = 0;
     let record = Record::take(asked, |record| {
@@ -147,24 +147,25 @@ impl Batch {
 pub(super) fn serve(
     socket: &UdpSocket,
     patience: Patience,
-    deal: &Handshake,
+    handshake: &Handshake,
     served: &mut Served,
 ) -> Result<(), Lost> {
     let number = socket.as_raw_fd();
-    if deal.is_gso {
+    if handshake.is_gso {
         // A kernel that joins nothing receives them one by one.
         let _ = set(number, libc::IPPROTO_UDP, libc::UDP_GRO, 1);
     }
-    let is_napping = !deal.is_gso && deal.request <= FRAME;
+    let is_napping = !handshake.is_gso && handshake.request <= FRAME;
     if is_napping {
         // What finds no room is lost, and counted as that.
         let _ = set(number, libc::SOL_SOCKET, libc::SO_RCVBUF, ROOM);
         // SAFETY: the call takes numbers. Without it a nap ends up to 50 µs late.
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
     }
-    let (count, longest) = if deal.is_gso { (8, 64 << 10) } else { (BATCH, deal.request) };
+    let (count, longest) =
+        if handshake.is_gso { (8, 64 << 10) } else { (BATCH, handshake.request) };
     let mut batch = Batch::of(count, longest);
-    let length = deal.request as u64;
+    let length = handshake.request as u64;
     let mut take = |batch: &Batch, came: usize| {
         for bytes in batch.lengths(came) {
             served.bytes += bytes;

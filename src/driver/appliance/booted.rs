@@ -80,7 +80,7 @@ impl Booted {
         }
         let tail = self.tail.clone();
         let proxy = Proxy {
-            manner: Delivery {
+            delivery: Delivery {
                 runs: talk.runs,
                 over: talk.over,
                 address: self.address,

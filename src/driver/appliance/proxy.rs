@@ -95,7 +95,7 @@ impl Guest for InQemu {
 
 /// Part that answers for the appliance.
 pub(super) struct Proxy {
-    pub(super) manner: Delivery,
+    pub(super) delivery: Delivery,
     pub(super) guest: Box<dyn Guest>,
     /// The network of its own in which its port is.
     pub(super) network: Option<Arc<Network>>,
@@ -246,8 +246,8 @@ impl Conversation {
         self.proxy.tail.keep(bytes);
         if count == 0 {
             // The machine is gone. If it was booted for one command, that has ended with it.
-            let is_end =
-                self.proxy.manner.runs == CommandPlace::Boot && self.proxy.manner.ended.is_none();
+            let is_end = self.proxy.delivery.runs == CommandPlace::Boot
+                && self.proxy.delivery.ended.is_none();
             if is_end && self.running.is_some() {
                 let status = self.proxy.guest.status();
                 self.end(Status::Exit(status), now)?;
@@ -346,12 +346,12 @@ impl Conversation {
 
     /// Opens the connection over which a command will go, so that this is not timed.
     fn connect(&mut self) -> Result<(), Fault> {
-        if self.proxy.manner.over != Some(Carrier::Tcp) {
+        if self.proxy.delivery.over != Some(Carrier::Tcp) {
             return Ok(());
         }
-        let port = self.proxy.manner.port.unwrap_or_default();
+        let port = self.proxy.delivery.port.unwrap_or_default();
         let open = || {
-            let address = (self.proxy.manner.address, port).into();
+            let address = (self.proxy.delivery.address, port).into();
             let connection = TcpStream::connect_timeout(&address, CONNECT_DEADLINE)?;
             connection.set_nodelay(true)?;
             connection.set_write_timeout(Some(CONNECT_DEADLINE))?;
@@ -371,16 +371,16 @@ impl Conversation {
             Err(fault) => return self.refuse(&fault.message, &fault.hint.unwrap_or_default()),
         };
         let keep = usize::try_from(command.keep_bytes).unwrap_or(0);
-        let answer = Answer::new(self.proxy.manner.ended.as_deref(), keep);
+        let answer = Answer::new(self.proxy.delivery.ended.as_deref(), keep);
         let before = self.proxy.guest.usage();
         let began = clock::monotonic_raw();
-        let sent = match (self.proxy.manner.runs, &mut self.connection) {
+        let sent = match (self.proxy.delivery.runs, &mut self.connection) {
             (CommandPlace::Boot, _) => {
                 self.is_spent = true;
                 self.proxy.guest.let_go().map_err(|fault| fault.message)
             }
             (_, Some(tcp)) => tcp.write_all(line.as_bytes()).map_err(|error| error.to_string()),
-            (_, None) if self.proxy.manner.over == Some(Carrier::Tcp) => {
+            (_, None) if self.proxy.delivery.over == Some(Carrier::Tcp) => {
                 Err(String::from("the appliance closed the connection"))
             }
             (_, None) => {

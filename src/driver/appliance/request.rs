@@ -1,4 +1,4 @@
-//! What was asked for: the options and limits of an appliance, and what its recipe makes of them.
+//! Request of a spec: the options and limits of an appliance, and what its recipe makes of them.
 
 use super::command_line::Machine;
 use super::proxy;

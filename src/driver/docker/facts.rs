@@ -1,4 +1,4 @@
-//! What the daemon says of itself and of a container, as evidence.
+//! Facts that the daemon tells of itself and of a container, as evidence.
 
 use super::engine::About;
 use bollard::models::ContainerInspectResponse;

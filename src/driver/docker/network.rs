@@ -255,12 +255,12 @@ fn make_parent(daemon: &Daemon, room: &Room) -> Result<(), Fault> {
          link set {parent} up\nlink set {peer} up\n"
     );
     let argv = ["nsenter", &namespace, "ip", "-batch", "-"];
-    let errand = ToolRun {
+    let tool_run = ToolRun {
         input: Some(orders.as_bytes()),
         deadline: REQUEST_DEADLINE,
         ..ToolRun::new(&argv)
     };
-    errand.run(room).map(drop)
+    tool_run.run(room).map(drop)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Where libkrun is: with the machine's loader, as its users install it, or in our cache, as
+//! Place of libkrun: with the machine's loader, as its users install it, or in our cache, as
 //! `setup/krun.sh` makes it.
 
 use super::library::{ARGUMENT, FIRMWARE, LIBRARY};

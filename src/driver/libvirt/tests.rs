@@ -1,4 +1,4 @@
-//! What libvirt's driver refuses, and what it has a guest do.
+//! Tests of what libvirt's driver refuses, and what it has a guest do.
 
 use super::*;
 

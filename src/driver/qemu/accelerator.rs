@@ -1,4 +1,4 @@
-//! Who runs a guest's instructions.
+//! Accelerator: who runs a guest's instructions.
 
 use crate::layer::OptionSpec;
 

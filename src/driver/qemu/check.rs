@@ -1,4 +1,5 @@
-//! Whether this level can run a machine, and which accelerator it has: KVM is believed when proved.
+//! Checks whether this level can run a machine, and which accelerator it has: KVM is believed when
+//! proved.
 
 use super::qcow2::Header;
 use super::request::QemuOptions;

@@ -1,5 +1,5 @@
-//! What this driver lends to those of other monitors: how it reads what is asked of a guest, and
-//! its disk and its network device in it.
+//! Parts that this driver lends to those of other monitors: how it reads what is asked of a guest,
+//! and its disk and its network device in it.
 //!
 //! Their guests are then this one's in all but the monitor: a comparison of the two tells nothing
 //! else.

@@ -1,4 +1,4 @@
-//! What is inside of a machine of QEMU's: a guest of ours, or a whole system on a disk of its own.
+//! Inside of a machine of QEMU's: a guest of ours, or a whole system on a disk of its own.
 
 use super::command_line::Boots;
 use super::image::{Given, Image};

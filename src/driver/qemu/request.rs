@@ -1,4 +1,4 @@
-//! What was asked for: the options and the limits of a `qemu` layer, read and completed.
+//! Request of a spec: the options and the limits of a `qemu` layer, read and completed.
 
 use super::disk::Disk;
 use super::firmware::{self, Firmware};

@@ -1,4 +1,4 @@
-//! How files come to a guest of QEMU's: the option, and what QEMU is told.
+//! Way in which files come to a guest of QEMU's: the option, and what QEMU is told.
 
 use crate::guest::share::{Protocol, SERVED_WRITABLE, Share, TAG, WRITABLE_TAG};
 use crate::layer::{LayerSpec, OptionSpec};

@@ -1,5 +1,5 @@
-//! What really holds the scratch directory: on which file system its data finally lies, and on
-//! which disk that is.
+//! Medium that really holds the scratch directory: on which file system its data finally lies, and
+//! on which disk that is.
 //!
 //! A layer's own root tells nothing of it: an overlay is as fast as what holds its upper directory,
 //! and that may be memory or a disk. So the kernel is asked of every process that works for the

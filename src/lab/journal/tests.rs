@@ -133,14 +133,13 @@ fn a_journal_that_somebody_undid_first_is_not_inherited() {
 }
 
 #[test]
-fn a_setting_of_an_earlier_boot_is_forgotten_and_its_journal_removed() {
+fn controllers_of_an_earlier_boot_are_forgotten_and_its_journal_removed() {
     let state = tempfile::tempdir().unwrap();
     let earlier = Header { boot: String::from("another"), ..header("0000dddd") };
     let mut journal = Journal::create(state.path(), earlier).unwrap();
-    let undo = Undo::Setting {
-        path: PathBuf::from("/proc/sys/kernel/ostype"),
-        ours: String::from("Linux"),
-        before: String::from("must not be written"),
+    let undo = Undo::Controllers {
+        path: PathBuf::from("/sys/fs/cgroup/unified"),
+        names: vec![String::from("must not be switched off")],
     };
     journal.will(vec![undo]).unwrap();
     drop(journal);

@@ -199,7 +199,7 @@ fn huge_pages_are_limited_where_nobody_has_enabled_them_and_the_controller_is_gi
 
     // More than any pool has: the kernel keeps it as it was told, and a room is refused it.
     let much = Limits { hugetlb: Some(Bytes(1 << 50)), ..Limits::default() };
-    lab.ground.groups.limit_huge_pages(other.group(), Bytes(1 << 50)).unwrap();
+    lab.base.groups.limit_huge_pages(other.group(), Bytes(1 << 50)).unwrap();
     assert!(proved(other.group(), &much).is_ok());
     let fault = other.limit_huge_pages(&much).unwrap_err();
     assert!(fault.message.contains("huge pages for 1073741824 MiB are missing"), "{fault}");
@@ -337,30 +337,6 @@ fn a_room_name_is_used_once_and_is_plain() {
     for name in ["", "..", "a/b", ".surtax-agent"] {
         assert!(lab.room(name).is_err(), "{name}");
     }
-}
-
-#[test]
-fn a_setting_is_restored_only_if_nobody_else_has_changed_it() {
-    let state = tempfile::tempdir().unwrap();
-    let lab = lab(state.path());
-    let Some(cpu) = lab.hierarchies().of("cpu") else { return };
-    // The weight of a group of our own stands for a setting of the machine.
-    let file = cpu.directory(Path::new(&format!("{PREFIX}{}", lab.id()))).join("cpu.shares");
-    let holds = || fs::read_to_string(&file).unwrap().trim_end().to_owned();
-    let before = holds();
-
-    let room = lab.room("kept").unwrap();
-    room.change_setting(&file, "512").unwrap();
-    assert_eq!(holds(), "512");
-    assert_eq!(room.close().unwrap(), Vec::<String>::new());
-    assert_eq!(holds(), before);
-
-    let room = lab.room("changed").unwrap();
-    room.change_setting(&file, "512").unwrap();
-    fs::write(&file, "300").unwrap();
-    let found = room.close().unwrap();
-    assert!(found[0].contains("left as somebody else set it"), "{found:?}");
-    assert_eq!(holds(), "300");
 }
 
 #[test]

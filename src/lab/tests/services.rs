@@ -45,7 +45,7 @@ fn a_service_that_does_not_start_leaves_nothing() {
         Err(Fault::machine("it would not start"))
     };
     assert_eq!(lab.service("broken", fail).unwrap_err().message, "it would not start");
-    assert!(!lab.ground.directory.join("broken").exists());
+    assert!(!lab.base.directory.join("broken").exists());
     lab.service("broken", sleeper).unwrap();
     assert_eq!(lab.close().unwrap(), Vec::<String>::new());
 }

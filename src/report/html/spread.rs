@@ -59,11 +59,12 @@ pub fn spread(findings: &Findings, arms: &[Arm<'_>]) -> Option<String> {
         return None;
     }
     let each = (DOTS_OF_ALL_MAX / arms.len().max(1)).clamp(10, DOTS_MAX);
-    let heaps: Vec<DotStack<'_>> = arms.iter().filter_map(|arm| DotStack::of(arm, each)).collect();
-    if heaps.is_empty() {
+    let dot_stacks: Vec<DotStack<'_>> =
+        arms.iter().filter_map(|arm| DotStack::of(arm, each)).collect();
+    if dot_stacks.is_empty() {
         return None;
     }
-    let names = heaps.iter().map(|heap| chart::width_of(&heap.arm.name(), 13));
+    let names = dot_stacks.iter().map(|heap| chart::width_of(&heap.arm.name(), 13));
     let left = (names.fold(90.0, f64::max) + 34.0).min(360.0);
     let wide = Frame {
         class: "wide",
@@ -83,9 +84,9 @@ pub fn spread(findings: &Findings, arms: &[Arm<'_>]) -> Option<String> {
         "<section id=\"spread\"><h2>How the times scatter</h2>\n<figure>\n{}{}\
          <figcaption>{}</figcaption></figure>\n\
          <details><summary>The numbers of this chart</summary>{}</details></section>\n",
-        draw(findings, &heaps, &wide),
-        draw(findings, &heaps, &narrow),
-        escape::line(&explanation(&heaps, each)),
+        draw(findings, &dot_stacks, &wide),
+        draw(findings, &dot_stacks, &narrow),
+        escape::line(&explanation(&dot_stacks, each)),
         numbers(arms)
     ))
 }
@@ -136,11 +137,11 @@ fn quantile(walls: &[(f64, bool)], share: f64) -> Option<f64> {
     Some(low + (high - low) * (place - place.floor()))
 }
 
-fn draw(findings: &Findings, heaps: &[DotStack<'_>], frame: &Frame) -> String {
-    let count = u32::try_from(heaps.len()).unwrap_or(u32::MAX);
+fn draw(findings: &Findings, dot_stacks: &[DotStack<'_>], frame: &Frame) -> String {
+    let count = u32::try_from(dot_stacks.len()).unwrap_or(u32::MAX);
     let bottom = frame.row_height * f64::from(count) + 4.0;
     let mut canvas = Canvas::new(frame.width, bottom + FOOT);
-    let near = heaps.iter().flat_map(|heap| {
+    let near = dot_stacks.iter().flat_map(|heap| {
         heap.dots.iter().map(|dot| dot.ratio).filter(|ratio| heap.is_near(*ratio))
     });
     let axis = Axis::over(near.chain([0.99, 1.01]), frame.plot.0, frame.plot.1);
@@ -155,14 +156,14 @@ fn draw(findings: &Findings, heaps: &[DotStack<'_>], frame: &Frame) -> String {
         canvas.close();
     }
     let heights: Vec<Vec<(f64, u32)>> =
-        heaps.iter().map(|heap| stacked(heap, &axis, frame.plot.0)).collect();
+        dot_stacks.iter().map(|heap| stacked(heap, &axis, frame.plot.0)).collect();
     let tallest = heights.iter().flatten().map(|(_, height)| height + 1).max().unwrap_or(1);
     let step = (2.0 * RADIUS).min(HEAP_HEIGHT / f64::from(tallest));
-    for ((heap, places), row) in heaps.iter().zip(&heights).zip(0..count) {
+    for ((heap, places), row) in dot_stacks.iter().zip(&heights).zip(0..count) {
         let base = frame.row_height * f64::from(row + 1) - 8.0;
         heap.draw(&mut canvas, frame, &axis, places, base, step);
     }
-    let said: Vec<String> = heaps.iter().map(DotStack::spoken).collect();
+    let said: Vec<String> = dot_stacks.iter().map(DotStack::spoken).collect();
     canvas.svg(&Caption {
         id: &format!("spread-{}", frame.class),
         class: frame.class,
@@ -255,8 +256,8 @@ impl DotStack<'_> {
     }
 }
 
-fn explanation(heaps: &[DotStack<'_>], each: usize) -> String {
-    let is_reduced = heaps
+fn explanation(dot_stacks: &[DotStack<'_>], each: usize) -> String {
+    let is_reduced = dot_stacks
         .iter()
         .any(|heap| usize::try_from(heap.arm.found.trial_count).is_ok_and(|count| count > each));
     let dot = if is_reduced {
@@ -264,11 +265,11 @@ fn explanation(heaps: &[DotStack<'_>], each: usize) -> String {
     } else {
         String::from("A dot is a trial")
     };
-    let is_disturbed = heaps.iter().any(|heap| heap.dots.iter().any(|dot| dot.is_disturbed));
+    let is_disturbed = dot_stacks.iter().any(|heap| heap.dots.iter().any(|dot| dot.is_disturbed));
     let hollow = if is_disturbed { "; hollow ones were disturbed" } else { "" };
     format!(
         "Wall times over the median of their own arm, which stands at the right, on one scale. \
-         {dot}{hollow}; the line below spans the middle half. Two heaps are two modes, of the \
+         {dot}{hollow}; the line below spans the middle half. Two dot_stacks are two modes, of the \
          command or of the machine; a long tail to the right is what a median leaves out."
     )
 }

@@ -15,6 +15,7 @@ mod ledger_fields;
 mod links;
 mod mentions;
 mod names;
+mod openings;
 mod path_of_data;
 mod promises;
 mod readme;
@@ -32,6 +33,7 @@ const RULES: &[fn(&Tree) -> Vec<Finding>] = &[
     sizes::check,
     columns::check,
     names::check,
+    openings::check,
     imports::check,
     circles::check,
     kinds::check,

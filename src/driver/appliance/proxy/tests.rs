@@ -32,7 +32,7 @@ fn link(runs: CommandPlace, over: Option<Carrier>, port: Option<u16>) -> (Link, 
     let ended = (runs == CommandPlace::Inside).then(|| String::from("exit "));
     let talks = runs == CommandPlace::Boot;
     let proxy = Proxy {
-        manner: Delivery { runs, over, address: Ipv4Addr::LOCALHOST, port, ended },
+        delivery: Delivery { runs, over, address: Ipv4Addr::LOCALHOST, port, ended },
         guest: Box::new(InQemu {
             pid: std::process::id(),
             tids: vec![std::process::id()],

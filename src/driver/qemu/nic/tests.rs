@@ -1,4 +1,4 @@
-//! What QEMU is told of a network device, and what is refused.
+//! Tests of what QEMU is told of a network device, and what is refused.
 
 use super::*;
 
