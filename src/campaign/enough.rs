@@ -118,7 +118,9 @@ impl Measure {
         let arms: BTreeSet<u32> = self.blocks.values().flat_map(BTreeMap::keys).copied().collect();
         let mut widest: Option<Widest> = None;
         for arm in arms.into_iter().filter(|arm| *arm > 0 && !dropped.contains(arm)) {
-            let Ok(estimate) = overhead(&self.pairs(arm)) else { continue };
+            let Some(Ok(estimate)) = self.pairs(arm).map(|blocks| overhead(&blocks)) else {
+                continue;
+            };
             let half_width = relative_half_width(&estimate);
             let is_wider = widest.as_ref().is_none_or(|widest| widest.half_width < half_width);
             if is_wider && !is_narrow_enough(&estimate, precision) {
@@ -131,15 +133,16 @@ impl Measure {
         widest
     }
 
-    /// The second baseline arm against the first; any other against both.
-    fn pairs(&self, arm: u32) -> Vec<Block> {
+    /// The second baseline arm against the first; any other against both. `None` where one block has
+    /// no ratio: then the report has none either.
+    fn pairs(&self, arm: u32) -> Option<Vec<Block>> {
         let baselines = if arm == 1 { 0..=0 } else { 0..=1 };
-        let pair = |values: &BTreeMap<u32, f64>| {
+        let both = self.blocks.values().filter_map(|values| {
             let baseline: Vec<f64> =
                 values.range(baselines.clone()).map(|(_, value)| *value).collect();
-            Block::new(&baseline, &[*values.get(&arm)?]).ok()
-        };
-        self.blocks.values().filter_map(pair).collect()
+            values.get(&arm).filter(|_| !baseline.is_empty()).map(|own| (baseline, *own))
+        });
+        both.map(|(baseline, own)| Block::new(&baseline, &[own]).ok()).collect()
     }
 }
 
@@ -198,5 +201,13 @@ mod tests {
             panic!("a rate that wobbles by a tenth is not known to 2 %");
         };
         assert_eq!((widest.arm, widest.metric.as_deref()), (2, Some("rate")));
+    }
+
+    #[test]
+    fn a_number_that_the_report_gives_no_ratio_of_is_not_waited_for() {
+        let mut enough = blocks(2 * least(), 0.1);
+        assert!(matches!(enough.look(&BTreeSet::new()), Look::Wide(_)));
+        enough.measures[0].put(1, 2, 0.0);
+        assert_eq!(enough.look(&BTreeSet::new()), Look::Narrow);
     }
 }
