@@ -133,8 +133,8 @@ impl Measure {
         widest
     }
 
-    /// The second baseline arm against the first; any other against both. `None` where one block has
-    /// no ratio: then the report has none either.
+    /// The second baseline arm against the first; any other against both. `None` where one block
+    /// has no ratio: then the report has none either.
     fn pairs(&self, arm: u32) -> Option<Vec<Block>> {
         let baselines = if arm == 1 { 0..=0 } else { 0..=1 };
         let both = self.blocks.values().filter_map(|values| {
