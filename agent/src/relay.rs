@@ -4,9 +4,8 @@
 //! Nothing here waits: a process that does not read its input must still be able to print, and what
 //! it has not read yet is kept, up to a limit beyond which the host has to wait.
 
-use crate::run::{cannot_start, prepare, status, watch};
+use crate::run::{cannot_start, prepare, spawn, status, watch};
 use crate::stream::Stream;
-use crate::victim;
 use rustix::io::ioctl_fionbio;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, waitpid};
 use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
@@ -67,8 +66,7 @@ impl Relay {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0);
-        let child = victim::starting(|| process.spawn());
-        let mut child = child.map_err(|error| cannot_start(command, &error))?;
+        let mut child = spawn(&mut process, command)?;
         let input = child.stdin.take().map(|pipe| File::from(OwnedFd::from(pipe)));
         let output = child.stdout.take().map(|pipe| File::from(OwnedFd::from(pipe)));
         let stderr = Stream::new(child.stderr.take().map(OwnedFd::from), KEEP_STDERR);
@@ -115,8 +113,7 @@ impl Relay {
                 Ok(())
             });
         }
-        let child = victim::starting(|| process.spawn());
-        let child = child.map_err(|error| cannot_start(command, &error))?;
+        let child = spawn(&mut process, command)?;
         let output = File::from(ours);
         let input = output.try_clone().map_err(|error| cannot_start(command, &error))?;
         let (pid, pidfd) = watch(&child)?;

@@ -174,6 +174,11 @@ impl Running {
     }
 }
 
+/// Starts a process that is not timed, as one that is killed before this program.
+pub fn spawn(process: &mut std::process::Command, command: &Command) -> Result<Child, Failure> {
+    victim::starting(|| process.spawn()).map_err(|error| cannot_start(command, &error))
+}
+
 /// A process as the user typed it: nothing inherited but what the request says.
 pub fn prepare(command: &Command) -> Result<std::process::Command, Failure> {
     let (program, arguments) = command.argv.split_first().ok_or_else(|| Failure {

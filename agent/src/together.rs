@@ -5,10 +5,9 @@
 //! instance begins before the last one is ready, and one act lets all go.
 
 use crate::program;
-use crate::run::{cannot_start, file, prepare};
+use crate::run::{cannot_start, file, prepare, spawn};
 use crate::started::Started;
 use crate::stream::Stream;
-use crate::victim;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::ffi::OsString;
@@ -101,8 +100,7 @@ fn queue(
     let stdin = gate.try_clone().map_err(|error| cannot_start(&at_gate, &error))?;
     process.env(INSTANCE_VARIABLE, number.to_string()).process_group(0);
     process.stdin(Stdio::from(stdin)).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let child = victim::starting(|| process.spawn());
-    let mut child = child.map_err(|error| cannot_start(&at_gate, &error))?;
+    let mut child = spawn(&mut process, &at_gate)?;
     let wanted = usize::try_from(command.keep_bytes).unwrap_or(0);
     let [keep, keep_error] = KEPT.map(|all| wanted.min(all / command.instances.len().max(1)));
     let stdout = child.stdout.take();

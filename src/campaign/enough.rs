@@ -9,6 +9,7 @@ use crate::ledger::{StoredTrial, TrialState};
 use crate::plan::Plan;
 use crate::trial::{Record, TrialResult};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 use std::time::Duration;
 use surtax_statistics::{
     Block, LOOK_FROM, blocks_to_precision, is_narrow_enough, overhead, relative_half_width,
@@ -137,12 +138,14 @@ impl Measure {
     /// has no ratio: then the report has none either.
     fn pairs(&self, arm: u32) -> Option<Vec<Block>> {
         let baselines = if arm == 1 { 0..=0 } else { 0..=1 };
-        let both = self.blocks.values().filter_map(|values| {
-            let baseline: Vec<f64> =
-                values.range(baselines.clone()).map(|(_, value)| *value).collect();
-            values.get(&arm).filter(|_| !baseline.is_empty()).map(|own| (baseline, *own))
-        });
-        both.map(|(baseline, own)| Block::new(&baseline, &[own]).ok()).collect()
+        let of = |arms: RangeInclusive<u32>| {
+            let values = |values: &BTreeMap<u32, f64>| -> Vec<f64> {
+                values.range(arms.clone()).map(|(_, value)| *value).collect()
+            };
+            let blocks = self.blocks.iter().map(|(block, all)| (*block, values(all)));
+            blocks.filter(|(_, values)| !values.is_empty()).collect::<BTreeMap<_, _>>()
+        };
+        Block::paired(&of(baselines), &of(arm..=arm))
     }
 }
 

@@ -70,12 +70,12 @@ impl Baseline<'_> {
     /// The blocks of an arm on one metric, in their order; `None` where a ratio has no meaning.
     pub(crate) fn blocks(&self, arm: &[&StoredTrial], measure: &Measure) -> Option<Vec<Block>> {
         let baseline = by_block(self.first.iter().chain(self.again), measure);
-        paired(&baseline, &by_block(arm.iter(), measure))
+        Block::paired(&baseline, &by_block(arm.iter(), measure))
     }
 
     /// The blocks of the second baseline arm against the first.
     pub(crate) fn own_blocks(&self, measure: &Measure) -> Option<Vec<Block>> {
-        paired(&by_block(self.first.iter(), measure), &by_block(self.again.iter(), measure))
+        Block::paired(&by_block(self.first.iter(), measure), &by_block(self.again.iter(), measure))
     }
 
     /// The median of both arms.
@@ -189,10 +189,4 @@ fn by_block<'a>(
         }
     }
     blocks
-}
-
-/// The blocks that both have; `None` when one holds what has no ratio.
-fn paired(baseline: &BTreeMap<u32, Vec<f64>>, arm: &BTreeMap<u32, Vec<f64>>) -> Option<Vec<Block>> {
-    let both = arm.iter().filter_map(|(block, values)| Some((baseline.get(block)?, values)));
-    both.map(|(baseline, arm)| Block::new(baseline, arm).ok()).collect()
 }

@@ -133,10 +133,7 @@ mod tests {
 
     #[test]
     fn a_container_or_an_engine_that_is_gone_is_no_error() {
-        assert_eq!(
-            asked("HTTP/1.1 404 Not FoundRecipe\r\n\r\n{}").1.unwrap(),
-            Vec::<String>::new()
-        );
+        assert_eq!(asked("HTTP/1.1 404 Not Found\r\n\r\n{}").1.unwrap(), Vec::<String>::new());
         let place = tempfile::tempdir().unwrap();
         let socket = place.path().join("engine.sock");
         assert_eq!(remove_container(&socket, "surtax-1-x").unwrap(), Vec::<String>::new());

@@ -297,11 +297,9 @@ fn refused(path: &Path, doing: &str, error: &rusqlite::Error) -> Fault {
         ))
         .hint("ask whoever gave it to you for the file as it was made"),
         Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
-            Fault::machine(format!(
-                "cannot {doing}: the ledger `{shown}` cannot be written: \
-                                    {error}"
-            ))
-            .hint("go on as whoever made it, in a directory that can be written")
+            let what = format!("the ledger `{shown}` cannot be written: {error}");
+            Fault::machine(format!("cannot {doing}: {what}"))
+                .hint("go on as whoever made it, in a directory that can be written")
         }
         _ => Fault::machine(format!("cannot {doing} in the ledger `{shown}`: {error}")),
     }

@@ -25,6 +25,7 @@ use crate::quantile::quantile_of_sorted;
 use crate::sample::{Sample, TooFew, Unusable};
 use crate::signed_rank;
 use crate::student::{self, Within};
+use std::collections::BTreeMap;
 
 /// Two blocks have a difference but no reliable error of it: t would be 12.7 standard errors wide.
 pub(crate) const BLOCKS_MIN: usize = 3;
@@ -58,6 +59,29 @@ impl Block {
         let ln_single_ratios =
             [single(arm.first(), baseline.first()), single(arm.last(), baseline.last())];
         Ok(Self { ln_ratio, ln_single_ratios, ln_variance: ln_variance(baseline, arm) })
+    }
+
+    /// The blocks that both sides have, each with its values by a number, in the order of these.
+    /// `None` where one of them has no ratio: then nothing is left out in silence.
+    ///
+    /// ```
+    /// use std::collections::BTreeMap;
+    /// use surtax_statistics::Block;
+    ///
+    /// let baseline = BTreeMap::from([(0, vec![2.0]), (1, vec![4.0]), (2, vec![8.0])]);
+    /// let arm = BTreeMap::from([(0, vec![3.0]), (2, vec![4.0])]);
+    /// let ratios: Vec<f64> =
+    ///     Block::paired(&baseline, &arm).unwrap().iter().map(Block::ratio).collect();
+    /// assert!((ratios[0] - 1.5).abs() < 1e-12 && (ratios[1] - 0.5).abs() < 1e-12);
+    /// assert!(Block::paired(&baseline, &BTreeMap::from([(1, vec![0.0])])).is_none());
+    /// ```
+    #[must_use]
+    pub fn paired(
+        baseline: &BTreeMap<u32, Vec<f64>>,
+        arm: &BTreeMap<u32, Vec<f64>>,
+    ) -> Option<Vec<Self>> {
+        let both = arm.iter().filter_map(|(block, values)| Some((baseline.get(block)?, values)));
+        both.map(|(baseline, arm)| Self::new(baseline, arm).ok()).collect()
     }
 
     /// The arm over the baseline in this block alone.

@@ -137,13 +137,16 @@ fn controllers_of_an_earlier_boot_are_forgotten_and_its_journal_removed() {
     let state = tempfile::tempdir().unwrap();
     let earlier = Header { boot: String::from("another"), ..header("0000dddd") };
     let mut journal = Journal::create(state.path(), earlier).unwrap();
-    let undo = Undo::Controllers {
-        path: PathBuf::from("/sys/fs/cgroup/unified"),
-        names: vec![String::from("must not be switched off")],
-    };
+    // A directory of the test's own stands for a group: what would be undone is written there.
+    let group = tempfile::tempdir().unwrap();
+    let controllers = group.path().join("cgroup.subtree_control");
+    fs::write(&controllers, "must not be written").unwrap();
+    let undo =
+        Undo::Controllers { path: group.path().to_path_buf(), names: vec![String::from("cpuset")] };
     journal.will(vec![undo]).unwrap();
     drop(journal);
     let swept = sweep::orphans(state.path()).unwrap();
+    assert_eq!(fs::read_to_string(controllers).unwrap(), "must not be written");
     assert_eq!(swept.kept, Vec::<String>::new());
     assert_eq!(fs::read_dir(state.path()).unwrap().count(), 0);
 }

@@ -269,7 +269,7 @@ fn explanation(dot_stacks: &[DotStack<'_>], each: usize) -> String {
     let hollow = if is_disturbed { "; hollow ones were disturbed" } else { "" };
     format!(
         "Wall times over the median of their own arm, which stands at the right, on one scale. \
-         {dot}{hollow}; the line below spans the middle half. Two dot_stacks are two modes, of the \
+         {dot}{hollow}; the line below spans the middle half. Two heaps are two modes, of the \
          command or of the machine; a long tail to the right is what a median leaves out."
     )
 }

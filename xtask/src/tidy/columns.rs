@@ -4,6 +4,7 @@
 //! quoted text. Code is wider only where a literal is, of which there may be as many as there are.
 
 use super::Finding;
+use super::links::outside_code;
 use super::tree::Tree;
 
 /// The most, in characters, as in `rustfmt.toml`.
@@ -48,12 +49,9 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
 }
 
 fn prose<'a>(path: &'a str, text: &'a str) -> impl Iterator<Item = Finding> + 'a {
-    let mut is_quoted = false;
-    text.lines().enumerate().filter_map(move |(index, line)| {
-        is_quoted ^= is_fence(line);
-        let is_long = !is_quoted && line.chars().count() > WIDTH;
-        (is_long && may_be_broken(line)).then(|| found(path, index))
-    })
+    outside_code(text)
+        .filter(|(_, line)| line.chars().count() > WIDTH && may_be_broken(line))
+        .map(|(number, _)| found(path, number - 1))
 }
 
 fn found(path: &str, index: usize) -> Finding {
@@ -118,16 +116,8 @@ mod tests {
     #[test]
     fn a_comment_or_a_paragraph_that_is_too_wide_is_found() {
         let long = "word ".repeat(25);
-        assert_eq!(
-            places(
-                "src/a.rs",
-                &format!(
-                    "/// {long}\n    // {long}\nfn a() \
-                                                {{}}\n"
-                )
-            ),
-            [1, 2]
-        );
+        let both = format!("/// {long}\n    // {long}\nfn a() {{}}\n");
+        assert_eq!(places("src/a.rs", &both), [1, 2]);
         assert_eq!(places("docs/a.md", &format!("short\n\n- {long}\n")), [3]);
     }
 
