@@ -35,11 +35,11 @@ impl Conmon {
     /// # Errors
     /// What installs the runtime.
     pub fn with(runtime: &str, directory: &Path) -> Result<Self, Unavailable> {
-        let path = lab::find(runtime).ok_or_else(|| Unavailable {
-            why: format!("the runtime `{runtime}` is not in `PATH`"),
-            remedy: Some(String::from(
+        let path = lab::find(runtime).ok_or_else(|| {
+            Unavailable::new(
+                format!("the runtime `{runtime}` is not in `PATH`"),
                 "install it, as `surtax doctor` says of the layer of its name",
-            )),
+            )
         })?;
         let file = |name: &str| directory.join(name);
         let runtime = runtime.to_owned();

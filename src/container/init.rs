@@ -149,13 +149,13 @@ pub(crate) fn require(spec: &LayerSpec, site: &Site<'_>) -> Result<(), Unavailab
     };
     match init.program(root) {
         Some(_) => Ok(()),
-        None => Err(Unavailable {
-            why: format!("there is no {name} in the root `{}`", root.display()),
-            remedy: Some(match init {
+        None => Err(Unavailable::new(
+            format!("there is no {name} in the root `{}`", root.display()),
+            match init {
                 Init::Busybox => String::from("apt-get install busybox-static"),
                 _ => String::from("apt-get install systemd"),
-            }),
-        }),
+            },
+        )),
     }
 }
 

@@ -61,10 +61,10 @@ pub(crate) fn require(kind: &str, programs: &[(&str, &str)]) -> Result<(), Unava
     let own = [("newuidmap", "uidmap"), ("newgidmap", "uidmap")];
     for (program, package) in own.iter().chain(programs) {
         if lab::find(program).is_none() {
-            return Err(Unavailable {
-                why: format!("{kind}: `rootless=on` takes `{program}`, which is not in `PATH`"),
-                remedy: Some(format!("apt-get install {package}")),
-            });
+            return Err(Unavailable::new(
+                format!("{kind}: `rootless=on` takes `{program}`, which is not in `PATH`"),
+                format!("apt-get install {package}"),
+            ));
         }
     }
     for (setting, value) in FORBIDDING {
@@ -72,12 +72,12 @@ pub(crate) fn require(kind: &str, programs: &[(&str, &str)]) -> Result<(), Unava
         if found.trim_end() == value {
             let name = setting.trim_start_matches("/proc/sys/").replace('/', ".");
             let better = if value == "0" { "15000" } else { "0" };
-            return Err(Unavailable {
-                why: format!(
+            return Err(Unavailable::new(
+                format!(
                     "{kind}: this kernel lets no user make a user namespace: `{name}` is {value}"
                 ),
-                remedy: Some(format!("sysctl -w {name}={better}")),
-            });
+                format!("sysctl -w {name}={better}"),
+            ));
         }
     }
     Ok(())

@@ -152,19 +152,17 @@ impl Layer for ContainerTool {
     fn check(&self, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
         let Some(path) = lab::find(self.program) else {
             let why = format!("`{}` is not in `PATH`", self.program);
-            return Err(Unavailable { why, remedy: Some(self.remedy.to_owned()) });
+            return Err(Unavailable::new(why, self.remedy));
         };
         if !rustix::process::geteuid().is_root() {
             let why = format!("`{}` needs root for a throw-away layer over `/`", self.program);
-            return Err(Unavailable { why, remedy: Some("sudo surtax …".to_owned()) });
+            return Err(Unavailable::new(why, "sudo surtax …"));
         }
         tool_network::require(spec, self.networks)?;
         init::require(spec, site)?;
         (self.require)(spec, site)?;
-        let facts = tool_facts(&path).map_err(|fault| Unavailable {
-            why: fault.message,
-            remedy: Some(self.remedy.to_owned()),
-        })?;
+        let facts =
+            tool_facts(&path).map_err(|fault| Unavailable::new(fault.message, self.remedy))?;
         Ok(Usable { facts })
     }
 
@@ -329,13 +327,7 @@ impl Running for RunningContainer {
     }
 
     fn payers(&self) -> Vec<Payer> {
-        vec![Payer {
-            name: self.kind.to_owned(),
-            role: Role::Engine,
-            source: Source::Group(self.group.clone()),
-            carries_workload: true,
-            is_shared: false,
-        }]
+        vec![Payer::new(self.kind, Role::Engine, Source::Group(self.group.clone())).carrying(true)]
     }
 
     fn network(&self) -> Option<Network> {

@@ -69,10 +69,10 @@ pub(crate) fn require(spec: &LayerSpec, known: &[NamedNetwork]) -> Result<(), Un
     if [Wiring::Pair, Wiring::Prepared].into_iter().any(|wiring| known.contains(&(word, wiring)))
         && lab::find("ip").is_none()
     {
-        return Err(Unavailable {
-            why: format!("`net={word}` takes `ip`, which is not in `PATH`"),
-            remedy: Some(String::from("apt-get install iproute2")),
-        });
+        return Err(Unavailable::new(
+            format!("`net={word}` takes `ip`, which is not in `PATH`"),
+            "apt-get install iproute2",
+        ));
     }
     Ok(())
 }

@@ -159,10 +159,10 @@ fn require(runsc: &Path, spec: &LayerSpec, site: &Site<'_>) -> Result<(), Unavai
     let flags = lab::ask(&argv, None, ASK_DEADLINE)
         .map_err(|fault| Unavailable { why: fault.message, remedy: None })?;
     if !knows(&flags, platform) {
-        return Err(Unavailable {
-            why: format!("this `runsc` has no platform `{platform}`"),
-            remedy: Some(GVISOR.remedy.to_owned()),
-        });
+        return Err(Unavailable::new(
+            format!("this `runsc` has no platform `{platform}`"),
+            GVISOR.remedy,
+        ));
     }
     let remedy = "use `gvisor:platform=systrap`";
     if platform == "kvm" {

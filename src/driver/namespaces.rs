@@ -132,18 +132,18 @@ impl Layer for Namespaces {
 
     fn check(&self, spec: &LayerSpec, _: &Site<'_>) -> Result<Usable, Unavailable> {
         if !rustix::process::geteuid().is_root() {
-            return Err(Unavailable {
-                why: String::from("namespaces and a throw-away layer over `/` need root"),
-                remedy: Some(String::from("sudo surtax …")),
-            });
+            return Err(Unavailable::new(
+                "namespaces and a throw-away layer over `/` need root",
+                "sudo surtax …",
+            ));
         }
         let kinds = private(spec);
         let is_missing = |kind: &&&str| !Path::new("/proc/self/ns").join(kind).exists();
         if let Some(kind) = kinds.iter().find(is_missing) {
-            return Err(Unavailable {
-                why: format!("this kernel has no {kind} namespaces"),
-                remedy: Some(format!("use `namespaces:{kind}=host`")),
-            });
+            return Err(Unavailable::new(
+                format!("this kernel has no {kind} namespaces"),
+                format!("use `namespaces:{kind}=host`"),
+            ));
         }
         Ok(Usable { facts: vec![Fact::new("own_namespaces", kinds.join(" "), "/proc/self/ns")] })
     }

@@ -71,10 +71,10 @@ impl Layer for Native {
     fn check(&self, spec: &LayerSpec, _: &Site<'_>) -> Result<Usable, Unavailable> {
         let is_root = rustix::process::geteuid().is_root();
         if !is_root && spec.options.get("root").is_none_or(|root| root != "host") {
-            return Err(Unavailable {
-                why: String::from("a throw-away layer over `/` can only be mounted by root"),
-                remedy: Some(String::from("sudo surtax …, or `native:root=host`")),
-            });
+            return Err(Unavailable::new(
+                "a throw-away layer over `/` can only be mounted by root",
+                "sudo surtax …, or `native:root=host`",
+            ));
         }
         let release = rustix::system::uname().release().to_string_lossy().into_owned();
         Ok(Usable { facts: vec![Fact::new("kernel_release", release, "uname(2)")] })
@@ -209,7 +209,7 @@ impl PlainProcess {
         };
         let carries_workload = self.group.is_some();
         let name = String::from("surtax agent");
-        vec![Payer { name, role: Role::Surtax, source, carries_workload, is_shared: false }]
+        vec![Payer::new(name, Role::Surtax, source).carrying(carries_workload)]
     }
 
     /// The agent itself, as a process of this level.

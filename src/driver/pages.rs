@@ -1,7 +1,7 @@
-//! Pages: one page of the book for each kind of layer, out of its descriptor and the header of its
-//! file.
+//! Pages: one page of the book for each kind of layer, out of its descriptor, the header of its
+//! file, and the command line that an end-to-end test saw.
 //!
-//! `SURTAX_WRITE_PAGES=1 cargo test pages` writes them; the test holds that they are what it would
+//! `SURTAX_BLESS=1 cargo test pages` writes them; the test holds that they are what it would
 //! write.
 
 use super::REGISTRY;
@@ -65,13 +65,22 @@ fn listed(words: &[&str]) -> String {
     words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
 }
 
+/// The command line that starts a kind, with an option on each line, and the stack that it is of.
+/// `tests/e2e/suite.rs` holds the file against what really was started.
+fn command_line(kind: &str) -> Option<(String, String)> {
+    let golden = repository().join("tests/e2e/golden/command_lines").join(kind);
+    let text = std::fs::read_to_string(golden.with_extension("txt")).ok()?;
+    let (stack, line) = text.trim_end().split_once('\n')?;
+    Some((stack.to_owned(), line.replace(" -", " \\\n    -")))
+}
+
 fn page(descriptor: &Descriptor) -> String {
     let Descriptor { kind, summary, options, limits, roots, variants, not_yet_run, .. } =
         descriptor;
     let file = file_of(kind);
     let source = std::fs::read_to_string(repository().join(&file)).unwrap();
     let mut text = format!(
-        "# `{kind}`\n\n<!-- Made by `SURTAX_WRITE_PAGES=1 cargo test pages`; change the descriptor \
+        "# `{kind}`\n\n<!-- Made by `SURTAX_BLESS=1 cargo test pages`; change the descriptor \
          or the header of its file. -->\n\n{}{}. Its driver is [`{file}`](../../{file}).\n\n{}\n",
         if descriptor.ran_on_hardware || summary.contains("not yet run") {
             ""
@@ -116,13 +125,20 @@ fn page(descriptor: &Descriptor) -> String {
     if !not_yet_run.is_empty() {
         row("nobody of us has run", listed(not_yet_run));
     }
+    if let Some((stack, line)) = command_line(kind) {
+        let _ = write!(
+            text,
+            "\n## What starts it\n\n`{stack}` is started by this, where `ROOM` and words that begin \
+             so are directories and the group of the one trial.\n\n```text\n{line}\n```\n"
+        );
+    }
     text
 }
 
 #[test]
 fn every_layer_has_a_page_of_the_book_and_it_says_what_its_descriptor_says() {
     let directory = repository().join("docs/layers");
-    let is_written = std::env::var_os("SURTAX_WRITE_PAGES").is_some();
+    let is_written = std::env::var_os("SURTAX_BLESS").is_some();
     let listed = REGISTRY.iter().map(|layer| layer.descriptor()).filter(|it| it.is_listed);
     let pages: Vec<(PathBuf, String)> =
         listed.map(|it| (directory.join(it.kind).with_extension("md"), page(it))).collect();

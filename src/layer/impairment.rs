@@ -101,9 +101,7 @@ pub(crate) fn require(asked: Option<Shape>, site: &Site<'_>) -> Result<(), Unava
     if asked.is_none() {
         return Ok(());
     }
-    let refuse = |why: &str, remedy: &str| {
-        Err(Unavailable { why: why.to_owned(), remedy: Some(remedy.to_owned()) })
-    };
+    let refuse = |why: &str, remedy: &str| Err(Unavailable::new(why, remedy));
     if lab::find("tc").is_none() {
         return refuse("`tc`, which shapes links, is not in `PATH`", "apt-get install iproute2");
     }

@@ -212,6 +212,13 @@ pub struct Unavailable {
     pub remedy: Option<String>,
 }
 
+impl Unavailable {
+    /// A layer that cannot run here, and what would make it usable.
+    pub fn new(why: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { why: why.into(), remedy: Some(remedy.into()) }
+    }
+}
+
 /// Somebody who works for a layer, and where the kernel counts it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Payer {
@@ -226,6 +233,19 @@ pub struct Payer {
     /// True if it is there for all trials of a run, as a daemon is, so that its memory is no single
     /// one's.
     pub is_shared: bool,
+}
+
+impl Payer {
+    /// Someone of a trial's own, who does not carry the workload.
+    pub fn new(name: impl Into<String>, role: Role, source: Source) -> Self {
+        Self { name: name.into(), role, source, carries_workload: false, is_shared: false }
+    }
+
+    /// The same who carries the workload, if `carries_workload`.
+    #[must_use]
+    pub fn carrying(self, carries_workload: bool) -> Self {
+        Self { carries_workload, ..self }
+    }
 }
 
 /// Place where a payer's usage is counted.

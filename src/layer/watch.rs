@@ -133,12 +133,8 @@ mod tests {
         const SIZE: usize = 256 << 20;
         let memory = std::hint::black_box(vec![1_u8; SIZE]);
         let pid = std::process::id();
-        let payer = |name: &str, role, source, carries_workload| Payer {
-            name: name.into(),
-            role,
-            source,
-            carries_workload,
-            is_shared: false,
+        let payer = |name: &str, role, source, carries_workload| {
+            Payer::new(name, role, source).carrying(carries_workload)
         };
         for carries in [true, false] {
             let tids = vec![pid];

@@ -75,7 +75,7 @@ pub(super) fn gap(definition: &Definition, stack: &StackSpec) -> Option<Unavaila
         && let Some((what, remedy)) = cannot_meet(stack, beside)
     {
         let why = format!("a server in `{stack}` and a client in `{beside}` cannot meet: {what}");
-        return Some(Unavailable { why, remedy: Some(remedy.to_owned()) });
+        return Some(Unavailable::new(why, remedy));
     }
     let (what, remedy) = match (promise(stack), &definition.client) {
         (Reachability::BothWays | Reachability::Unknown, _)
@@ -90,10 +90,10 @@ pub(super) fn gap(definition: &Definition, stack: &StackSpec) -> Option<Unavaila
             ("there is no way between it and the outside", "give it a network: `net=…`")
         }
     };
-    Some(Unavailable {
-        why: format!("`{stack}` cannot have one side of the workload: {what}"),
-        remedy: Some(remedy.to_owned()),
-    })
+    Some(Unavailable::new(
+        format!("`{stack}` cannot have one side of the workload: {what}"),
+        remedy,
+    ))
 }
 
 /// Makes of a command the client of a server that was booted as the stack itself.

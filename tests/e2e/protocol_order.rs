@@ -1,11 +1,12 @@
 //! The order of acts in a trial, held against what is written down in `golden/protocol`.
 //!
-//! `UPDATE_GOLDEN=1` writes it anew: a change of the protocol shows in review as changed lines.
+//! `SURTAX_BLESS=1` writes it anew: a change of the protocol shows in review as changed lines.
 
+use crate::golden::hold;
 use crate::machine::{Machine, is_usable};
 use crate::suite::lab;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 use surtax::driver;
 use surtax::driver::registered;
@@ -118,16 +119,6 @@ fn ended(record: &Record) -> String {
     said
 }
 
-fn hold(name: &str, told: &str) {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/e2e/golden/protocol").join(name);
-    if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
-        std::fs::write(&file, told).unwrap();
-    }
-    let written = std::fs::read_to_string(&file).unwrap_or_default();
-    assert_eq!(told, written, "`{name}`: see it with UPDATE_GOLDEN=1 and `git diff`");
-}
-
 fn steps(parameters: &[(&str, &str)]) -> Workload {
     let parameters =
         parameters.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
@@ -178,7 +169,7 @@ fn a_trial_does_what_it_does_in_the_order_that_is_written_down() {
         ),
     ];
     for (name, draft) in cases {
-        hold(name, &trace(&lab, &complete(draft)));
+        hold("protocol", name, &trace(&lab, &complete(draft)));
     }
     lab.close().unwrap();
     machine.assert_as_before();
@@ -193,7 +184,7 @@ fn two_sides_in_two_stacks_meet_on_a_bridge_that_ends_last() {
     let lab = lab();
     let workload = Workload::find("net.tcp_rr:time=100,client=runc:net=veth").unwrap();
     let plan = complete(draft("native", Some(workload)));
-    hold("client-in-another-stack.txt", &trace(&lab, &plan));
+    hold("protocol", "client-in-another-stack.txt", &trace(&lab, &plan));
     lab.close().unwrap();
     machine.assert_as_before();
 }

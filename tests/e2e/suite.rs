@@ -4,6 +4,7 @@
 //! after SIGKILL of the payload; payers are alive between; two at once do not disturb each other.
 //! `nested_suite.rs` is the same for stacks of more than one layer.
 
+use crate::golden;
 use crate::machine::{Machine, is_usable};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,7 +12,7 @@ use surtax::driver;
 use surtax::fault::Fault;
 use surtax::lab::Lab;
 use surtax::stack::start::{RunningStack, StartContext};
-use surtax_instrument::wire::{Command, Outcome, Reply, Request, Status};
+use surtax_instrument::wire::{Command, LevelFacts, Outcome, Reply, Request, Status};
 
 /// The layers, and one stack of each.
 macro_rules! conformance {
@@ -85,6 +86,19 @@ conformance! {
     qemu_packed: "qemu:accel=tcg,machine=microvm,root=packed",
     appliance_with_a_client: "appliance:arceos-echo,accel=tcg",
 }
+
+/// Stacks whose command line is shown on the page of their kind.
+const SHOWN: [&str; 9] = [
+    "namespaces",
+    "bubblewrap",
+    "runc",
+    "crun",
+    "nspawn",
+    "lxc",
+    "gvisor",
+    "qemu:accel=tcg,machine=q35",
+    "appliance:arceos-echo,accel=tcg",
+];
 
 /// A unikernel has no agent and no shell: it is told lines of its own. What a file, a second output
 /// stream or a signal would show cannot be asked there; all else holds.
@@ -204,6 +218,7 @@ fn a_command_runs_there_and_nothing_is_left(stack: &str) {
     let mut running = start(&lab, stack, "conformance", DEADLINE).unwrap();
     assert!(!running.payers().is_empty(), "somebody must pay");
     assert!(running.evidence().iter().all(|level| !level.facts.is_empty()));
+    hold_command_line(stack, running.evidence().last().unwrap());
     let outcome =
         run(&mut running, "echo inside; echo there >&2; cat /etc/os-release > /dev/null").unwrap();
     assert_eq!(outcome.status, Status::Exit(0), "{outcome:?}");
@@ -213,6 +228,18 @@ fn a_command_runs_there_and_nothing_is_left(stack: &str) {
     assert_eq!(running.stop().unwrap(), Vec::<String>::new(), "a tidy stop forces nothing");
     assert_eq!(lab.close().unwrap(), Vec::<String>::new());
     machine.assert_as_before();
+}
+
+/// Holds the command line that started the level of a shown stack against its golden file, which is
+/// what the page of its kind shows.
+fn hold_command_line(stack: &str, level: &LevelFacts) {
+    if !SHOWN.contains(&stack) {
+        return;
+    }
+    let keys = ["tool_command_line", "runtime_command_line", "qemu_command_line"];
+    let line = level.facts.iter().find(|fact| keys.contains(&fact.key.as_str())).unwrap();
+    let kind = stack.split(':').next().unwrap();
+    golden::hold("command_lines", &format!("{kind}.txt"), &format!("{stack}\n{}\n", line.value));
 }
 
 fn a_line_is_answered_there_and_nothing_is_left(stack: &str) {

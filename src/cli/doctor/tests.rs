@@ -25,7 +25,7 @@ fn usable() -> Result<Usable, Unavailable> {
 fn missing() -> Result<Usable, Unavailable> {
     let (why, remedy) =
         ("no `dockerd` answers, and none is installed", "apt-get install docker.io");
-    Err(Unavailable { why: why.to_owned(), remedy: Some(remedy.to_owned()) })
+    Err(Unavailable::new(why, remedy))
 }
 
 fn diagnosis() -> Diagnosis {

@@ -123,16 +123,14 @@ impl Layer for Oci {
     fn check(&self, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
         let Some(path) = lab::find(self.program) else {
             let why = format!("`{}` is not in `PATH`", self.program);
-            return Err(Unavailable { why, remedy: Some(self.remedy.to_owned()) });
+            return Err(Unavailable::new(why, self.remedy));
         };
         if !rustix::process::geteuid().is_root() {
             let why = format!("`{}` needs root for mounts and groups", self.program);
-            return Err(Unavailable { why, remedy: Some("sudo surtax …".to_owned()) });
+            return Err(Unavailable::new(why, "sudo surtax …"));
         }
-        let version = version(&path).map_err(|fault| Unavailable {
-            why: fault.message,
-            remedy: Some(self.remedy.into()),
-        })?;
+        let version =
+            version(&path).map_err(|fault| Unavailable::new(fault.message, self.remedy))?;
         tool_network::require(spec, self.networks)?;
         impairment::require(self.shape(spec)?, site)?;
         (self.require)(&path, spec, site)?;
@@ -252,12 +250,8 @@ impl Running for RunningOci {
     }
 
     fn payers(&self) -> Vec<Payer> {
-        let engine = |name: String, source, carries_workload| Payer {
-            name,
-            role: Role::Engine,
-            source,
-            carries_workload,
-            is_shared: false,
+        let engine = |name: String, source, carries_workload| {
+            Payer::new(name, Role::Engine, source).carrying(carries_workload)
         };
         vec![
             engine(self.spec.kind.clone(), Source::Process(self.process.pid()), false),

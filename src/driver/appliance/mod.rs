@@ -342,20 +342,19 @@ impl Running for RunningAppliance {
     fn payers(&self) -> Vec<Payer> {
         let (pid, tids) = (self.process.pid(), self.tids());
         let mut payers = self.client.as_ref().map(PlainProcess::payers).unwrap_or_default();
-        payers.push(Payer {
-            name: String::from("vCPU threads"),
-            role: Role::GuestKernel,
-            source: Source::Threads { pid, tids: tids.clone() },
-            carries_workload: self.client.is_none(),
-            is_shared: false,
-        });
-        payers.push(Payer {
-            name: String::from("QEMU's other threads"),
-            role: Role::Hypervisor,
-            source: Source::OtherThreads { pid, except: tids },
-            carries_workload: false,
-            is_shared: false,
-        });
+        payers.push(
+            Payer::new(
+                "vCPU threads",
+                Role::GuestKernel,
+                Source::Threads { pid, tids: tids.clone() },
+            )
+            .carrying(self.client.is_none()),
+        );
+        payers.push(Payer::new(
+            "QEMU's other threads",
+            Role::Hypervisor,
+            Source::OtherThreads { pid, except: tids },
+        ));
         payers
     }
 
@@ -415,17 +414,17 @@ fn check_in(room: &Room, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Un
         return Ok(Usable { facts });
     }
     if crate::lab::find(PROGRAM).is_none() {
-        return Err(Unavailable {
-            why: format!("`{PROGRAM}`, which boots appliances, is not in `PATH`"),
-            remedy: Some(String::from("apt-get install qemu-system-x86")),
-        });
+        return Err(Unavailable::new(
+            format!("`{PROGRAM}`, which boots appliances, is not in `PATH`"),
+            "apt-get install qemu-system-x86",
+        ));
     }
     let machine = asked.machine(Accelerator::Tcg, site)?;
     if machine.network.is_some() && !rustix::process::geteuid().is_root() {
-        return Err(Unavailable {
-            why: String::from("a network for the appliance alone can only be made by root"),
-            remedy: Some(String::from("sudo surtax …")),
-        });
+        return Err(Unavailable::new(
+            "a network for the appliance alone can only be made by root",
+            "sudo surtax …",
+        ));
     }
     let version = qemu_version(room)?;
     let chosen = accelerator(asked.accelerator.as_deref(), site, room).map_err(request::named)?;

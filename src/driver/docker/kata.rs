@@ -97,12 +97,8 @@ impl Machine {
     pub fn payers(&self, processes: &Path) -> Vec<Payer> {
         let Helper { pid, program, .. } = &self.hypervisor;
         let tids = cpu_threads(processes, *pid);
-        let payer = |name: String, role, source, carries_workload| Payer {
-            name,
-            role,
-            source,
-            carries_workload,
-            is_shared: false,
+        let payer = |name: String, role, source, carries_workload| {
+            Payer::new(name, role, source).carrying(carries_workload)
         };
         let others = Source::OtherThreads { pid: *pid, except: tids.clone() };
         let own = Source::Threads { pid: *pid, tids };

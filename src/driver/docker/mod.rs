@@ -177,7 +177,7 @@ impl Layer for Docker {
                 let version = tool_version::of(&program, &[])?;
                 if !rustix::process::geteuid().is_root() {
                     let why = "a private Docker daemon can only be started by root".to_owned();
-                    return Err(Unavailable { why, remedy: Some("sudo surtax …".to_owned()) });
+                    return Err(Unavailable::new(why, "sudo surtax …"));
                 }
                 let daemon = Fact::new("daemon", "private, started when needed".to_owned(), "PATH");
                 Ok(Usable {

@@ -161,5 +161,5 @@ pub(super) fn pid(inspected: &ContainerInspectResponse) -> Result<u32, Fault> {
 }
 
 fn payer(name: &str, source: Source, carries_workload: bool) -> Payer {
-    Payer { name: name.to_owned(), role: Role::Engine, source, carries_workload, is_shared: false }
+    Payer::new(name, Role::Engine, source).carrying(carries_workload)
 }

@@ -32,10 +32,10 @@ impl Library {
         let said = ToolRun::new(&words).text(room).map_err(missing)?;
         let mut files = said.lines().map(PathBuf::from);
         let (Some(library), Some(firmware)) = (files.next(), files.next()) else {
-            return Err(Unavailable {
-                why: format!("libkrun is here without `{FIRMWARE}`, the kernel of its guests"),
-                remedy: Some(String::from(REMEDY)),
-            });
+            return Err(Unavailable::new(
+                format!("libkrun is here without `{FIRMWARE}`, the kernel of its guests"),
+                REMEDY,
+            ));
         };
         Ok(Self { place, library, firmware })
     }
@@ -48,5 +48,5 @@ const REMEDY: &str = "install libkrun 1.19 or later with libkrunfw, of your dist
 fn missing(fault: Fault) -> Unavailable {
     let is_absent = fault.cause == Some(Cause::NoSuchLibrary);
     let why = if is_absent { format!("the loader finds no `{LIBRARY}`") } else { fault.message };
-    Unavailable { why, remedy: Some(String::from(REMEDY)) }
+    Unavailable::new(why, REMEDY)
 }

@@ -230,12 +230,8 @@ impl Running for RunningKrun {
     fn payers(&self) -> Vec<Payer> {
         let (pid, tids) = (self.process.pid(), self.vcpus.clone());
         let others = Source::OtherThreads { pid, except: tids.clone() };
-        let payer = |name: &str, role, source, carries_workload| Payer {
-            name: name.to_owned(),
-            role,
-            source,
-            carries_workload,
-            is_shared: false,
+        let payer = |name: &str, role, source, carries_workload| {
+            Payer::new(name, role, source).carrying(carries_workload)
         };
         vec![
             payer("vCPU threads", Role::GuestKernel, Source::Threads { pid, tids }, true),

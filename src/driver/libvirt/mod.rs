@@ -174,10 +174,7 @@ impl Layer for Libvirt {
     /// Without a domain, as the doctor asks, it is only seen whether libvirt answers.
     fn check(&self, spec: &LayerSpec, _: &Site<'_>) -> Result<Usable, Unavailable> {
         if lab::find(VIRSH).is_none() {
-            return Err(Unavailable {
-                why: format!("`{VIRSH}` is not in `PATH`"),
-                remedy: Some(REMEDY.to_owned()),
-            });
+            return Err(Unavailable::new(format!("`{VIRSH}` is not in `PATH`"), REMEDY));
         }
         let asked = DomainOptions::read(spec)?;
         let mut facts = versions(&asked.uri)?;
@@ -338,12 +335,12 @@ impl Running for RunningDomain {
 
 /// Asks libvirt for its version and its hypervisor's.
 fn versions(uri: &str) -> Result<Vec<Fact>, Unavailable> {
-    let said = Domain::ask(uri, &["version"]).map_err(|fault| Unavailable {
-        why: format!("libvirt does not answer at `{uri}`: {}", fault.message),
-        remedy: Some(String::from(
+    let said = Domain::ask(uri, &["version"]).map_err(|fault| {
+        Unavailable::new(
+            format!("libvirt does not answer at `{uri}`: {}", fault.message),
             "start it (`systemctl start libvirtd`), or install it (`apt-get install \
              libvirt-daemon-system`)",
-        )),
+        )
     })?;
     let after = |words: &str| said.lines().find_map(|line| line.trim().strip_prefix(words));
     let fact = |key: &str, words: &str| {

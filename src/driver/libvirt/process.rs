@@ -70,20 +70,17 @@ impl Qemu {
     pub(super) fn payers(self) -> Vec<Payer> {
         let (pid, tids) = (self.pid, self.vcpus());
         vec![
-            Payer {
-                name: String::from("vCPU threads"),
-                role: Role::GuestKernel,
-                source: Source::Threads { pid, tids: tids.clone() },
-                carries_workload: true,
-                is_shared: false,
-            },
-            Payer {
-                name: String::from("QEMU's other threads"),
-                role: Role::Hypervisor,
-                source: Source::OtherThreads { pid, except: tids },
-                carries_workload: false,
-                is_shared: false,
-            },
+            Payer::new(
+                "vCPU threads",
+                Role::GuestKernel,
+                Source::Threads { pid, tids: tids.clone() },
+            )
+            .carrying(true),
+            Payer::new(
+                "QEMU's other threads",
+                Role::Hypervisor,
+                Source::OtherThreads { pid, except: tids },
+            ),
         ]
     }
 

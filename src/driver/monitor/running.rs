@@ -72,22 +72,11 @@ impl Running for RunningMonitor {
 
     fn payers(&self) -> Vec<Payer> {
         let (pid, tids) = (self.process.pid(), self.vcpus.clone());
-        let hypervisor = |name: String, source| Payer {
-            name,
-            role: Role::Hypervisor,
-            source,
-            carries_workload: false,
-            is_shared: false,
-        };
+        let hypervisor = |name: String, source| Payer::new(name, Role::Hypervisor, source);
         let others = Source::OtherThreads { pid, except: tids.clone() };
         let mut payers = vec![
-            Payer {
-                name: String::from("vCPU threads"),
-                role: Role::GuestKernel,
-                source: Source::Threads { pid, tids },
-                carries_workload: true,
-                is_shared: false,
-            },
+            Payer::new("vCPU threads", Role::GuestKernel, Source::Threads { pid, tids })
+                .carrying(true),
             hypervisor(format!("{}'s other threads", self.kind), others),
         ];
         let server = self.guest.server();

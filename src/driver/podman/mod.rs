@@ -202,14 +202,10 @@ fn require_of_rootless(spec: &LayerSpec, site: &Site<'_>) -> Result<(), Unavaila
     }
     rootless::require("podman", &[])?;
     if site.lab.hierarchies().of(THROTTLING).is_some() && site.limits.io.rates().next().is_some() {
-        return Err(Unavailable {
-            why: String::from(
-                "podman: with `rootless=on` and cgroup v1 it cannot limit what is read and written",
-            ),
-            remedy: Some(String::from(
-                "leave that limit out, or use `podman` without `rootless=on`",
-            )),
-        });
+        return Err(Unavailable::new(
+            "podman: with `rootless=on` and cgroup v1 it cannot limit what is read and written",
+            "leave that limit out, or use `podman` without `rootless=on`",
+        ));
     }
     Ok(())
 }

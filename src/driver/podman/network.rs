@@ -46,18 +46,18 @@ pub(super) fn require(word: &str, is_published: bool) -> Result<(), Unavailable>
             .find(|name| !plugin(name)),
         "macvlan" => Some("macvlan").filter(|name| !plugin(name)),
         "slirp4netns" if lab::find("slirp4netns").is_none() => {
-            return Err(Unavailable {
-                why: String::from("`net=slirp4netns` takes `slirp4netns`, which is not in `PATH`"),
-                remedy: Some(String::from("apt-get install slirp4netns")),
-            });
+            return Err(Unavailable::new(
+                "`net=slirp4netns` takes `slirp4netns`, which is not in `PATH`",
+                "apt-get install slirp4netns",
+            ));
         }
         _ => None,
     };
     let Some(name) = missing else { return Ok(()) };
-    Err(Unavailable {
-        why: format!("podman finds no plugin for its network, such as `{}/{name}`", PLUGINS[0]),
-        remedy: Some(String::from("apt-get install containernetworking-plugins")),
-    })
+    Err(Unavailable::new(
+        format!("podman finds no plugin for its network, such as `{}/{name}`", PLUGINS[0]),
+        "apt-get install containernetworking-plugins",
+    ))
 }
 
 /// The name of the network of a word, and the part of the configuration with which podman knows it;

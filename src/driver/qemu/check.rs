@@ -31,10 +31,10 @@ pub(super) fn named(fault: Fault) -> Fault {
 pub(super) fn check(room: &Room, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
     let asked = QemuOptions::read(spec, site.limits)?;
     if crate::lab::find(PROGRAM).is_none() {
-        return Err(Unavailable {
-            why: format!("`{PROGRAM}` is not in `PATH`"),
-            remedy: Some(String::from("apt-get install qemu-system-x86")),
-        });
+        return Err(Unavailable::new(
+            format!("`{PROGRAM}` is not in `PATH`"),
+            "apt-get install qemu-system-x86",
+        ));
     }
     let version = qemu_version(room)?;
     let mut facts = vec![Fact::new("qemu_version", version, "qemu-system-x86_64 --version")];
@@ -75,7 +75,7 @@ pub(super) fn check(room: &Room, spec: &LayerSpec, site: &Site<'_>) -> Result<Us
             Accelerator::Kvm
         }
         Err(why) if asked.accelerator == Some(Accelerator::Kvm) => {
-            return Err(Unavailable { why, remedy: Some(without_kvm(&asked).to_owned()) });
+            return Err(Unavailable::new(why, without_kvm(&asked).to_owned()));
         }
         Err(why) => {
             facts.push(Fact::new("kvm", why, "a reference guest"));

@@ -52,9 +52,11 @@ pub(in crate::driver) fn check(spec: &LayerSpec, site: &Site<'_>) -> Result<Usab
     options.retain(|key, _| key == "kernel");
     options.insert(String::from("accel"), String::from("kvm"));
     let own = LayerSpec { kind: String::from("qemu"), options };
-    Qemu.check(&own, site).map_err(|refuted| Unavailable {
-        why: format!("it runs where `qemu:accel=kvm` does, and here {}", refuted.why),
-        remedy: Some(String::from("use `qemu`, which can do without KVM")),
+    Qemu.check(&own, site).map_err(|refuted| {
+        Unavailable::new(
+            format!("it runs where `qemu:accel=kvm` does, and here {}", refuted.why),
+            "use `qemu`, which can do without KVM",
+        )
     })
 }
 
@@ -75,7 +77,7 @@ pub(in crate::driver) fn require_reference_guest(
         Err(refuted) => refuted.why,
     };
     let why = format!("nothing proves KVM for `{what}`: {refuted}");
-    Err(Unavailable { why, remedy: Some(remedy.to_owned()) })
+    Err(Unavailable::new(why, remedy))
 }
 
 /// That nothing says that KVM does not work here: it is there, and no reference guest has failed in

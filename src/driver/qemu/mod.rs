@@ -337,21 +337,10 @@ impl Running for RunningQemu {
             None => (Vec::new(), Vec::new()),
         };
         let except = [&tids[..], &iothread, &vhost].concat();
-        let hypervisor = |name: &str, source| Payer {
-            name: name.to_owned(),
-            role: Role::Hypervisor,
-            source,
-            carries_workload: false,
-            is_shared: false,
-        };
+        let hypervisor = |name: &str, source| Payer::new(name, Role::Hypervisor, source);
         let mut payers = vec![
-            Payer {
-                name: String::from("vCPU threads"),
-                role: Role::GuestKernel,
-                source: Source::Threads { pid, tids },
-                carries_workload: true,
-                is_shared: false,
-            },
+            Payer::new("vCPU threads", Role::GuestKernel, Source::Threads { pid, tids })
+                .carrying(true),
             hypervisor("QEMU's other threads", Source::OtherThreads { pid, except }),
         ];
         if let Some(server) = self.inside.server() {

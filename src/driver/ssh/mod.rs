@@ -87,10 +87,10 @@ impl Layer for Ssh {
     /// Without a host, as the doctor asks, the client alone is looked at.
     fn check(&self, spec: &LayerSpec, _: &Site<'_>) -> Result<Usable, Unavailable> {
         if lab::find(client::PROGRAM).is_none() {
-            return Err(Unavailable {
-                why: format!("`{}` is not in `PATH`", client::PROGRAM),
-                remedy: Some(client::REMEDY.to_owned()),
-            });
+            return Err(Unavailable::new(
+                format!("`{}` is not in `PATH`", client::PROGRAM),
+                client::REMEDY,
+            ));
         }
         let mut facts = vec![version_fact()?];
         if spec.options.contains_key("host") {
@@ -148,13 +148,7 @@ impl Running for RunningSsh {
     }
 
     fn payers(&self) -> Vec<Payer> {
-        vec![Payer {
-            name: String::from("ssh client"),
-            role: Role::Engine,
-            source: Source::Process(self.process.pid()),
-            carries_workload: false,
-            is_shared: false,
-        }]
+        vec![Payer::new("ssh client", Role::Engine, Source::Process(self.process.pid()))]
     }
 
     /// The way that ssh itself has come: each end as the other one sees it.

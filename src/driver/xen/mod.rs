@@ -250,9 +250,7 @@ fn usable(kind: Kind, has_nic: bool, site: &Site<'_>) -> Result<Usable, Unavaila
 
 /// That this machine is a Dom0 with its tools.
 fn require_dom0() -> Result<(), Unavailable> {
-    let refuse = |why: &str, remedy: &str| {
-        Err(Unavailable { why: why.to_owned(), remedy: Some(remedy.to_owned()) })
-    };
+    let refuse = |why: &str, remedy: &str| Err(Unavailable::new(why, remedy));
     let capabilities = fs::read_to_string(CAPABILITIES).unwrap_or_default();
     if !capabilities.contains("control_d") {
         let why = "no Xen runs under this machine, or it is not its Dom0";
@@ -268,10 +266,10 @@ fn require_dom0() -> Result<(), Unavailable> {
 fn require_ability(kind: Kind, info: &Info) -> Result<(), Unavailable> {
     let (ability, told) = (kind.ability(), info.get("virt_caps"));
     if !told.split_ascii_whitespace().any(|word| word == ability) {
-        return Err(Unavailable {
-            why: format!("Xen cannot make `{}` domains here: `xl info` says `{told}`", kind.name()),
-            remedy: Some(String::from("use a processor with VT-x or SVM that is switched on")),
-        });
+        return Err(Unavailable::new(
+            format!("Xen cannot make `{}` domains here: `xl info` says `{told}`", kind.name()),
+            "use a processor with VT-x or SVM that is switched on",
+        ));
     }
     Ok(())
 }
@@ -281,15 +279,10 @@ fn require_ability(kind: Kind, info: &Info) -> Result<(), Unavailable> {
 /// too.
 fn require_linux(kind: Kind) -> Result<(), Unavailable> {
     if kind != Kind::Pv && is_translated() {
-        return Err(Unavailable {
-            why: format!(
-                "Linux hangs in `{}` domains where QEMU's translator runs Xen",
-                kind.name()
-            ),
-            remedy: Some(String::from(
-                "use a paravirtual domain (`type=pv`), or Xen on hardware or under KVM",
-            )),
-        });
+        return Err(Unavailable::new(
+            format!("Linux hangs in `{}` domains where QEMU's translator runs Xen", kind.name()),
+            "use a paravirtual domain (`type=pv`), or Xen on hardware or under KVM",
+        ));
     }
     Ok(())
 }
@@ -351,12 +344,8 @@ struct RunningXen {
 
 /// Lists who pays for a domain.
 fn payers(id: u16, carries_workload: bool) -> Vec<Payer> {
-    let payer = |name: &str, role, id, carries_workload| Payer {
-        name: name.to_owned(),
-        role,
-        source: Source::Domain(id),
-        carries_workload,
-        is_shared: false,
+    let payer = |name: &str, role, id, carries_workload| {
+        Payer::new(name, role, Source::Domain(id)).carrying(carries_workload)
     };
     vec![
         payer("the domain's vCPUs", Role::GuestKernel, id, carries_workload),

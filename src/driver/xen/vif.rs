@@ -87,10 +87,10 @@ fn require_netback() -> Result<(), Unavailable> {
     if Path::new(NETBACK).is_dir() {
         return Ok(());
     }
-    Err(Unavailable {
-        why: String::from("Dom0's kernel has not loaded xen-netback for `net=bridge`"),
-        remedy: Some(String::from("modprobe xen-netback")),
-    })
+    Err(Unavailable::new(
+        "Dom0's kernel has not loaded xen-netback for `net=bridge`",
+        "modprobe xen-netback",
+    ))
 }
 
 /// The other end of a domain's network device.

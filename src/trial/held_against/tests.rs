@@ -145,12 +145,8 @@ fn only_a_kernel_that_all_levels_name_is_the_hosts() {
 
 #[test]
 fn the_group_is_the_one_that_holds_the_command() {
-    let payer = |name: &str, source, carries_workload| Payer {
-        name: name.into(),
-        role: Role::Engine,
-        source,
-        carries_workload,
-        is_shared: false,
+    let payer = |name: &str, source, carries_workload| {
+        Payer::new(name, Role::Engine, source).carrying(carries_workload)
     };
     let reading = |payer: &str, cpu| Reading {
         payer: payer.into(),

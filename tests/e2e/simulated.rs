@@ -1,0 +1,44 @@
+//! Proofs of surtax's own error on simulated stacks: minutes of computing, which nothing beside
+//! them disturbs.
+
+use crate::machine::{Machine, is_usable};
+use crate::prove::lines;
+use serde_json::Value;
+
+/// Number of runs of a proof, of its parts that contain `part`.
+fn tried(lines: &[Value], proof: &str, part: &str) -> u64 {
+    let is_it =
+        |line: &&Value| line["proof"] == proof && line["part"].as_str().unwrap().contains(part);
+    lines.iter().filter(is_it).map(|line| line["tried"].as_u64().unwrap()).sum()
+}
+
+#[test]
+fn equal_simulated_stacks_are_called_different_as_rarely_as_is_promised() {
+    let machine = Machine::take();
+    let lines = lines(&machine, "false-positives");
+    let tried = |part| tried(&lines, "false-positives", part);
+    assert_eq!((tried("noise "), tried("all")), (1000, 1000));
+    machine.assert_as_before();
+}
+
+#[test]
+fn planted_costs_of_simulated_stacks_are_held_and_found() {
+    let machine = Machine::take();
+    let lines = lines(&machine, "planted,power");
+    let tried = |part| tried(&lines, "planted", part);
+    assert_eq!((tried("cost "), tried("cost 1.05")), (1200, 300));
+    machine.assert_as_before();
+}
+
+#[test]
+fn the_order_the_centre_and_the_margin_hold_and_numbers_can_be_counted_again() {
+    let machine = Machine::take();
+    if !is_usable(&machine, "native") {
+        return;
+    }
+    let lines = lines(&machine, "order,centre,equivalence,recounted");
+    let is_real = |line: &&Value| line["part"].as_str().unwrap().starts_with("native");
+    let real = lines.iter().find(is_real).unwrap();
+    assert_eq!((&real["tried"], &real["found"]), (&Value::from(2), &Value::from(2)));
+    machine.assert_as_before();
+}
