@@ -1,9 +1,12 @@
 //! Builds the static agent, so that the binary carries it and no installation can lose it.
 //!
 //! It is built by a cargo of its own into a directory of its own: the agent is linked statically
-//! for the same machine, and its profile (small) is not that of the host side (fast).
+//! for the same machine, and its profile (small) is not that of the host side (fast). That
+//! directory is one for `cargo clippy` and `cargo test`, which each run this script; what is
+//! carried is a copy, so that another checkout with the same target directory changes none.
 
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::path::PathBuf;
 use std::process::Command;
 
 fn main() {
@@ -11,7 +14,9 @@ fn main() {
         println!("cargo::rerun-if-changed={path}");
     }
     let target = format!("{}-unknown-linux-gnu", variable("CARGO_CFG_TARGET_ARCH"));
-    let directory = PathBuf::from(variable("OUT_DIR")).join("agent");
+    let out = PathBuf::from(variable("OUT_DIR"));
+    // It is `PROFILE/build/surtax-HASH/out`, and the profile's directory is locked for us.
+    let directory = out.ancestors().nth(3).unwrap_or(&out).join("agent");
     #[expect(clippy::disallowed_methods, reason = "a build script, not surtax")]
     let status = Command::new(variable("CARGO"))
         .args(["build", "--package=surtax-agent", "--profile=agent", "--target", &target])
@@ -26,7 +31,9 @@ fn main() {
         status.is_ok_and(|status| status.success()),
         "the agent did not build; its own messages are above"
     );
-    let agent: &Path = &directory.join(target).join("agent").join("surtax-agent");
+    let agent = out.join("surtax-agent");
+    let copied = fs::copy(directory.join(target).join("agent").join("surtax-agent"), &agent);
+    assert!(copied.is_ok(), "the agent could not be copied to {}: {copied:?}", agent.display());
     println!("cargo::rustc-env=SURTAX_AGENT={}", agent.display());
     println!("cargo::rustc-env=SURTAX_COMMIT={}", commit());
 }

@@ -1,8 +1,11 @@
 //! `runc`, `crun` and `youki`: OCI runtimes on this level's kernel.
 //!
 //! - **Needs** the runtime in `PATH`, root, and cgroup v1 or v2.
-//! - **Leaves out**, **Payers**: see [`crate::container::oci`].
-//! - **Checked against** runc 1.1.5, crun 1.8.1.
+//! - **Leaves out** seccomp, AppArmor and user namespaces, which are an engine's choice and not the
+//!   runtime's; links, which are an engine's: `net=veth` prepares a namespace as its plugin would.
+//! - **Payers** the runtime's own process and the container's group: engine. The group carries the
+//!   command.
+//! - **Checked against** runc 1.1.5, crun 1.8.1; youki by its own documents.
 
 use crate::container::oci::{Oci, PRIVILEGED};
 use crate::container::tool_network;

@@ -36,23 +36,16 @@ fn file_of(kind: &str) -> PathBuf {
     )
 }
 
-/// The header of a file without its first line, as Markdown: figures as they are drawn.
+/// The header of a file without its first paragraph, as Markdown: figures as they are drawn.
 fn header(source: &str) -> String {
-    let lines = source.lines().map_while(|line| line.strip_prefix("//!")).skip(1);
-    let mut text = String::new();
-    for line in lines {
-        let line = line.strip_prefix(' ').unwrap_or(line);
-        match line.contains("──") {
-            true => text += &format!("```text\n{line}\n```\n"),
-            false => {
-                text += &format!(
-                    "{}\n",
-                    line.replace("[`crate::", "[`").replace("[`", "`").replace("`]", "`")
-                )
-            }
-        }
-    }
-    text.trim().to_owned()
+    let lines = source.lines().map_while(|line| line.strip_prefix("//!"));
+    let text: Vec<&str> = lines.map(|line| line.strip_prefix(' ').unwrap_or(line)).collect();
+    let text = text.join("\n");
+    let shown = text.split("\n\n").skip(1).map(|paragraph| match paragraph.contains("──") {
+        true => format!("```text\n{paragraph}\n```"),
+        false => paragraph.replace("[`crate::", "[`").replace("[`", "`").replace("`]", "`"),
+    });
+    shown.collect::<Vec<_>>().join("\n\n").trim().to_owned()
 }
 
 /// The same with a capital.
@@ -128,8 +121,8 @@ fn page(descriptor: &Descriptor) -> String {
     if let Some((stack, line)) = command_line(kind) {
         let _ = write!(
             text,
-            "\n## What starts it\n\n`{stack}` is started by this, where `ROOM` and words that begin \
-             so are directories and the group of the one trial.\n\n```text\n{line}\n```\n"
+            "\n## What starts it\n\n`{stack}` is started by this; words in capitals are the trial's \
+             or the machine's own.\n\n```text\n{line}\n```\n"
         );
     }
     text

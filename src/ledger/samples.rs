@@ -24,8 +24,7 @@ const CPU: [&str; 7] = [
     "cpu_system_inside_ns",
 ];
 
-/// By so much the command's largest process may exceed the memory of those who carry it: kernels
-/// count in batches.
+/// Of so little, what is left of those who carry the command is not known: kernels count in batches.
 const MEMORY_SLACK_BYTES: u64 = 1 << 20;
 
 /// Every number of one trial.
@@ -93,8 +92,9 @@ pub(super) fn hold_against_outside(trial: &mut StoredTrial) {
 }
 
 /// Memory that level 0 counted beside the command's, without that of those who serve all trials;
-/// `None` where nobody on level 0 was read, or the command claims more than those have who carry
-/// it.
+/// `None` where nobody on level 0 was read, or the command's is all that those have who carry it,
+/// and more: its pages of files may be charged to whoever had read them before, or to nobody, and
+/// what is left then is not known.
 ///
 /// Threads share the memory of their process, so one payer without a peak leaves the sum as it is.
 fn memory_of_others(readings: &[Reading], command: u64) -> Option<u64> {
@@ -112,8 +112,7 @@ fn memory_of_others(readings: &[Reading], command: u64) -> Option<u64> {
     let is_carried = of_level_0().any(|(carries, _)| carries);
     let carried = sum(true);
     let own = match is_carried {
-        true if command > carried.saturating_add(MEMORY_SLACK_BYTES) => return None,
-        true => carried - command.min(carried),
+        true => carried.checked_sub(command).filter(|left| *left > MEMORY_SLACK_BYTES)?,
         false => 0,
     };
     Some(own.saturating_add(sum(false)))
@@ -203,7 +202,9 @@ mod tests {
         };
         let (carrier, beside) = (of(40 << 20, true), of(3 << 20, false));
         assert_eq!(memory_of_others(&[carrier.clone(), beside.clone()], 30 << 20), Some(13 << 20));
-        assert_eq!(memory_of_others(&[carrier, beside.clone()], 90 << 20), None);
+        for command in [90 << 20, (40 << 20) + 1, 40 << 20, (39 << 20) + 1] {
+            assert_eq!(memory_of_others(&[carrier.clone(), beside.clone()], command), None);
+        }
         assert_eq!(memory_of_others(std::slice::from_ref(&beside), 90 << 20), Some(3 << 20));
         assert_eq!(memory_of_others(&[], 1), None);
     }

@@ -2,6 +2,9 @@
 
 use crate::fault::Fault;
 
+/// The largest percentage, in millionths.
+pub(crate) const LARGEST_PPM: u32 = 500_000;
+
 /// Reads a percentage into parts per million: `3%` is 30,000.
 ///
 /// # Errors
@@ -29,7 +32,7 @@ pub fn parse(text: &str) -> Result<u32, Fault> {
         return Err(refuse("write a percentage with at most four decimals, as in `0.5%`"));
     }
     match format!("{whole}{fraction:0<4}").parse() {
-        Ok(ppm @ 1..=500_000) => Ok(ppm),
+        Ok(ppm @ 1..=LARGEST_PPM) => Ok(ppm),
         _ => Err(Fault::user(format!("the percentage `{typed}` is out of range"))
             .hint("choose more than 0% and at most 50%")),
     }
@@ -72,7 +75,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_reads_the_same(ppm in 1u32..=500_000) {
+        fn what_is_written_reads_the_same(ppm in 1u32..=LARGEST_PPM) {
             prop_assert_eq!(parse(&text(ppm)), Ok(ppm));
         }
     }

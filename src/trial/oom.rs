@@ -78,16 +78,26 @@ impl<'a> Lookout<'a> {
     /// Returns who of a stack was killed since: by the log, by what was counted when it was looked
     /// at, by who carried it.
     pub fn ended(&mut self, stack: &StackSpec) -> Option<Ended> {
+        self.ended_or(stack, || None)
+    }
+
+    /// The same, where the log says nothing and `counted` may know better than the room's groups.
+    fn ended_or(
+        &mut self,
+        stack: &StackSpec,
+        counted: impl FnOnce() -> Option<Ended>,
+    ) -> Option<Ended> {
         let Logged { mut victims, pids } =
             self.log.as_mut().map(KernelLog::read).unwrap_or_default();
         let group = self.lab.logged_group(&self.room);
         victims.retain(|victim| group.has(&victim.group));
         let carriers = || pids.iter().filter_map(|pid| self.carriers.get(pid));
         let carrier = || carriers().next().map(|group| (group, carriers().map(|_| 1).sum()));
-        logged(stack, &victims).or_else(|| {
+        // It alone says whose limit was full, which need not be the victim's own.
+        logged(stack, &victims).or_else(counted).or_else(|| {
             let counted = self.counted.as_ref().map(|(group, count)| (group, *count));
             let (group, count) = counted.or_else(carrier)?;
-            Some(ended(stack, labs(&group.to_string_lossy()).saturating_sub(1), count))
+            Some(within(stack, labs(&group.to_string_lossy()).saturating_sub(1), count))
         })
     }
 
@@ -98,8 +108,7 @@ impl<'a> Lookout<'a> {
         readings: &[Reading],
         outcome: &Outcome,
     ) -> Option<Ended> {
-        let logged = self.ended(stack);
-        counted(stack, readings, outcome).or(logged)
+        self.ended_or(stack, || counted(stack, readings, outcome))
     }
 
     /// The same fault, with who was killed, if anybody was.
@@ -132,45 +141,70 @@ fn counted(stack: &StackSpec, readings: &[Reading], outcome: &Outcome) -> Option
     let killed = readings.iter().filter(|it| kills(it).is_some());
     if let Some(level) = killed.clone().map(|it| it.level).max() {
         let count = killed.filter(|it| it.level == level).filter_map(kills);
-        return Some(ended(stack, level.into(), count.fold(0, u64::saturating_add)));
+        return Some(within(stack, level.into(), count.fold(0, u64::saturating_add)));
     }
     // Of a kernel that others use too, nobody knows whose they were.
     let own = readings.iter().filter(|it| it.role == Role::GuestKernel && it.carries_workload);
     let level = own.map(|it| it.level).max()?;
     let count = outcome.oom_kill_count.filter(|count| *count > 0)?;
-    Some(ended(stack, level.into(), count))
+    Some(within(stack, level.into(), count))
 }
 
-/// By the log of this level's kernel, which all layers share that have none of their own.
+/// By the log of this level's kernel, which all layers share that have none of their own: it names
+/// the group that was full.
 fn logged(stack: &StackSpec, victims: &[Victim]) -> Option<Ended> {
     let first = victims.first()?;
     let count = u64::try_from(victims.len()).unwrap_or(u64::MAX);
-    Some(match &first.limited {
-        Some(limited) => ended(stack, labs(limited).saturating_sub(1), count),
+    Some(match first.limited.as_deref().map(|group| (group, labs(group))) {
         None => out_of_memory(count),
+        Some((group, 0)) => above(group, count),
+        Some((_, labs)) => {
+            let held = stack.layers.get(..labs).unwrap_or(&stack.layers);
+            // What has no limit of its own is held by the one around it.
+            exhausted(held, held.iter().rev().find(|layer| limit(layer).is_some()), count)
+        }
     })
 }
 
-fn ended(stack: &StackSpec, level: usize, count: u64) -> Ended {
-    let limited = |layer: &LayerSpec| layer.options.contains_key("memory");
-    let held: Vec<&LayerSpec> = stack.layers.iter().take(level + 1).collect();
-    // What has no limit of its own is held by the one around it.
-    if let Some(layer) = held.iter().rev().find(|layer| limited(layer)) {
-        let asked = layer.options.get("memory").map_or("", String::as_str);
-        let why = format!(
-            "the memory limit `memory={asked}` of `{}` was exceeded: {}",
-            layer.kind,
-            killed(count)
-        );
-        return Ended { count, why, hint: more(layer) };
-    }
-    match held.iter().rev().find(|layer| is_machine(layer)) {
-        Some(layer) => {
-            let why = format!("the memory of `{}` was exhausted: {}", layer.kind, killed(count));
-            Ended { count, why, hint: more(layer) }
+/// By a counter, on a level: it counts kills in a group and not those for its limit, and of limits
+/// around each other the smallest is full first.
+fn within(stack: &StackSpec, level: usize, count: u64) -> Ended {
+    let held = stack.layers.get(..=level).unwrap_or(&stack.layers);
+    let limited = held.iter().rev().filter_map(|layer| Some((limit(layer)?, layer)));
+    exhausted(held, limited.min_by_key(|(bytes, _)| bytes.0).map(|(_, layer)| layer), count)
+}
+
+/// That `limited` was full, or without one the innermost machine of these layers.
+fn exhausted(held: &[LayerSpec], limited: Option<&LayerSpec>, count: u64) -> Ended {
+    let killed = killed(count);
+    let of_machine = || held.iter().rev().find(|layer| is_machine(layer));
+    let (layer, why) = match (limited, of_machine()) {
+        (Some(layer), _) => {
+            let asked = layer.options.get("memory").map_or("", String::as_str);
+            let kind = &layer.kind;
+            (layer, format!("the memory limit `memory={asked}` of `{kind}` was exceeded: {killed}"))
         }
-        None => out_of_memory(count),
-    }
+        (None, Some(layer)) => {
+            (layer, format!("the memory of `{}` was exhausted: {killed}", layer.kind))
+        }
+        (None, None) => return out_of_memory(count),
+    };
+    Ended { count, why, hint: more(layer) }
+}
+
+/// A limit of a group that surtax itself is in.
+fn above(group: &str, count: u64) -> Ended {
+    let why = format!(
+        "the memory limit of the group `{}`, which surtax itself is in, was exceeded: {}",
+        group.escape_default(),
+        killed(count)
+    );
+    let hint = "give that group more memory, or let the command use less";
+    Ended { count, why, hint: hint.into() }
+}
+
+fn limit(layer: &LayerSpec) -> Option<Bytes> {
+    layer.limits().ok()?.memory
 }
 
 fn out_of_memory(count: u64) -> Ended {
@@ -193,8 +227,7 @@ fn is_machine(layer: &LayerSpec) -> bool {
 
 /// Twice as much.
 fn more(layer: &LayerSpec) -> String {
-    let limit = layer.limits().ok().and_then(|limits| limits.memory);
-    let Some(Bytes(bytes)) = limit else {
+    let Some(Bytes(bytes)) = limit(layer) else {
         return format!("give it more with `{}:memory=…`, or let the command use less", layer.kind);
     };
     let mebibytes = (bytes >> 20).max(1).saturating_mul(2);
@@ -240,6 +273,14 @@ mod tests {
         );
         let ended = counted_in("qemu:memory=512M+docker:memory=64M", &[None, Some(2)], Some(2));
         assert!(ended.unwrap().why.contains("`memory=64M` of `docker` was exceeded: 2 processes"));
+        // The smallest of all around the victim is full first.
+        for (stack, levels, limit) in [
+            ("runc:memory=96M+crun:memory=1G", [Some(0), Some(2)], "`memory=96M` of `runc`"),
+            ("qemu:memory=256M+runc:memory=1G", [None, Some(1)], "`memory=256M` of `qemu`"),
+        ] {
+            let ended = counted_in(stack, &levels, None).unwrap();
+            assert!(ended.why.contains(limit), "{}", ended.why);
+        }
         let ended = counted_in("runc:memory=1G+crun", &[Some(0), Some(3)], None).unwrap();
         assert!(ended.why.contains("`memory=1G` of `runc`"), "{}", ended.why);
         assert!(ended.hint.contains("`runc:memory=2G`"), "{}", ended.hint);
@@ -268,6 +309,18 @@ mod tests {
         let ended = logged(&stack("qemu:memory=1G"), &[victim(None)]).unwrap();
         assert!(ended.why.starts_with("this machine ran out of memory"));
         assert_eq!(logged(&stack("runc"), &[]), None);
+        // The group that was full, whichever the victim was in.
+        let two = stack("runc:memory=1G+crun:memory=96M");
+        let inner = "/surtax-1/0-3-3/container/surtax-2/0-1-1/container";
+        for (full, limit) in [
+            ("/surtax-1/0-3-3/container", "`memory=1G` of `runc`"),
+            (inner, "`memory=96M` of `crun`"),
+            ("/batch", "of the group `/batch`, which surtax itself is in"),
+        ] {
+            let victim = Victim { group: inner.into(), limited: Some(full.into()) };
+            let ended = logged(&two, &[victim]).unwrap();
+            assert!(ended.why.contains(limit), "{}", ended.why);
+        }
     }
 
     #[test]

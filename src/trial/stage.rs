@@ -163,15 +163,28 @@ impl Stage<'_> {
         }
     }
 
-    /// Runs the command as often as the plan has it in one start, or until it fails.
+    /// Drops the caches of all levels, where the plan wants them cold. `is_fresh`: nothing that is
+    /// measured has run in this start yet.
+    ///
+    /// # Errors
+    /// The machine's: a cache that holds what an earlier run left cannot be dropped.
+    pub(super) fn cool(&mut self, is_fresh: bool) -> Result<(), Fault> {
+        match self.plan.conduct.cache {
+            Cache::Cold => cold::drop_caches(self.placed.running.link()?, is_fresh),
+            _ => Ok(()),
+        }
+    }
+
+    /// Runs the command as often as the plan has it in one start, or until it fails. The caches are
+    /// cold for its first run, which companions already watch: they are not to see them dropped.
     ///
     /// # Errors
     /// As [`Self::run`]; also where a cache cannot be dropped.
     pub(super) fn iterate(&mut self, acts: Acts<'_>) -> Result<Vec<TimedRun>, Fault> {
         let mut runs: Vec<TimedRun> = Vec::new();
-        for _ in 0..self.plan.conduct.iterations {
-            if self.plan.conduct.cache == Cache::Cold {
-                cold::drop_caches(self.placed.running.link()?, runs.is_empty())?;
+        for iteration in 0..self.plan.conduct.iterations {
+            if iteration > 0 {
+                self.cool(false)?;
             }
             acts(Who::Command, Act::Run);
             let ran = self.run()?;

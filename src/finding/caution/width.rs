@@ -10,6 +10,7 @@ use crate::finding::number;
 use crate::finding::number::percent;
 use crate::finding::stacks::Stacks;
 use crate::finding::verdict::{departure, reasonable};
+use crate::plan::percentage::LARGEST_PPM;
 use std::collections::BTreeSet;
 use surtax_statistics::{
     Estimate, LOOK_FROM, blocks_needed, blocks_to_precision, relative_half_width,
@@ -67,10 +68,13 @@ pub(super) fn noise(signs: &Signs<'_>) -> Option<Caution> {
              down to the margin",
             runs(signs, have + more)
         ),
-        None => format!(
+        None if noise.floor * 1e6 <= f64::from(LARGEST_PPM) => format!(
             "end what else runs on this machine: no reasonable number of runs would bring the \
              floor down to the margin; what it can tell is a `--margin` of {:.0}% or more",
             (noise.floor * 100.0).ceil()
+        ),
+        None => String::from(
+            "end what else runs on this machine: beside it no number of runs tells anything",
         ),
     };
     Some(caution(
