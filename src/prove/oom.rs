@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 const HOG: &str = "head -c 400000000 /dev/zero | tail -c 350000000 > /dev/null";
 
 /// A stack with the layer and the limit that are to be named, the quick ones first.
-const STACKS: [(&str, &str, &str); 10] = [
+const STACKS: [(&str, &str, &str); 12] = [
     ("native:memory=64M", "native", "64M"),
     ("runc:memory=64M", "runc", "64M"),
     ("crun:memory=64M", "crun", "64M"),
@@ -25,6 +25,8 @@ const STACKS: [(&str, &str, &str); 10] = [
     ("podman:memory=64M", "podman", "64M"),
     ("docker:memory=64M", "docker", "64M"),
     ("runc:memory=64M+crun", "runc", "64M"),
+    ("runc:memory=64M+crun:memory=1G", "runc", "64M"),
+    ("runc:memory=1G+crun:memory=64M", "crun", "64M"),
     ("qemu:accel=tcg,memory=256M", "qemu", "256M"),
 ];
 

@@ -93,6 +93,11 @@ fn an_end_in_a_container_of_a_container_is_named_with_the_limit_around_it() {
 }
 
 #[test]
+fn the_limit_that_was_full_is_named_and_not_the_one_nearest_to_whom_was_killed() {
+    is_named("runc:memory=64M+crun:memory=1G", "runc", "64M");
+}
+
+#[test]
 fn a_bomb_that_measures_its_own_end_counts_all_the_same() {
     let machine = Machine::alone();
     let stack = "runc:memory=128M";
