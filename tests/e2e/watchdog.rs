@@ -6,7 +6,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 /// Time that one test may hold the machine: many times what the longest needs.
-const LIMIT: Duration = Duration::from_secs(600);
+const LIMIT: Duration = Duration::from_secs(900);
 
 /// Time that what we ask to end may take to remove what it made.
 const GRACE: Duration = Duration::from_secs(90);
