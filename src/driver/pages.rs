@@ -121,8 +121,8 @@ fn page(descriptor: &Descriptor) -> String {
     if let Some((stack, line)) = command_line(kind) {
         let _ = write!(
             text,
-            "\n## What starts it\n\n`{stack}` is started by this; words in capitals are the trial's \
-             or the machine's own.\n\n```text\n{line}\n```\n"
+            "\n## What starts it\n\n`{stack}` is started by this; words in capitals are the \
+             trial's or the machine's own.\n\n```text\n{line}\n```\n"
         );
     }
     text

@@ -24,7 +24,8 @@ const CPU: [&str; 7] = [
     "cpu_system_inside_ns",
 ];
 
-/// Of so little, what is left of those who carry the command is not known: kernels count in batches.
+/// Of so little, what is left of those who carry the command is not known: kernels count in
+/// batches.
 const MEMORY_SLACK_BYTES: u64 = 1 << 20;
 
 /// Every number of one trial.

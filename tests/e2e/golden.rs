@@ -1,5 +1,6 @@
-//! What a test holds against a file of `golden/`. `SURTAX_BLESS=1` writes it anew: a change shows in
-//! review as changed lines.
+//! Golden files: texts that a test holds against a file of `golden/`.
+//!
+//! `SURTAX_BLESS=1` writes it anew: a change shows in review as changed lines.
 
 use std::path::Path;
 
