@@ -241,6 +241,18 @@ impl Payer {
         Self { name: name.into(), role, source, carries_workload: false, is_shared: false }
     }
 
+    /// The process of a machine monitor: its virtual CPUs, which carry the workload, and its other
+    /// threads.
+    #[must_use]
+    pub fn of_machine(monitor: &str, pid: u32, vcpus: Vec<u32>) -> [Self; 2] {
+        let others = Source::OtherThreads { pid, except: vcpus.clone() };
+        let vcpus = Source::Threads { pid, tids: vcpus };
+        [
+            Self::new("vCPU threads", Role::GuestKernel, vcpus).carrying(true),
+            Self::new(format!("{monitor}'s other threads"), Role::Hypervisor, others),
+        ]
+    }
+
     /// The same who carries the workload, if `carries_workload`.
     #[must_use]
     pub fn carrying(self, carries_workload: bool) -> Self {

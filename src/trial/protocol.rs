@@ -173,7 +173,7 @@ fn measure(
         acts(Who::Command, Act::WarmUp);
         stage.run().map_err(|fault| explained(stage, all, fault))?;
     }
-    stage.cool(true)?;
+    stage.cool(true).map_err(|fault| explained(stage, all, fault))?;
     stage.payers = stage.placed.running.payers();
     for it in all.iter_mut() {
         acts(it.who(), Act::Begin);

@@ -5,7 +5,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-/// Time that one test may hold the machine: many times what the longest needs.
+/// Time that one test may hold the machine: several times what the longest needs.
 const LIMIT: Duration = Duration::from_secs(900);
 
 /// Time that what we ask to end may take to remove what it made.

@@ -37,7 +37,7 @@ use crate::guest::kernel;
 use crate::lab::{Jail, Limits, Network, Process, Program, Room};
 use crate::layer::{
     Descriptor, Files, Inner, Layer, LayerSpec, Limit, Need, Network as ReachedBy, OptionSpec,
-    Payer, Reach, Running, Site, Source, Unavailable, Usable,
+    Payer, Reach, Running, Site, Unavailable, Usable,
 };
 use booted::Booted;
 use command_line::{CONSOLE_DESCRIPTOR, Machine, QMP_DESCRIPTOR};
@@ -49,7 +49,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use surtax_instrument::wire::{Fact, Role};
+use surtax_instrument::wire::Fact;
 
 /// Time limit for the end of the machine's process when it hung up.
 const LAST_WORDS: Duration = Duration::from_millis(500);
@@ -340,21 +340,9 @@ impl Running for RunningAppliance {
     }
 
     fn payers(&self) -> Vec<Payer> {
-        let (pid, tids) = (self.process.pid(), self.tids());
+        let [vcpus, others] = Payer::of_machine("QEMU", self.process.pid(), self.tids());
         let mut payers = self.client.as_ref().map(PlainProcess::payers).unwrap_or_default();
-        payers.push(
-            Payer::new(
-                "vCPU threads",
-                Role::GuestKernel,
-                Source::Threads { pid, tids: tids.clone() },
-            )
-            .carrying(self.client.is_none()),
-        );
-        payers.push(Payer::new(
-            "QEMU's other threads",
-            Role::Hypervisor,
-            Source::OtherThreads { pid, except: tids },
-        ));
+        payers.extend([vcpus.carrying(self.client.is_none()), others]);
         payers
     }
 

@@ -96,19 +96,11 @@ impl Machine {
     /// Returns the payers of the machine, right now.
     pub fn payers(&self, processes: &Path) -> Vec<Payer> {
         let Helper { pid, program, .. } = &self.hypervisor;
-        let tids = cpu_threads(processes, *pid);
-        let payer = |name: String, role, source, carries_workload| {
-            Payer::new(name, role, source).carrying(carries_workload)
-        };
-        let others = Source::OtherThreads { pid: *pid, except: tids.clone() };
-        let own = Source::Threads { pid: *pid, tids };
-        let mut payers = vec![
-            payer(String::from("vCPU threads"), Role::GuestKernel, own, true),
-            payer(format!("{program}'s other threads"), Role::Hypervisor, others, false),
-        ];
+        let vcpus = cpu_threads(processes, *pid);
+        let mut payers = Payer::of_machine(program, *pid, vcpus).to_vec();
         for helper in self.helpers.iter().filter(|helper| **helper != self.hypervisor) {
             let role = if helper.task == Task::Shim { Role::Engine } else { Role::Hypervisor };
-            payers.push(payer(helper.program.clone(), role, Source::Process(helper.pid), false));
+            payers.push(Payer::new(&helper.program, role, Source::Process(helper.pid)));
         }
         payers
     }

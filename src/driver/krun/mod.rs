@@ -27,8 +27,8 @@ use crate::fault::Fault;
 use crate::guest::kernel::sha256;
 use crate::lab::{self, Limits, Process, Program, Room};
 use crate::layer::{
-    Descriptor, Inner, Layer, LayerSpec, Limit, Payer, Running, Site, Source, Unavailable, Usable,
-    medium, take_link,
+    Descriptor, Inner, Layer, LayerSpec, Limit, Payer, Running, Site, Unavailable, Usable, medium,
+    take_link,
 };
 use found::Library;
 use std::net::Shutdown;
@@ -37,7 +37,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use surtax_instrument::wire::{Fact, Role};
+use surtax_instrument::wire::Fact;
 
 const KIND: &str = "krun";
 
@@ -228,15 +228,7 @@ impl Running for RunningKrun {
     }
 
     fn payers(&self) -> Vec<Payer> {
-        let (pid, tids) = (self.process.pid(), self.vcpus.clone());
-        let others = Source::OtherThreads { pid, except: tids.clone() };
-        let payer = |name: &str, role, source, carries_workload| {
-            Payer::new(name, role, source).carrying(carries_workload)
-        };
-        vec![
-            payer("vCPU threads", Role::GuestKernel, Source::Threads { pid, tids }, true),
-            payer("libkrun's other threads", Role::Hypervisor, others, false),
-        ]
+        Payer::of_machine("libkrun", self.process.pid(), self.vcpus.clone()).to_vec()
     }
 
     fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {

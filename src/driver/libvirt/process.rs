@@ -1,13 +1,12 @@
 //! A domain's QEMU: the process, its virtual CPUs, and the way to a socket that it listens on.
 
 use crate::fault::{Doing, Fault};
-use crate::layer::{Payer, Source};
+use crate::layer::Payer;
 use rustix::fs::{Mode, OFlags, open};
 use std::fs;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use surtax_instrument::wire::Role;
 
 /// Prefix of the names of virtual-CPU threads: libvirt always asks QEMU for names.
 const VCPU_PREFIX: &str = "CPU ";
@@ -68,20 +67,7 @@ impl Qemu {
 
     /// Lists the payers that work for the domain.
     pub(super) fn payers(self) -> Vec<Payer> {
-        let (pid, tids) = (self.pid, self.vcpus());
-        vec![
-            Payer::new(
-                "vCPU threads",
-                Role::GuestKernel,
-                Source::Threads { pid, tids: tids.clone() },
-            )
-            .carrying(true),
-            Payer::new(
-                "QEMU's other threads",
-                Role::Hypervisor,
-                Source::OtherThreads { pid, except: tids },
-            ),
-        ]
+        Payer::of_machine("QEMU", self.pid, self.vcpus()).to_vec()
     }
 
     /// Tells whether the process is still there.

@@ -71,16 +71,10 @@ impl Running for RunningMonitor {
     }
 
     fn payers(&self) -> Vec<Payer> {
-        let (pid, tids) = (self.process.pid(), self.vcpus.clone());
-        let hypervisor = |name: String, source| Payer::new(name, Role::Hypervisor, source);
-        let others = Source::OtherThreads { pid, except: tids.clone() };
-        let mut payers = vec![
-            Payer::new("vCPU threads", Role::GuestKernel, Source::Threads { pid, tids })
-                .carrying(true),
-            hypervisor(format!("{}'s other threads", self.kind), others),
-        ];
-        let server = self.guest.server();
-        payers.extend(server.map(|pid| hypervisor("virtiofsd".into(), Source::Process(pid))));
+        let (pid, vcpus) = (self.process.pid(), self.vcpus.clone());
+        let mut payers = Payer::of_machine(self.kind, pid, vcpus).to_vec();
+        let served = |pid| Payer::new("virtiofsd", Role::Hypervisor, Source::Process(pid));
+        payers.extend(self.guest.server().map(served));
         payers
     }
 

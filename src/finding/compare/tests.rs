@@ -33,6 +33,24 @@ fn codes(findings: &Findings) -> Vec<&str> {
     findings.cautions.iter().map(|caution| caution.code.as_str()).collect()
 }
 
+#[test]
+fn a_margin_is_advised_only_where_it_can_be_given() {
+    // The baseline's second arm takes longer in every other block, by so many thousandths.
+    let advice = |slower: u64| {
+        let findings = example(6, |record| {
+            let is_slow = record.trial.arm == 1 && record.trial.block % 2 == 0;
+            let factor = 1000 + if is_slow { slower } else { 0 };
+            change_measured(record, |it| it.wall.0 = it.wall.0 * factor / 1000);
+        });
+        let is_it = |it: &&crate::finding::Caution| it.code == "noisy-machine";
+        findings.cautions.iter().find(is_it).unwrap().advice.clone()
+    };
+    let large = advice(300);
+    assert!(large.contains("what it can tell is a `--margin` of "), "{large}");
+    let huge = advice(3000);
+    assert!(huge.contains("no number of runs tells") && !huge.contains("--margin"), "{huge}");
+}
+
 fn change_measured(record: &mut Record, change: impl FnOnce(&mut crate::trial::Measured)) {
     if let TrialResult::Done(measured) = &mut record.result {
         change(measured);
