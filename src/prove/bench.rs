@@ -16,6 +16,7 @@ use crate::stack::start::StartContext;
 use crate::trial::Record;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::OwnedFd;
@@ -214,9 +215,11 @@ impl<'a> Bench<'a> {
         self.read(draft, compare)
     }
 
-    /// The same, and the trials themselves.
-    pub(super) fn trials(&self, draft: Draft) -> Result<(Findings, Vec<StoredTrial>), Fault> {
-        self.read(draft, |ledger| Ok((compare(ledger)?, ledger.trials()?)))
+    /// The same, the trials themselves, and one condition of those that have it, by its key.
+    pub(super) fn trials(&self, draft: Draft, condition: &str) -> Result<TrialsOfRun, Fault> {
+        self.read(draft, |ledger| {
+            Ok((compare(ledger)?, ledger.trials()?, ledger.conditions_of(condition)?))
+        })
     }
 
     fn read<T>(
@@ -278,6 +281,9 @@ impl Observer for Silent {
     fn trial_ended(&mut self, _: &Record, _: &Arm) {}
     fn arm_dropped(&mut self, _: &Arm, _: &str) {}
 }
+
+/// Findings of a run, its trials, and one condition of those that have it.
+pub(super) type TrialsOfRun = (Findings, Vec<StoredTrial>, HashMap<TrialId, f64>);
 
 /// The draft of a plan with one baseline and one or more stacks that are compared with it.
 pub(super) fn draft(

@@ -2,7 +2,8 @@
 //!
 //! A machine with too few CPUs for all takes them away from gVisor and from a guest, whose kernels
 //! then count waiting as work. The sum of each trial is counted again, plainly, from what each
-//! payer of level 0 was read to have used.
+//! payer of level 0 was read to have used, and held against what the whole machine was: its idle
+//! time comes from other counters than those of processes and groups.
 
 use super::bench::{draft, toil};
 use super::load::CROWD;
@@ -98,6 +99,10 @@ struct Count {
     overdivided: u32,
     /// Those that have a sum and no parts.
     undivided: u32,
+    /// Those whose sum is above all that the machine's CPUs did meanwhile.
+    above_machine: u32,
+    /// Those that could be held against the machine.
+    held: u32,
     /// Reason why the layer could not be tried; `None` where it could.
     impossible: Option<String>,
 }
@@ -134,10 +139,12 @@ fn count_one(bench: &Bench<'_>, layer: &str, seed: u32) -> Result<Count, Fault> 
     let separator = if layer.contains(':') { ',' } else { ':' };
     let baseline = format!("{layer}{separator}env.{}={amount}", Work::Loops.variable());
     let twin = format!("{baseline},env.SURTAX_TOIL_TWIN=1");
-    let (findings, trials) =
-        bench.trials(toil(draft(&baseline, &[&twin], BLOCKS, seed.into())?)?)?;
+    let (findings, trials, machine) =
+        bench.trials(toil(draft(&baseline, &[&twin], BLOCKS, seed.into())?)?, "machine_cpu_ns")?;
     let mut count = Count::default();
-    trials.iter().filter(|trial| trial.state == TrialState::Done).for_each(|it| count.add(it));
+    for trial in trials.iter().filter(|trial| trial.state == TrialState::Done) {
+        count.add(trial, machine.get(&trial.id).copied());
+    }
     if count.tried == 0 {
         let trouble = findings.arms.iter().find_map(|arm| arm.trouble.as_ref());
         let why = trouble.map_or("no trial of it counts", |trouble| &trouble.why);
@@ -148,15 +155,18 @@ fn count_one(bench: &Bench<'_>, layer: &str, seed: u32) -> Result<Count, Fault> 
 
 impl Count {
     fn join(&mut self, other: Self) {
-        let Self { tried, above, overdivided, undivided, impossible } = other;
+        let Self { tried, above, overdivided, undivided, above_machine, held, impossible } = other;
         self.tried += tried;
         self.above += above;
         self.overdivided += overdivided;
         self.undivided += undivided;
+        self.above_machine += above_machine;
+        self.held += held;
         self.impossible = impossible;
     }
 
-    fn add(&mut self, trial: &StoredTrial) {
+    /// Counts a trial; `machine` is all that the machine's CPUs did meanwhile, in nanoseconds.
+    fn add(&mut self, trial: &StoredTrial, machine: Option<f64>) {
         let outside = trial.readings.iter().filter(|reading| reading.level == 0);
         let used = |sum: u64, ns: u64| sum.saturating_add(ns);
         let seen = outside.clone().map(|it| it.cpu_total().0).fold(0, used);
@@ -170,6 +180,11 @@ impl Count {
         self.tried += 1;
         self.above += u32::from(total > most || parts.is_some_and(|parts| parts > most));
         self.undivided += u32::from(parts.is_none());
+        if let Some(machine) = machine {
+            let most = machine * (1.0 + real(ABOVE_PERCENT) / 100.0) + real(TICKS_NS);
+            self.held += 1;
+            self.above_machine += u32::from(real(total) > most);
+        }
         let unseen = sample("cpu_unseen_ns").unwrap_or(0);
         let tolerated = carried * ABOVE_PERCENT / 100 + TICKS_NS;
         self.overdivided += u32::from(parts.is_some() && unseen > tolerated);
@@ -205,6 +220,15 @@ impl Count {
                 Bar::AtMost(0),
                 "a part that is negative must not be shown as zero",
             ),
+            Figure {
+                tried: self.held,
+                ..line(
+                    self.above_machine,
+                    "above all that the machine did",
+                    Bar::AtMost(0),
+                    "the machine's counters of idle time are other than those of its payers",
+                )
+            },
             line(
                 self.undivided,
                 "left undivided",
@@ -213,6 +237,11 @@ impl Count {
             ),
         ]
     }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a trial is shorter than 2^53 ns, 104 days")]
+fn real(value: u64) -> f64 {
+    value as f64
 }
 
 #[cfg(test)]
@@ -230,7 +259,7 @@ mod tests {
             sample.whole = *whole;
         }
         let mut count = Count::default();
-        count.add(&trial);
+        count.add(&trial, Some(700_000_000.0));
         count
     }
 
@@ -240,6 +269,7 @@ mod tests {
         assert!(is_met(&counted(&[])));
         let sum = counted(&[("cpu_total_ns", 900_000_000)]);
         assert!(sum.above == 1 && !is_met(&sum));
+        assert!(sum.above_machine == 1 && counted(&[]).above_machine == 0);
         let parts = counted(&[("cpu_others_ns", 900_000_000)]);
         assert!(parts.above == 1 && !is_met(&parts));
     }

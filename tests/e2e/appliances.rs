@@ -245,6 +245,13 @@ fn an_image_that_is_booted_with_its_command_runs_once_and_ends_with_its_machine(
     assert!(run(&mut running, "hello world").is_err());
     running.stop().unwrap();
     lab.close().unwrap();
+    // With all that measures along: its CPU time is read after its end.
+    let answer = machine.json(&compare(&format!("native,{stack}"), "2", &["true"]));
+    let measured = answer["arms"].as_array().unwrap().iter().find(|arm| arm["stack"] != "native");
+    let measured = measured.unwrap();
+    assert_eq!(measured["trial_count"], 2, "{}", measured["trouble"]);
+    let cpu = |arm: &serde_json::Value| arm["metrics"]["cpu_total_ns"]["median"].as_f64();
+    assert!(cpu(measured).is_some_and(|ns| ns > 0.0), "{measured}");
     machine.assert_as_before();
 }
 

@@ -152,7 +152,10 @@ impl Machine {
         for flag in ["-nodefaults", "-no-user-config", "-no-reboot"] {
             argv.push(flag.into());
         }
-        argv.extend(self.stands_still.then(|| String::from("-S")));
+        if self.stands_still {
+            // It stays after its end, until what it used is read.
+            argv.extend(["-no-shutdown", "-S"].map(String::from));
+        }
         argv
     }
 
@@ -204,7 +207,7 @@ mod tests {
         let text = lines("unikraft", Some("/images/hello"), "hello world");
         assert!(text.contains("\n-kernel /images/hello\n"), "{text}");
         assert!(text.contains("hello world"), "{text}");
-        assert!(text.ends_with("\n-S"), "{text}");
+        assert!(text.ends_with("\n-no-shutdown\n-S"), "{text}");
     }
 
     #[test]

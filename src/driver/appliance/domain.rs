@@ -14,11 +14,12 @@ use crate::guest::kernel;
 use crate::lab::Room;
 use crate::layer::{Payer, Running, Site, take_link};
 use std::net::Ipv4Addr;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use surtax_instrument::probe::cpu_time::CpuTime;
 use surtax_instrument::probe::process::Usage;
 use surtax_instrument::probe::xen;
-use surtax_instrument::quantity::{Bytes, Nanoseconds};
+use surtax_instrument::quantity::Bytes;
 use surtax_instrument::wire::Fact;
 
 /// Exit status of a command of which nothing more is known, as a shell gives it.
@@ -117,14 +118,14 @@ struct InXen {
 
 impl Guest for InXen {
     /// Xen does not tell a domain's kernel from its programs.
-    fn usage(&self) -> Usage {
-        let total = self.probe.read().map_or(Nanoseconds(0), |used| used.cpu);
-        Usage { cpu: CpuTime { total, ..CpuTime::default() }, ..Usage::default() }
+    fn usage(&self) -> Option<Usage> {
+        let total = self.probe.read().ok()?.cpu;
+        Some(Usage { cpu: CpuTime { total, ..CpuTime::default() }, ..Usage::default() })
     }
 
     /// All that it has: a domain is given its memory at once.
-    fn touched(&self) -> Bytes {
-        self.probe.read().map_or(Bytes(0), |used| used.memory)
+    fn touched(&self) -> Option<Bytes> {
+        Some(self.probe.read().ok()?.memory)
     }
 
     fn let_go(&self) -> Result<(), Fault> {
@@ -134,5 +135,13 @@ impl Guest for InXen {
     /// Xen's own reason: 0 where it powered itself off.
     fn status(&self) -> i32 {
         self.probe.end().ok().flatten().map_or(UNKNOWN_STATUS, i32::from)
+    }
+
+    fn bell(&self) -> Option<&UnixStream> {
+        None
+    }
+
+    fn has_ended(&self) -> Result<bool, Fault> {
+        Ok(false)
     }
 }

@@ -309,8 +309,8 @@ impl RunningAppliance {
         };
         let ready = booted.wait(talk, site).map_err(|fault| self.explained(fault))?;
         self.facts.extend(ready);
-        let qmp = Arc::clone(&self.qmp);
-        let guest = Box::new(InQemu { pid: self.process.pid(), tids: self.tids(), qmp });
+        let (qmp, bell) = (Arc::clone(&self.qmp), self.qmp().bell()?);
+        let guest = Box::new(InQemu { pid: self.process.pid(), tids: self.tids(), qmp, bell });
         let image = self.machine.image().unwrap_or(Path::new(""));
         let (link, client) = booted.open(talk, guest, image, site, room)?;
         (self.link, self.client) = (Some(link), client);

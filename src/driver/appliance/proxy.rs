@@ -35,6 +35,9 @@ const CHUNK: usize = 16 << 10;
 /// Time that this level's end of a connection may take.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
 
+/// What is said of a machine that took its counts with it.
+const GONE: &str = "the appliance's machine is gone, and what it used can no longer be read";
+
 /// Way in which a command comes to the appliance.
 #[derive(Clone, Debug)]
 pub(super) struct Delivery {
@@ -50,11 +53,11 @@ pub(super) struct Delivery {
 
 /// Whose time the command's is, and who lets it go.
 pub(super) trait Guest: Send {
-    /// Returns what its virtual CPUs have used; of one that is gone, nothing is known.
-    fn usage(&self) -> Usage;
+    /// Returns what its virtual CPUs have used; `None` where they are gone.
+    fn usage(&self) -> Option<Usage>;
 
-    /// Returns how much of its memory it has touched, in bytes.
-    fn touched(&self) -> Bytes;
+    /// Returns how much of its memory it has touched, in bytes; `None` where it is gone.
+    fn touched(&self) -> Option<Bytes>;
 
     /// Lets one go that stands still.
     ///
@@ -62,8 +65,18 @@ pub(super) trait Guest: Send {
     /// Who makes it does not answer.
     fn let_go(&self) -> Result<(), Fault>;
 
-    /// The status with which one that ended has ended, as far as that can be known.
+    /// Returns the status with which one that ended has ended, as far as that can be known.
     fn status(&self) -> i32;
+
+    /// Returns a socket on which something comes when the machine ends; `None` where its console
+    /// ends with it.
+    fn bell(&self) -> Option<&UnixStream>;
+
+    /// Tells whether the machine was heard to have ended, without waiting.
+    ///
+    /// # Errors
+    /// Who makes it is gone itself, or says what nobody understands.
+    fn has_ended(&self) -> Result<bool, Fault>;
 }
 
 /// An appliance in a machine of QEMU's.
@@ -72,14 +85,16 @@ pub(super) struct InQemu {
     /// The virtual CPUs.
     pub(super) tids: Vec<u32>,
     pub(super) qmp: Arc<Mutex<Qmp>>,
+    /// A copy of the conversation's socket: QEMU tells there that the machine ended.
+    pub(super) bell: UnixStream,
 }
 
 impl Guest for InQemu {
-    fn usage(&self) -> Usage {
-        usage_of_threads(self.pid, &self.tids).unwrap_or_default()
+    fn usage(&self) -> Option<Usage> {
+        usage_of_threads(self.pid, &self.tids).ok()
     }
 
-    fn touched(&self) -> Bytes {
+    fn touched(&self) -> Option<Bytes> {
         touched(self.pid)
     }
 
@@ -90,6 +105,14 @@ impl Guest for InQemu {
     /// It tells none.
     fn status(&self) -> i32 {
         0
+    }
+
+    fn bell(&self) -> Option<&UnixStream> {
+        Some(&self.bell)
+    }
+
+    fn has_ended(&self) -> Result<bool, Fault> {
+        self.qmp.lock().unwrap_or_else(PoisonError::into_inner).has_shut_down()
     }
 }
 
@@ -122,6 +145,7 @@ impl Proxy {
             ready: None,
             running: None,
             is_spent: false,
+            is_console_open: true,
         };
         std::thread::spawn(move || conversation.hold());
         Ok(ours)
@@ -141,6 +165,7 @@ struct Conversation {
     running: Option<Run>,
     /// A command was given up in there, or the machine was booted for one: it takes no other.
     is_spent: bool,
+    is_console_open: bool,
 }
 
 /// A command that runs.
@@ -187,35 +212,77 @@ impl Conversation {
 
     /// Waits until somebody says something, or a deadline has passed.
     fn turn(&mut self) -> Result<(), Over> {
+        if self.is_booted_for_this() && self.has_ended()? {
+            return Ok(());
+        }
         let now = clock::monotonic_raw();
         let left = self.running.as_ref().and_then(|run| run.deadline).map(|end| end.since(now));
         let left = left.and_then(|left| Timespec::try_from(Duration::from(left)).ok());
-        let mut files = vec![
-            PollFd::new(&self.requests, PollFlags::IN),
-            PollFd::new(&self.proxy.console, PollFlags::IN),
-        ];
+        let bell = self.proxy.guest.bell().filter(|_| self.is_booted_for_this());
+        let console = Some(&self.proxy.console).filter(|_| self.is_console_open);
+        let mut files = vec![PollFd::new(&self.requests, PollFlags::IN)];
+        files.extend(console.map(|it| PollFd::new(it, PollFlags::IN)));
         files.extend(self.connection.as_ref().map(|tcp| PollFd::new(tcp, PollFlags::IN)));
+        files.extend(bell.map(|it| PollFd::new(it, PollFlags::IN)));
         match poll(&mut files, left.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(std::io::Error::from(error).into()),
         }
         let now = clock::monotonic_raw();
-        let is_ready: Vec<bool> = files.iter().map(|file| !file.revents().is_empty()).collect();
-        if is_ready.get(2) == Some(&true) {
+        let mut is_ready = files.iter().map(|file| !file.revents().is_empty());
+        let is_asked = is_ready.next() == Some(true);
+        let is_console = self.is_console_open && is_ready.next() == Some(true);
+        let is_tcp = self.connection.is_some() && is_ready.next() == Some(true);
+        if is_tcp {
             self.hear_tcp(now)?;
         }
-        if is_ready.get(1) == Some(&true) {
+        if is_console {
             self.hear_console(now)?;
         }
         let is_late = |run: &Run| run.deadline.is_some_and(|end| now >= end);
         if self.running.as_ref().is_some_and(is_late) {
             self.give_up(Status::Deadline, now)?;
         }
-        if is_ready.first() == Some(&true) {
+        if is_asked {
             let request = read_request(&mut self.requests, &mut self.opener)?;
             self.answer(request)?;
         }
         Ok(())
+    }
+
+    /// Tells whether a command runs that ends as its machine does.
+    fn is_booted_for_this(&self) -> bool {
+        self.running.is_some() && self.proxy.delivery.runs == CommandPlace::Boot
+    }
+
+    /// Ends the command if its machine ended, with all that this said until then.
+    fn has_ended(&mut self) -> Result<bool, Over> {
+        let now = clock::monotonic_raw();
+        match self.proxy.guest.has_ended() {
+            Ok(false) => return Ok(false),
+            Ok(true) => {}
+            Err(fault) => {
+                self.running = None;
+                self.refuse(&fault.message, "")?;
+                return Ok(true);
+            }
+        }
+        while self.running.is_some() && self.is_console_open && is_readable(&self.proxy.console) {
+            self.hear_console(now)?;
+        }
+        self.end_with_its_machine(now)?;
+        Ok(true)
+    }
+
+    /// Ends a command whose machine ended: that is its end, unless its recipe names another.
+    fn end_with_its_machine(&mut self, now: Nanoseconds) -> Result<(), Over> {
+        if self.proxy.delivery.ended.is_none() {
+            return self.end(Status::Exit(self.proxy.guest.status()), now);
+        }
+        if self.running.take().is_none() {
+            return Ok(());
+        }
+        self.refuse("the appliance's machine ended before its answer had ended", "")
     }
 
     fn hear_tcp(&mut self, now: Nanoseconds) -> Result<(), Over> {
@@ -245,14 +312,12 @@ impl Conversation {
         let bytes = buffer.get(..count).unwrap_or_default();
         self.proxy.tail.keep(bytes);
         if count == 0 {
-            // The machine is gone. If it was booted for one command, that has ended with it.
-            let is_end = self.proxy.delivery.runs == CommandPlace::Boot
-                && self.proxy.delivery.ended.is_none();
-            if is_end && self.running.is_some() {
-                let status = self.proxy.guest.status();
-                self.end(Status::Exit(status), now)?;
-            }
-            return Err(Over);
+            // The machine is gone. One that was booted for one command is still asked for more.
+            self.is_console_open = false;
+            return match self.proxy.delivery.runs {
+                CommandPlace::Boot => self.end_with_its_machine(now),
+                _ => Err(Over),
+            };
         }
         if self.connection.is_none() { self.hear(bytes, now) } else { Ok(()) }
     }
@@ -273,15 +338,19 @@ impl Conversation {
 
     fn end(&mut self, status: Status, now: Nanoseconds) -> Result<(), Over> {
         let Some(run) = self.running.take() else { return Ok(()) };
-        self.say(&Reply::Ended { at: now })?;
         self.connection = None;
-        let (cpu_user, cpu_system) = self.proxy.guest.usage().cpu.since(run.before.cpu);
+        let guest = &self.proxy.guest;
+        let Some((usage, memory_peak)) = guest.usage().zip(guest.touched()) else {
+            return self.refuse(GONE, "have the image power its machine off when it has ended");
+        };
+        self.say(&Reply::Ended { at: now })?;
+        let (cpu_user, cpu_system) = usage.cpu.since(run.before.cpu);
         let outcome = Outcome {
             status,
             wall: now.since(run.began),
             cpu_user,
             cpu_system,
-            memory_peak: self.proxy.guest.touched(),
+            memory_peak,
             stops: None,
             oom_kill_count: None,
             left_running_count: 0,
@@ -372,7 +441,7 @@ impl Conversation {
         };
         let keep = usize::try_from(command.keep_bytes).unwrap_or(0);
         let answer = Answer::new(self.proxy.delivery.ended.as_deref(), keep);
-        let before = self.proxy.guest.usage();
+        let Some(before) = self.proxy.guest.usage() else { return self.refuse(GONE, "") };
         let began = clock::monotonic_raw();
         let sent = match (self.proxy.delivery.runs, &mut self.connection) {
             (CommandPlace::Boot, _) => {
@@ -424,12 +493,18 @@ pub(super) fn words(command: &Command) -> Result<String, Fault> {
 }
 
 /// Returns how many bytes of its memory a guest has touched: the shared memory of its QEMU, which
-/// shares nothing else.
-fn touched(pid: u32) -> Bytes {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("RssShmem:"));
-    let kibibytes = line.and_then(|line| line.trim().strip_suffix(" kB")?.trim().parse().ok());
-    Bytes(kibibytes.unwrap_or(0u64) << 10)
+/// shares nothing else; `None` where it is gone.
+fn touched(pid: u32) -> Option<Bytes> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("RssShmem:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
+    Some(Bytes(kibibytes << 10))
+}
+
+/// Tells whether something can be read, or the end is reached, without waiting.
+fn is_readable(socket: &UnixStream) -> bool {
+    let now = Timespec::default();
+    poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(&now)).is_ok_and(|ready| ready > 0)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! process with what the guest can break.
 
 use crate::fault::{Doing, Fault};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -267,6 +268,33 @@ impl Qmp {
     /// Lets a machine run that was made and stands still.
     pub(in crate::driver) fn resume(&mut self) -> Result<(), Fault> {
         self.ask("cont", json!({})).map(drop)
+    }
+
+    /// Returns a copy of its socket, to wait on for what QEMU says unasked.
+    ///
+    /// # Errors
+    /// The machine's: there are no descriptors left.
+    pub(in crate::driver) fn bell(&self) -> Result<UnixStream, Fault> {
+        self.commands.try_clone().doing("duplicate the QMP socket")
+    }
+
+    /// Reads what QEMU has said unasked, without waiting for more; tells whether it said that the
+    /// machine shut down.
+    ///
+    /// # Errors
+    /// The machine's: QEMU is gone.
+    pub(in crate::driver) fn has_shut_down(&mut self) -> Result<bool, Fault> {
+        while !self.lines.buffer().is_empty() || self.has_something_said()? {
+            if self.read()?["event"] == "SHUTDOWN" {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn has_something_said(&self) -> Result<bool, Fault> {
+        let mut socket = [PollFd::new(&self.commands, PollFlags::IN)];
+        Ok(poll(&mut socket, Some(&Timespec::default())).doing("look at the QMP socket")? > 0)
     }
 
     /// Tells QEMU to end, and does not wait for an answer. That it is already gone is no error.

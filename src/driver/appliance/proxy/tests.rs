@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 
 /// QEMU as far as a conversation needs it: it greets, and answers every question with nothing. Told
-/// to go on, it says something on this console and ends.
+/// to go on, it says something on this console and shuts its machine down.
 fn qemu(mut console: Option<UnixStream>) -> Qmp {
     let (ours, mut theirs) = UnixStream::pair().unwrap();
     std::thread::spawn(move || {
@@ -15,10 +15,12 @@ fn qemu(mut console: Option<UnixStream>) -> Qmp {
         theirs.write_all(greeting.as_bytes()).unwrap();
         let lines = BufReader::new(theirs.try_clone().unwrap()).lines();
         for (number, line) in lines.map_while(Result::ok).enumerate() {
-            if let Some(mut console) = console.take_if(|_| line.contains("cont")) {
-                console.write_all(b"Hello from a unikernel\n").unwrap();
+            let mut answer = format!("{{\"return\":{{}},\"id\":{}}}\n", number + 1);
+            let let_go = console.take_if(|_| line.contains("cont"));
+            if let Some(console) = &let_go {
+                (&mut &*console).write_all(b"Hello from a unikernel\n").unwrap();
+                answer += "{\"event\":\"RESUME\"}\n{\"event\":\"SHUTDOWN\"}\n";
             }
-            let answer = format!("{{\"return\":{{}},\"id\":{}}}\n", number + 1);
             theirs.write_all(answer.as_bytes()).unwrap();
         }
     });
@@ -27,16 +29,29 @@ fn qemu(mut console: Option<UnixStream>) -> Qmp {
 
 /// A link to a proxy, and the appliance's end of the console.
 fn link(runs: CommandPlace, over: Option<Carrier>, port: Option<u16>) -> (Link, UnixStream) {
+    link_of(std::process::id(), runs, over, port)
+}
+
+/// A link to the proxy of a machine whose QEMU is this process.
+fn link_of(
+    pid: u32,
+    runs: CommandPlace,
+    over: Option<Carrier>,
+    port: Option<u16>,
+) -> (Link, UnixStream) {
     let (console, theirs) = UnixStream::pair().unwrap();
     let tail = ConsoleTail::new();
     let ended = (runs == CommandPlace::Inside).then(|| String::from("exit "));
     let talks = runs == CommandPlace::Boot;
+    let qmp = qemu(talks.then(|| theirs.try_clone().unwrap()));
+    let bell = qmp.bell().unwrap();
     let proxy = Proxy {
         delivery: Delivery { runs, over, address: Ipv4Addr::LOCALHOST, port, ended },
         guest: Box::new(InQemu {
-            pid: std::process::id(),
-            tids: vec![std::process::id()],
-            qmp: Arc::new(Mutex::new(qemu(talks.then(|| theirs.try_clone().unwrap())))),
+            pid,
+            tids: vec![pid],
+            qmp: Arc::new(Mutex::new(qmp)),
+            bell,
         }),
         network: None,
         console,
@@ -110,11 +125,32 @@ fn every_command_over_tcp_has_a_connection_of_its_own() {
 
 #[test]
 fn a_machine_that_is_booted_with_its_command_ends_with_it_and_takes_no_other() {
-    let (mut link, console) = link(CommandPlace::Boot, None, None);
-    drop(console);
+    let (mut link, _console) = link(CommandPlace::Boot, None, None);
     let outcome = run(&mut link, &command(&["hello"]), || {}).unwrap();
     assert_eq!(outcome.status, Status::Exit(0));
     assert_eq!(outcome.stdout.tail, b"Hello from a unikernel\n");
+    let fault = run(&mut link, &command(&["hello"]), || {}).unwrap_err();
+    assert!(fault.message.contains("one command in each start"), "{fault}");
+}
+
+#[test]
+fn what_measures_along_is_answered_after_the_end_of_a_machine_and_of_its_console() {
+    let (mut link, console) = link(CommandPlace::Boot, None, None);
+    run(&mut link, &command(&["hello"]), || {}).unwrap();
+    drop(console);
+    for _ in 0..3 {
+        let answer = link.ask(&Request::Clock, DEADLINE).unwrap().reply;
+        assert!(matches!(answer, Reply::Clock { .. }), "{answer:?}");
+    }
+}
+
+#[test]
+fn a_machine_that_took_its_counts_with_it_gives_no_number() {
+    let mut gone = std::process::Command::new("true").spawn().unwrap();
+    let (mut link, _console) = link_of(gone.id(), CommandPlace::Boot, None, None);
+    let fault = run(&mut link, &command(&["hello"]), || {}).unwrap_err();
+    assert!(fault.message.contains("can no longer be read"), "{fault}");
+    gone.wait().unwrap();
 }
 
 #[test]
