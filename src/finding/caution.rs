@@ -39,6 +39,7 @@ pub(crate) fn all(signs: &Signs<'_>) -> Vec<Caution> {
     cautions.extend(setting::helpers(signs.arms));
     cautions.extend(setting::page_cache(signs.arms));
     cautions.extend(super::left_running::caution_of(signs));
+    cautions.extend(super::unseen_time::caution_of(signs));
     cautions.extend(super::page_ins::caution_of(signs));
     cautions.extend(changed_evidence(signs));
     cautions.extend(super::settings::unequal(signs.arms));

@@ -95,6 +95,7 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
         at_once: &ledger.conditions_of("instances_at_once_ratio")?,
         page_ins: &ledger.conditions_of("page_in_bytes")?,
         left_running: &ledger.conditions_of("left_running_count")?,
+        excesses: &ledger.conditions_of("bracket_excess_ns")?,
         walls: &walls,
         noise,
         margin: judge.margin,

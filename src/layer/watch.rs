@@ -8,7 +8,7 @@ use crate::layer::{Payer, Source};
 use surtax_instrument::amount::{Amounts, CPU_SYSTEM, CPU_USER, MEMORY_PEAK, OOM_KILLS};
 use surtax_instrument::probe::cgroup::{Group, Hierarchies};
 use surtax_instrument::probe::cpu_time::CpuTime;
-use surtax_instrument::probe::guest_memory;
+use surtax_instrument::probe::guest_memory::{self, GuestMemory};
 use surtax_instrument::probe::oom::Kills;
 use surtax_instrument::probe::process::{Usage, usage, usage_of_other_threads, usage_of_threads};
 use surtax_instrument::probe::xen::Domain;
@@ -73,12 +73,19 @@ impl Watch {
 }
 
 /// The memory of a payer. That of a process is all its threads', so a guest's is told apart from
-/// what its emulator has beside it.
+/// what its emulator has beside it, and from what a server of its files shares with it.
 fn memory(payer: &Payer, peak: Option<u64>) -> Option<u64> {
-    let of_guest = |pid: u32| guest_memory::of_process(pid).map(|guest| guest.0);
+    let of_guest = |pid: u32| guest_memory::of_process(pid);
+    let without =
+        |guest: Option<GuestMemory>| peak?.checked_sub(guest.map_or(0, |guest| guest.resident.0));
     match &payer.source {
-        Source::Threads { pid, .. } if payer.role == Role::GuestKernel => of_guest(*pid),
-        Source::OtherThreads { pid, .. } => peak?.checked_sub(of_guest(*pid).unwrap_or(0)),
+        Source::Threads { pid, .. } if payer.role == Role::GuestKernel => {
+            of_guest(*pid).map(|guest| guest.held.0)
+        }
+        Source::OtherThreads { pid, .. } => without(of_guest(*pid)),
+        Source::Process(pid) if payer.role == Role::Hypervisor => {
+            without(of_guest(*pid).filter(|guest| guest.is_backend))
+        }
         _ => peak,
     }
 }
@@ -126,6 +133,32 @@ impl Meter {
 #[cfg(test)]
 mod tests {
     use crate::layer::watch::*;
+    use rustix::fs::{MemfdFlags, memfd_create};
+    use std::os::fd::AsRawFd;
+
+    /// A server of a guest's files maps all of the guest's memory, which is the guest's.
+    #[test]
+    fn memory_that_a_server_shares_with_a_guest_is_not_the_servers() {
+        const SIZE: usize = 96 << 20;
+        let file = memfd_create("memory-backend-memfd", MemfdFlags::CLOEXEC).unwrap();
+        rustix::fs::ftruncate(&file, SIZE as u64).unwrap();
+        let (none, access) = (std::ptr::null_mut(), libc::PROT_READ | libc::PROT_WRITE);
+        // SAFETY: a new mapping at a place of the kernel's choice, all of it ours and in the file.
+        let memory = unsafe {
+            let at = libc::mmap(none, SIZE, access, libc::MAP_SHARED, file.as_raw_fd(), 0);
+            assert_ne!(at, libc::MAP_FAILED);
+            std::ptr::write_bytes(at.cast::<u8>(), 1, SIZE);
+            at
+        };
+        let payer = Payer::new("virtiofsd", Role::Hypervisor, Source::Process(std::process::id()));
+        let plain = Payer { role: Role::Engine, ..payer.clone() };
+        let readings = Watch::begin(vec![payer, plain], 0).end();
+        let peak = |at: usize| readings[at].amounts.get(MEMORY_PEAK).unwrap();
+        // SAFETY: the mapping of above, which nothing refers to.
+        unsafe { libc::munmap(memory, SIZE) };
+        // The tests beside this one may have such memory too.
+        assert!(peak(0) + (SIZE as u64) <= peak(1), "{} of {}", peak(0), peak(1));
+    }
 
     /// Guests beside a command of the host's own, such as a client of theirs, do not carry it.
     #[test]

@@ -11,8 +11,9 @@
 //! - **CPU time** by a kernel that is the host's is in the group that holds the command, and at
 //!   most all of the CPUs' time. By another kernel it only divides what was seen outside: see
 //!   decision 34.
-//! - **Memory** is at most all that this machine has. The peak of a group says nothing against it:
-//!   files that are in memory already are in a process's resident set, and not in its group's bill.
+//! - **Memory** is at most all that this machine has, and in a guest of its what the guest was
+//!   given. The peak of a group says nothing against it: files that are in memory already are in a
+//!   process's resident set, and not in its group's bill.
 
 use super::clock_sync::ClockSync;
 use super::iterate::TimedRun;
@@ -56,6 +57,8 @@ pub(super) struct Host {
     pub clock: ClockSync,
     /// The least CPU time that any level is limited to, in thousandths of a CPU.
     pub quota_millis: Option<u32>,
+    /// Most memory that the command can have had; `None` where it may be another machine's.
+    pub memory: Option<Bytes>,
     /// The counters of a kernel that all levels share, if they do.
     pub kernel: Option<Kernel>,
 }
@@ -68,8 +71,6 @@ pub(super) struct Kernel {
     pub group: Option<Nanoseconds>,
     /// Of how many CPUs.
     pub cpus: u32,
-    /// All memory of this machine.
-    pub memory: Bytes,
     /// True where the CPU time is that of the command that was timed, and not of another one beside
     /// it.
     pub is_of_the_timed: bool,
@@ -91,14 +92,23 @@ impl Kernel {
         if !clock.is_shared() || levels.is_empty() || !levels.iter().all(is_ours) {
             return None;
         }
-        let info = rustix::system::sysinfo();
-        let memory = Bytes(info.totalram.saturating_mul(info.mem_unit.into()));
         // SAFETY: the name is a constant, and no memory is named.
         let cpus = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
         // Of so many, the claim is at most that; nothing is held against what is not known.
         let cpus = u32::try_from(cpus).ok().filter(|cpus| *cpus > 0).unwrap_or(u32::MAX);
-        Some(Self { group: None, cpus, memory, is_of_the_timed: true })
+        Some(Self { group: None, cpus, is_of_the_timed: true })
     }
+}
+
+/// Returns the most memory that a command in these levels can have, all of this machine's: what the
+/// outermost guest was given, as who made it says, and else all there is, swap included.
+pub(super) fn memory_of(levels: &[LevelFacts]) -> Bytes {
+    let facts = levels.first().map_or(&[][..], |outermost| &outermost.facts);
+    let given = facts.iter().find(|fact| fact.key == "memory_bytes");
+    let given = given.and_then(|fact| fact.value.parse().ok());
+    let info = rustix::system::sysinfo();
+    let all = info.totalram.saturating_add(info.totalswap).saturating_mul(info.mem_unit.into());
+    Bytes(given.unwrap_or(all))
 }
 
 /// The CPU time of the group among these payers that holds the command, as it was read.
@@ -156,14 +166,13 @@ impl Host {
     }
 
     fn memory(&self, ran: &TimedRun) -> Option<String> {
-        let kernel = self.kernel?;
+        let all = self.memory?;
         // Instances may have the same files in memory.
         let count = u64::try_from(ran.outcome.instances.len()).unwrap_or(u64::MAX).max(1);
-        let (claim, all) = (ran.outcome.memory_peak, kernel.memory);
+        let claim = ran.outcome.memory_peak;
         (claim.0 / count > all.0).then(|| {
             format!(
-                "the command is said to have had {} MiB in memory, of which this machine has {} \
-                 MiB",
+                "the command is said to have had {} MiB in memory, and its machine has {} MiB",
                 claim.mebibytes(),
                 all.mebibytes()
             )

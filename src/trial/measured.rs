@@ -6,9 +6,11 @@ use super::held_against::{self, Host, Kernel};
 use super::iterate::{self, TimedRun};
 use super::stage::Placed;
 use super::{Evidence, Measured};
+use crate::driver;
 use crate::fault::Fault;
 use crate::layer::StackSpec;
 use crate::workload::Reading;
+use surtax_instrument::quantity::Bytes;
 use surtax_instrument::wire::LevelFacts;
 
 /// Reason why a workload has no numbers though it printed some: they are in the time of its own
@@ -25,6 +27,8 @@ pub(super) struct Around {
     pub has_two_sides: bool,
     /// The least CPU time that a level of the stack is limited to, in thousandths of a CPU.
     pub quota_millis: Option<u32>,
+    /// Most memory that its command can have; `None` where that may be another machine's.
+    pub memory: Option<Bytes>,
 }
 
 impl Around {
@@ -32,6 +36,9 @@ impl Around {
     pub(super) fn of(placed: &Placed, stack: &StackSpec, seen: &Seen) -> Self {
         let Placed { peer, running, .. } = placed;
         let clock = seen.clock.zip(peer.as_ref());
+        // A client may be beside the levels, and not in them.
+        let holders = if peer.is_none() { running.evidence() } else { &[] };
+        let is_here = !driver::runs_elsewhere(stack);
         Self {
             levels: running.evidence().to_vec(),
             clock_of_the_client: clock.map(|(clock, it)| it.clock_of_the_client(clock)),
@@ -41,6 +48,7 @@ impl Around {
                 .iter()
                 .filter_map(|layer| layer.limits().ok()?.cpu_millis)
                 .min(),
+            memory: is_here.then(|| held_against::memory_of(holders)),
         }
     }
 }
@@ -61,7 +69,7 @@ pub(super) fn put_together(
     mut seen: Seen,
     around: Around,
 ) -> Result<Judged, Fault> {
-    let Around { mut levels, clock_of_the_client, has_two_sides, quota_millis } = around;
+    let Around { mut levels, clock_of_the_client, has_two_sides, quota_millis, memory } = around;
     if let Some(innermost) = levels.last_mut() {
         innermost.facts.extend(seen.proved());
     }
@@ -73,7 +81,7 @@ pub(super) fn put_together(
     let kernel = Kernel::shared(inside, evidence.levels());
     let (group, is_of_the_timed) = (seen.group_cpu, !has_two_sides);
     let kernel = kernel.map(|kernel| Kernel { group, is_of_the_timed, ..kernel });
-    let lie = Host { clock, quota_millis, kernel }.contradicts(&runs);
+    let lie = Host { clock, quota_millis, memory, kernel }.contradicts(&runs);
     let mut conditions = seen.conditions;
     conditions.extend(held_against::excess(clock, &runs));
     let readings = iterate::per_iteration(seen.bill, &runs);

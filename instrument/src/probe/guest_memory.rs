@@ -18,9 +18,20 @@ const SIZE_MIN: u64 = 8 << 20;
 /// Words in the names of the mappings of memory back-ends.
 const BACKENDS: [&str; 3] = ["memory-backend", "guest_mem", "hugepages"];
 
+/// A guest's memory as one process holds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GuestMemory {
+    /// All of it, huge pages included.
+    pub held: Bytes,
+    /// The part that is in the resident set of the process, where huge pages never are.
+    pub resident: Bytes,
+    /// It is a memory back-end's, which several processes may share.
+    pub is_backend: bool,
+}
+
 /// Returns what a process holds of its guest's memory; `None` where no mapping is known to be that.
 #[must_use]
-pub fn of_process(pid: u32) -> Option<Bytes> {
+pub fn of_process(pid: u32) -> Option<GuestMemory> {
     of_smaps(&fs::read_to_string(format!("/proc/{pid}/smaps")).ok()?)
 }
 
@@ -31,9 +42,10 @@ struct Mapping<'a> {
     name: &'a str,
     size: u64,
     held: u64,
+    resident: u64,
 }
 
-fn of_smaps(smaps: &str) -> Option<Bytes> {
+fn of_smaps(smaps: &str) -> Option<GuestMemory> {
     let mut mappings: Vec<Mapping<'_>> = Vec::new();
     for line in smaps.lines() {
         let (key, rest) = line.split_once(' ')?;
@@ -44,7 +56,11 @@ fn of_smaps(smaps: &str) -> Option<Bytes> {
             let bytes: u64 = kibibytes.map_or(0, |kibibytes: u64| kibibytes.saturating_mul(1024));
             match field {
                 "Size" => mapping.size = bytes,
-                "Rss" | "Shared_Hugetlb" | "Private_Hugetlb" => {
+                "Rss" => {
+                    mapping.resident = bytes;
+                    mapping.held = mapping.held.saturating_add(bytes);
+                }
+                "Shared_Hugetlb" | "Private_Hugetlb" => {
                     mapping.held = mapping.held.saturating_add(bytes);
                 }
                 _ => {}
@@ -59,12 +75,17 @@ fn of_smaps(smaps: &str) -> Option<Bytes> {
     }
     mappings.retain(|mapping| mapping.size >= SIZE_MIN && !mapping.is_executable);
     let is_backend = |mapping: &&Mapping<'_>| BACKENDS.iter().any(|it| mapping.name.contains(it));
-    let backends: Vec<u64> = mappings.iter().filter(is_backend).map(|it| it.held).collect();
-    if !backends.is_empty() {
-        return Some(Bytes(backends.into_iter().fold(0, u64::saturating_add)));
+    if mappings.iter().any(|mapping| is_backend(&mapping)) {
+        let sum = |of: fn(&Mapping<'_>) -> u64| {
+            Bytes(mappings.iter().filter(is_backend).map(of).fold(0, u64::saturating_add))
+        };
+        let (held, resident) = (sum(|it| it.held), sum(|it| it.resident));
+        return Some(GuestMemory { held, resident, is_backend: true });
     }
     let anonymous = mappings.iter().filter(|mapping| mapping.name.is_empty());
-    anonymous.max_by_key(|mapping| mapping.size).map(|mapping| Bytes(mapping.held))
+    let largest = anonymous.max_by_key(|mapping| mapping.size)?;
+    let (held, resident) = (Bytes(largest.held), Bytes(largest.resident));
+    Some(GuestMemory { held, resident, is_backend: false })
 }
 
 #[cfg(test)]
@@ -80,14 +101,18 @@ mod tests {
     fn a_memory_backend_is_the_guests_and_the_code_cache_is_not() {
         let backend = "7f05-7f06 rw-s 00000000 00:01 1033 /memfd:memory-backend-memfd (deleted)\n\
             Size:         524288 kB\nRss:          262144 kB\nPss:          131072 kB\n";
-        assert_eq!(of_smaps(&[JIT, backend, LIBRARY].concat()), Some(Bytes(256 << 20)));
+        let (held, resident) = (Bytes(256 << 20), Bytes(256 << 20));
+        let found = of_smaps(&[JIT, backend, LIBRARY].concat());
+        assert_eq!(found, Some(GuestMemory { held, resident, is_backend: true }));
     }
 
     #[test]
     fn without_a_backend_it_is_the_largest_of_anonymous_memory() {
         let arena = "7f07-7f08 rw-p 00000000 00:00 0 \nSize: 65536 kB\nRss: 900 kB\n";
         let guest = "7f09-7f0a rw-p 00000000 00:00 0 \nSize: 262144 kB\nRss: 131072 kB\n";
-        assert_eq!(of_smaps(&[JIT, arena, guest].concat()), Some(Bytes(128 << 20)));
+        let (held, resident) = (Bytes(128 << 20), Bytes(128 << 20));
+        let found = of_smaps(&[JIT, arena, guest].concat());
+        assert_eq!(found, Some(GuestMemory { held, resident, is_backend: false }));
         assert_eq!(of_smaps(&[JIT, LIBRARY].concat()), None);
         assert_eq!(of_smaps(""), None);
     }
@@ -96,6 +121,7 @@ mod tests {
     fn huge_pages_are_not_in_the_resident_set_and_count() {
         let huge = "7f05-7f06 rw-s 00000000 00:0f 1033 /dev/hugepages/qemu_back_mem.m.x (deleted)\n\
             Size: 262144 kB\nRss: 0 kB\nShared_Hugetlb: 0 kB\nPrivate_Hugetlb: 204800 kB\n";
-        assert_eq!(of_smaps(huge), Some(Bytes(200 << 20)));
+        let (held, resident) = (Bytes(200 << 20), Bytes(0));
+        assert_eq!(of_smaps(huge), Some(GuestMemory { held, resident, is_backend: true }));
     }
 }

@@ -1,6 +1,7 @@
 //! An appliance that was booted, whoever carries it: it is waited for, and the way to it opened.
 
-use super::proxy::{Delivery, Guest, Proxy};
+use super::guest::Guest;
+use super::proxy::{Delivery, Proxy};
 use super::recipe::{CommandPlace, Talk};
 use super::{evidence, ready};
 use crate::agent::{ConsoleTail, Link, Speaker};

@@ -2,7 +2,7 @@
 //! below.
 
 use super::booted::{Booted, KIND};
-use super::proxy::Guest;
+use super::guest::Guest;
 use super::recipe::CommandPlace;
 use super::request::ApplianceOptions;
 use crate::agent::{ConsoleTail, Link};

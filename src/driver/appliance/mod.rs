@@ -19,6 +19,7 @@ mod booted;
 mod command_line;
 mod domain;
 mod evidence;
+mod guest;
 mod proxy;
 mod ready;
 pub(super) mod recipe;
@@ -41,7 +42,7 @@ use crate::layer::{
 };
 use booted::Booted;
 use command_line::{CONSOLE_DESCRIPTOR, Machine, QMP_DESCRIPTOR};
-use proxy::InQemu;
+use guest::InQemu;
 use request::ApplianceOptions;
 use std::net::Ipv4Addr;
 use std::os::unix::net::UnixStream;

@@ -8,22 +8,21 @@
 //! its own.
 
 use super::answer::Answer;
+use super::guest::Guest;
 use super::recipe::{Carrier, CommandPlace};
 use crate::agent::ConsoleTail;
-use crate::driver::qemu::qmp::Qmp;
 use crate::fault::{Doing, Fault};
 use crate::lab::Network;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use surtax_engines::OURSELVES;
 use surtax_instrument::clock;
-use surtax_instrument::probe::process::{Usage, usage_of_threads};
-use surtax_instrument::quantity::{Bytes, Nanoseconds};
+use surtax_instrument::probe::process::Usage;
+use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::{
     Command, Dropped, Fact, Failure, Hello, Opener, Outcome, PROTOCOL, Reply, Request, Sealer,
     Status, WireError, agents, read_request, write_reply,
@@ -49,71 +48,6 @@ pub(super) struct Delivery {
     pub(super) port: Option<u16>,
     /// Beginning of the last line of an answer.
     pub(super) ended: Option<String>,
-}
-
-/// Whose time the command's is, and who lets it go.
-pub(super) trait Guest: Send {
-    /// Returns what its virtual CPUs have used; `None` where they are gone.
-    fn usage(&self) -> Option<Usage>;
-
-    /// Returns how much of its memory it has touched, in bytes; `None` where it is gone.
-    fn touched(&self) -> Option<Bytes>;
-
-    /// Lets one go that stands still.
-    ///
-    /// # Errors
-    /// Who makes it does not answer.
-    fn let_go(&self) -> Result<(), Fault>;
-
-    /// Returns the status with which one that ended has ended, as far as that can be known.
-    fn status(&self) -> i32;
-
-    /// Returns a socket on which something comes when the machine ends; `None` where its console
-    /// ends with it.
-    fn bell(&self) -> Option<&UnixStream>;
-
-    /// Tells whether the machine was heard to have ended, without waiting.
-    ///
-    /// # Errors
-    /// Who makes it is gone itself, or says what nobody understands.
-    fn has_ended(&self) -> Result<bool, Fault>;
-}
-
-/// An appliance in a machine of QEMU's.
-pub(super) struct InQemu {
-    pub(super) pid: u32,
-    /// The virtual CPUs.
-    pub(super) tids: Vec<u32>,
-    pub(super) qmp: Arc<Mutex<Qmp>>,
-    /// A copy of the conversation's socket: QEMU tells there that the machine ended.
-    pub(super) bell: UnixStream,
-}
-
-impl Guest for InQemu {
-    fn usage(&self) -> Option<Usage> {
-        usage_of_threads(self.pid, &self.tids).ok()
-    }
-
-    fn touched(&self) -> Option<Bytes> {
-        touched(self.pid)
-    }
-
-    fn let_go(&self) -> Result<(), Fault> {
-        self.qmp.lock().unwrap_or_else(PoisonError::into_inner).resume()
-    }
-
-    /// It tells none.
-    fn status(&self) -> i32 {
-        0
-    }
-
-    fn bell(&self) -> Option<&UnixStream> {
-        Some(&self.bell)
-    }
-
-    fn has_ended(&self) -> Result<bool, Fault> {
-        self.qmp.lock().unwrap_or_else(PoisonError::into_inner).has_shut_down()
-    }
 }
 
 /// Part that answers for the appliance.
@@ -490,15 +424,6 @@ pub(super) fn words(command: &Command) -> Result<String, Fault> {
         words.push(text);
     }
     Ok(words.join(" "))
-}
-
-/// Returns how many bytes of its memory a guest has touched: the shared memory of its QEMU, which
-/// shares nothing else; `None` where it is gone.
-fn touched(pid: u32) -> Option<Bytes> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("RssShmem:"))?;
-    let kibibytes: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
-    Some(Bytes(kibibytes << 10))
 }
 
 /// Tells whether something can be read, or the end is reached, without waiting.

@@ -28,6 +28,8 @@ pub(crate) struct Signs<'a> {
     pub(crate) page_ins: &'a HashMap<TrialId, f64>,
     /// Number of processes that the command left running, in each trial in which it did.
     pub(crate) left_running: &'a HashMap<TrialId, f64>,
+    /// By how much this host waited longer for each trial's command than it took, in nanoseconds.
+    pub(crate) excesses: &'a HashMap<TrialId, f64>,
     /// Caution about the clock of a guest.
     pub(crate) guest_clock: Option<Caution>,
     /// The wall time of each arm that is compared.

@@ -36,12 +36,12 @@ fn used(between: u64, cpu: u64) -> TimedRun {
 /// A host whose frames take 30 µs there and back.
 fn host() -> Host {
     let clock = ClockSync::with_round_trip(true, Nanoseconds(30_000));
-    Host { clock, quota_millis: None, kernel: None }
+    Host { clock, quota_millis: None, memory: Some(Bytes(1 << 30)), kernel: None }
 }
 
 fn kernel(group: Option<u64>) -> Host {
-    let (group, memory) = (group.map(Nanoseconds), Bytes(1 << 30));
-    Host { kernel: Some(Kernel { group, cpus: 2, memory, is_of_the_timed: true }), ..host() }
+    let group = group.map(Nanoseconds);
+    Host { kernel: Some(Kernel { group, cpus: 2, is_of_the_timed: true }), ..host() }
 }
 
 #[test]
@@ -115,11 +115,22 @@ fn a_server_that_ran_longer_than_its_client_was_timed_is_no_lie() {
 fn memory_is_at_most_all_there_is() {
     let mut large = ran(SECOND, SECOND);
     large.outcome.memory_peak = Bytes(1 << 30);
-    assert_eq!(kernel(None).contradicts(&[ran(SECOND, SECOND)]), None);
-    assert_eq!(kernel(None).contradicts(std::slice::from_ref(&large)), None);
+    assert_eq!(host().contradicts(&[ran(SECOND, SECOND)]), None);
+    assert_eq!(host().contradicts(std::slice::from_ref(&large)), None);
     large.outcome.memory_peak = Bytes((1 << 30) + 1);
-    let words = kernel(None).contradicts(&[large]).unwrap();
+    let words = host().contradicts(std::slice::from_ref(&large)).unwrap();
     assert!(words.contains("1025 MiB") && words.contains("1024 MiB"), "{words}");
+    assert_eq!(Host { memory: None, ..host() }.contradicts(&[large]), None);
+}
+
+#[test]
+fn a_guest_has_at_most_what_its_monitor_gave_it() {
+    let level = |facts| LevelFacts { layer: String::from("qemu"), facts };
+    let guest = level(vec![Fact::new("memory_bytes", "268435456", "query-memory-size-summary")]);
+    let nested = level(vec![Fact::new("memory_bytes", "1099511627776", "its own word")]);
+    assert_eq!(memory_of(&[guest.clone(), nested.clone()]), Bytes(256 << 20));
+    let (of_container, all) = (memory_of(&[level(Vec::new()), nested]), memory_of(&[]));
+    assert!(of_container == all && all > Bytes(256 << 20));
 }
 
 #[test]
@@ -136,7 +147,7 @@ fn only_a_kernel_that_all_levels_name_is_the_hosts() {
     let (ours, other) = (level(text(system.release())), level(String::from("4.4.0")));
     let clock = host().clock;
     let found = Kernel::shared(clock, &[ours.clone(), ours.clone()]).unwrap();
-    assert!(found.cpus > 0 && found.memory > Bytes(1 << 20));
+    assert!(found.cpus > 0);
     assert!(Kernel::shared(clock, &[ours.clone(), other]).is_none());
     assert!(Kernel::shared(clock, &[]).is_none());
     let another = ClockSync::with_round_trip(false, Nanoseconds(1));

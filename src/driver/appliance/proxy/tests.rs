@@ -2,8 +2,11 @@
 
 use super::*;
 use crate::agent::Link;
+use crate::driver::appliance::guest::InQemu;
+use crate::driver::qemu::qmp::Qmp;
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
+use std::sync::Mutex;
 
 /// QEMU as far as a conversation needs it: it greets, and answers every question with nothing. Told
 /// to go on, it says something on this console and shuts its machine down.
@@ -47,12 +50,7 @@ fn link_of(
     let bell = qmp.bell().unwrap();
     let proxy = Proxy {
         delivery: Delivery { runs, over, address: Ipv4Addr::LOCALHOST, port, ended },
-        guest: Box::new(InQemu {
-            pid,
-            tids: vec![pid],
-            qmp: Arc::new(Mutex::new(qmp)),
-            bell,
-        }),
+        guest: Box::new(InQemu { pid, tids: vec![pid], qmp: Arc::new(Mutex::new(qmp)), bell }),
         network: None,
         console,
         tail: tail.clone(),

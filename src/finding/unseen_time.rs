@@ -1,0 +1,92 @@
+//! Check that a command took about as long as this host waited for it.
+//!
+//! One frame may be late on a crowded machine, and is believed within half a second: see
+//! `trial/held_against.rs`. Where most trials of an arm are late, the time is told too short by
+//! someone who can speak for the agent, or it waits where others do not; either way the number
+//! leaves out what the host saw.
+
+use crate::finding::Caution;
+use crate::finding::arm_trials::ArmTrials;
+use crate::finding::caution::{Signs, caution};
+use crate::finding::number;
+use crate::finding::stacks::Stacks;
+use std::collections::BTreeSet;
+
+/// By so much the host may have waited longer, in nanoseconds: on a machine of two CPUs with a load
+/// of 9, one honest trial of a hundred did.
+const LATE_NS: f64 = 2e7;
+
+/// Or by so much of the command's own time.
+const LATE_RATIO: f64 = 0.05;
+
+/// The arms whose time is mostly shorter than what this host waited.
+pub(crate) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
+    let mut most = 0.0_f64;
+    let mut found = BTreeSet::new();
+    for (column, arm) in signs.columns.iter().zip(signs.arms) {
+        let late = late(column, signs);
+        if 2 * late.len() > column.counted.len() {
+            most = late.into_iter().fold(most, f64::max);
+            found.insert(arm.stack.as_str());
+        }
+    }
+    (!found.is_empty()).then(|| {
+        caution(
+            "unseen-time",
+            format!(
+                "in {} this machine waited longer for the command than it is said to have taken, \
+                 by up to {}: its wall time may be told too short",
+                Stacks::counted(signs.arms).words(&found),
+                number::time(most)
+            ),
+            "measure on a machine that does nothing else; where it stays, look who can speak for \
+             the agent there (root beside it, a guest's kernel)",
+        )
+    })
+}
+
+/// Returns the excess of every trial that is late, in nanoseconds.
+fn late(column: &ArmTrials<'_>, signs: &Signs<'_>) -> Vec<f64> {
+    let trials = column.counted.iter().filter_map(|trial| {
+        let excess = *signs.excesses.get(&trial.id)?;
+        let wall = trial.sample("wall_ns")?.value;
+        (excess > LATE_NS.max(LATE_RATIO * wall)).then_some(excess)
+    });
+    trials.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::finding::compare;
+    use crate::ledger::fixture::{add, done, id, ledger};
+
+    /// Returns what is said where the host waited so much longer in so many of three trials of the
+    /// compared arm, which take a second.
+    fn said(count: u32, excess_ns: f64) -> Option<String> {
+        let shelf = tempfile::tempdir().unwrap();
+        let mut ledger = ledger(&shelf.path().join("run.surtax"), &["native", "runc"]);
+        for (block, arm) in (0..3).flat_map(|block| (0..3).map(move |arm| (block, arm))) {
+            let mut record = done(id(block, arm), 1_000_000_000 + u64::from(block));
+            let is_late = arm == 2 && block < count;
+            let excess = if is_late { excess_ns } else { 4e5 };
+            record.conditions.push((String::from("bracket_excess_ns"), excess));
+            add(&mut ledger, &record);
+        }
+        let found = compare(&ledger).unwrap();
+        let caution = found.cautions.into_iter().find(|caution| caution.code == "unseen-time");
+        caution.map(|caution| caution.finding)
+    }
+
+    #[test]
+    fn a_time_that_is_told_too_short_is_told_of_with_what_the_host_saw() {
+        let text = said(3, 4.5e8).unwrap();
+        assert!(text.starts_with("in `runc` this machine waited longer"), "{text}");
+        assert!(text.contains("by up to 450.0 ms"), "{text}");
+        assert!(said(2, 6e7).is_some());
+    }
+
+    #[test]
+    fn a_frame_that_was_late_by_chance_and_one_within_a_twentieth_are_no_sign() {
+        assert_eq!((said(1, 4.5e8), said(3, 4.5e7)), (None, None));
+    }
+}
