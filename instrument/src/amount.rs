@@ -199,26 +199,25 @@ impl Amounts {
     /// else, it is the present value.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
-        let used = |(key, now): (Key, u64)| {
-            let grows = Quantity::of(key)
-                .is_some_and(|it| matches!(it.course, Course::Counter | Course::Events));
-            match grows {
-                true => Some((key, now.checked_sub(earlier.get(key)?)?)),
-                false => Some((key, now)),
-            }
+        let used = |(key, now): (Key, u64)| match grows(key) {
+            true => Some((key, now.checked_sub(earlier.get(key)?)?)),
+            false => Some((key, now)),
         };
         Self(self.iter().filter_map(used).collect())
     }
 
-    /// Adds what the same payer used in a later run.
+    /// Adds what the same payer used in a later run. Of what grows, the sum is unknown where one of
+    /// the two is.
     pub fn go_on(&mut self, later: &Self) {
+        self.0.retain(|(key, _)| !grows(*key) || later.get(*key).is_some());
         for (key, amount) in later.iter() {
             let known = self.get(key);
             let Some(quantity) = Quantity::of(key) else { continue };
             let all = match (quantity.course, known) {
                 (Course::Counter | Course::Events, Some(known)) => known.saturating_add(amount),
+                (Course::Counter | Course::Events, None) => continue,
                 (Course::Peak, Some(known)) => known.max(amount),
-                (Course::Gauge, _) | (_, None) => amount,
+                (Course::Gauge, _) | (Course::Peak, None) => amount,
             };
             self.set(key, all);
         }
@@ -233,18 +232,20 @@ impl Amounts {
         }
     }
 
-    /// The amounts of two payers together. What is unknown of one adds nothing.
+    /// The amounts of two payers together; what is unknown of one is unknown of both.
     #[must_use]
-    pub fn plus(mut self, other: &Self) -> Self {
-        for (key, amount) in other.iter() {
-            self.set(key, self.get(key).unwrap_or(0).saturating_add(amount));
-        }
-        self
+    pub fn plus(&self, other: &Self) -> Self {
+        let sum = |(key, amount): (Key, u64)| Some((key, amount.saturating_add(other.get(key)?)));
+        self.iter().filter_map(sum).collect()
     }
 
     fn place(&self, key: Key) -> Result<usize, usize> {
         self.0.binary_search_by_key(&key, |(known, _)| *known)
     }
+}
+
+fn grows(key: Key) -> bool {
+    Quantity::of(key).is_some_and(|it| matches!(it.course, Course::Counter | Course::Events))
 }
 
 impl FromIterator<(Key, u64)> for Amounts {
@@ -290,7 +291,7 @@ mod tests {
         let run = |n| of(&[(CPU_USER, n), (MEMORY_PEAK, n), (MEMORY_ANON, n), (OOM_KILLS, n)]);
         let mut all = run(8);
         all.go_on(&run(2));
-        all.go_on(&of(&[(MEMORY_SHMEM, 1)]));
+        all.go_on(&of(&[(CPU_USER, 0), (MEMORY_SHMEM, 1), (OOM_KILLS, 0)]));
         all.divide(2);
         let expected =
             [(CPU_USER, 5), (MEMORY_PEAK, 8), (MEMORY_ANON, 2), (MEMORY_SHMEM, 1), (OOM_KILLS, 10)];
@@ -298,9 +299,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_of_one_payer_adds_nothing_to_another() {
+    fn what_is_unknown_of_one_payer_is_unknown_of_two() {
         let both = of(&[(CPU_USER, 1)]).plus(&of(&[(CPU_USER, u64::MAX), (MEMORY_PEAK, 2)]));
-        assert_eq!(both, of(&[(CPU_USER, u64::MAX), (MEMORY_PEAK, 2)]));
-        assert_eq!(both.get(MEMORY_KERNEL), None);
+        assert_eq!(both, of(&[(CPU_USER, u64::MAX)]));
+        assert_eq!(both.plus(&of(&[(MEMORY_PEAK, 2)])), Amounts::NONE);
+    }
+
+    #[test]
+    fn a_count_that_is_unknown_of_one_of_several_runs_is_unknown_of_all() {
+        let known = of(&[(DISK_READ, 4), (MEMORY_PEAK, 4)]);
+        let unknown = of(&[(MEMORY_PEAK, 6)]);
+        for [mut first, later] in [[known.clone(), unknown.clone()], [unknown, known]] {
+            first.go_on(&later);
+            assert_eq!(first, of(&[(MEMORY_PEAK, 6)]));
+        }
     }
 }

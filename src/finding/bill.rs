@@ -10,6 +10,7 @@ use crate::finding::{BillGap, Medians, PayerFindings, number};
 use crate::ledger::{StoredTrial, role_word};
 use crate::trial::outside::{Account, Cpu, outer, settle};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use surtax_instrument::amount::{Amounts, CPU_SYSTEM, CPU_USER, Key, MEMORY_PEAK};
 use surtax_instrument::wire::{Reading, Role};
 
@@ -87,6 +88,11 @@ fn part(reading: &Reading, payer: String, own: Cpu) -> (Payer, Used) {
 }
 
 impl Used {
+    fn join(&mut self, other: &Self) {
+        self.amounts = self.amounts.plus(&other.amounts);
+        self.is_shared |= other.is_shared;
+    }
+
     fn of(amounts: Amounts, cpu: Cpu, is_shared: bool) -> Self {
         Self { amounts: amounts.with(CPU_USER, cpu.user).with(CPU_SYSTEM, cpu.system), is_shared }
     }
@@ -96,9 +102,10 @@ impl Used {
 fn add(columns: &mut BTreeMap<Payer, PayerTrials>, parts: impl Iterator<Item = (Payer, Used)>) {
     let mut sums: BTreeMap<Payer, Used> = BTreeMap::new();
     for (payer, used) in parts {
-        let sum = sums.entry(payer).or_default();
-        sum.amounts = std::mem::take(&mut sum.amounts).plus(&used.amounts);
-        sum.is_shared |= used.is_shared;
+        match sums.entry(payer) {
+            Entry::Vacant(place) => drop(place.insert(used)),
+            Entry::Occupied(mut sum) => sum.get_mut().join(&used),
+        }
     }
     for (payer, used) in sums {
         columns.entry(payer).or_default().add(&used);

@@ -216,13 +216,16 @@ fn outside(part: String, found: &[&PlantedCost]) -> Figure {
     )
 }
 
+/// An interval that is below 1 misses what is planted above: of 95 % intervals a fortieth may miss
+/// to that side, and where the noise is many times the plant, 1 is as far away as the truth.
 fn wrong(part: String, found: &[&PlantedCost]) -> Figure {
+    let most = binomial::at_most(count(found, |_| true), RATE / 2.0);
     line(
         part,
         (count(found, PlantedCost::is_decided), count(found, |it| it.high < 1.0)),
         "on the wrong side",
-        Bar::AtMost(0),
-        String::from("of the intervals that leave out that they are equal"),
+        Bar::AtMost(most),
+        format!("of those that leave out that they are equal; {most} of all miss to one side"),
     )
 }
 
@@ -283,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn in_full_fourteen_of_two_hundred_may_be_outside_and_none_on_the_wrong_side() {
+    fn in_full_fourteen_of_two_hundred_may_be_outside_and_a_fortieth_on_the_wrong_side() {
         let good = found(1.03, 1.03, 1.02, 1.04);
         let campaign = |bad: &PlantedCost, count: usize| {
             let mut all = vec![good.clone(); 200 - count];
@@ -296,7 +299,10 @@ mod tests {
         assert_eq!(campaign(&outside, 14), [true; 4]);
         assert_eq!(campaign(&outside, 15)[1..], [false, true, true]);
         let wrong = found(1.03, 0.98, 0.97, 0.99);
-        assert_eq!(campaign(&wrong, 1)[1..], [true, false, true]);
+        let most = usize::try_from(binomial::at_most(200, 0.025)).unwrap();
+        assert!((6..=14).contains(&most), "{most}");
+        assert_eq!(campaign(&wrong, most)[2..], [true, true]);
+        assert_eq!(campaign(&wrong, most + 1)[2..], [false, true]);
     }
 
     #[test]

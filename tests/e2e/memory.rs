@@ -4,6 +4,7 @@
 use crate::answers::{arm, compare};
 use crate::machine::{Machine, is_usable, skip};
 use serde_json::Value;
+use std::fs;
 use std::path::Path;
 
 /// Size of every file of the test, in bytes.
@@ -69,6 +70,41 @@ fn a_file_in_memory_is_no_page_cache_that_could_be_dropped() {
     assert!(of_all(arm, "memory_page_cache_bytes") < 64.0 * MIB, "{}", arm["payers"]);
 }
 
+/// Root of the hierarchy of version 1 that counts disks.
+const BLKIO: &str = "/sys/fs/cgroup/blkio";
+
+/// Disks that were used, by their numbers, and that version 1 of cgroups does not count: Linux 6.10
+/// and later begin with the first limit of a disk's speed.
+fn uncounted_disks() -> Vec<String> {
+    let list = Path::new(BLKIO).join("blkio.throttle.io_service_bytes_recursive");
+    let Ok(counted) = fs::read_to_string(list) else { return Vec::new() };
+    let disks = fs::read_dir("/sys/block").unwrap().map(|disk| disk.unwrap().path());
+    let is_used = |disk: &Path| {
+        let stat = fs::read_to_string(disk.join("stat")).unwrap();
+        let words: Vec<&str> = stat.split_whitespace().collect();
+        words[0] != "0" || words[4] != "0"
+    };
+    let numbers = disks.filter(|disk| is_used(disk)).map(|disk| {
+        let number = fs::read_to_string(disk.join("dev")).unwrap();
+        number.trim().to_owned()
+    });
+    numbers.filter(|number| !counted.contains(&format!("{number} "))).collect()
+}
+
+/// Has the kernel count these disks, by a limit that none of them reaches, and uses them once.
+fn count(disks: &[String]) {
+    let group = Path::new(BLKIO).join(format!("surtax-test-{}", std::process::id()));
+    fs::create_dir(&group).unwrap();
+    for number in disks {
+        fs::write(group.join("blkio.throttle.write_bps_device"), format!("{number} 1000000000000"))
+            .unwrap();
+    }
+    fs::remove_dir(&group).unwrap();
+    let file = tempfile::tempfile_in("/var/tmp").unwrap();
+    file.set_len(1 << 20).unwrap();
+    file.sync_all().unwrap();
+}
+
 #[test]
 fn the_bill_has_disks_faults_and_switches_of_whoever_had_them() {
     let machine = Machine::alone();
@@ -77,6 +113,16 @@ fn the_bill_has_disks_faults_and_switches_of_whoever_had_them() {
             skip(stack, "it is not usable here");
             return;
         }
+    }
+    let uncounted = uncounted_disks();
+    if !uncounted.is_empty() {
+        // A disk that the kernel does not count is unknown, and no zero.
+        let answer = machine.json(&compare("native", "1", &["true"]));
+        let payers = arm(&answer, "native")["payers"].as_array().unwrap();
+        let group = payers.iter().find(|it| it["memory_anon_bytes"].is_number()).unwrap();
+        assert!(group["disk_written_bytes"].is_null(), "{uncounted:?}: {group}");
+        count(&uncounted);
+        assert_eq!(uncounted_disks(), Vec::<String>::new());
     }
     let disk = tempfile::tempdir_in("/var/tmp").unwrap();
     let place = disk.path().to_str().unwrap();

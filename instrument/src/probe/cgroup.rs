@@ -11,7 +11,7 @@
 //! | files in memory now | `memory.stat`: `shmem` | `memory.stat`: `total_shmem` |
 //! | kernel memory now | `memory.stat`: `kernel` and `sock` | `memory.kmem.usage_in_bytes` |
 //! | page faults | `memory.stat`: `pgfault` | `memory.stat`: `total_pgfault` |
-//! | read from and written to disks | `io.stat`: `rbytes`, `wbytes` | `blkio.throttle.io_service_bytes_recursive` |
+//! | read from and written to disks | `io.stat`: `rbytes`, `wbytes` | `blkio.throttle.io_service_bytes_recursive`, where every disk is counted |
 //!
 //! - **Reads** the CPU time of everything that ever ran in the group or below it, also of what has
 //!   ended, by the scheduler's clock: version 1 counts its two parts in ticks, which a sandbox that
@@ -35,6 +35,9 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+
+/// The file of version 1 with the bytes of each disk.
+const DISKS_OF_VERSION_1: &str = "blkio.throttle.io_service_bytes_recursive";
 
 /// Version of the interface that a hierarchy speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -230,8 +233,8 @@ impl Group {
             .or_else(|| file(hierarchies.of("memory"), "memory.max_usage_in_bytes"));
         let memory_stat = file(hierarchies.of("memory"), "memory.stat");
         let memory_kernel = file(hierarchies.of("memory"), "memory.kmem.usage_in_bytes");
-        let disks = file(unified, "io.stat")
-            .or_else(|| file(hierarchies.of("blkio"), "blkio.throttle.io_service_bytes_recursive"));
+        let blkio = hierarchies.of("blkio").filter(|blkio| counts_disks(blkio));
+        let disks = file(unified, "io.stat").or_else(|| file(blkio, DISKS_OF_VERSION_1));
         Ok(Self { cpu, memory_peak, memory_stat, memory_kernel, disks })
     }
 
@@ -274,6 +277,30 @@ impl Group {
             .with(DISK_READ, read)
             .with(DISK_WRITTEN, written)
     }
+}
+
+/// Tells whether this hierarchy, of version 1, counts every disk that was used since the machine
+/// booted. Linux 6.10 and later count a disk only from the first limit of its speed on, whatever
+/// group that was for; until then what every group says of it is nothing.
+fn counts_disks(blkio: &Hierarchy) -> bool {
+    let counted = fs::read_to_string(blkio.mount_point.join(DISKS_OF_VERSION_1));
+    let used = fs::read_to_string("/proc/diskstats");
+    let is_disk = |name: &str| Path::new("/sys/block").join(name).is_dir();
+    counted.ok().zip(used.ok()).is_some_and(|(counted, used)| counts(&counted, &used, is_disk))
+}
+
+/// Tells whether a list of counted disks names all that a list of used ones does.
+fn counts(counted: &str, used: &str, is_disk: impl Fn(&str) -> bool) -> bool {
+    used.lines().all(|line| {
+        // Major and minor number, name, reads, reads merged, sectors, time, writes, …
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [major, minor, name, reads, _, _, _, writes, ..] = words.as_slice() else {
+            return false;
+        };
+        let number = format!("{major}:{minor} ");
+        let is_unused = *reads == "0" && *writes == "0";
+        is_unused || !is_disk(name) || counted.lines().any(|line| line.starts_with(&number))
+    })
 }
 
 /// Returns what memory consists of at this moment; `None` where one of the parts that every kernel
@@ -417,6 +444,18 @@ mod tests {
         assert_eq!(disk_bytes("Total 0\n"), Some((0, 0)));
         assert_eq!(disk_bytes("8:0 rbytes=40"), None, "cut off");
         assert_eq!(disk_bytes("8:0 Read x\n"), None);
+    }
+
+    #[test]
+    fn disks_that_were_used_and_are_not_listed_are_not_counted() {
+        let used = "7 0 loop0 0 0 0 0 0 0 0 0 0 0 0\n254 0 vda 9 0 8 0 7 0 6 0 0 0 0\n254 1 vda1 9 0 \
+                    8 0 7 0 6 0 0 0 0\n";
+        let is_disk = |name: &str| name != "vda1";
+        assert!(counts("254:0 Read 4608\n254:0 Write 3584\nTotal 8192\n", used, is_disk));
+        assert!(!counts("Total 0\n", used, is_disk), "no disk has had a limit");
+        let both = used.replace("loop0 0", "loop0 1");
+        assert!(!counts("254:0 Read 4608\n", &both, is_disk), "one of two");
+        assert!(!counts("254:0 Read 4608\n", "not a list\n", is_disk));
     }
 
     #[test]

@@ -60,14 +60,13 @@ pub fn usage(pid: u32) -> io::Result<Usage> {
 /// # Errors
 /// The process is gone.
 pub fn usage_of_threads(pid: u32, tids: &[u32]) -> io::Result<Usage> {
-    let mut usage = Usage::default();
-    for tid in tids {
-        let Ok(thread) = thread(pid, *tid) else { continue };
-        usage.cpu = usage.cpu.plus(thread.cpu);
-        usage.amounts = usage.amounts.plus(&thread.amounts);
-    }
+    let threads = tids.iter().filter_map(|tid| thread(pid, *tid).ok());
+    let usage = threads.reduce(|sum, thread| Usage {
+        cpu: sum.cpu.plus(thread.cpu),
+        amounts: sum.amounts.plus(&thread.amounts),
+    });
     // An ended thread is no error, an ended process is.
-    fs::metadata(format!("/proc/{pid}")).map(|_| usage)
+    fs::metadata(format!("/proc/{pid}")).map(|_| usage.unwrap_or_default())
 }
 
 /// Reads what all threads of a process but these have used, those that have ended included.

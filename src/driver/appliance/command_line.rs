@@ -97,10 +97,15 @@ impl Machine {
         Ok(shown)
     }
 
-    /// Every file that it is made of.
-    pub(super) fn files(&self) -> impl Iterator<Item = &Path> {
+    /// Every file that it is made of, and the name of the fact that its hash is.
+    pub(super) fn files(&self) -> impl Iterator<Item = (&'static str, &Path)> {
         let disk = self.disk.as_ref().map(|(path, _)| path.as_path());
-        [self.kernel.as_deref(), self.initrd.as_deref(), disk].into_iter().flatten()
+        let files = [
+            ("image_sha256", self.image()),
+            ("initrd_sha256", self.initrd.as_deref()),
+            ("disk_sha256", disk.filter(|_| self.kernel.is_some())),
+        ];
+        files.into_iter().filter_map(|(name, file)| Some((name, file?)))
     }
 
     /// The whole command line, the program first.
@@ -215,5 +220,18 @@ mod tests {
         let text = lines("nanos", Some("/images/a,b.img"), "");
         assert!(text.contains("file=/images/a,,b.img,format=raw,snapshot=on"), "{text}");
         assert!(!text.contains("-kernel"), "{text}");
+    }
+
+    #[test]
+    fn every_file_has_a_hash_of_its_own_name() {
+        let found = FoundRecipe::find("osv", Path::new("/cache")).unwrap();
+        let mut machine = Machine::of(&found, Some(Path::new("/k")), Accelerator::Tcg, "");
+        machine.initrd = Some(PathBuf::from("/i"));
+        machine.disk = Some((PathBuf::from("/d"), String::new()));
+        let names = |machine: &Machine| machine.files().map(|(name, _)| name).collect::<Vec<_>>();
+        assert_eq!(names(&machine), ["image_sha256", "initrd_sha256", "disk_sha256"]);
+        machine.kernel = None;
+        machine.initrd = None;
+        assert_eq!(names(&machine), ["image_sha256"], "the disk is what is booted");
     }
 }

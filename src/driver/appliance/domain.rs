@@ -85,9 +85,8 @@ impl Running for RunningDomain {
 
     fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
         let mut facts = self.application.evidence()?;
-        for file in &self.files {
-            let hash = kernel::sha256(file)?;
-            facts.push(Fact::new("image_sha256", hash, file.display().to_string()));
+        for (name, file) in ["image_sha256", "initrd_sha256"].into_iter().zip(&self.files) {
+            facts.push(Fact::new(name, kernel::sha256(file)?, file.display().to_string()));
         }
         if let Some(client) = &mut self.client {
             let agent = FirstProcess::of(client.process.pid(), &client.hierarchies);

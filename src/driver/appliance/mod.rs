@@ -354,9 +354,8 @@ impl Running for RunningAppliance {
             let client = self.client.as_ref().map(|_| inside);
             facts.push(evidence::of_network(self.process.pid(), client)?);
         }
-        for file in self.machine.files() {
-            let hash = kernel::sha256(file)?;
-            facts.push(Fact::new("image_sha256", hash, file.display().to_string()));
+        for (name, file) in self.machine.files() {
+            facts.push(Fact::new(name, kernel::sha256(file)?, file.display().to_string()));
         }
         if let Some(client) = &mut self.client {
             let agent = FirstProcess::of(client.process.pid(), &client.hierarchies);

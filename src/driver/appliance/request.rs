@@ -119,7 +119,7 @@ impl ApplianceOptions {
             ))
             .hint(format!("name yours: `appliance:{name},image=PATH`")));
         }
-        match machine.files().find(|file| !file.is_file()) {
+        match machine.files().map(|(_, file)| file).find(|file| !file.is_file()) {
             None => Ok(()),
             Some(file) => {
                 let fault = Fault::machine(format!("appliance: `{}` is not there", file.display()));
