@@ -183,7 +183,7 @@ fn record(
     let facts = vec![fact("kernel_release", "6.1"), fact("runtime", layer)];
     let evidence = Evidence::of(vec![LevelFacts { layer: layer.into(), facts }]);
     let measured = Measured {
-        workload: surtax::workload::Reading::default(),
+        workload: surtax::workload::WorkloadReading::default(),
         wall,
         outcome: Outcome {
             status: Status::Exit(0),

@@ -10,7 +10,7 @@ use surtax::lab::{REAPER_ARGUMENT, reaper_main};
 use surtax::prove::racer::attacker::{self, ATTACKER};
 use surtax::prove::toil::{self, TOIL};
 use surtax::stack::start::STARTER;
-use surtax::stack::start_nested;
+use surtax::stack::starter;
 
 /// A word and what it asks for.
 type Role = (&'static str, fn() -> Result<(), Fault>);
@@ -20,7 +20,7 @@ type Role = (&'static str, fn() -> Result<(), Fault>);
 /// proof's command, or race as another user. They speak no clap, so that they start fast and their
 /// words stay out of the help.
 const ROLES: [Role; 5] = [
-    (STARTER, start_nested::serve),
+    (STARTER, starter::serve),
     (REAPER_ARGUMENT, reap),
     (library::ARGUMENT, library::main),
     (TOIL, toil::main),

@@ -25,8 +25,8 @@ use crate::lab::disk::Disk;
 use crate::lab::{self, IoLimits, Lab, Limits, Mount, Process, Program, Room, tool_version};
 use crate::layer::publish::Port;
 use crate::layer::{
-    Descriptor, Inner, Layer, LayerSpec, Network, Payer, Running, Site, Source, Unavailable,
-    Usable, medium,
+    Descriptor, Inner, Layer, LayerSpec, Payer, Running, Site, Source, Unavailable, Usable,
+    WorkloadNetwork, medium,
 };
 use crate::rootfs::root::Lower;
 use crate::rootfs::{root, scratch, secrets};
@@ -254,7 +254,7 @@ fn spawn(
         stdio,
         group: Some(group.to_path_buf()),
         mount_namespace: Some(namespace),
-        network_namespace: network.held().map(lab::Network::namespace).transpose()?,
+        network_namespace: network.held().map(lab::RoomNetwork::namespace).transpose()?,
         user: order.user,
         ..Program::default()
     })
@@ -330,8 +330,8 @@ impl Running for RunningContainer {
         vec![Payer::new(self.kind, Role::Engine, Source::Group(self.group.clone())).carrying(true)]
     }
 
-    fn network(&self) -> Option<Network> {
-        Some(Network { published: self.beside.port, ..self.network.reach()? })
+    fn network(&self) -> Option<WorkloadNetwork> {
+        Some(WorkloadNetwork { published: self.beside.port, ..self.network.reach()? })
     }
 
     fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {

@@ -10,7 +10,9 @@ use crate::fault::Fault;
 use crate::lab::network::OUTSIDE;
 use crate::lab::{self, Mount, Process, Room};
 use crate::layer::impairment::Shaped;
-use crate::layer::{LayerSpec, Network, OptionSpec, Site, Unavailable, impairment, value_of};
+use crate::layer::{
+    LayerSpec, OptionSpec, Site, Unavailable, WorkloadNetwork, impairment, value_of,
+};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -84,9 +86,9 @@ pub(crate) struct ToolNetwork {
     pub word: String,
     wiring: Wiring,
     /// The namespace in which the tool runs, where it is not this level's.
-    held: Option<lab::Network>,
+    held: Option<lab::RoomNetwork>,
     /// The one that was prepared for the container.
-    prepared: Option<lab::Network>,
+    prepared: Option<lab::RoomNetwork>,
     /// Shaping of its link, where that is worse than it could be.
     shaped: Option<Shaped>,
     /// Addresses of the outside and, if it can be called, of the workload, as the agent saw them.
@@ -144,13 +146,13 @@ impl ToolNetwork {
     }
 
     /// The namespace in which the tool runs, where it is not this level's.
-    pub fn held(&self) -> Option<&lab::Network> {
+    pub fn held(&self) -> Option<&lab::RoomNetwork> {
         self.held.as_ref()
     }
 
     /// The namespace that was prepared for the container, as a file.
     pub fn prepared(&self) -> Option<PathBuf> {
-        self.prepared.as_ref().map(lab::Network::path)
+        self.prepared.as_ref().map(lab::RoomNetwork::path)
     }
 
     /// Gives the tool's outer end its address as soon as it is there, if nobody else does.
@@ -204,7 +206,7 @@ impl ToolNetwork {
         let (link, gateway) = route.split_once(' ').ok_or_else(refuse)?;
         let address = address_of(interfaces, link).ok_or_else(refuse)?;
         let gateway: Ipv4Addr = gateway.parse().map_err(|_| refuse())?;
-        let workload = self.held.as_ref().map(lab::Network::workload);
+        let workload = self.held.as_ref().map(lab::RoomNetwork::workload);
         let is_ours = match self.wiring {
             Wiring::Bare | Wiring::UserMode => true,
             Wiring::Given(bridge) => gateway == bridge,
@@ -238,13 +240,19 @@ impl ToolNetwork {
     }
 
     /// Returns the network between the workload and the outside; `None` where none is known.
-    pub fn reach(&self) -> Option<Network> {
+    pub fn reach(&self) -> Option<WorkloadNetwork> {
         if self.is_shared() {
-            return Some(Network::of_level());
+            return Some(WorkloadNetwork::of_level());
         }
         let (outside, workload) = self.seen?;
         let namespace = self.held.as_ref()?.path();
-        Some(Network { namespace, outside, workload, is_shared: false, ..Network::of_level() })
+        Some(WorkloadNetwork {
+            namespace,
+            outside,
+            workload,
+            is_shared: false,
+            ..WorkloadNetwork::of_level()
+        })
     }
 }
 

@@ -17,8 +17,8 @@ use crate::container::oci::NET;
 use crate::fault::{Doing, Fault};
 use crate::lab::{Limits, Room};
 use crate::layer::{
-    Descriptor, Inner, Layer, LayerSpec, Limit, Network, OptionSpec, Payer, Reach, Running, Site,
-    StartGuess, Unavailable, Usable, medium,
+    Descriptor, Inner, Layer, LayerSpec, Limit, OptionSpec, Payer, Reach, Running, Site,
+    StartGuess, Unavailable, Usable, WorkloadNetwork, medium,
 };
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -180,8 +180,8 @@ impl Running for RunningNamespaces {
         self.plain.payers()
     }
 
-    fn network(&self) -> Option<Network> {
-        (!self.private.contains(&"net")).then(Network::of_level)
+    fn network(&self) -> Option<WorkloadNetwork> {
+        (!self.private.contains(&"net")).then(WorkloadNetwork::of_level)
     }
 
     fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {

@@ -14,8 +14,8 @@ use crate::fault::{Doing, Fault};
 use crate::lab::network::OUTSIDE;
 use crate::lab::{self, Limits, Process, Program, Room};
 use crate::layer::{
-    Descriptor, Layer, LayerSpec, Limit, Network, Payer, Reach, Root, RootKind, Running, Site,
-    Source, StartGuess, Unavailable, Usable, medium,
+    Descriptor, Layer, LayerSpec, Limit, Payer, Reach, Root, RootKind, Running, Site, Source,
+    StartGuess, Unavailable, Usable, WorkloadNetwork, medium,
 };
 use crate::rootfs::{root, scratch};
 use std::fs::File;
@@ -301,11 +301,17 @@ impl Running for RunningNative {
         self.plain.payers()
     }
 
-    fn network(&self) -> Option<Network> {
-        let Some(namespace) = self.bridge.clone() else { return Some(Network::of_level()) };
+    fn network(&self) -> Option<WorkloadNetwork> {
+        let Some(namespace) = self.bridge.clone() else { return Some(WorkloadNetwork::of_level()) };
         // It stands at the bridge's own address, where the outside of others on that bridge does.
         let (outside, workload) = (OUTSIDE.into(), Some(OUTSIDE.into()));
-        Some(Network { namespace, outside, workload, is_shared: false, ..Network::of_level() })
+        Some(WorkloadNetwork {
+            namespace,
+            outside,
+            workload,
+            is_shared: false,
+            ..WorkloadNetwork::of_level()
+        })
     }
 
     fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {

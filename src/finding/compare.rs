@@ -67,7 +67,6 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
     let stack = plan.baseline.to_string();
     let judge = Judge { baseline, noise, margin: margin_of(&plan), stack, program: &program };
 
-    let page_caches = ledger.conditions_of("payers_page_cache_bytes")?;
     let sources = Sources {
         ledger,
         command: &plan.command,
@@ -77,7 +76,7 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
         measures: &measures,
         histograms: &histograms,
         absences: &absences,
-        page_caches: &page_caches,
+        page_caches: &ledger.conditions_of("payers_page_cache_bytes")?,
     };
     let judged = Judged { overheads: &overheads, noises: &noises, step_sizes: &step_sizes };
     let mut arms = arms(&sources, &columns, &walls, &judge, &judged)?;

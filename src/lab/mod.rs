@@ -62,7 +62,7 @@ pub use journal::{living, read_untrusted as read_untrusted_journal};
 pub use limits::{IoLimits, Limits, Partition};
 pub use listener::listener;
 pub use mount::{Mount, look_like, unlock_groups};
-pub use network::Network;
+pub use network::RoomNetwork;
 pub use places::{AGENT_BINARY, DISK_DIRECTORY, cache_directory, run_directory};
 pub use ports::Protocol;
 pub use process::{Process, Program, find, path_alone, path_and, pipe, signal, this_program};

@@ -2,9 +2,9 @@
 //! on it.
 //!
 //! As a mount namespace, it is held by a descriptor without a process (see `holder.rs`): it lives
-//! as long as the [`Network`], whoever runs in it, or a tap that somebody holds open. Every bridge,
-//! veth and tap in it goes with it, whatever kind of death this process dies, so there is no undo
-//! to write.
+//! as long as the [`RoomNetwork`], whoever runs in it, or a tap that somebody holds open. Every
+//! bridge, veth and tap in it goes with it, whatever kind of death this process dies, so there is
+//! no undo to write.
 //!
 //! The bridge is where the *outside* of a workload stands: whoever talks with the workload enters
 //! the namespace and has [`OUTSIDE`] there, while the workload has [`WORKLOAD`]. Since no two such
@@ -68,7 +68,7 @@ const FIRST_OPEN_PORT: &str = "/proc/sys/net/ipv4/ip_unprivileged_port_start";
 
 /// A network namespace of a room.
 #[derive(Debug)]
-pub struct Network {
+pub struct RoomNetwork {
     namespace: OwnedFd,
     /// True if somebody else made it, whose bridge has its workload already.
     is_joined: bool,
@@ -80,7 +80,7 @@ impl Room {
     ///
     /// # Errors
     /// The machine's: we may not, or its kernel has no bridges.
-    pub fn network(&self) -> Result<Network, Fault> {
+    pub fn network(&self) -> Result<RoomNetwork, Fault> {
         let network = self.bare_network()?;
         within(network.namespace.as_fd(), || {
             make_bridge()
@@ -97,7 +97,7 @@ impl Room {
     ///
     /// # Errors
     /// The machine's: we may not, there is no `ip`, or its kernel has no veth.
-    pub fn paired_network(&self) -> Result<Network, Fault> {
+    pub fn paired_network(&self) -> Result<RoomNetwork, Fault> {
         let network = self.bare_network()?;
         network.ip(&["link", "add", BELOW, "type", "veth", "peer", "name", BRIDGE])?;
         within(network.namespace.as_fd(), || {
@@ -113,12 +113,12 @@ impl Room {
     ///
     /// # Errors
     /// The machine's: we may not.
-    pub fn bare_network(&self) -> Result<Network, Fault> {
+    pub fn bare_network(&self) -> Result<RoomNetwork, Fault> {
         let namespace = std::thread::scope(|scope| {
             let thread = scope.spawn(leave_for_a_new_one);
             thread.join().unwrap_or_else(|_| Err(Fault::bug("the unsharing thread panicked")))
         })?;
-        Ok(Network { namespace, is_joined: false })
+        Ok(RoomNetwork { namespace, is_joined: false })
     }
 
     /// The same, where every user may listen at every port: who emulates a machine has no rights,
@@ -128,7 +128,7 @@ impl Room {
     /// The machine's: we may not, or its kernel does not let ports be opened to all.
     ///
     /// Source: Linux `Documentation/networking/ip-sysctl.rst`.
-    pub fn open_network(&self) -> Result<Network, Fault> {
+    pub fn open_network(&self) -> Result<RoomNetwork, Fault> {
         let network = self.bare_network()?;
         network.within(|| {
             fs::write(FIRST_OPEN_PORT, "0").doing(format_args!("write `{FIRST_OPEN_PORT}`"))
@@ -141,13 +141,13 @@ impl Room {
     ///
     /// # Errors
     /// The machine's: the namespace is gone.
-    pub fn join(&self, namespace: &Path) -> Result<Network, Fault> {
+    pub fn join(&self, namespace: &Path) -> Result<RoomNetwork, Fault> {
         let file = File::open(namespace).doing(format_args!("join `{}`", namespace.display()))?;
-        Ok(Network { namespace: file.into(), is_joined: true })
+        Ok(RoomNetwork { namespace: file.into(), is_joined: true })
     }
 }
 
-impl Network {
+impl RoomNetwork {
     /// The namespace, for [`Program::network_namespace`].
     ///
     /// # Errors
@@ -200,7 +200,7 @@ impl Network {
     /// The same on no bridge yet.
     ///
     /// # Errors
-    /// As [`Network::tap`].
+    /// As [`RoomNetwork::tap`].
     pub fn loose_tap(&self, queues: u32) -> Result<Vec<OwnedFd>, Fault> {
         within(self.namespace.as_fd(), || {
             let name = self.tap_name();
@@ -216,7 +216,7 @@ impl Network {
     /// name, [`TAP`]. It is gone with the namespace.
     ///
     /// # Errors
-    /// As [`Network::tap`].
+    /// As [`RoomNetwork::tap`].
     pub fn kept_tap(&self) -> Result<(), Fault> {
         within(self.namespace.as_fd(), || {
             let tap = tap(TAP, 1)?;
@@ -302,7 +302,7 @@ impl Network {
         ask::run(program, TOOL_DEADLINE).map_err(hint_at_ip)
     }
 
-    /// The end of the workload's link on this level, once [`Network::connect`] has made one.
+    /// The end of the workload's link on this level, once [`RoomNetwork::connect`] has made one.
     #[must_use]
     pub fn outer_end(&self) -> &'static str {
         OUTER_ENDS[usize::from(self.is_joined)]
@@ -328,7 +328,7 @@ impl Network {
     }
 
     /// Connects the network namespace of a process with the bridge by a veth pair; the inner end is
-    /// called [`LINK`], has the address [`Network::workload`], and is the way to everywhere.
+    /// called [`LINK`], has the address [`RoomNetwork::workload`], and is the way to everywhere.
     ///
     /// # Errors
     /// The machine's: there is no such process, or no `ip`, or the kernel has no veth.
@@ -339,7 +339,7 @@ impl Network {
     /// The same with a namespace that nobody is in yet: for a runtime that is told of one.
     ///
     /// # Errors
-    /// As [`Network::connect`].
+    /// As [`RoomNetwork::connect`].
     pub fn connect_empty(&self, empty: &Self) -> Result<(), Fault> {
         self.connect_file(&empty.path())
     }

@@ -10,7 +10,7 @@ use super::escaped::{self, Are, Overlaid};
 use super::holder::{self, Namespace};
 use super::journal::Journal;
 use super::mount::Mount;
-use super::network::Network;
+use super::network::RoomNetwork;
 use super::process::{self, Process, Program};
 use super::undo::Undo;
 use super::{directory, exclusive, session};
@@ -238,11 +238,11 @@ impl Room {
     /// The mount that failed.
     pub fn mount_namespace_in(
         &self,
-        network: Option<&Network>,
+        network: Option<&RoomNetwork>,
         mounts: &[Mount],
     ) -> Result<OwnedFd, Fault> {
         let ours = self.places().into_iter().map(Path::to_path_buf).collect();
-        let network = network.map(Network::namespace).transpose()?;
+        let network = network.map(RoomNetwork::namespace).transpose()?;
         let made = holder::mount_namespace(mounts, ours, &self.base.directory, network)?;
         let Namespace { descriptor, overlays, held } = made;
         if !overlays.is_empty() {

@@ -6,7 +6,7 @@
 //!
 //! Source: `tc-netem(8)`, Linux `net/sched/sch_netem.c`.
 
-use super::Network;
+use super::RoomNetwork;
 use crate::fault::{Doing, Fault};
 use std::time::Duration;
 
@@ -63,7 +63,7 @@ impl Shape {
     }
 }
 
-impl Network {
+impl RoomNetwork {
     /// Shapes what leaves by a link of this namespace.
     ///
     /// # Errors

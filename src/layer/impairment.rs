@@ -6,7 +6,7 @@
 //! are made by surtax alone: who else makes one may have shaped it.
 
 use crate::fault::Fault;
-use crate::lab::{self, Network, Shape, kernel_part};
+use crate::lab::{self, RoomNetwork, Shape, kernel_part};
 use crate::layer::{LayerSpec, OptionSpec, Site, Unavailable};
 use std::time::Duration;
 use surtax_instrument::wire::Fact;
@@ -131,7 +131,11 @@ impl Shaped {
     ///
     /// # Errors
     /// The machine's: the link is not there, or the kernel refuses.
-    pub(crate) fn make(network: &Network, link: &'static str, shape: Shape) -> Result<Self, Fault> {
+    pub(crate) fn make(
+        network: &RoomNetwork,
+        link: &'static str,
+        shape: Shape,
+    ) -> Result<Self, Fault> {
         network.shape(link, shape)?;
         Ok(Self { link, shape })
     }
@@ -140,7 +144,7 @@ impl Shaped {
     ///
     /// # Errors
     /// The machine's: it does something else.
-    pub(crate) fn prove(&self, network: &Network) -> Result<Vec<Fact>, Fault> {
+    pub(crate) fn prove(&self, network: &RoomNetwork) -> Result<Vec<Fact>, Fault> {
         network.require_shape(self.link, self.shape)?;
         let source = "tc -json qdisc show";
         let Shape { delay, loss, rate } = self.shape;

@@ -136,7 +136,7 @@ pub trait Running: Send {
     ///
     /// The outside is whoever talks with the workload: a client of its, or a server. It stands on
     /// the level where this layer was started.
-    fn network(&self) -> Option<Network> {
+    fn network(&self) -> Option<WorkloadNetwork> {
         None
     }
 
@@ -158,7 +158,7 @@ pub trait Running: Send {
 /// Whoever wants to talk with the workload enters `namespace`, and listens there on every address:
 /// the workload calls `outside`. To call the workload, they use `workload` from in there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Network {
+pub struct WorkloadNetwork {
     /// The network namespace in which the outside stands: a file of the level where the layer was
     /// started, such as `/proc/PID/ns/net`, to be opened and entered while the layer runs.
     pub namespace: PathBuf,
@@ -179,7 +179,7 @@ pub struct Network {
     pub published: Option<publish::Port>,
 }
 
-impl Network {
+impl WorkloadNetwork {
     /// That of a layer which leaves its workload on the network of its level.
     #[must_use]
     pub fn of_level() -> Self {

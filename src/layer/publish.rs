@@ -3,7 +3,7 @@
 
 use crate::fault::Fault;
 use crate::lab;
-use crate::layer::{LayerSpec, Network, OptionSpec};
+use crate::layer::{LayerSpec, OptionSpec, WorkloadNetwork};
 use std::time::Duration;
 use surtax_instrument::wire::Fact;
 
@@ -60,7 +60,7 @@ impl Port {
     ///
     /// # Errors
     /// The machine's: none does.
-    pub fn prove(self, network: &Network) -> Result<Fact, Fault> {
+    pub fn prove(self, network: &WorkloadNetwork) -> Result<Fact, Fault> {
         let namespace = format!("--net={}", network.namespace.display());
         let workload = network.workload.map_or_else(String::new, |address| address.to_string());
         for printer in PRINTERS.iter().filter(|words| lab::find(words[0]).is_some()) {

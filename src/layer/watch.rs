@@ -56,7 +56,7 @@ impl Watch {
                 let (user, system) = after.cpu.since(before.cpu);
                 let killed = kills(&payer.source, &hierarchies)
                     .map(|now| now.since(&kills_before.unwrap_or_default()));
-                let peak = memory(&payer, after.amounts.get(MEMORY_PEAK));
+                let peak = memory(&payer, after.amounts.get(MEMORY_PEAK), guest_memory::of_process);
                 let amounts = after.amounts.since(&before.amounts);
                 let amounts = amounts.with(CPU_USER, user.0).with(CPU_SYSTEM, system.0);
                 Some(Reading {
@@ -74,8 +74,11 @@ impl Watch {
 
 /// The memory of a payer. That of a process is all its threads', so a guest's is told apart from
 /// what its emulator has beside it, and from what a server of its files shares with it.
-fn memory(payer: &Payer, peak: Option<u64>) -> Option<u64> {
-    let of_guest = |pid: u32| guest_memory::of_process(pid);
+fn memory(
+    payer: &Payer,
+    peak: Option<u64>,
+    of_guest: impl Fn(u32) -> Option<GuestMemory>,
+) -> Option<u64> {
     let without =
         |guest: Option<GuestMemory>| peak?.checked_sub(guest.map_or(0, |guest| guest.resident.0));
     match &payer.source {
@@ -133,31 +136,30 @@ impl Meter {
 #[cfg(test)]
 mod tests {
     use crate::layer::watch::*;
-    use rustix::fs::{MemfdFlags, memfd_create};
-    use std::os::fd::AsRawFd;
+    use surtax_instrument::quantity::Bytes;
 
-    /// A server of a guest's files maps all of the guest's memory, which is the guest's.
+    /// A server of a guest's files maps all of the guest's memory, and huge pages are in nobody's
+    /// resident set.
     #[test]
-    fn memory_that_a_server_shares_with_a_guest_is_not_the_servers() {
-        const SIZE: usize = 96 << 20;
-        let file = memfd_create("memory-backend-memfd", MemfdFlags::CLOEXEC).unwrap();
-        rustix::fs::ftruncate(&file, SIZE as u64).unwrap();
-        let (none, access) = (std::ptr::null_mut(), libc::PROT_READ | libc::PROT_WRITE);
-        // SAFETY: a new mapping at a place of the kernel's choice, all of it ours and in the file.
-        let memory = unsafe {
-            let at = libc::mmap(none, SIZE, access, libc::MAP_SHARED, file.as_raw_fd(), 0);
-            assert_ne!(at, libc::MAP_FAILED);
-            std::ptr::write_bytes(at.cast::<u8>(), 1, SIZE);
-            at
+    fn memory_that_a_server_shares_with_a_guest_is_the_guests_alone() {
+        let holds = |held, resident, is_backend| {
+            move |_| Some(GuestMemory { held: Bytes(held), resident: Bytes(resident), is_backend })
         };
-        let payer = Payer::new("virtiofsd", Role::Hypervisor, Source::Process(std::process::id()));
-        let plain = Payer { role: Role::Engine, ..payer.clone() };
-        let readings = Watch::begin(vec![payer, plain], 0).end();
-        let peak = |at: usize| readings[at].amounts.get(MEMORY_PEAK).unwrap();
-        // SAFETY: the mapping of above, which nothing refers to.
-        unsafe { libc::munmap(memory, SIZE) };
-        // The tests beside this one may have such memory too.
-        assert!(peak(0) + (SIZE as u64) <= peak(1), "{} of {}", peak(0), peak(1));
+        let of = |role, source| Payer::new("one", role, source);
+        let (pid, tids) = (7, vec![8]);
+        let guest = of(Role::GuestKernel, Source::Threads { pid, tids: tids.clone() });
+        let emulator = of(Role::Hypervisor, Source::OtherThreads { pid, except: tids });
+        let server = of(Role::Hypervisor, Source::Process(pid));
+        let peak = Some(100);
+        for (payer, small, huge) in
+            [(&guest, Some(90), Some(90)), (&emulator, Some(10), peak), (&server, Some(10), peak)]
+        {
+            assert_eq!(memory(payer, peak, holds(90, 90, true)), small, "{payer:?}");
+            assert_eq!(memory(payer, peak, holds(90, 0, true)), huge, "{payer:?}");
+        }
+        // The largest of a process's own memory is no guest's that it shares.
+        assert_eq!(memory(&server, peak, holds(90, 90, false)), peak);
+        assert_eq!(memory(&emulator, peak, |_| None), peak);
     }
 
     /// Guests beside a command of the host's own, such as a client of theirs, do not carry it.

@@ -92,7 +92,7 @@ pub(crate) fn measured(wall_ns: u64) -> Measured {
         }])
         .unwrap(),
         iterations: Vec::new(),
-        workload: workload::Reading::default(),
+        workload: workload::WorkloadReading::default(),
         is_guest_time_void: false,
     }
 }

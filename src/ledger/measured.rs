@@ -3,7 +3,7 @@
 use super::record::integer;
 use super::{KnownMetric, Ledger, refused};
 use crate::fault::Fault;
-use crate::workload::{Absence, Better, Histogrammed, Instanced, Metric, Reading};
+use crate::workload::{Absence, Better, Histogrammed, Instanced, Metric, WorkloadReading};
 use rusqlite::{Row, Transaction, params};
 use std::collections::BTreeMap;
 use surtax_statistics::Histogram;
@@ -27,7 +27,7 @@ pub type Absences = BTreeMap<(u32, String), String>;
 pub(super) fn insert(
     transaction: &Transaction,
     trial: i64,
-    reading: &Reading,
+    reading: &WorkloadReading,
 ) -> rusqlite::Result<()> {
     for Metric { name, unit, better, value } in &reading.metrics {
         transaction

@@ -4,7 +4,7 @@ use crate::fault::Fault;
 use crate::plan::TrialId;
 use crate::trial::disturbance::Disturbance;
 use crate::trial::{Evidence, Measured, Record, TrialResult};
-use crate::workload::{Absence, Better, Histogrammed, Instanced, Metric, Reading as Read};
+use crate::workload::{Absence, Better, Histogrammed, Instanced, Metric, WorkloadReading};
 use surtax_instrument::amount::{Amounts, MEMORY_PEAK};
 use surtax_instrument::quantity::{Bytes, Nanoseconds};
 use surtax_instrument::wire::{Fact, LevelFacts, Outcome, Output, Reading, Role, Status};
@@ -73,18 +73,18 @@ fn measured(arm: u32, wall: Nanoseconds) -> Result<Measured, Fault> {
 
 /// Returns what a workload measured: a rate, in two instances, a distribution, and something that
 /// it could not.
-fn read() -> Read {
+fn read() -> WorkloadReading {
     let name = || String::from("rate");
     let mut histogram = Histogram::new();
     // Five nanoseconds are within every histogram's range.
     let _ = histogram.record_many(5, 1_000);
-    Read {
+    WorkloadReading {
         metrics: vec![Metric { name: name(), unit: "1/s", better: Better::Higher, value: 1.5 }],
         instances: [0, 1]
             .map(|instance| Instanced { instance, metric: name(), unit: "1/s", value: 2.0 })
             .into(),
         histograms: vec![Histogrammed { name: String::from("latency"), histogram }],
         absences: vec![Absence { metric: String::from("loss"), why: String::from("not here") }],
-        ..Read::default()
+        ..WorkloadReading::default()
     }
 }

@@ -1,7 +1,7 @@
 //! Stacks that stand: layers nested, outermost first, started one inside the other.
 
 mod deeper;
-pub mod start_nested;
+pub mod starter;
 pub mod reach;
 pub mod start;
 pub mod shell;

@@ -5,7 +5,7 @@
 //! level, or there is no way through.
 
 use crate::driver;
-use crate::layer::{LayerSpec, Network, Reach, StackSpec};
+use crate::layer::{LayerSpec, Reach, StackSpec, WorkloadNetwork};
 use std::net::IpAddr;
 use surtax_instrument::wire::{Command, Fact, LevelFacts};
 
@@ -132,7 +132,7 @@ pub fn needs_bridge(server: &StackSpec, client: &StackSpec) -> bool {
 }
 
 /// Returns facts about a layer's network, as evidence.
-pub(super) fn facts(network: Option<&Network>) -> Vec<Fact> {
+pub(super) fn facts(network: Option<&WorkloadNetwork>) -> Vec<Fact> {
     let Some(network) = network else {
         return vec![Fact::new(KEY, "none", SOURCE)];
     };
@@ -156,20 +156,23 @@ const OF_LINKS: [&str; 3] = ["interfaces", "link_drivers", "default_route"];
 
 /// Tells whether a fact of the inside may be written down: the addresses of a machine itself are
 /// nobody's business.
-pub(super) fn may_be_told(network: Option<&Network>, key: &str) -> bool {
+pub(super) fn may_be_told(network: Option<&WorkloadNetwork>, key: &str) -> bool {
     !OF_LINKS.contains(&key) || network.is_some_and(|network| !network.is_shared && !network.is_far)
 }
 
 /// The network between the innermost level and the outside of the outermost layer, given what the
 /// levels below that one proved.
-pub(super) fn through(outermost: Option<Network>, below: &[LevelFacts]) -> Option<Network> {
+pub(super) fn through(
+    outermost: Option<WorkloadNetwork>,
+    below: &[LevelFacts],
+) -> Option<WorkloadNetwork> {
     let is_shared = |fact: &Fact| fact.key == KEY && fact.value == SHARED;
     outermost.filter(|_| below.iter().all(|level| level.facts.iter().any(is_shared)))
 }
 
 /// Puts the outside's address into a command's environment, and takes away one that is not ours.
 /// What is named there may be flooded, so no machine is.
-pub(super) fn tell(network: Option<&Network>, command: &mut Command) {
+pub(super) fn tell(network: Option<&WorkloadNetwork>, command: &mut Command) {
     tell_address(command, network.filter(|it| !it.is_far).map(|network| network.outside));
 }
 
@@ -185,18 +188,18 @@ pub(crate) fn tell_address(command: &mut Command, address: Option<IpAddr>) {
 mod tests {
     use super::*;
 
-    fn level(network: Option<&Network>) -> LevelFacts {
+    fn level(network: Option<&WorkloadNetwork>) -> LevelFacts {
         LevelFacts { layer: "x".into(), facts: facts(network) }
     }
 
-    fn wired() -> Network {
+    fn wired() -> WorkloadNetwork {
         let outside = [198, 18, 0, 1].into();
-        Network { outside, workload: None, is_shared: false, ..Network::of_level() }
+        WorkloadNetwork { outside, workload: None, is_shared: false, ..WorkloadNetwork::of_level() }
     }
 
     #[test]
     fn a_command_reaches_the_outside_only_through_levels_that_share_their_network() {
-        let shared = Network::of_level();
+        let shared = WorkloadNetwork::of_level();
         let through = |below: &[LevelFacts]| through(Some(wired()), below);
         assert_eq!(through(&[]), Some(wired()));
         assert_eq!(through(&[level(Some(&shared)), level(Some(&shared))]), Some(wired()));
@@ -230,7 +233,7 @@ mod tests {
     fn the_addresses_of_a_machine_itself_are_not_written_down() {
         assert!(may_be_told(None, "kernel_release"));
         assert!(may_be_told(Some(&wired()), "interfaces"));
-        assert!(!may_be_told(Some(&Network::of_level()), "interfaces"));
+        assert!(!may_be_told(Some(&WorkloadNetwork::of_level()), "interfaces"));
         assert!(!may_be_told(None, "default_route"));
     }
 

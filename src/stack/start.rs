@@ -1,7 +1,7 @@
 //! Starts a stack, outermost layer first, and keeps it while it stands.
 //!
 //! This level starts one layer. If the stack goes on, the agent in that layer starts a **starter**
-//! (this program, see `start_nested.rs`), which does the same with the rest of the stack there. So
+//! (this program, see `starter.rs`), which does the same with the rest of the stack there. So
 //! every nesting, to any depth, is this one function at work on several levels.
 
 use super::deeper::Deeper;
@@ -12,7 +12,7 @@ use crate::driver::scratch_proof;
 use crate::fault::{Doing, Fault};
 use crate::lab::{Lab, Limits, Room};
 use crate::layer::{
-    Descriptor, LayerSpec, Network, Payer, Root, Running, Site, StackSpec, View, medium,
+    Descriptor, LayerSpec, Payer, Root, Running, Site, StackSpec, View, WorkloadNetwork, medium,
 };
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -107,7 +107,7 @@ pub struct RunningStack {
     running: Box<dyn Running>,
     room: Room,
     evidence: Vec<LevelFacts>,
-    network: Option<Network>,
+    network: Option<WorkloadNetwork>,
     depth: usize,
     /// Levels that may be in the bill of the levels below.
     deeper: Deeper,
@@ -181,7 +181,7 @@ impl RunningStack {
 
     /// Returns how the command and the outside reach each other, if they do.
     #[must_use]
-    pub fn network(&self) -> Option<&Network> {
+    pub fn network(&self) -> Option<&WorkloadNetwork> {
         self.network.as_ref()
     }
 

@@ -9,7 +9,7 @@ use super::clock_sync::ClockSync;
 use super::iterate::TimedRun;
 use super::stage::Stage;
 use crate::fault::Fault;
-use crate::workload::Reading as WorkloadReading;
+use crate::workload::WorkloadReading;
 use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::{Fact, Reading};
 

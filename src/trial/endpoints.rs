@@ -9,7 +9,7 @@
 use crate::fault::Fault;
 use crate::lab::{self, Room};
 use crate::layer::publish::Port;
-use crate::layer::{Network, StackSpec};
+use crate::layer::{StackSpec, WorkloadNetwork};
 use crate::stack::reach::needs_bridge;
 use crate::stack::start::StartContext;
 use crate::workload::Definition;
@@ -47,7 +47,7 @@ pub(super) struct Meeting {
 
 impl Meeting {
     /// The same by a port that the stack publishes, if there is one: the client calls the level.
-    pub(super) fn at_published(self, port: Option<Port>, stack: &Network) -> Self {
+    pub(super) fn at_published(self, port: Option<Port>, stack: &WorkloadNetwork) -> Self {
         let address = port.map_or(self.address, |_| stack.outside);
         Self { address, published: port, ..self }
     }
@@ -80,8 +80,8 @@ impl Meeting {
 /// The machine's: the two are not in one network after all, or this machine has another address
 /// than the one by which it is reached.
 pub(super) fn meet(
-    stack: &Network,
-    other: Option<&Network>,
+    stack: &WorkloadNetwork,
+    other: Option<&WorkloadNetwork>,
     place: &Client,
 ) -> Result<Meeting, Fault> {
     let (address, listen) = match (place, other) {
@@ -138,7 +138,10 @@ pub(super) fn meet(
 
 /// Returns the address at which the client finds the server, and the one at which the server
 /// listens: on a network that is a machine's own, only the one that is called.
-pub(super) fn addresses(network: &Network, place: &Client) -> Result<(IpAddr, IpAddr), Fault> {
+pub(super) fn addresses(
+    network: &WorkloadNetwork,
+    place: &Client,
+) -> Result<(IpAddr, IpAddr), Fault> {
     let address = match place {
         Client::Stack => network.outside,
         _ => network.workload.ok_or_else(|| {
@@ -152,17 +155,18 @@ pub(super) fn addresses(network: &Network, place: &Client) -> Result<(IpAddr, Ip
 }
 
 /// Tells whether a command in there calls this level by an address that is translated.
-fn calls_the_level(client: &Network) -> bool {
-    client.workload.is_none() && same_file(&client.namespace, &Network::of_level().namespace)
+fn calls_the_level(client: &WorkloadNetwork) -> bool {
+    client.workload.is_none()
+        && same_file(&client.namespace, &WorkloadNetwork::of_level().namespace)
 }
 
 /// That two stacks are in one network after all.
 fn require_same(
-    server: &Network,
-    client: Option<&Network>,
+    server: &WorkloadNetwork,
+    client: Option<&WorkloadNetwork>,
     beside: &StackSpec,
 ) -> Result<(), Fault> {
-    let is_same = |client: &Network| {
+    let is_same = |client: &WorkloadNetwork| {
         client.is_shared == server.is_shared
             && (client.is_shared || same_file(&client.namespace, &server.namespace))
     };
@@ -182,7 +186,7 @@ fn same_file(one: &Path, other: &Path) -> bool {
 /// A bridge for two sides of which none makes one: a server that is an ordinary process stands at
 /// its address, where the outside of the client would be.
 pub(super) struct Bridge {
-    network: lab::Network,
+    network: lab::RoomNetwork,
     room: Room,
 }
 
@@ -225,28 +229,29 @@ mod tests {
     const OUR_END: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
     const THEIR_END: IpAddr = IpAddr::V4(Ipv4Addr::new(203, 0, 113, 8));
 
-    fn far() -> Network {
+    fn far() -> WorkloadNetwork {
         let workload = Some(THEIR_END);
-        Network {
+        WorkloadNetwork {
             outside: OUR_END,
             workload,
             is_shared: false,
             is_far: true,
-            ..Network::of_level()
+            ..WorkloadNetwork::of_level()
         }
     }
 
     #[test]
     fn a_server_on_this_machines_own_network_listens_at_its_loopback_alone() {
-        let shared = Network::of_level();
+        let shared = WorkloadNetwork::of_level();
         let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
         assert_eq!(addresses(&shared, &Client::Native), Ok((loopback, loopback)));
         let [outside, workload] = [IpAddr::from([198, 18, 0, 1]), IpAddr::from([198, 18, 0, 2])];
-        let wired = Network { outside, workload: Some(workload), is_shared: false, ..shared };
+        let wired =
+            WorkloadNetwork { outside, workload: Some(workload), is_shared: false, ..shared };
         let everywhere = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
         assert_eq!(addresses(&wired, &Client::Native), Ok((workload, everywhere)));
         assert_eq!(addresses(&wired, &Client::Stack), Ok((outside, everywhere)));
-        let outward = Network { workload: None, ..wired };
+        let outward = WorkloadNetwork { workload: None, ..wired };
         assert!(
             addresses(&outward, &Client::Native).unwrap_err().message.ends_with("not be called")
         );
@@ -258,7 +263,7 @@ mod tests {
 
     #[test]
     fn a_client_on_another_machine_calls_the_address_at_which_that_one_sees_us() {
-        let met = meet(&Network::of_level(), Some(&far()), &beside("ssh:lab7")).unwrap();
+        let met = meet(&WorkloadNetwork::of_level(), Some(&far()), &beside("ssh:lab7")).unwrap();
         assert_eq!((met.address, met.listen), (OUR_END, OUR_END));
         let told: Vec<_> = met.facts().into_iter().map(|fact| fact.value).collect();
         assert_eq!(told, [OURS, "lo"]);
@@ -266,9 +271,10 @@ mod tests {
 
     #[test]
     fn a_server_on_another_machine_listens_where_ssh_was_let_in_and_nowhere_else() {
-        for (place, other) in
-            [(Client::Native, Network::of_level()), (beside("runc:net=host"), Network::of_level())]
-        {
+        for (place, other) in [
+            (Client::Native, WorkloadNetwork::of_level()),
+            (beside("runc:net=host"), WorkloadNetwork::of_level()),
+        ] {
             let met = meet(&far(), Some(&other), &place).unwrap();
             assert_eq!((met.address, met.listen), (THEIR_END, THEIR_END), "{place:?}");
             assert_eq!(met.facts()[0].value, THEIRS);
@@ -279,14 +285,14 @@ mod tests {
 
     #[test]
     fn a_machine_that_sees_us_at_an_address_of_somebody_elses_is_refused() {
-        let translated = Network { outside: [203, 0, 113, 7].into(), ..far() };
-        let level = Network::of_level();
+        let translated = WorkloadNetwork { outside: [203, 0, 113, 7].into(), ..far() };
+        let level = WorkloadNetwork::of_level();
         let why = meet(&level, Some(&translated), &beside("ssh:lab7")).unwrap_err().message;
         assert!(why.contains("at an address that is not its own"), "{why}");
         assert_eq!(meet(&translated, None, &Client::Stack).unwrap_err().message, why);
         // A client here calls the other machine, and is not called.
         assert!(meet(&translated, None, &Client::Native).is_ok());
-        let v6 = Network { outside: "::1".parse().unwrap(), ..far() };
+        let v6 = WorkloadNetwork { outside: "::1".parse().unwrap(), ..far() };
         let why = meet(&level, Some(&v6), &beside("ssh:lab7")).unwrap_err().message;
         assert!(why.contains("by IPv6"), "{why}");
     }
@@ -294,15 +300,22 @@ mod tests {
     #[test]
     fn a_guest_behind_a_stack_of_its_own_calls_this_machines_loopback_at_another_address() {
         let outside = IpAddr::from([10, 0, 2, 2]);
-        let user = Network { outside, workload: None, is_shared: false, ..Network::of_level() };
-        let met = meet(&Network::of_level(), Some(&user), &beside("qemu:net=user")).unwrap();
+        let user = WorkloadNetwork {
+            outside,
+            workload: None,
+            is_shared: false,
+            ..WorkloadNetwork::of_level()
+        };
+        let met =
+            meet(&WorkloadNetwork::of_level(), Some(&user), &beside("qemu:net=user")).unwrap();
         assert_eq!((met.address, met.listen), (outside, Ipv4Addr::LOCALHOST.into()));
     }
 
     #[test]
     fn stacks_that_are_not_in_one_network_after_all_do_not_meet() {
-        let bridge = Network { is_shared: false, ..Network::of_level() };
-        for (stack, other) in [(Network::of_level(), Some(bridge.clone())), (bridge, None)] {
+        let bridge = WorkloadNetwork { is_shared: false, ..WorkloadNetwork::of_level() };
+        for (stack, other) in [(WorkloadNetwork::of_level(), Some(bridge.clone())), (bridge, None)]
+        {
             let fault = meet(&stack, other.as_ref(), &beside("runc:net=veth")).unwrap_err();
             assert!(fault.message.ends_with("is not in the server's network"), "{fault}");
         }

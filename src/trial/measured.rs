@@ -9,7 +9,7 @@ use super::{Evidence, Measured};
 use crate::driver;
 use crate::fault::Fault;
 use crate::layer::StackSpec;
-use crate::workload::Reading;
+use crate::workload::WorkloadReading;
 use surtax_instrument::quantity::Bytes;
 use surtax_instrument::wire::LevelFacts;
 
@@ -88,7 +88,7 @@ pub(super) fn put_together(
     let iterations = iterate::iterations(&runs, clock);
     let (wall, outcome) = iterate::whole(&iterations, runs)?;
     let flaw = lie.or(seen.flaws.first());
-    let read = if flaw.is_none() { seen.workload } else { Reading::default() };
+    let read = if flaw.is_none() { seen.workload } else { WorkloadReading::default() };
     let is_guest_time_void = seen.is_guest_time_void;
     let workload = if is_guest_time_void { read.without_numbers(CLOCK_RAN_WRONG) } else { read };
     let measured =

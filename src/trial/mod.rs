@@ -31,7 +31,7 @@ mod workload_reading;
 mod workload_steps;
 
 use crate::plan::TrialId;
-use crate::workload::Reading as WorkloadReading;
+use crate::workload::WorkloadReading;
 use disturbance::Disturbance;
 use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::{LevelFacts, Outcome, Reading};

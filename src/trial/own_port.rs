@@ -8,7 +8,7 @@
 use super::task::{Role, Task};
 use crate::fault::Fault;
 use crate::lab::{Lab, Protocol};
-use crate::layer::Network;
+use crate::layer::WorkloadNetwork;
 use crate::workload::Workload;
 use crate::workload::port::Ports;
 use surtax_instrument::wire::{Command, Fact};
@@ -29,7 +29,7 @@ pub(super) type Settled = (Workload, Fact);
 pub(super) fn settle(
     workload: &Workload,
     instances: u32,
-    network: Option<&Network>,
+    network: Option<&WorkloadNetwork>,
     lab: &Lab,
     whose: &str,
 ) -> Result<Option<Settled>, Fault> {
@@ -61,7 +61,7 @@ impl Task {
     /// As [`settle`].
     pub(super) fn settle_port(
         &mut self,
-        network: Option<&Network>,
+        network: Option<&WorkloadNetwork>,
         lab: &Lab,
         command: &mut Command,
     ) -> Result<(), Fault> {

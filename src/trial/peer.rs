@@ -20,7 +20,7 @@ use super::workload_steps::{like, require_success};
 use crate::driver;
 use crate::fault::Fault;
 use crate::layer::publish::Port;
-use crate::layer::{Network, Payer, StackSpec, Unavailable};
+use crate::layer::{Payer, StackSpec, Unavailable, WorkloadNetwork};
 use crate::stack::reach::{Reachability, cannot_meet, promise, tell_address};
 use crate::stack::start::{RunningStack, StartContext};
 use crate::workload::Definition;
@@ -102,7 +102,7 @@ pub(super) fn gap(definition: &Definition, stack: &StackSpec) -> Option<Unavaila
 /// The machine's: the client is to be elsewhere, there are several, or they call another port.
 pub(super) fn call(
     definition: &Definition,
-    network: &Network,
+    network: &WorkloadNetwork,
     port: u16,
     command: &mut Command,
 ) -> Result<(), Fault> {

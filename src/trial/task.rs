@@ -4,7 +4,7 @@
 use super::endpoints::Bridge;
 use super::peer::{self, Peer};
 use crate::fault::Fault;
-use crate::layer::{Network, StackSpec, Unavailable};
+use crate::layer::{StackSpec, Unavailable, WorkloadNetwork};
 use crate::plan::Plan;
 use crate::stack::start::{RunningStack, StartContext};
 use crate::workload::{Definition, Workload};
@@ -122,7 +122,7 @@ impl Task {
 
     /// The network and the port at which what was booted serves by itself, for a workload that has
     /// a server.
-    fn served_by<'a>(&self, running: &'a RunningStack) -> Option<(&'a Network, u16)> {
+    fn served_by<'a>(&self, running: &'a RunningStack) -> Option<(&'a WorkloadNetwork, u16)> {
         self.definition.as_ref()?.server.as_ref()?;
         let network = running.network()?;
         Some((network, network.serves?))

@@ -2,7 +2,7 @@
 //! start and of all instances.
 
 use super::task::Task;
-use crate::workload::{Histogrammed, Instanced, Metric, OUTPUT_LIMIT, Reading, SETTING};
+use crate::workload::{Histogrammed, Instanced, Metric, OUTPUT_LIMIT, SETTING, WorkloadReading};
 use std::collections::BTreeMap;
 use surtax_instrument::wire::{Fact, Instance, Outcome, Output, Status};
 use surtax_statistics::{Sample, Summary};
@@ -22,7 +22,7 @@ impl Task {
     pub(super) fn read<'a>(
         &self,
         outcomes: impl Iterator<Item = &'a Outcome>,
-    ) -> Result<Reading, String> {
+    ) -> Result<WorkloadReading, String> {
         let mut readings = Vec::new();
         for outcome in outcomes.filter(|outcome| outcome.status == Status::Exit(0)) {
             readings.push(if self.count < 2 {
@@ -35,7 +35,7 @@ impl Task {
     }
 
     /// The numbers of several instances that ran at once, and the time that each took.
-    fn read_each(&self, outcome: &Outcome) -> Result<Reading, String> {
+    fn read_each(&self, outcome: &Outcome) -> Result<WorkloadReading, String> {
         let (asked, ran) = (self.count, outcome.instances.len());
         if u32::try_from(ran) != Ok(asked) {
             return Err(format!("{asked} instances were to run at once, and {ran} are known of"));
@@ -44,10 +44,12 @@ impl Task {
             let read = self.read_one(&it.stdout, &it.stderr);
             read.map_err(|why| format!("instance {number} of {asked}: {why}"))
         };
-        let readings: Vec<Reading> =
+        let readings: Vec<WorkloadReading> =
             (0..).zip(&outcome.instances).map(read).collect::<Result<_, _>>()?;
-        let mut all =
-            self.definition.as_ref().map_or_else(Reading::default, |it| it.together(readings));
+        let mut all = self
+            .definition
+            .as_ref()
+            .map_or_else(WorkloadReading::default, |it| it.together(readings));
         #[expect(clippy::cast_precision_loss, reason = "a day in nanoseconds is below 2^53")]
         let wall = |(instance, it): (u32, &Instance)| Instanced {
             instance,
@@ -60,8 +62,8 @@ impl Task {
     }
 
     /// The numbers in what one process printed.
-    fn read_one(&self, stdout: &Output, stderr: &Output) -> Result<Reading, String> {
-        let Some(definition) = &self.definition else { return Ok(Reading::default()) };
+    fn read_one(&self, stdout: &Output, stderr: &Output) -> Result<WorkloadReading, String> {
+        let Some(definition) = &self.definition else { return Ok(WorkloadReading::default()) };
         if u64::try_from(stdout.tail.len()) != Ok(stdout.length.0) {
             return Err(format!(
                 "it printed {}, and no more than {} KiB are read, of several instances together \
@@ -76,7 +78,7 @@ impl Task {
 }
 
 /// Returns what a workload says that it was measured with, as facts.
-pub(super) fn settings(read: &Reading) -> Vec<Fact> {
+pub(super) fn settings(read: &WorkloadReading) -> Vec<Fact> {
     let fact = |(name, value): &(String, String)| {
         Fact::new(format!("{SETTING}{name}"), value, "what the workload says")
     };
@@ -84,10 +86,10 @@ pub(super) fn settings(read: &Reading) -> Vec<Fact> {
 }
 
 /// Several runs in one start as one reading: a metric counts where every run has it.
-fn whole(readings: Vec<Reading>) -> Reading {
+fn whole(readings: Vec<WorkloadReading>) -> WorkloadReading {
     let count = readings.len();
     let mut readings = readings.into_iter();
-    let Some(mut all) = readings.next() else { return Reading::default() };
+    let Some(mut all) = readings.next() else { return WorkloadReading::default() };
     if count == 1 {
         return all;
     }

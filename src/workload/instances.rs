@@ -7,7 +7,7 @@
 
 use super::definition::{Definition, Rule};
 use super::metric::{Metric, quantiles};
-use super::output::{Absence, Histogrammed, Reading};
+use super::output::{Absence, Histogrammed, WorkloadReading};
 use super::unit::Unit;
 use crate::fault::Fault;
 
@@ -141,8 +141,8 @@ impl Definition {
     /// Returns what several instances measured together, and each of them. A metric counts where
     /// all have it.
     #[must_use]
-    pub fn together(&self, readings: Vec<Reading>) -> Reading {
-        let mut all = Reading::default();
+    pub fn together(&self, readings: Vec<WorkloadReading>) -> WorkloadReading {
+        let mut all = WorkloadReading::default();
         for rule in &self.metrics {
             all.metrics.extend(together(rule, &readings));
         }
@@ -156,7 +156,7 @@ impl Definition {
         }
         for (instance, reading) in (0u32..).zip(readings) {
             all.take_settings(reading.settings);
-            let is_new = |absence: &Absence, all: &Reading| {
+            let is_new = |absence: &Absence, all: &WorkloadReading| {
                 all.absences.iter().all(|known| known.metric != absence.metric)
             };
             for absence in reading.absences {
@@ -176,7 +176,7 @@ impl Definition {
     }
 }
 
-impl Reading {
+impl WorkloadReading {
     /// Adds what another instance says that it was measured with, where that is something else.
     fn take_settings(&mut self, settings: Vec<(String, String)>) {
         if self.settings.is_empty() {
@@ -192,8 +192,8 @@ impl Reading {
 }
 
 /// One metric of all instances, if all have it.
-fn together(rule: &Rule, readings: &[Reading]) -> Option<Metric> {
-    let of = |reading: &Reading| {
+fn together(rule: &Rule, readings: &[WorkloadReading]) -> Option<Metric> {
+    let of = |reading: &WorkloadReading| {
         reading.metrics.iter().find(|metric| metric.name == rule.name).map(|metric| metric.value)
     };
     let values: Vec<f64> = readings.iter().map(of).collect::<Option<_>>()?;

@@ -28,7 +28,7 @@ pub use definition::Definition;
 use instances::InstanceIndex;
 pub use instances::Instanced;
 pub use metric::{Better, Metric, quantile_name};
-pub use output::{Absence, Histogrammed, Reading};
+pub use output::{Absence, Histogrammed, WorkloadReading};
 use serde::{Deserialize, Serialize};
 
 /// Largest standard output of a workload, in bytes; what is longer is not read.

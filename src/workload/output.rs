@@ -16,7 +16,7 @@ const SETTING_MAX: usize = 200;
 
 /// Result of one run of a workload: what it measured.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Reading {
+pub struct WorkloadReading {
     /// Numbers, in the order of the file, those of histograms last.
     pub metrics: Vec<Metric>,
     /// Distributions that it measured.
@@ -44,7 +44,7 @@ enum MetricReading {
     Nothing(Absence),
 }
 
-impl Reading {
+impl WorkloadReading {
     /// The same with none of its numbers, for this reason.
     #[must_use]
     pub fn without_numbers(self, why: &str) -> Self {
@@ -69,12 +69,12 @@ impl Definition {
     ///
     /// # Errors
     /// One sentence: what is missing, not plausible, or not done.
-    pub fn read(&self, stdout: &str) -> Result<Reading, String> {
+    pub fn read(&self, stdout: &str) -> Result<WorkloadReading, String> {
         self.read_beside(stdout, "")
     }
 
     /// The same; errors also tell what is on standard error, of which nothing is read.
-    pub fn read_beside(&self, stdout: &str, stderr: &str) -> Result<Reading, String> {
+    pub fn read_beside(&self, stdout: &str, stderr: &str) -> Result<WorkloadReading, String> {
         let printed = Printed::of(stdout).beside(stderr);
         for check in &self.checks {
             let about = &check.about;
@@ -103,7 +103,7 @@ impl Definition {
         }
         let setting = |it: &Setting| Ok((it.name.clone(), it.read(&printed)?));
         let settings = self.settings.iter().map(setting).collect::<Result<_, String>>()?;
-        Ok(Reading { metrics, histograms, absences, settings, instances: Vec::new() })
+        Ok(WorkloadReading { metrics, histograms, absences, settings, instances: Vec::new() })
     }
 }
 

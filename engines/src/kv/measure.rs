@@ -103,13 +103,13 @@ impl<'a> Bench<'a> {
             seed: 0,
         };
         let round = |(number, count): (u64, &usize)| {
-            let lane = |_| {
+            let connection = |_| {
                 let socket = self.server.connect()?;
                 Ok(Connection::new(socket, asked.protocol, depth, self.keys.longest))
             };
-            let lanes = (0..*count).map(lane).collect::<Result<Vec<_>, Refused>>()?;
+            let connections = (0..*count).map(connection).collect::<Result<Vec<_>, Refused>>()?;
             let mode = RoundMode { seed: mixed(asked.seed ^ mixed(number)), ..mode };
-            Round::new(lanes, self.keys, mode).map_err(cannot)
+            Round::new(connections, self.keys, mode).map_err(cannot)
         };
         (1..).zip(parts).map(round).collect()
     }

@@ -68,7 +68,7 @@ pub(super) struct RoundMode {
 
 /// One thread's connections.
 pub(super) struct Round<'a> {
-    lanes: Vec<Connection>,
+    connections: Vec<Connection>,
     epoll: OwnedFd,
     keys: &'a Keys,
     mode: RoundMode,
@@ -86,12 +86,16 @@ impl<'a> Round<'a> {
     ///
     /// # Errors
     /// The kernel's.
-    pub(super) fn new(lanes: Vec<Connection>, keys: &'a Keys, mode: RoundMode) -> io::Result<Self> {
+    pub(super) fn new(
+        connections: Vec<Connection>,
+        keys: &'a Keys,
+        mode: RoundMode,
+    ) -> io::Result<Self> {
         // SAFETY: the call takes numbers. Without it a sleep ends up to 50 µs late.
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let round = Self {
-            lanes,
+            connections,
             epoll,
             keys,
             mode,
@@ -109,9 +113,14 @@ impl<'a> Round<'a> {
 
     /// Has the kernel give news of every connection.
     fn watch(&self) -> io::Result<()> {
-        for (number, lane) in (0..).zip(&self.lanes) {
+        for (number, connection) in (0..).zip(&self.connections) {
             let flags = EventFlags::IN | EventFlags::OUT | EventFlags::ET;
-            match epoll::add(&self.epoll, lane.descriptor(), EventData::new_u64(number), flags) {
+            match epoll::add(
+                &self.epoll,
+                connection.descriptor(),
+                EventData::new_u64(number),
+                flags,
+            ) {
                 Ok(()) | Err(rustix::io::Errno::EXIST) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -132,7 +141,7 @@ impl<'a> Round<'a> {
     /// # Errors
     /// A connection breaks, or nothing comes any more.
     pub(super) fn closed(&mut self, record: &mut Record) -> Result<(), Refused> {
-        self.is_together = self.mode.depth > 1 && self.lanes.len() > 1;
+        self.is_together = self.mode.depth > 1 && self.connections.len() > 1;
         self.go(self.drawn(), record)?;
         self.separately()
     }
@@ -144,8 +153,8 @@ impl<'a> Round<'a> {
     fn go(&mut self, mut work: Work, record: &mut Record) -> Result<(), Refused> {
         let mut now = begun(record);
         self.heard = now;
-        for lane in 0..self.lanes.len() {
-            self.fill(lane, &mut work, now, record)?;
+        for connection in 0..self.connections.len() {
+            self.fill(connection, &mut work, now, record)?;
         }
         while self.is_going() {
             if self.mode.is_alone {
@@ -154,9 +163,9 @@ impl<'a> Round<'a> {
             }
             // A sleep must not outlast what is awaited for too long.
             let limit = if self.is_together { TOGETHER.into() } else { TICK };
-            self.news(Some(limit), |round, lane| {
-                now = round.take(lane, record)?;
-                round.fill(lane, &mut work, now, record)
+            self.news(Some(limit), |round, connection| {
+                now = round.take(connection, record)?;
+                round.fill(connection, &mut work, now, record)
             })?;
             if self.is_together {
                 self.look_at_oldest(record)?;
@@ -167,14 +176,14 @@ impl<'a> Round<'a> {
 
     /// Waits for the answers of the only connection, and goes on there.
     fn step_alone(&mut self, work: &mut Work, record: &mut Record) -> Result<(), Refused> {
-        let lane = &mut self.lanes[0];
-        let (is_polling, has_rest) = (self.mode.is_polling, lane.has_rest());
+        let connection = &mut self.connections[0];
+        let (is_polling, has_rest) = (self.mode.is_polling, connection.has_rest());
         if is_polling || has_rest {
             // Unlike an attempt to receive, this does not take the lock that an answer comes in
             // under.
             let events = if has_rest { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
             let tv_nsec = if is_polling { 0 } else { TICK.subsec_nanos().into() };
-            let mut all = [PollFd::from_borrowed_fd(lane.descriptor(), events)];
+            let mut all = [PollFd::from_borrowed_fd(connection.descriptor(), events)];
             match poll(&mut all, Some(&Timespec { tv_sec: 0, tv_nsec })) {
                 Ok(0) | Err(rustix::io::Errno::INTR) => return self.look(),
                 Ok(_) => {}
@@ -182,14 +191,14 @@ impl<'a> Round<'a> {
             }
         }
         let flags = if is_polling || has_rest { libc::MSG_DONTWAIT } else { 0 };
-        let came = lane.receive(flags)?;
+        let came = connection.receive(flags)?;
         let now = clock::monotonic_raw();
         if came == PollResult::Nothing {
-            lane.flush()?;
+            connection.flush()?;
             return self.look();
         }
         self.heard = now;
-        lane.take(self.keys, now, record)?;
+        connection.take(self.keys, now, record)?;
         self.fill(0, work, now, record)
     }
 
@@ -205,15 +214,19 @@ impl<'a> Round<'a> {
             return Ok(());
         }
         self.looked = now;
-        let is_late =
-            |lane: &Connection| lane.oldest().is_some_and(|from| now.since(from) >= TOGETHER);
-        self.lanes.iter_mut().filter(|lane| is_late(lane)).try_for_each(Connection::await_any)
+        let is_late = |connection: &Connection| {
+            connection.oldest().is_some_and(|from| now.since(from) >= TOGETHER)
+        };
+        self.connections
+            .iter_mut()
+            .filter(|connection| is_late(connection))
+            .try_for_each(Connection::await_any)
     }
 
     /// Takes the answers of all connections as they come, from now on.
     fn separately(&mut self) -> Result<(), Refused> {
         self.is_together = false;
-        self.lanes.iter_mut().try_for_each(Connection::await_any)
+        self.connections.iter_mut().try_for_each(Connection::await_any)
     }
 
     /// Begins requests by a schedule until the record's time is over, and awaits their answers.
@@ -247,12 +260,12 @@ impl<'a> Round<'a> {
                 Begun::Full => TICK,
             };
             let pause = pause.min(TICK);
-            self.news(Some(pause), |round, lane| {
-                round.take(lane, record)?;
-                round.lanes[lane].flush()
+            self.news(Some(pause), |round, connection| {
+                round.take(connection, record)?;
+                round.connections[connection].flush()
             })?;
         }
-        let left: usize = self.lanes.iter().map(Connection::going_count).sum();
+        let left: usize = self.connections.iter().map(Connection::going_count).sum();
         record.lost_count += left as u64;
         record.due_count = record.sent_count + schedule.rest(record.until.since(record.began));
         Ok(())
@@ -276,27 +289,28 @@ impl<'a> Round<'a> {
                 begun = Begun::All;
                 break;
             }
-            let count = self.lanes.len();
+            let count = self.connections.len();
             let depth = self.mode.depth;
             let free = (0..count)
                 .map(|step| (*turn + step) % count)
-                .find(|lane| self.lanes[*lane].going_count() < depth);
-            let (Some(lane), Some((key, is_set))) = (free, work.next(self.keys)) else {
+                .find(|connection| self.connections[*connection].going_count() < depth);
+            let (Some(connection), Some((key, is_set))) = (free, work.next(self.keys)) else {
                 begun = Begun::Full;
                 break;
             };
             if !self.is_going() {
                 self.heard = now;
             }
-            self.lanes[lane].ask(self.keys, key, is_set, due);
+            self.connections[connection].ask(self.keys, key, is_set, due);
             record.delays.record(now.since(due).0.max(1));
             record.sent_count += 1;
             schedule.pass();
-            *turn = (lane + 1) % count;
+            *turn = (connection + 1) % count;
         }
         if record.sent_count > first {
-            for lane in self.lanes.iter_mut().filter(|lane| lane.has_rest()) {
-                lane.flush()?;
+            for connection in self.connections.iter_mut().filter(|connection| connection.has_rest())
+            {
+                connection.flush()?;
             }
         }
         Ok(begun)
@@ -308,35 +322,35 @@ impl<'a> Round<'a> {
     #[inline]
     fn fill(
         &mut self,
-        lane: usize,
+        connection: usize,
         work: &mut Work,
         now: Nanoseconds,
         record: &mut Record,
     ) -> Result<(), Refused> {
-        let lane = &mut self.lanes[lane];
-        if now < record.until && lane.going_count() <= self.mode.depth / 2 {
-            while lane.going_count() < self.mode.depth {
+        let connection = &mut self.connections[connection];
+        if now < record.until && connection.going_count() <= self.mode.depth / 2 {
+            while connection.going_count() < self.mode.depth {
                 let Some((key, is_set)) = work.next(self.keys) else { break };
-                lane.ask(self.keys, key, is_set, now);
+                connection.ask(self.keys, key, is_set, now);
                 record.sent_count += 1;
             }
         }
         if self.is_together {
-            lane.await_all(self.keys)?;
+            connection.await_all(self.keys)?;
         }
-        lane.flush()
+        connection.flush()
     }
 
     /// Takes what has come on a connection; when that was.
     #[inline]
-    fn take(&mut self, lane: usize, record: &mut Record) -> Result<Nanoseconds, Refused> {
-        let lane = &mut self.lanes[lane];
+    fn take(&mut self, connection: usize, record: &mut Record) -> Result<Nanoseconds, Refused> {
+        let connection = &mut self.connections[connection];
         loop {
-            let came = lane.receive(libc::MSG_DONTWAIT)?;
+            let came = connection.receive(libc::MSG_DONTWAIT)?;
             let now = clock::monotonic_raw();
             if came != PollResult::Nothing {
                 self.heard = now;
-                lane.take(self.keys, now, record)?;
+                connection.take(self.keys, now, record)?;
             }
             if came != PollResult::Full {
                 return Ok(now);
@@ -378,8 +392,8 @@ impl<'a> Round<'a> {
             return self.look();
         }
         for event in came {
-            let lane = usize::try_from(event.data.u64()).unwrap_or(0);
-            serve(self, lane)?;
+            let connection = usize::try_from(event.data.u64()).unwrap_or(0);
+            serve(self, connection)?;
         }
         Ok(())
     }
@@ -405,7 +419,7 @@ impl<'a> Round<'a> {
     /// Tells whether an answer is still awaited.
     #[inline]
     pub(super) fn is_going(&self) -> bool {
-        self.lanes.iter().any(|lane| lane.going_count() > 0)
+        self.connections.iter().any(|connection| connection.going_count() > 0)
     }
 }
 

@@ -28,7 +28,7 @@ pub(super) struct Handshake {
     pub(super) is_polling: bool,
     pub(super) is_gso: bool,
     /// CPUs that both are to have.
-    pub(super) wish: CpuRequest,
+    pub(super) cpu_request: CpuRequest,
     pub(super) patience: Duration,
 }
 
@@ -75,7 +75,7 @@ impl ClientOptions {
             is_nodelay: switch(options, "nodelay", !kind.is_udp() && kind != Kind::TcpCrr)?,
             is_polling: switch(options, "poll", false)?,
             is_gso: switch(options, "gso", false)?,
-            wish: wish(options.text("place"))?,
+            cpu_request: cpu_request(options.text("place"))?,
             patience: options.duration("patience", Duration::from_secs(5))?,
         };
         let warm_up = options.has("warm-up").then(|| options.duration("warm-up", Duration::ZERO));
@@ -108,7 +108,9 @@ impl ClientOptions {
             return Err(Refused::user("an echo answers with what it is sent")
                 .hint("leave `--response` out, or give it the length of `--request`"));
         }
-        if self.is_echo && matches!(handshake.wish, CpuRequest::Named { server: Some(_), .. }) {
+        if self.is_echo
+            && matches!(handshake.cpu_request, CpuRequest::Named { server: Some(_), .. })
+        {
             return Err(Refused::user("an echo does not let its CPU be chosen")
                 .hint("name the client's alone: `--place 0/any`"));
         }
@@ -142,7 +144,7 @@ fn switch(options: &Options, key: &str, usual: bool) -> Result<bool, Refused> {
     }
 }
 
-fn wish(text: Option<&str>) -> Result<CpuRequest, Refused> {
+fn cpu_request(text: Option<&str>) -> Result<CpuRequest, Refused> {
     let Some(text) = text else { return Ok(CpuRequest::Free) };
     CpuRequest::parse(text).ok_or_else(|| {
         let shown = text.escape_debug();
@@ -195,10 +197,12 @@ pub(super) fn refused_address(text: &str) -> Refused {
 /// One line, as the client sends it.
 impl fmt::Display for Handshake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { request, response, sockets, is_nodelay, is_polling, is_gso, wish, .. } = self;
+        let Self {
+            request, response, sockets, is_nodelay, is_polling, is_gso, cpu_request, ..
+        } = self;
         write!(
             f,
-            "{} {request} {response} {sockets} {is_nodelay} {is_polling} {is_gso} {wish} {}",
+            "{} {request} {response} {sockets} {is_nodelay} {is_polling} {is_gso} {cpu_request} {}",
             self.kind.name(),
             self.patience.as_nanos()
         )
@@ -209,7 +213,7 @@ impl Handshake {
     /// Reads such a line; nothing where it is none, or beyond what a client may ask.
     pub(super) fn parse(line: &str) -> Option<Self> {
         let words: Vec<&str> = line.split(' ').collect();
-        let &[kind, request, response, sockets, nodelay, polling, gso, wish, patience] =
+        let &[kind, request, response, sockets, nodelay, polling, gso, cpu_request, patience] =
             words.as_slice()
         else {
             return None;
@@ -224,7 +228,7 @@ impl Handshake {
             is_nodelay: nodelay.parse().ok()?,
             is_polling: polling.parse().ok()?,
             is_gso: gso.parse().ok()?,
-            wish: CpuRequest::parse(wish)?,
+            cpu_request: CpuRequest::parse(cpu_request)?,
             patience: Duration::from_nanos(patience.parse().ok()?),
         })
     }

@@ -152,12 +152,12 @@ mod tests {
     }
 
     /// Returns the CPUs that both go to: client and server.
-    fn seats(wish: &str, client: &str, server: (&str, &str)) -> (Option<usize>, Option<usize>) {
-        let wish = CpuRequest::parse(wish).unwrap();
+    fn seats(request: &str, client: &str, server: (&str, &str)) -> (Option<usize>, Option<usize>) {
+        let request = CpuRequest::parse(request).unwrap();
         let (client, server) = (place(client, "1"), place(server.0, server.1));
-        let seat = wish.of_server(&client, &server).unwrap();
+        let seat = request.of_server(&client, &server).unwrap();
         let after = seat.map_or(server.clone(), |seat| place(&seat.to_string(), &server.kernel));
-        (wish.of_client(&client, &after, |one, other| one / 2 == other / 2), seat)
+        (request.of_client(&client, &after, |one, other| one / 2 == other / 2), seat)
     }
 
     #[test]
@@ -182,10 +182,10 @@ mod tests {
 
     #[test]
     fn the_ends_of_several_instances_have_cpus_of_their_own_as_long_as_there_are_any() {
-        let of = |wish: &str, cpus: &str| seats(wish, cpus, (cpus, "1"));
-        let apart = ["apart@0", "apart@1", "apart@2"].map(|wish| of(wish, "0-7"));
+        let of = |request: &str, cpus: &str| seats(request, cpus, (cpus, "1"));
+        let apart = ["apart@0", "apart@1", "apart@2"].map(|request| of(request, "0-7"));
         assert_eq!(apart, [(Some(5), Some(7)), (Some(3), Some(5)), (Some(1), Some(3))]);
-        assert_eq!(["apart", "apart@1"].map(|wish| of(wish, "0-1")), [(Some(0), Some(1)); 2]);
+        assert_eq!(["apart", "apart@1"].map(|request| of(request, "0-1")), [(Some(0), Some(1)); 2]);
         assert_eq!(of("together@1", "0-3"), (Some(1), Some(1)));
         assert_eq!(of("0/1@3", "0-3"), (Some(0), Some(1)));
     }

@@ -36,7 +36,7 @@ struct FlowSocket {
 
 /// All sockets of a client.
 pub(super) struct Flow {
-    lanes: Vec<FlowSocket>,
+    flow_sockets: Vec<FlowSocket>,
     polled: Vec<libc::pollfd>,
     request: Vec<u8>,
     buffer: Vec<u8>,
@@ -50,7 +50,7 @@ pub(super) struct Flow {
 impl Flow {
     /// One over these sockets.
     pub(super) fn new(asked: &ClientOptions, sockets: &[OwnedFd]) -> Self {
-        let lane = |socket: &OwnedFd| FlowSocket {
+        let flow_socket = |socket: &OwnedFd| FlowSocket {
             socket: socket.as_raw_fd(),
             going: VecDeque::with_capacity(AHEAD),
             come: 0,
@@ -58,7 +58,7 @@ impl Flow {
         // SAFETY: the call takes numbers. Without it a sleep ends up to 50 µs late.
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
         Self {
-            lanes: sockets.iter().map(lane).collect(),
+            flow_sockets: sockets.iter().map(flow_socket).collect(),
             polled: sockets.iter().map(|it| watched(it.as_raw_fd(), libc::POLLIN)).collect(),
             request: vec![0; asked.handshake.request],
             buffer: vec![0; asked.handshake.response.max(64 << 10)],
@@ -91,19 +91,19 @@ impl Flow {
             }
             patience.over().map_or(Ok(()), Err)?;
         }
-        let left: usize = self.lanes.iter().map(|lane| lane.going.len()).sum();
+        let left: usize = self.flow_sockets.iter().map(|flow_socket| flow_socket.going.len()).sum();
         record.lost_count += left as u64;
         record.due_count = self.due(record.until.since(record.began)).unwrap_or(record.sent_count);
-        for lane in &mut self.lanes {
+        for flow_socket in &mut self.flow_sockets {
             // A stream would have to be read to the end of what is late; the datagrams are known by
             // their numbers.
-            lane.going.clear();
+            flow_socket.going.clear();
         }
         Ok(())
     }
 
     fn is_idle(&self) -> bool {
-        self.lanes.iter().all(|lane| lane.going.is_empty())
+        self.flow_sockets.iter().all(|flow_socket| flow_socket.going.is_empty())
     }
 
     /// Returns the number of transactions due so long after the begin; `None` without a schedule.
@@ -136,18 +136,18 @@ impl Flow {
         record: &mut Record,
     ) -> Result<(), Lost> {
         let Some(interval) = self.interval_ns else {
-            for lane in 0..self.lanes.len() {
-                if self.lanes[lane].going.is_empty() {
-                    self.go(lane, clock::monotonic_raw(), patience, record)?;
+            for flow_socket in 0..self.flow_sockets.len() {
+                if self.flow_sockets[flow_socket].going.is_empty() {
+                    self.go(flow_socket, clock::monotonic_raw(), patience, record)?;
                 }
             }
             return Ok(());
         };
         for _ in 0..BURST {
             let due = record.began + Self::due_at(interval, *next);
-            let count = self.lanes.len() as u64;
-            let lane = usize::try_from(*next % count).unwrap_or(0);
-            if due > now || due >= record.until || !self.go(lane, due, patience, record)? {
+            let count = self.flow_sockets.len() as u64;
+            let flow_socket = usize::try_from(*next % count).unwrap_or(0);
+            if due > now || due >= record.until || !self.go(flow_socket, due, patience, record)? {
                 break;
             }
             *next += 1;
@@ -159,28 +159,28 @@ impl Flow {
     /// Sends one request; false where there is no room for it.
     fn go(
         &mut self,
-        lane: usize,
+        flow_socket: usize,
         at: Nanoseconds,
         patience: Patience,
         record: &mut Record,
     ) -> Result<bool, Lost> {
-        let lane = &mut self.lanes[lane];
-        if lane.going.len() >= AHEAD {
+        let flow_socket = &mut self.flow_sockets[flow_socket];
+        if flow_socket.going.len() >= AHEAD {
             return Ok(false);
         }
         if self.is_udp {
             self.request[..8].copy_from_slice(&self.number.to_le_bytes());
         }
-        let sent = match send(lane.socket, &self.request, libc::MSG_DONTWAIT) {
+        let sent = match send(flow_socket.socket, &self.request, libc::MSG_DONTWAIT) {
             Ok(sent) => sent,
             Err(error) if is_for_later(error) => return Ok(false),
             Err(error) => return Err(Lost::Io(error.into())),
         };
         // The rest of a request must not be another one's begin.
         if sent < self.request.len() {
-            patience.send(lane.socket, &self.request[sent..])?;
+            patience.send(flow_socket.socket, &self.request[sent..])?;
         }
-        lane.going.push_back((self.number, at));
+        flow_socket.going.push_back((self.number, at));
         self.number += 1;
         record.sent_count += 1;
         Ok(true)
@@ -189,14 +189,16 @@ impl Flow {
     /// Receives what has come; says whether anything has.
     fn take_all(&mut self, record: &mut Record) -> Result<bool, Lost> {
         let mut is_any = false;
-        for lane in &mut self.lanes {
+        for flow_socket in &mut self.flow_sockets {
             loop {
-                let count = receive(lane.socket, &mut self.buffer, libc::MSG_DONTWAIT);
+                let count = receive(flow_socket.socket, &mut self.buffer, libc::MSG_DONTWAIT);
                 let now = clock::monotonic_raw();
                 match count {
                     Ok(0) if !self.is_udp => return Err(Lost::Closed),
-                    Ok(count) if self.is_udp => lane.datagram(&self.buffer[..count], now, record),
-                    Ok(count) => lane.stream(count, self.response, now, record),
+                    Ok(count) if self.is_udp => {
+                        flow_socket.datagram(&self.buffer[..count], now, record)
+                    }
+                    Ok(count) => flow_socket.stream(count, self.response, now, record),
                     Err(error) if is_for_later(error) => break,
                     Err(error) => return Err(Lost::Io(error.into())),
                 }

@@ -120,7 +120,7 @@ fn prepared(
     client: &EndPlace,
 ) -> Result<(EndPlace, Sockets), Refused> {
     let place = EndPlace::here();
-    let cpu = handshake.wish.of_server(client, &place)?;
+    let cpu = handshake.cpu_request.of_server(client, &place)?;
     let mut place = place.moved_to(cpu)?;
     let cannot = |error| Refused::machine(format!("cannot open a socket for data: {error}"));
     let here = SocketAddr::new(control.local_addr().map_err(cannot)?.ip(), 0);

@@ -72,7 +72,7 @@ impl Ends {
         client: EndPlace,
         server: EndPlace,
     ) -> Result<Self, Refused> {
-        let cpu = asked.handshake.wish.of_client(&client, &server, are_siblings);
+        let cpu = asked.handshake.cpu_request.of_client(&client, &server, are_siblings);
         let client = client.moved_to(cpu)?;
         if asked.handshake.is_polling {
             client.require_own_cpus(&server)?;

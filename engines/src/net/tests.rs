@@ -49,7 +49,7 @@ proptest! {
             is_nodelay: flags[0],
             is_polling: flags[1],
             is_gso: flags[2],
-            wish: CpuRequest::parse(&place).unwrap(),
+            cpu_request: CpuRequest::parse(&place).unwrap(),
             patience: Duration::from_nanos(nanoseconds),
         };
         prop_assert_eq!(Handshake::parse(&handshake.to_string()), Some(handshake));

@@ -229,7 +229,7 @@ fn measured(trial: TrialId) -> Measured {
         readings,
         iterations: vec![Iteration { wall, cpu_user, cpu_system }],
         is_guest_time_void: false,
-        workload: surtax::workload::Reading::default(),
+        workload: surtax::workload::WorkloadReading::default(),
         evidence: Evidence::of(levels).expect("there is evidence"),
     }
 }

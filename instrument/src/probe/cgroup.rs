@@ -11,7 +11,7 @@
 //! | files in memory now | `memory.stat`: `shmem` | `memory.stat`: `total_shmem` |
 //! | kernel memory now | `memory.stat`: `kernel` and `sock` | `memory.kmem.usage_in_bytes` |
 //! | page faults | `memory.stat`: `pgfault` | `memory.stat`: `total_pgfault` |
-//! | read from and written to disks | `io.stat`: `rbytes`, `wbytes` | `blkio.throttle.io_service_bytes_recursive`, where every disk is counted |
+//! | read from and written to disks | `io.stat`: `rbytes`, `wbytes` | `blkio.throttle.io_service_bytes_recursive` |
 //!
 //! - **Reads** the CPU time of everything that ever ran in the group or below it, also of what has
 //!   ended, by the scheduler's clock: version 1 counts its two parts in ticks, which a sandbox that
@@ -20,7 +20,8 @@
 //!   kernel says it.
 //! - **Costs** one `pread` and no allocation per counter and reading.
 //! - **Cannot see** what a guest does inside a virtual CPU: to this host all of it is user time.
-//!   Work that the kernel does in its own threads on the group's behalf is charged to nobody.
+//!   Work that the kernel does in its own threads on the group's behalf is charged to nobody. With
+//!   version 1, disks of which one that was used is not counted.
 //! - **Reference** Linux `Documentation/admin-guide/cgroup-v2.rst` and
 //!   `cgroup-v1/{cpuacct,memory}.rst`.
 
@@ -448,8 +449,7 @@ mod tests {
 
     #[test]
     fn disks_that_were_used_and_are_not_listed_are_not_counted() {
-        let used = "7 0 loop0 0 0 0 0 0 0 0 0 0 0 0\n254 0 vda 9 0 8 0 7 0 6 0 0 0 0\n254 1 vda1 9 0 \
-                    8 0 7 0 6 0 0 0 0\n";
+        let used = "7 0 loop0 0 0 0 0 0 0\n254 0 vda 9 0 8 0 7 0\n254 1 vda1 9 0 8 0 7 0\n";
         let is_disk = |name: &str| name != "vda1";
         assert!(counts("254:0 Read 4608\n254:0 Write 3584\nTotal 8192\n", used, is_disk));
         assert!(!counts("Total 0\n", used, is_disk), "no disk has had a limit");

@@ -53,7 +53,7 @@ pub struct Container<'a> {
     /// Path of its scratch directory on this level, if it is on a disk.
     pub scratch: Option<&'a Path>,
     /// Network of the container.
-    pub network: Network,
+    pub network: NetworkNamespace,
     /// True if layers may be started inside.
     pub is_privileged: bool,
     /// Capabilities that this process could give away: bits of `capabilities(7)`.
@@ -64,7 +64,7 @@ pub struct Container<'a> {
 
 /// The network of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Network {
+pub enum NetworkNamespace {
     /// A namespace with only `lo`.
     None,
     /// The level's own.
@@ -227,9 +227,9 @@ fn namespaces(container: &Container<'_>) -> Result<Vec<LinuxNamespace>, OciSpecE
     let own = kinds.into_iter().map(|kind| LinuxNamespaceBuilder::default().typ(kind));
     let network = LinuxNamespaceBuilder::default().typ(Type::Network);
     let network = match &container.network {
-        Network::Host => None,
-        Network::None => Some(network),
-        Network::Prepared(path) => Some(network.path(path)),
+        NetworkNamespace::Host => None,
+        NetworkNamespace::None => Some(network),
+        NetworkNamespace::Prepared(path) => Some(network.path(path)),
     };
     own.chain(network).map(LinuxNamespaceBuilder::build).collect()
 }

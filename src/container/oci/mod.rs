@@ -27,7 +27,7 @@ use crate::layer::{
 use crate::rootfs::root::Lower;
 use crate::rootfs::{root, scratch, secrets};
 use command_line::{CONTAINER, CommandLine, text};
-use config::{Container, Network};
+use config::{Container, NetworkNamespace};
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -259,7 +259,7 @@ impl Running for RunningOci {
         ]
     }
 
-    fn network(&self) -> Option<crate::layer::Network> {
+    fn network(&self) -> Option<crate::layer::WorkloadNetwork> {
         self.network.reach()
     }
 
@@ -320,9 +320,9 @@ fn write_bundle(
     bundle: &Path,
 ) -> Result<(), Fault> {
     let network = match network.prepared() {
-        Some(path) => Network::Prepared(path),
-        None if network.is_shared() => Network::Host,
-        None => Network::None,
+        Some(path) => NetworkNamespace::Prepared(path),
+        None if network.is_shared() => NetworkNamespace::Host,
+        None => NetworkNamespace::None,
     };
     let system = rustix::system::uname();
     let disk = scratch::bound(site.view, room)?;

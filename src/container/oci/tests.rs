@@ -1,7 +1,7 @@
 //! Golden configurations of OCI containers, and what becomes of their options.
 
 use super::*;
-use crate::container::oci::config::{Container, Network};
+use crate::container::oci::config::{Container, NetworkNamespace};
 use crate::lab::IoLimits;
 use crate::lab::disk::Disk;
 use crate::layer::{Root, View};
@@ -49,7 +49,7 @@ fn container<'a>(view: &'a View, limits: &'a Limits) -> Container<'a> {
         limited_disk: Some(Disk { numbers: (254, 0), node: PathBuf::new() }),
         view,
         scratch: None,
-        network: Network::None,
+        network: NetworkNamespace::None,
         is_privileged: false,
         // As on a machine that keeps CAP_MKNOD (27) and CAP_SYS_RESOURCE (24) from us.
         bounding_capabilities: 0x1ff_ffff_ffff & !(1 << 27) & !(1 << 24),
@@ -82,7 +82,7 @@ fn the_configuration_of_a_container_that_holds_layers_is_the_golden_one() {
     let view = view(Root::Oci("/image".into()));
     let limits = Limits { cpuset: Some(vec![0, 2]), ..Limits::default() };
     let whole = Container {
-        network: Network::Host,
+        network: NetworkNamespace::Host,
         is_privileged: true,
         hides_groups: true,
         ..container(&view, &limits)

@@ -7,7 +7,7 @@ use super::{evidence, ready};
 use crate::agent::{ConsoleTail, Link, Speaker};
 use crate::driver::native::{Grouping, PlainProcess};
 use crate::fault::{Doing, Fault};
-use crate::lab::{Network, Room};
+use crate::lab::{Room, RoomNetwork};
 use crate::layer::Site;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::unix::net::UnixStream;
@@ -29,7 +29,7 @@ pub(super) struct Booted {
     /// Output that it has written there.
     pub(super) tail: ConsoleTail,
     /// The network of its own, where it has one.
-    pub(super) network: Option<Arc<Network>>,
+    pub(super) network: Option<Arc<RoomNetwork>>,
     /// Address of the appliance on that network.
     pub(super) address: Ipv4Addr,
 }

@@ -35,10 +35,10 @@ use crate::container::first_process::FirstProcess;
 use crate::driver::qemu::accelerator::{ACCELERATOR, Accelerator, CPU_MODEL, PROGRAM};
 use crate::fault::{Doing, Fault};
 use crate::guest::kernel;
-use crate::lab::{Jail, Limits, Network, Process, Program, Room};
+use crate::lab::{Jail, Limits, Process, Program, Room, RoomNetwork};
 use crate::layer::{
-    Descriptor, Files, Inner, Layer, LayerSpec, Limit, Need, Network as ReachedBy, OptionSpec,
-    Payer, Reach, Running, Site, Unavailable, Usable,
+    Descriptor, Files, Inner, Layer, LayerSpec, Limit, Need, OptionSpec, Payer, Reach, Running,
+    Site, Unavailable, Usable, WorkloadNetwork,
 };
 use booted::Booted;
 use command_line::{CONSOLE_DESCRIPTOR, Machine, QMP_DESCRIPTOR};
@@ -170,7 +170,7 @@ struct RunningAppliance {
     tail: ConsoleTail,
     qmp: Arc<Mutex<Qmp>>,
     /// A network of its own, with its port on the loopback, where it has a card.
-    network: Option<Arc<Network>>,
+    network: Option<Arc<RoomNetwork>>,
     process: Process,
     cpus: Vec<VirtualCpu>,
     machine: Machine,
@@ -263,7 +263,7 @@ impl RunningAppliance {
                 (qmp_of_qemu.into(), QMP_DESCRIPTOR),
             ],
             group: group.path().map(Path::to_owned),
-            network_namespace: network.as_ref().map(Network::namespace).transpose()?,
+            network_namespace: network.as_ref().map(RoomNetwork::namespace).transpose()?,
             ..Program::default()
         })?;
         let (cpus, qmp) = greeted(qmp, &mut process, &tail)?;
@@ -367,11 +367,11 @@ impl Running for RunningAppliance {
     }
 
     /// An image that serves is met on the loopback of its network, where its client is, too.
-    fn network(&self) -> Option<ReachedBy> {
+    fn network(&self) -> Option<WorkloadNetwork> {
         self.client.as_ref()?;
         let namespace = PathBuf::from(format!("/proc/{}/ns/net", self.process.pid()));
         let serves = Some(self.port?);
-        Some(ReachedBy { namespace, is_shared: false, serves, ..ReachedBy::of_level() })
+        Some(WorkloadNetwork { namespace, is_shared: false, serves, ..WorkloadNetwork::of_level() })
     }
 
     fn obituary(&mut self) -> Option<String> {

@@ -12,7 +12,7 @@ use super::guest::Guest;
 use super::recipe::{Carrier, CommandPlace};
 use crate::agent::ConsoleTail;
 use crate::fault::{Doing, Fault};
-use crate::lab::Network;
+use crate::lab::RoomNetwork;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
@@ -34,7 +34,7 @@ const CHUNK: usize = 16 << 10;
 /// Time that this level's end of a connection may take.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
 
-/// What is said of a machine that took its counts with it.
+/// Answer about a machine that took its counts with it.
 const GONE: &str = "the appliance's machine is gone, and what it used can no longer be read";
 
 /// Way in which a command comes to the appliance.
@@ -55,7 +55,7 @@ pub(super) struct Proxy {
     pub(super) delivery: Delivery,
     pub(super) guest: Box<dyn Guest>,
     /// The network of its own in which its port is.
-    pub(super) network: Option<Arc<Network>>,
+    pub(super) network: Option<Arc<RoomNetwork>>,
     pub(super) console: UnixStream,
     pub(super) tail: ConsoleTail,
     /// Facts of the image that is booted, in place of the file that a command would be.

@@ -2,7 +2,7 @@
 
 use crate::agent::ConsoleTail;
 use crate::fault::{Doing, Fault};
-use crate::lab::Network;
+use crate::lab::RoomNetwork;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddrV4, TcpStream};
 use std::os::unix::net::UnixStream;
@@ -76,7 +76,7 @@ pub(super) fn wait(
 /// The machine's: none came in time, or the console was closed.
 pub(super) fn wait_for_answer(
     console: &mut UnixStream,
-    (network, address): (Option<&Network>, SocketAddrV4),
+    (network, address): (Option<&RoomNetwork>, SocketAddrV4),
     probe: &str,
     deadline: Duration,
     tail: &ConsoleTail,
@@ -126,7 +126,7 @@ fn hear(console: &mut UnixStream, tail: &ConsoleTail) -> bool {
 
 /// Tells whether an answer came before the deadline; that `has_ended` is no answer either.
 fn ask_until(
-    network: Option<&Network>,
+    network: Option<&RoomNetwork>,
     (address, probe): (SocketAddrV4, &str),
     deadline: Duration,
     has_ended: &AtomicBool,

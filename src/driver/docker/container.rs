@@ -1,6 +1,6 @@
 //! The body of `POST /containers/create`: what the daemon is told to make.
 
-use super::network::Network;
+use super::network::ContainerNetwork;
 use crate::container::oci::config::{AGENT, capability_names};
 use crate::fault::Fault;
 use crate::lab::disk::Disk;
@@ -48,7 +48,7 @@ pub struct ContainerOptions<'a> {
     /// Path of its scratch directory on this level, if it is on a disk.
     pub scratch: Option<&'a Path>,
     /// Network of the container.
-    pub network: &'a Network,
+    pub network: &'a ContainerNetwork,
     /// The engine's word for its runtime; `None` for the default.
     pub runtime: Option<&'a str>,
     /// True if no filter of system calls is put in its way.
@@ -290,7 +290,7 @@ mod tests {
             layers: &layers,
             source: &|path, _| path.to_path_buf(),
             view: &view,
-            network: &Network { word: "none".into(), name: "none".into(), port: None },
+            network: &ContainerNetwork { word: "none".into(), name: "none".into(), port: None },
             runtime: Some("runsc"),
             scratch: None,
             is_unfiltered: false,

@@ -38,7 +38,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// The network of a private daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Network {
+enum DaemonNetwork {
     /// This level's, in which it makes nothing.
     Level,
     /// A namespace of its own, in which it has its bridge.
@@ -47,7 +47,7 @@ enum Network {
     OfItsUser,
 }
 
-impl Network {
+impl DaemonNetwork {
     /// The one in which a container can have the network that a spec names.
     fn of(spec: &LayerSpec) -> Result<Self, Fault> {
         if rootless::is_asked(spec) {
@@ -154,10 +154,10 @@ impl Daemon {
             Candidate::Private(program) => {
                 // A level of ours is thrown away with all that a daemon writes there.
                 let is_covered = site.level == 0;
-                let (network, storage) = (Network::of(spec)?, Storage::read(spec)?);
+                let (network, storage) = (DaemonNetwork::of(spec)?, Storage::read(spec)?);
                 let wanted = DaemonOptions { program: &program, network, storage };
                 let start = |room: &Room| {
-                    if network == Network::OfItsUser {
+                    if network == DaemonNetwork::OfItsUser {
                         return start_rootless(&wanted, room, site).map(Some);
                     }
                     let mounts = if is_covered { cover(room)? } else { Vec::new() };
@@ -166,7 +166,7 @@ impl Daemon {
                 let name = format!("{}{}", network.service(), storage.suffix());
                 let service = site.lab.service(&format!("{name}-daemon"), start)?;
                 let sight = match (network, &service.memory_directory) {
-                    (Network::OfItsUser, Some(memory)) => Sight::Mapped(Shown::of(memory, site)?),
+                    (DaemonNetwork::OfItsUser, Some(it)) => Sight::Mapped(Shown::of(it, site)?),
                     _ if is_covered => Sight::Covered(below(&service.directory)),
                     _ => Sight::Same,
                 };
@@ -270,7 +270,7 @@ fn configuration_in(directory: &Path) -> PathBuf {
 /// A private daemon, as asked for.
 struct DaemonOptions<'a> {
     program: &'a Path,
-    network: Network,
+    network: DaemonNetwork,
     storage: Storage,
 }
 
@@ -332,7 +332,7 @@ fn start(
     fs::write(&configuration, text).doing(format_args!("write `{}`", configuration.display()))?;
     // In its own it makes what it likes; from the level's it is also kept where it would delete a
     // bridge.
-    let is_apart = wanted.network == Network::Own || docker0_exists();
+    let is_apart = wanted.network == DaemonNetwork::Own || docker0_exists();
     let apart = is_apart.then(|| room.bare_network()).transpose()?;
     let namespace = room.mount_namespace(mounts)?;
     let data = wanted.storage.prepare(room, &namespace)?;
@@ -340,7 +340,7 @@ fn start(
     let program = Program {
         argv: command_line(program, room.directory(), &data, *network, storage.driver()),
         mount_namespace: Some(namespace),
-        network_namespace: apart.as_ref().map(lab::Network::namespace).transpose()?,
+        network_namespace: apart.as_ref().map(lab::RoomNetwork::namespace).transpose()?,
         ..Program::default()
     };
     listening(program, &socket_in(room.directory()), room, deadline)
@@ -412,7 +412,7 @@ pub fn require_of_private(spec: &LayerSpec) -> Result<(), Fault> {
     if rootless::is_asked(spec) {
         unprivileged::require()?;
     }
-    if Network::of(spec)? != Network::Level && lab::find("iptables").is_none() {
+    if DaemonNetwork::of(spec)? != DaemonNetwork::Level && lab::find("iptables").is_none() {
         return Err(Fault::user("docker: a network takes `iptables`, which is not in `PATH`")
             .hint("apt-get install iptables"));
     }
@@ -424,7 +424,7 @@ fn command_line(
     program: &Path,
     directory: &Path,
     data: &Path,
-    network: Network,
+    network: DaemonNetwork,
     driver: &str,
 ) -> Vec<String> {
     let in_room = |name: &str| directory.join(name).to_string_lossy().into_owned();
@@ -439,7 +439,7 @@ fn command_line(
     let rest =
         ["--exec-opt=native.cgroupdriver=cgroupfs", "--ip6tables=false", "--userland-proxy=false"];
     words.extend(rest.map(String::from));
-    if network == Network::Level {
+    if network == DaemonNetwork::Level {
         let nothing =
             ["--bridge=none", "--iptables=false", "--ip-masq=false", "--ip-forward=false"];
         words.extend(nothing.map(String::from));
@@ -455,7 +455,7 @@ mod tests {
     fn a_private_daemon_is_told_to_leave_the_host_alone() {
         let program = Path::new("/usr/sbin/dockerd");
         let (room, data) = (Path::new("/run/surtax/1/d"), Path::new("/run/surtax/1/d/data"));
-        let words = command_line(program, room, data, Network::Level, "overlay2");
+        let words = command_line(program, room, data, DaemonNetwork::Level, "overlay2");
         assert_eq!(
             words.join("\n"),
             "/usr/sbin/dockerd\n--host\nunix:///run/surtax/1/d/docker.sock\n\
@@ -465,7 +465,7 @@ mod tests {
              --exec-opt=native.cgroupdriver=cgroupfs\n--ip6tables=false\n--userland-proxy=false\n\
              --bridge=none\n--iptables=false\n--ip-masq=false\n--ip-forward=false"
         );
-        let own = command_line(program, room, data, Network::Own, "btrfs");
+        let own = command_line(program, room, data, DaemonNetwork::Own, "btrfs");
         assert!(own.contains(&String::from("--storage-driver=btrfs")), "{own:?}");
         assert!(!own.iter().any(|word| word == "--bridge=none"), "{own:?}");
     }

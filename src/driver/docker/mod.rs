@@ -268,7 +268,7 @@ struct Shared {
     daemon: Daemon,
     engine: Engine,
     about: About,
-    network: network::Network,
+    network: network::ContainerNetwork,
     lowers: Vec<Lower>,
     skeleton: Skeleton,
     image: String,

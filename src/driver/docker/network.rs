@@ -45,7 +45,7 @@ pub struct NetworkOptions<'a> {
 
 /// The network of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Network {
+pub struct ContainerNetwork {
     /// The word of the option.
     pub word: String,
     /// The engine's name for it.
@@ -73,10 +73,16 @@ impl<'a> NetworkOptions<'a> {
     ///
     /// # Errors
     /// The user's: a daemon of the machine has none of the name.
-    pub fn choose(&self, about: &About, is_private: bool, lab: &str) -> Result<Network, Fault> {
+    pub fn choose(
+        &self,
+        about: &About,
+        is_private: bool,
+        lab: &str,
+    ) -> Result<ContainerNetwork, Fault> {
         let has = |name: &str| about.networks.iter().any(|network| network == name);
-        let network =
-            |word: &str, name: String| Ok(Network { word: word.to_owned(), name, port: self.port });
+        let network = |word: &str, name: String| {
+            Ok(ContainerNetwork { word: word.to_owned(), name, port: self.port })
+        };
         match self.word {
             None if has("bridge") => network("bridge", "bridge".to_owned()),
             None if self.port.is_none() => network("none", "none".to_owned()),
@@ -96,7 +102,7 @@ impl<'a> NetworkOptions<'a> {
     }
 }
 
-impl Network {
+impl ContainerNetwork {
     /// Tells whether the container is in this level's network.
     pub fn is_shared(&self) -> bool {
         self.name == "host"

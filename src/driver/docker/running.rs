@@ -10,7 +10,7 @@ use crate::container::first_process::FirstProcess;
 use crate::container::{rootless, storage};
 use crate::fault::Fault;
 use crate::lab::Limits;
-use crate::layer::{LayerSpec, Network, Payer, Running, Source, take_link, value_of};
+use crate::layer::{LayerSpec, Payer, Running, Source, WorkloadNetwork, take_link, value_of};
 use bollard::models::ContainerInspectResponse;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -31,7 +31,7 @@ pub(super) struct RunningDocker {
     pub(super) group: PathBuf,
     pub(super) spec: LayerSpec,
     pub(super) limits: Limits,
-    pub(super) network: network::Network,
+    pub(super) network: network::ContainerNetwork,
     pub(super) inspected: ContainerInspectResponse,
     pub(super) facts: Vec<Fact>,
 }
@@ -73,18 +73,19 @@ impl Running for RunningDocker {
         payers
     }
 
-    fn network(&self) -> Option<Network> {
+    fn network(&self) -> Option<WorkloadNetwork> {
         match self.network.word.as_str() {
             // gVisor has a loopback interface of its own there.
             "host" if self.kernel() == Kernel::Gvisor => None,
-            "host" => self.first.shares("net").then(Network::of_level),
+            "host" => self.first.shares("net").then(WorkloadNetwork::of_level),
             "none" => None,
             _ => {
                 let (outside, workload) = self.network.addresses(&self.inspected)?;
                 let namespace = self.daemon.network_namespace();
                 let published = self.network.port;
-                let seen = Network { outside, workload, published, ..Network::of_level() };
-                Some(Network { namespace, is_shared: false, ..seen })
+                let seen =
+                    WorkloadNetwork { outside, workload, published, ..WorkloadNetwork::of_level() };
+                Some(WorkloadNetwork { namespace, is_shared: false, ..seen })
             }
         }
     }

@@ -210,12 +210,12 @@ impl Layer for Monitor {
 
 /// The network of a machine.
 struct MachineNetwork {
-    network: lab::Network,
+    network: lab::RoomNetwork,
     shaped: Option<Shaped>,
 }
 
 impl MachineNetwork {
-    fn lay(network: lab::Network, shape: Option<lab::Shape>) -> Result<Self, Fault> {
+    fn lay(network: lab::RoomNetwork, shape: Option<lab::Shape>) -> Result<Self, Fault> {
         let shape = shape.map(|shape| Shaped::make(&network, lab::network::TAP, shape));
         let shaped = shape.transpose()?;
         Ok(Self { network, shaped })
@@ -257,7 +257,7 @@ impl Monitor {
         program: &Path,
         machine: &Machine,
         room: &Room,
-        (group, network): (Option<&Path>, Option<&lab::Network>),
+        (group, network): (Option<&Path>, Option<&lab::RoomNetwork>),
         deadline: Duration,
     ) -> Result<Booted, Fault> {
         let kind = self.descriptor.kind;
@@ -273,7 +273,7 @@ impl Monitor {
             // The guest's serial port is its standard output.
             stdio: [None, Some(output_of_monitor), Some(errors_of_monitor)],
             group: group.map(Path::to_owned),
-            network_namespace: network.map(lab::Network::namespace).transpose()?,
+            network_namespace: network.map(lab::RoomNetwork::namespace).transpose()?,
             ..Program::default()
         })?;
         let mut api = Api::connect(kind, &socket, &mut process, &console, LISTEN_DEADLINE)?;

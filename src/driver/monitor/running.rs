@@ -6,7 +6,7 @@ use crate::agent::Link;
 use crate::driver::qemu::equipped_guest::EquippedGuest;
 use crate::fault::Fault;
 use crate::lab::{Process, network};
-use crate::layer::{Network, Payer, Running, Source};
+use crate::layer::{Payer, Running, Source, WorkloadNetwork};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
@@ -78,14 +78,14 @@ impl Running for RunningMonitor {
         payers
     }
 
-    fn network(&self) -> Option<Network> {
+    fn network(&self) -> Option<WorkloadNetwork> {
         let wires = self.wires.as_ref()?;
-        Some(Network {
+        Some(WorkloadNetwork {
             namespace: wires.network.path(),
             outside: network::OUTSIDE.into(),
             workload: Some(network::WORKLOAD.into()),
             is_shared: false,
-            ..Network::of_level()
+            ..WorkloadNetwork::of_level()
         })
     }
 

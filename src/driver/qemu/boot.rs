@@ -11,7 +11,7 @@ use super::vcpu;
 use crate::agent::{ConsoleTail, Link};
 use crate::driver::qemu::accelerator::PROGRAM;
 use crate::fault::{Doing, Fault};
-use crate::lab::{self, Jail, Network, Process, Program, Room};
+use crate::lab::{self, Jail, Process, Program, Room, RoomNetwork};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
@@ -78,7 +78,7 @@ pub(super) fn boot(
         group: place.group.map(Path::to_owned),
         mount_namespace: Some(jailed.mount_namespace),
         confinement: Some(jailed.confinement),
-        network_namespace: wires.network.as_ref().map(Network::namespace).transpose()?,
+        network_namespace: wires.network.as_ref().map(RoomNetwork::namespace).transpose()?,
         ..Program::default()
     })?;
     let greeted = Qmp::open(qmp).and_then(|mut qmp| {

@@ -15,7 +15,7 @@ use crate::fault::{Doing, Fault};
 use crate::guest::channel::Channel;
 use crate::guest::share::{Protocol, Share};
 use crate::guest::{Guest, GuestSpec, kernel, memory, require_seen};
-use crate::lab::{Limits, Network, Room, Shape, network};
+use crate::lab::{Limits, Room, RoomNetwork, Shape, network};
 use crate::layer::{Layer, LayerSpec, Site, Unavailable, Usable, value_of};
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -247,7 +247,7 @@ impl EquippedGuest {
         &self,
         site: &Site<'_>,
         room: &Room,
-    ) -> Result<Option<(Network, Option<Shape>)>, Fault> {
+    ) -> Result<Option<(RoomNetwork, Option<Shape>)>, Fault> {
         let Some(nic) = &self.nic else { return Ok(None) };
         nic.require(site, room).map_err(|fault| fault.during(&self.kind))?;
         let network = room.network()?;

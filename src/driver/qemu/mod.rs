@@ -47,8 +47,8 @@ use crate::fault::Fault;
 use crate::guest::Guest;
 use crate::lab::{Jail, Limits, Process, Room};
 use crate::layer::{
-    Descriptor, Inner, Layer, LayerSpec, Limit, Need, Network, OptionSpec, Payer, Reach, RootKind,
-    Running, Site, Source, StartGuess, Unavailable, Usable, impairment,
+    Descriptor, Inner, Layer, LayerSpec, Limit, Need, OptionSpec, Payer, Reach, RootKind, Running,
+    Site, Source, StartGuess, Unavailable, Usable, WorkloadNetwork, impairment,
 };
 use accelerator::PROGRAM;
 use boot::{BootPlace, Booted, boot};
@@ -366,7 +366,7 @@ impl Running for RunningQemu {
         payers
     }
 
-    fn network(&self) -> Option<Network> {
+    fn network(&self) -> Option<WorkloadNetwork> {
         self.machine.nic.as_ref().map(|nic| nic.network(self.process.pid()))
     }
 

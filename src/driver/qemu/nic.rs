@@ -17,7 +17,7 @@ use crate::driver::qemu::board::Board;
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Jail, Room, Shape, ToolRun, kernel_part, network};
 use crate::layer::impairment::Shaped;
-use crate::layer::{LayerSpec, Network, OptionSpec, Site, Unavailable, impairment};
+use crate::layer::{LayerSpec, OptionSpec, Site, Unavailable, WorkloadNetwork, impairment};
 use queues::queues;
 pub(super) use queues::vhost_workers;
 use std::fs::File;
@@ -134,7 +134,7 @@ pub(super) struct Nic {
 #[derive(Default)]
 pub(super) struct NetBackend {
     /// The namespace with the bridge, where there is one.
-    pub(super) network: Option<lab::Network>,
+    pub(super) network: Option<lab::RoomNetwork>,
     /// The queues of the tap.
     pub(super) taps: Vec<OwnedFd>,
     /// Workers of this level's kernel, one for each queue, where there are any.
@@ -363,20 +363,20 @@ impl Nic {
     }
 
     /// Returns how the guest and the outside reach each other; `pid` is QEMU's.
-    pub(super) fn network(&self, pid: u32) -> Network {
+    pub(super) fn network(&self, pid: u32) -> WorkloadNetwork {
         match self.backend {
-            Backend::User => Network {
+            Backend::User => WorkloadNetwork {
                 outside: USER_OUTSIDE.into(),
                 workload: None,
                 is_shared: false,
-                ..Network::of_level()
+                ..WorkloadNetwork::of_level()
             },
-            _ => Network {
+            _ => WorkloadNetwork {
                 namespace: PathBuf::from(format!("/proc/{pid}/ns/net")),
                 outside: network::OUTSIDE.into(),
                 workload: Some(self.guest().into()),
                 is_shared: false,
-                ..Network::of_level()
+                ..WorkloadNetwork::of_level()
             },
         }
     }

@@ -9,7 +9,7 @@
 
 use crate::agent::ConsoleTail;
 use crate::fault::{Doing, Fault};
-use crate::lab::{self, Network, Process, Program, Room, ToolRun, kernel_part, network};
+use crate::lab::{self, Process, Program, Room, RoomNetwork, ToolRun, kernel_part, network};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -88,7 +88,7 @@ impl Bridge {
     /// # Errors
     /// As [`require`], or a daemon does not come up; with its last words.
     pub(super) fn start(
-        network: &Network,
+        network: &RoomNetwork,
         room: &Room,
         group: Option<&Path>,
     ) -> Result<Self, Fault> {

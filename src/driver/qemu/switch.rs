@@ -9,7 +9,7 @@
 
 use crate::agent::ConsoleTail;
 use crate::fault::{Doing, Fault};
-use crate::lab::{self, Network, Process, Program, Room, network};
+use crate::lab::{self, Process, Program, Room, RoomNetwork, network};
 use crate::layer::Site;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -58,7 +58,7 @@ impl Switch {
     /// # Errors
     /// It is not there, or ends or says nothing within the layer's deadline; with its last words.
     pub(super) fn start(
-        network: &Network,
+        network: &RoomNetwork,
         site: &Site<'_>,
         room: &Room,
         group: Option<&Path>,
@@ -91,7 +91,7 @@ impl Switch {
         Ok(switch)
     }
 
-    fn wait_until_ready(&mut self, network: &Network, deadline: Duration) -> Result<(), Fault> {
+    fn wait_until_ready(&mut self, network: &RoomNetwork, deadline: Duration) -> Result<(), Fault> {
         let began = monotonic_raw();
         while !(self.socket.exists() && network.plug_in_tap()?) {
             let why = match self.process.wait(LOOK_AGAIN)? {

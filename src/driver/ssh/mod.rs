@@ -29,8 +29,8 @@ use crate::agent::{ConsoleTail, Link, ssh_bootstrap};
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Process, Program, Room, tool_version};
 use crate::layer::{
-    Descriptor, Files, Layer, LayerSpec, Network, OptionSpec, Payer, Reach, RootKind, Running,
-    Site, Source, StartGuess, Unavailable, Usable, value_of,
+    Descriptor, Files, Layer, LayerSpec, OptionSpec, Payer, Reach, RootKind, Running, Site, Source,
+    StartGuess, Unavailable, Usable, WorkloadNetwork, value_of,
 };
 use client::Client;
 use std::fs::{self, File};
@@ -152,10 +152,16 @@ impl Running for RunningSsh {
     }
 
     /// The way that ssh itself has come: each end as the other one sees it.
-    fn network(&self) -> Option<Network> {
+    fn network(&self) -> Option<WorkloadNetwork> {
         let (outside, there) = self.arrival.ends?;
         let workload = Some(there);
-        Some(Network { outside, workload, is_shared: false, is_far: true, ..Network::of_level() })
+        Some(WorkloadNetwork {
+            outside,
+            workload,
+            is_shared: false,
+            is_far: true,
+            ..WorkloadNetwork::of_level()
+        })
     }
 
     fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {

@@ -128,7 +128,7 @@ impl Application {
     }
 
     /// The network with the other end of its device, if it has one.
-    pub(in crate::driver) fn network(&self) -> Option<Arc<lab::Network>> {
+    pub(in crate::driver) fn network(&self) -> Option<Arc<lab::RoomNetwork>> {
         self.vif.as_ref().map(|vif| Arc::clone(&vif.network))
     }
 

@@ -30,8 +30,8 @@ use crate::fault::{Doing, Fault};
 use crate::guest::channel::Channel;
 use crate::lab::{Limits, Room, Undo};
 use crate::layer::{
-    Descriptor, Inner, Layer, LayerSpec, Limit, Need, Network, OptionSpec, Payer, Reach, RootKind,
-    Running, Site, Source, StartGuess, Unavailable, Usable, medium,
+    Descriptor, Inner, Layer, LayerSpec, Limit, Need, OptionSpec, Payer, Reach, RootKind, Running,
+    Site, Source, StartGuess, Unavailable, Usable, WorkloadNetwork, medium,
 };
 use configuration::Domain;
 use std::fs;
@@ -362,7 +362,7 @@ impl Running for RunningXen {
         payers(self.id, true)
     }
 
-    fn network(&self) -> Option<Network> {
+    fn network(&self) -> Option<WorkloadNetwork> {
         self.vif.as_ref().map(Vif::network)
     }
 

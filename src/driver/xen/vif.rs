@@ -12,7 +12,7 @@ use super::toolstack;
 use super::vbd::CONNECTED;
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Room, ToolRun, kernel_part, network};
-use crate::layer::{LayerSpec, Network, OptionSpec, Site, Unavailable, value_of};
+use crate::layer::{LayerSpec, OptionSpec, Site, Unavailable, WorkloadNetwork, value_of};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -98,7 +98,7 @@ pub(super) struct Vif {
     id: u16,
     name: String,
     /// Network that the device is on.
-    pub(super) network: Arc<lab::Network>,
+    pub(super) network: Arc<lab::RoomNetwork>,
 }
 
 impl Vif {
@@ -106,7 +106,7 @@ impl Vif {
     ///
     /// # Errors
     /// The machine's: there is no such link, or it cannot be moved.
-    pub(super) fn plug_in(id: u16, network: lab::Network) -> Result<Self, Fault> {
+    pub(super) fn plug_in(id: u16, network: lab::RoomNetwork) -> Result<Self, Fault> {
         let vif = Self { id, name: format!("vif{id}.0"), network: Arc::new(network) };
         vif.network.take_in(&vif.name)?;
         toolstack::write(&format!("{}/hotplug-status", vif.place()), "connected")?;
@@ -119,13 +119,13 @@ impl Vif {
     }
 
     /// Describes how the domain and the outside reach each other.
-    pub(super) fn network(&self) -> Network {
-        Network {
+    pub(super) fn network(&self) -> WorkloadNetwork {
+        WorkloadNetwork {
             namespace: self.network.path(),
             outside: network::OUTSIDE.into(),
             workload: Some(self.network.workload().into()),
             is_shared: false,
-            ..Network::of_level()
+            ..WorkloadNetwork::of_level()
         }
     }
 

@@ -270,9 +270,9 @@ fn enable(directory: &Path, names: &[String], manner: Occupied) -> std::io::Resu
         return Ok(());
     }
     let file = directory.join("cgroup.subtree_control");
-    let wish: Vec<String> = names.iter().map(|name| format!("+{name}")).collect();
-    let wish = wish.join(" ");
-    match fs::write(&file, &wish) {
+    let wanted: Vec<String> = names.iter().map(|name| format!("+{name}")).collect();
+    let wanted = wanted.join(" ");
+    match fs::write(&file, &wanted) {
         Err(error)
             if error.kind() == ErrorKind::ResourceBusy
                 && manner == Occupied::MoveAside
@@ -287,7 +287,7 @@ fn enable(directory: &Path, names: &[String], manner: Occupied) -> std::io::Resu
         // A process that has ended meanwhile is not in the way either.
         let _ = fs::write(aside.join("cgroup.procs"), pid);
     }
-    fs::write(&file, &wish)
+    fs::write(&file, &wanted)
 }
 
 fn write(file: &Path, value: &str) -> Result<(), Fault> {

@@ -16,7 +16,7 @@ fn links(pid: &str) -> Vec<String> {
 }
 
 /// A process that sleeps in a network namespace.
-fn sleeper(room: &Room, network: &Network) -> Process {
+fn sleeper(room: &Room, network: &RoomNetwork) -> Process {
     let namespace = network.namespace().unwrap();
     let sleeper = Program { network_namespace: Some(namespace), ..program(&["sleep", "1000"]) };
     room.spawn(sleeper).unwrap()

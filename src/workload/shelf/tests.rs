@@ -4,7 +4,7 @@
 //! it: a person has compared the two. Any change of a unit or of a column must be refused, or seen.
 
 use super::*;
-use crate::workload::{Definition, Reading, Workload};
+use crate::workload::{Definition, Workload, WorkloadReading};
 use regex::Regex;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -53,7 +53,7 @@ fn recorded() -> Vec<(&'static str, String, String)> {
     found
 }
 
-fn read(name: &str, text: &str) -> Result<Reading, String> {
+fn read(name: &str, text: &str) -> Result<WorkloadReading, String> {
     ready(name).read(text)
 }
 

@@ -143,6 +143,7 @@ fn what_measures_along_is_answered_after_the_end_of_a_machine_and_of_its_console
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "stands for a QEMU that is gone, and is waited for")]
 fn a_machine_that_took_its_counts_with_it_gives_no_number() {
     let mut gone = std::process::Command::new("true").spawn().unwrap();
     let (mut link, _console) = link_of(gone.id(), CommandPlace::Boot, None, None);
