@@ -8,6 +8,9 @@ use std::time::Duration;
 /// Time that one test may hold the machine: several times what the longest needs.
 const LIMIT: Duration = Duration::from_secs(900);
 
+/// Time until it is asked a second time.
+const AGAIN: Duration = Duration::from_secs(1);
+
 /// Time that what we ask to end may take to remove what it made.
 const GRACE: Duration = Duration::from_secs(90);
 
@@ -21,16 +24,14 @@ impl Watchdog {
     pub fn new() -> Self {
         let (turn, ended) = channel::<()>();
         std::thread::spawn(move || {
-            for (limit, signal) in [(LIMIT, Signal::TERM), (GRACE, Signal::KILL)] {
+            // Once is a request to finish the running trial, which may be what hangs.
+            for (limit, signal) in
+                [(LIMIT, Signal::TERM), (AGAIN, Signal::TERM), (GRACE, Signal::KILL)]
+            {
                 if ended.recv_timeout(limit) != Err(RecvTimeoutError::Timeout) {
                     return;
                 }
                 end_all(signal);
-                if signal == Signal::TERM {
-                    // Once is a request to finish the running trial, which may be what hangs.
-                    std::thread::sleep(Duration::from_secs(1));
-                    end_all(signal);
-                }
             }
         });
         Self { _turn: turn }
