@@ -45,6 +45,10 @@ impl Others {
             }
         }
         for pid in processes::ids()? {
+            // One that has ended has no command line any more, and is its parent's to wait for.
+            if processes::field(pid, 3).is_some_and(|state| state == "Z") && !is_below_us(pid) {
+                others.pids.push(pid);
+            }
             let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
             if others.labs.iter().any(|lab| groups.contains(lab.as_str())) {
                 others.pids.push(pid);
@@ -128,5 +132,30 @@ mod tests {
         assert!(!others.own("came: process `surtax` (77): `surtax compare`"));
         assert!(!others.own("came: file `/run/surtax/ffffffff/enter`"));
         assert!(is_lab("1a2b3c4d") && !is_lab("") && !is_lab("1a2b3c4") && !is_lab("labs/etc"));
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "processes that belong to no room")]
+    fn one_that_has_ended_is_whose_parent_does_not_wait_for_it() {
+        let mut ours = std::process::Command::new("true").spawn().unwrap();
+        // Its parent lives on as `sleep`, which descends from nobody of ours any more.
+        let script = "(sh -c 'sleep 0.2 & echo $!; exec sleep 20 >&- 2>&-' &)";
+        let mut shell = std::process::Command::new("sh");
+        let told = shell.args(["-c", script]).output().unwrap().stdout;
+        let theirs: u32 = String::from_utf8(told).unwrap().trim().parse().unwrap();
+        let is_ended = |pid| processes::field(pid, 3).is_none_or(|state| state == "Z");
+        while !(is_ended(ours.id()) && is_ended(theirs)) {
+            std::thread::yield_now();
+        }
+        let others = Others::look().unwrap();
+        let parent = processes::field(theirs, 4).unwrap().parse().unwrap();
+        rustix::process::kill_process(
+            rustix::process::Pid::from_raw(parent).unwrap(),
+            rustix::process::Signal::KILL,
+        )
+        .unwrap();
+        let line = |pid| format!("came: process `surtax-reaper` ({pid}): ``");
+        assert!(others.own(&line(theirs)) && !others.own(&line(ours.id())), "{others:?}");
+        ours.wait().unwrap();
     }
 }
