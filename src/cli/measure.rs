@@ -1,6 +1,6 @@
 //! The flags that say what to measure and where results go, shared by `compare`, `plan` and `run`.
 
-use super::Globals;
+use super::{Globals, count};
 use crate::driver::registered;
 use crate::fault::{Doing, Fault};
 use crate::finding::threshold::Threshold;
@@ -74,7 +74,8 @@ pub(super) struct MeasureArguments {
     #[arg(long, help_heading = "What to measure")]
     clear_env: bool,
     /// Number of blocks; each runs every stack once, the baseline twice [default: 10].
-    #[arg(short, long, value_name = "N", help_heading = "How often and how long")]
+    #[arg(short, long, value_name = "N", allow_negative_numbers = true,
+          value_parser = count::some, help_heading = "How often and how long")]
     runs: Option<u32>,
     /// Starts no block that would end later than this, such as `90s`, `2m` or `1h30m`.
     #[arg(short, long, value_name = "DURATION", value_parser = duration::parse,
@@ -89,13 +90,15 @@ pub(super) struct MeasureArguments {
           help_heading = "How often and how long")]
     precision: Option<u32>,
     /// Runs the command this often in each started stack before the run that counts [default: 0].
-    #[arg(short, long, value_name = "N", help_heading = "How often and how long")]
+    #[arg(short, long, value_name = "N", allow_negative_numbers = true,
+          value_parser = count::any, help_heading = "How often and how long")]
     warmup: Option<u32>,
     /// Runs the command this often in each started stack and measures each run [default: 1].
     ///
     /// The start of a stack remains what is compared: it counts as the median of its iterations.
     /// How many of the first ones are not yet steady is found, and they are left out.
-    #[arg(long, value_name = "N", help_heading = "How often and how long")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true,
+          value_parser = count::some, help_heading = "How often and how long")]
     iterations: Option<u32>,
     /// Runs so many of the command at once in each started stack [default: 1].
     ///
@@ -104,7 +107,8 @@ pub(super) struct MeasureArguments {
     /// instances are apart is shown beside that. A load that a workload is asked for, such as
     /// `rate=`, is split evenly among them, and each server has a port of its own.
     /// `SURTAX_INSTANCE` tells each its number, from 0.
-    #[arg(long, value_name = "N", help_heading = "How often and how long")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true,
+          value_parser = count::some, help_heading = "How often and how long")]
     instances: Option<u32>,
     /// Contents of the page caches when the command begins: `cold` or `warm`.
     ///
@@ -124,7 +128,8 @@ pub(super) struct MeasureArguments {
     ///
     /// Where its stack begins changes the speed of the same code by some per cent; over trials of
     /// random size the effect averages out, and no arm profits from it.
-    #[arg(long, value_name = "BYTES", help_heading = "How often and how long")]
+    #[arg(long, value_name = "BYTES", allow_negative_numbers = true,
+          value_parser = count::any, help_heading = "How often and how long")]
     env_padding: Option<u32>,
     /// Holds every stack to these CPUs, such as `1` or `0-1;3`, unless it names its own `cpuset`.
     ///

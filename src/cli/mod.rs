@@ -9,6 +9,7 @@
 mod compare;
 mod completions;
 mod consent;
+mod count;
 pub mod doctor;
 mod enter;
 mod export;
@@ -113,15 +114,30 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(error) => {
             // Nothing more can be said where printing the error fails.
             let _ = error.print();
-            if error.kind() == ErrorKind::UnknownArgument && is_given_a_command(&typed) {
-                say::hint(
-                    "put `--` before the command, as in `surtax compare --in native,runc -- make \
-                     -j4`",
-                );
+            if error.kind() == ErrorKind::UnknownArgument {
+                if let Some(list) = list_with_a_space(&typed) {
+                    say::hint(&format!("write the stacks without a space: `--in {list}`"));
+                } else if is_given_a_command(&typed) {
+                    say::hint(
+                        "put `--` before the command, as in `surtax compare --in native,runc -- \
+                         make -j4`",
+                    );
+                }
             }
             ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
         }
     }
+}
+
+/// Joins a list of stacks that a space after a comma has divided into several arguments; `None`
+/// where there is none.
+fn list_with_a_space(typed: &[OsString]) -> Option<String> {
+    let words: Vec<&str> = typed.iter().map_while(|word| word.to_str()).collect();
+    let begin = words.iter().position(|word| *word == "--in")? + 1;
+    let ends_with_comma = |word: &&&str| word.ends_with(',');
+    let count = words.get(begin..)?.iter().take_while(ends_with_comma).count();
+    let last = words.get(begin + count).filter(|word| !word.starts_with('-'));
+    (count > 0).then(|| words[begin..begin + count + usize::from(last.is_some())].concat())
 }
 
 /// Tells whether the subcommand takes a command after `--`, and there is no `--`.

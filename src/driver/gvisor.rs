@@ -50,6 +50,7 @@ pub static GVISOR: Oci = Oci {
     descriptor: &Descriptor {
         kind: "gvisor",
         summary: "a container on gVisor's kernel in user space, by runsc",
+        aliases: &[("runsc", "")],
         reach: &[("host", Reach::Level), ("sandbox", Reach::Link)],
         options: &[
             OptionSpec {

@@ -54,6 +54,7 @@ const VARIANTS: &[&str] = &[
 static DESCRIPTOR: Descriptor = Descriptor {
     kind: "native",
     summary: "an ordinary process of this machine, on a throw-away layer over its files",
+    aliases: &[("host", "")],
     reach: &[("", Reach::Level)],
     options: &[medium::CHOICE],
     limits: Limit::OF_A_GROUP,

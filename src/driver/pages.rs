@@ -67,9 +67,27 @@ fn command_line(kind: &str) -> Option<(String, String)> {
     Some((stack.to_owned(), line.replace(" -", " \\\n    -")))
 }
 
+/// Separates a kind from its options, if there are any.
+fn colon(options: &str) -> &'static str {
+    if options.is_empty() { "" } else { ":" }
+}
+
+fn options_table(options: &[OptionSpec]) -> String {
+    if options.is_empty() {
+        return String::new();
+    }
+    let mut text = String::from("\n## Options\n\n| option | values | what |\n|---|---|---|\n");
+    for OptionSpec { key, values, help } in options {
+        let values = if values.is_empty() { String::from("any text") } else { listed(values) };
+        let _ = writeln!(text, "| `{key}` | {values} | {} |", help.replace('|', "\\|"));
+    }
+    text
+}
+
 fn page(descriptor: &Descriptor) -> String {
-    let Descriptor { kind, summary, options, limits, roots, variants, not_yet_run, .. } =
-        descriptor;
+    let Descriptor {
+        kind, summary, aliases, options, limits, roots, variants, not_yet_run, ..
+    } = descriptor;
     let file = file_of(kind);
     let source = std::fs::read_to_string(repository().join(&file)).unwrap();
     let mut text = format!(
@@ -84,13 +102,7 @@ fn page(descriptor: &Descriptor) -> String {
         header(&source),
         file = file.display(),
     );
-    if !options.is_empty() {
-        text += "\n## Options\n\n| option | values | what |\n|---|---|---|\n";
-        for OptionSpec { key, values, help } in *options {
-            let values = if values.is_empty() { String::from("any text") } else { listed(values) };
-            let _ = writeln!(text, "| `{key}` | {values} | {} |", help.replace('|', "\\|"));
-        }
-    }
+    text += &options_table(options);
     if let Some(subject) = descriptor.subject {
         let _ = writeln!(
             text,
@@ -101,6 +113,9 @@ fn page(descriptor: &Descriptor) -> String {
     let mut row = |what: &str, said: String| {
         let _ = writeln!(text, "| {what} | {said} |");
     };
+    for (alias, options) in *aliases {
+        row("also called", format!("`{alias}`, for `{kind}{}{options}`", colon(options)));
+    }
     let limits: Vec<&str> = limits.iter().flat_map(|limit| limit.keys()).copied().collect();
     row("limits that it takes", if limits.is_empty() { "none".into() } else { listed(&limits) });
     let roots: Vec<&str> = roots.iter().map(|root: &RootKind| root.words()).collect();
@@ -147,4 +162,18 @@ fn every_layer_has_a_page_of_the_book_and_it_says_what_its_descriptor_says() {
     }
     let count = std::fs::read_dir(&directory).unwrap().count();
     assert_eq!(count, pages.len(), "a page of a layer that is none");
+    // The book's table of contents has them in the order of the registry.
+    let contents = repository().join("docs/SUMMARY.md");
+    let found = std::fs::read_to_string(&contents).unwrap();
+    let is_of_a_layer = |line: &&str| line.contains("](layers/");
+    let before = found.lines().take_while(|line| !is_of_a_layer(line)).map(String::from);
+    let after = found.lines().skip_while(|line| !is_of_a_layer(line)).skip_while(is_of_a_layer);
+    let kinds = pages.iter().map(|(path, _)| path.file_stem().unwrap().to_str().unwrap());
+    let links = kinds.map(|kind| format!("  - [`{kind}`](layers/{kind}.md)"));
+    let lines: Vec<String> = before.chain(links).chain(after.map(String::from)).collect();
+    let text = lines.join("\n") + "\n";
+    if is_written {
+        std::fs::write(&contents, &text).unwrap();
+    }
+    assert!(found == text || is_written, "{} lists other layers", contents.display());
 }

@@ -38,6 +38,9 @@ pub struct Descriptor {
     pub kind: &'static str,
     /// One line for people.
     pub summary: &'static str,
+    /// Other words for it in a stack's text, each with the option that it means, if it means one,
+    /// such as `accel=kvm`. A stack is printed without them.
+    pub aliases: &'static [(&'static str, &'static str)],
     /// Meaning of the words of its `net=` to those outside.
     pub reach: Reaches,
     /// The driver's own options.
@@ -92,6 +95,7 @@ impl Descriptor {
     pub const CONTAINER: Self = Self {
         kind: "",
         summary: "",
+        aliases: &[],
         reach: &[],
         options: &[],
         subject: None,

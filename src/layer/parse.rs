@@ -81,6 +81,23 @@ struct LayerText<'a> {
     options: Vec<(&'a str, &'a str)>,
 }
 
+/// Returns the kind that a word means, and the option that it means beside it: its own, unless it
+/// is an alias.
+fn meaning<'a>(
+    word: &'a str,
+    descriptors: &[&'static Descriptor],
+) -> (&'a str, Option<(&'static str, &'static str)>) {
+    let aliases =
+        descriptors.iter().flat_map(|it| it.aliases.iter().map(|alias| (it.kind, *alias)));
+    let found = aliases.into_iter().find(|(_, (alias, _))| *alias == word);
+    found.map_or((word, None), |(kind, (_, option))| (kind, option.split_once('=')))
+}
+
+/// The word of a layer before its options.
+fn alias(whole: &str) -> &str {
+    whole.split(':').next().unwrap_or(whole).trim()
+}
+
 impl<'a> Source<'a> {
     fn new(text: &'a str) -> Result<Self, Fault> {
         if text.trim().is_empty() {
@@ -127,6 +144,7 @@ impl<'a> Source<'a> {
             Some((kind, options)) => (kind.trim(), Some(options)),
             None => (whole, None),
         };
+        let (kind, meant) = meaning(kind, descriptors);
         if kind.is_empty() {
             return Err(self
                 .refuse(kind, "a layer is missing here")
@@ -157,7 +175,17 @@ impl<'a> Source<'a> {
             }
             layer.options.push((key, value));
         }
-        Ok(layer)
+        let Some((key, value)) = meant else { return Ok(layer) };
+        match layer.options.iter().find(|&&(earlier, _)| canonical(earlier) == key) {
+            Some((earlier, _)) => {
+                let message = format!("`{}` says `{key}={value}` already", alias(whole));
+                Err(self.refuse(earlier, message).hint(format!("write `{kind}` in its place")))
+            }
+            None => {
+                layer.options.push((key, value));
+                Ok(layer)
+            }
+        }
     }
 
     fn option(&self, kind: &str, option: &'a str) -> Result<(&'a str, &'a str), Fault> {

@@ -89,6 +89,21 @@ fn an_unknown_flag_and_a_number_without_a_unit_are_refused_with_the_right_one() 
 }
 
 #[test]
+fn a_count_below_nothing_and_a_list_with_spaces_are_refused_with_what_to_type() {
+    for (flag, least) in [("--runs", 1), ("-r", 1), ("--instances", 1), ("--warmup", 0)] {
+        let wanted = format!("a whole number is wanted, at least {least}");
+        refused(&["compare", "--in", "native", flag, "-3", "--", "true"], &[&wanted]);
+    }
+    for command in [vec!["--", "true"], vec!["true"]] {
+        let list = ["compare", "--in", "native,", "runc,", "docker"];
+        refused(
+            &[&list[..], &command].concat(),
+            &["hint: write the stacks without a space: `--in native,runc,docker`"],
+        );
+    }
+}
+
+#[test]
 fn budgets_that_contradict_each_other_are_refused_before_anything_is_started() {
     let question = ["compare", "--in", "native,runc"];
     let refused = |flags: &[&str], expected: &[&str]| {

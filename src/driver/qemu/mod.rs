@@ -130,6 +130,7 @@ const VARIANTS: &[&str] = &[
 static DESCRIPTOR: Descriptor = Descriptor {
     kind: "qemu",
     summary: "a virtual machine with a kernel of its own, by QEMU",
+    aliases: &[("vm", ""), ("kvm", "accel=kvm")],
     reach: &[
         ("user", Reach::Outward),
         ("tap", Reach::Bridge { joins: true }),

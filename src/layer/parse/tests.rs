@@ -26,6 +26,7 @@ static DOCKER: Descriptor = descriptor("docker", &[NET], ALL);
 static GVISOR: Descriptor = descriptor("gvisor", &[], &[Limit::Cpus, Limit::Memory]);
 static QEMU: Descriptor = Descriptor {
     roots: &[RootKind::Overlay, RootKind::Directory, RootKind::Image, RootKind::Packed],
+    aliases: &[("vm", ""), ("kvm", "accel=kvm")],
     ..descriptor("qemu", &[ACCEL, KERNEL], &[Limit::Cpus, Limit::Memory])
 };
 static SIMULATED: Descriptor =
@@ -56,6 +57,25 @@ fn refused_with(text: &str, descriptors: &[&'static Descriptor], expected: &str)
     let fault = StackSpec::parse_with(text, descriptors).expect_err(text);
     assert_eq!(fault.exit_code(), 2);
     assert_eq!(fault.to_string(), expected.trim_start_matches('\n'));
+}
+
+#[test]
+fn an_alias_means_a_kind_and_may_mean_an_option_and_no_stack_is_printed_with_it() {
+    for (text, printed) in [
+        ("vm", "qemu"),
+        ("kvm", "qemu:accel=kvm"),
+        ("kvm:mem=2G+vm:accel=tcg", "qemu:accel=kvm,memory=2G+qemu:accel=tcg"),
+    ] {
+        assert_eq!(parsed(text).to_string(), printed);
+    }
+    refused(
+        "kvm:accel=tcg",
+        "
+`kvm` says `accel=kvm` already
+    kvm:accel=tcg
+        ^^^^^
+  hint: write `qemu` in its place",
+    );
 }
 
 #[test]
