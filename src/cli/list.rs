@@ -23,6 +23,8 @@ struct RunRow {
     name: String,
     began_at: String,
     state: &'static str,
+    /// Number of trials that are in the results.
+    counted_trial_count: u64,
     /// From the first trial's begin to the last one's end.
     wall_ns: Option<u64>,
     stacks: Vec<String>,
@@ -49,7 +51,8 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault>
     let mut rows = Rows::new(&["Run", "Began", "State", "Took", "Stacks", "Title"]);
     for line in lines {
         let took = line.wall_ns.map_or_else(String::new, number::span);
-        let (state, stacks) = (String::from(line.state), line.stacks.join(","));
+        let nothing = if line.counted_trial_count == 0 { ", nothing counts" } else { "" };
+        let (state, stacks) = (format!("{}{nothing}", line.state), line.stacks.join(","));
         rows.push(vec![line.name, line.began_at, state, took, stacks, line.title]);
     }
     answer(&rows.text(globals.format_or(Format::Table), globals.table_width()))
@@ -66,6 +69,7 @@ fn line(path: &std::path::Path) -> Result<RunRow, Fault> {
         name: path.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
         began_at: calendar::rfc3339(run.began_at),
         state: run.state.word(),
+        counted_trial_count: ledger.counted_trial_count()?,
         wall_ns: ledger.took()?.map(|took| took.0),
         // A plan that this surtax does not know is a run all the same.
         stacks: ledger.plan().map_or_else(|_| Vec::new(), |plan| texts(&plan.stacks)),

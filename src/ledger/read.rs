@@ -209,6 +209,21 @@ impl Ledger {
         self.one(query, read).map_err(|error| refused(&self.path, "read how long it took", &error))
     }
 
+    /// Returns how many trials count.
+    ///
+    /// # Errors
+    /// The machine's.
+    pub fn counted_trial_count(&self) -> Result<u64, Fault> {
+        let query = "SELECT count(*) FROM trials WHERE state = ?1";
+        let read = |row: &Row| {
+            self.budget.pay(row)?;
+            Ok(natural(row.get(0)?))
+        };
+        self.connection
+            .query_row(query, [TrialState::Done.word()], read)
+            .map_err(|error| refused(&self.path, "count the trials", &error))
+    }
+
     /// The plan, as it was when the run began.
     ///
     /// # Errors

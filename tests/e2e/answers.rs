@@ -134,6 +134,7 @@ fn a_finished_run_says_so_when_it_is_resumed_and_the_list_says_what_it_was() {
     let run = list.as_array().unwrap().last().unwrap();
     assert_eq!(run["stacks"][1], "simulated:cost=1.07,noise=0.02,seed=1");
     assert_eq!(run["wall_ns"], answer["run"]["wall_ns"]);
+    assert_eq!(run["counted_trial_count"], 9, "three blocks of three trials");
     machine.assert_as_before();
 }
 
@@ -210,6 +211,9 @@ fn a_command_that_floods_its_output_is_hashed_whole_and_kept_at_its_end() {
     let stderr = arm(&answer, "native")["trouble"]["stderr"].as_str().unwrap().to_owned();
     assert!(!stderr.contains('\u{1b}') && !stderr.contains('\u{7}'), "{stderr:?}");
     assert!(answer.to_string().len() < 200_000, "the flood is not in the answer");
+    let listed = machine.surtax(&["list"]);
+    let listed = text(&listed.stdout);
+    assert!(listed.contains("finished, nothing counts"), "{listed}");
     machine.assert_as_before();
 }
 
