@@ -340,7 +340,9 @@ pub(super) fn surroundings<'a>(
     let fresh_seed = clock::wall().0 / 1_000 % 1_000_000;
     let online = std::fs::read_to_string("/sys/devices/system/cpu/online").ok();
     let cpus = online.and_then(|text| parse_cpus(text.trim()));
-    Ok(Defaults { cwd, fresh_seed, descriptors, cpus })
+    let nodes = std::fs::read_to_string("/sys/devices/system/node/online").ok();
+    let numa_nodes = nodes.and_then(|text| parse_cpus(text.trim()));
+    Ok(Defaults { cwd, fresh_seed, descriptors, cpus, numa_nodes })
 }
 
 /// Reads `NAME=VALUE`.

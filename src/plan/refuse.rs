@@ -83,6 +83,8 @@ pub struct Defaults<'a> {
     pub descriptors: &'a [&'static Descriptor],
     /// The CPUs of this machine, where they can be told.
     pub cpus: Option<Vec<u32>>,
+    /// The NUMA nodes of this machine, where it has any and they can be told.
+    pub numa_nodes: Option<Vec<u32>>,
 }
 
 /// A plan, and what the user should know about it.

@@ -93,7 +93,8 @@ impl Draft {
         Ok(Checked { stacks, baseline: self.scratched(baseline, descriptors)?, joined: changed })
     }
 
-    /// That a stack can be, on some machine, and that the CPUs that it names are here.
+    /// Refuses a stack that can be on no machine, and one that names CPUs or NUMA nodes that this
+    /// machine has not.
     pub(super) fn check_sense(
         &self,
         stack: &StackSpec,
@@ -120,18 +121,19 @@ impl Draft {
             }
         }
         depth::refuse(stack).map_err(labelled)?;
-        let Some((outermost, cpus)) = stack.layers.first().zip(around.cpus.as_ref()) else {
-            return Ok(());
-        };
-        let asked = outermost.limits()?.cpuset.unwrap_or_default();
-        match asked.iter().find(|cpu| !cpus.contains(cpu)) {
-            None => Ok(()),
-            Some(absent) => {
-                let fault = Fault::user(format!("this machine has no CPU {absent}"));
-                let all: Vec<String> = cpus.iter().map(u32::to_string).collect();
-                Err(labelled(fault.hint(format!("its CPUs are {}", all.join(", ")))))
+        let Some(outermost) = stack.layers.first() else { return Ok(()) };
+        let limits = outermost.limits()?;
+        for (name, asked, here) in
+            [("CPU", limits.cpuset, &around.cpus), ("NUMA node", limits.numa, &around.numa_nodes)]
+        {
+            let (asked, Some(here)) = (asked.unwrap_or_default(), here) else { continue };
+            if let Some(absent) = asked.iter().find(|number| !here.contains(number)) {
+                let fault = Fault::user(format!("this machine has no {name} {absent}"));
+                let all: Vec<String> = here.iter().map(u32::to_string).collect();
+                return Err(labelled(fault.hint(format!("its {name}s are {}", all.join(", ")))));
             }
         }
+        Ok(())
     }
 
     /// The stack with a scratch directory: where one stack names a medium for it, the command needs

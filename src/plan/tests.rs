@@ -11,7 +11,13 @@ pub(crate) fn draft(stacks: &[&str]) -> Draft {
 
 /// A caller in `/`.
 pub(crate) fn around() -> Defaults<'static> {
-    Defaults { cwd: PathBuf::from("/"), fresh_seed: 7, descriptors: CARDS, cpus: None }
+    Defaults {
+        cwd: PathBuf::from("/"),
+        fresh_seed: 7,
+        descriptors: CARDS,
+        cpus: None,
+        numa_nodes: None,
+    }
 }
 
 /// The plan that the draft becomes.

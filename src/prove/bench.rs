@@ -233,6 +233,7 @@ impl<'a> Bench<'a> {
             fresh_seed: 0,
             descriptors: &descriptors,
             cpus: None,
+            numa_nodes: None,
         };
         let plan = draft.complete(&around)?.plan;
         let file = self.directory()?.join("run.surtax");

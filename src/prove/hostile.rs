@@ -204,8 +204,13 @@ fn plan(mark: &Path) -> Result<Plan, Fault> {
     let native = driver::parse("native")?;
     let stacks = vec![native.clone(), driver::parse("native:env.SURTAX_TWIN=1")?];
     let descriptors = registered();
-    let around =
-        Defaults { cwd: PathBuf::from("/"), fresh_seed: 0, descriptors: &descriptors, cpus: None };
+    let around = Defaults {
+        cwd: PathBuf::from("/"),
+        fresh_seed: 0,
+        descriptors: &descriptors,
+        cpus: None,
+        numa_nodes: None,
+    };
     let draft = Draft {
         title: Some(String::from("a stranger's run")),
         stacks,

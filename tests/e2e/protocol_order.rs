@@ -52,8 +52,13 @@ fn draft(stack: &str, workload: Option<Workload>) -> Draft {
 
 fn complete(draft: Draft) -> Plan {
     let descriptors = registered();
-    let around =
-        Defaults { cwd: PathBuf::from("/"), fresh_seed: 0, descriptors: &descriptors, cpus: None };
+    let around = Defaults {
+        cwd: PathBuf::from("/"),
+        fresh_seed: 0,
+        descriptors: &descriptors,
+        cpus: None,
+        numa_nodes: None,
+    };
     draft.complete(&around).unwrap().plan
 }
 

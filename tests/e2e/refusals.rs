@@ -27,6 +27,7 @@ const WRONG: &[(&str, &str, &str)] = &[
     ("podman:runtime=runsc,hugetlb=64M", "has no huge pages", "leave hugetlb out"),
     ("runc:weight=0", "`0` is not a weight", "from 1 to 10000"),
     ("native:cpuset=4000", "this machine has no CPU 4000", "its CPUs are 0"),
+    ("runc:numa=4000", "this machine has no NUMA node 4000", "its NUMA nodes are 0"),
     ("native:env.1A=x", "`1A` is not the name of a variable", "use letters"),
     ("runc:root=host", "`runc` cannot take `host` as its root", "use `root=overlay`"),
     ("qemu:cpus=0.5", "a machine has whole CPUs", "`qemu:cpus=1+runc:cpus=0.5`"),

@@ -184,8 +184,13 @@ fn plan() -> Plan {
         runs: Some(3),
         ..Draft::default()
     };
-    let around =
-        Defaults { cwd: PathBuf::from("/"), fresh_seed: 1, descriptors: &descriptors, cpus: None };
+    let around = Defaults {
+        cwd: PathBuf::from("/"),
+        fresh_seed: 1,
+        descriptors: &descriptors,
+        cpus: None,
+        numa_nodes: None,
+    };
     draft.complete(&around).expect("a plan").plan
 }
 

@@ -45,6 +45,7 @@ fn run(bytes: &[u8]) {
         fresh_seed: 1,
         descriptors: &descriptors,
         cpus: Some(vec![0, 1]),
+        numa_nodes: Some(vec![0]),
     };
     if let Ok(decided) = draft.complete(&around) {
         let written = file::write(&decided.plan);
