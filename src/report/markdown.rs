@@ -234,7 +234,9 @@ fn noise_floor(findings: &Findings) -> String {
                 number::overhead(noise)
             )
         }
-        None => format!("Noise floor unknown: {baseline} has too few trials that count.\n\n"),
+        None => format!(
+            "Noise floor unknown: too few blocks in which both trials of {baseline} count.\n\n"
+        ),
     }
 }
 

@@ -248,7 +248,7 @@ fn noise_floor(page: &mut Page, findings: &Findings) {
             "`{baseline}` against itself is {}; a smaller difference is not reported",
             number::overhead(noise)
         ),
-        None => format!("unknown, for want of trials of `{baseline}` that count"),
+        None => format!("unknown: too few blocks in which both trials of `{baseline}` count"),
     };
     page.paragraph("Noise floor: ", &words, 2);
 }
