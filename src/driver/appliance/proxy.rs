@@ -31,6 +31,9 @@ use surtax_instrument::wire::{
 /// Number of bytes that are read at once.
 const CHUNK: usize = 16 << 10;
 
+/// Most that is read of a console after its machine's end, in chunks: no socket holds more.
+const REST_LIMIT: usize = 4096;
+
 /// Time that this level's end of a connection may take.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
 
@@ -201,7 +204,11 @@ impl Conversation {
                 return Ok(true);
             }
         }
-        while self.running.is_some() && self.is_console_open && is_readable(&self.proxy.console) {
+        for _ in 0..REST_LIMIT {
+            let is_open = self.running.is_some() && self.is_console_open;
+            if !is_open || !is_readable(&self.proxy.console) {
+                break;
+            }
             self.hear_console(now)?;
         }
         self.end_with_its_machine(now)?;

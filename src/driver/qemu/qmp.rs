@@ -284,12 +284,15 @@ impl Qmp {
     /// # Errors
     /// The machine's: QEMU is gone.
     pub(in crate::driver) fn has_shut_down(&mut self) -> Result<bool, Fault> {
-        while !self.lines.buffer().is_empty() || self.has_something_said()? {
+        for _ in 0..SKIP_LIMIT {
+            if self.lines.buffer().is_empty() && !self.has_something_said()? {
+                return Ok(false);
+            }
             if self.read()?["event"] == "SHUTDOWN" {
                 return Ok(true);
             }
         }
-        Ok(false)
+        Err(Fault::machine(format!("QMP: QEMU said {SKIP_LIMIT} things that nobody asked for")))
     }
 
     fn has_something_said(&self) -> Result<bool, Fault> {
