@@ -5,7 +5,7 @@ use super::{Format, Globals, answer, note, run_and_report};
 use crate::fault::{Doing, Fault};
 use crate::finding::{foreign, number};
 use crate::layer::StackSpec;
-use crate::ledger::{Ledger, calendar, shelf};
+use crate::ledger::{Ledger, RunState, calendar, shelf};
 use crate::report::json;
 use std::path::PathBuf;
 
@@ -51,8 +51,9 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault>
     let mut rows = Rows::new(&["Run", "Began", "State", "Took", "Stacks", "Title"]);
     for line in lines {
         let took = line.wall_ns.map_or_else(String::new, number::span);
-        let nothing = if line.counted_trial_count == 0 { ", nothing counts" } else { "" };
-        let (state, stacks) = (format!("{}{nothing}", line.state), line.stacks.join(","));
+        let is_empty = line.state == RunState::Finished.word() && line.counted_trial_count == 0;
+        let state = if is_empty { "nothing counts" } else { line.state };
+        let (state, stacks) = (String::from(state), line.stacks.join(","));
         rows.push(vec![line.name, line.began_at, state, took, stacks, line.title]);
     }
     answer(&rows.text(globals.format_or(Format::Table), globals.table_width()))
