@@ -338,10 +338,11 @@ pub(super) fn surroundings<'a>(
     let cwd = std::env::current_dir().doing("find the working directory")?;
     // Six digits: enough to differ from the last run, and short enough to be typed again.
     let fresh_seed = clock::wall().0 / 1_000 % 1_000_000;
-    let online = std::fs::read_to_string("/sys/devices/system/cpu/online").ok();
-    let cpus = online.and_then(|text| parse_cpus(text.trim()));
-    let nodes = std::fs::read_to_string("/sys/devices/system/node/online").ok();
-    let numa_nodes = nodes.and_then(|text| parse_cpus(text.trim()));
+    let online = |what: &str| {
+        let list = std::fs::read_to_string(format!("/sys/devices/system/{what}/online")).ok()?;
+        parse_cpus(list.trim())
+    };
+    let (cpus, numa_nodes) = (online("cpu"), online("node"));
     Ok(Defaults { cwd, fresh_seed, descriptors, cpus, numa_nodes })
 }
 

@@ -246,13 +246,7 @@ impl ToolNetwork {
         }
         let (outside, workload) = self.seen?;
         let namespace = self.held.as_ref()?.path();
-        Some(WorkloadNetwork {
-            namespace,
-            outside,
-            workload,
-            is_shared: false,
-            ..WorkloadNetwork::of_level()
-        })
+        Some(WorkloadNetwork::apart(namespace, outside, workload))
     }
 }
 

@@ -305,14 +305,7 @@ impl Running for RunningNative {
     fn network(&self) -> Option<WorkloadNetwork> {
         let Some(namespace) = self.bridge.clone() else { return Some(WorkloadNetwork::of_level()) };
         // It stands at the bridge's own address, where the outside of others on that bridge does.
-        let (outside, workload) = (OUTSIDE.into(), Some(OUTSIDE.into()));
-        Some(WorkloadNetwork {
-            namespace,
-            outside,
-            workload,
-            is_shared: false,
-            ..WorkloadNetwork::of_level()
-        })
+        Some(WorkloadNetwork::apart(namespace, OUTSIDE, Some(OUTSIDE)))
     }
 
     fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {

@@ -36,24 +36,14 @@ pub(crate) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
 
 #[cfg(test)]
 mod tests {
-    use crate::finding::compare;
-    use crate::ledger::fixture::{add, done, id, ledger};
+    use crate::finding::fixture;
 
     /// Returns what is said where the compared arm left something running in so many of three
     /// trials.
     fn said(count: u32) -> Option<String> {
-        let shelf = tempfile::tempdir().unwrap();
-        let mut ledger = ledger(&shelf.path().join("run.surtax"), &["native", "runc"]);
-        for (block, arm) in (0..3).flat_map(|block| (0..3).map(move |arm| (block, arm))) {
-            let mut record = done(id(block, arm), 1_000_000_000 + u64::from(block));
-            if arm == 2 && block < count {
-                record.conditions.push((String::from("left_running_count"), 1.0));
-            }
-            add(&mut ledger, &record);
-        }
-        let found = compare(&ledger).unwrap();
-        let caution = found.cautions.into_iter().find(|caution| caution.code == "left-running");
-        caution.map(|caution| caution.finding)
+        fixture::said("left-running", "left_running_count", |block, arm| {
+            (arm == 2 && block < count).then_some(1.0)
+        })
     }
 
     #[test]

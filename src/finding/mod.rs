@@ -10,6 +10,8 @@ pub(crate) mod arm_trials;
 pub(crate) mod compare;
 pub(crate) mod distribution;
 pub(crate) mod estimate;
+#[cfg(test)]
+mod fixture;
 pub(crate) mod findings;
 pub mod foreign;
 pub(crate) mod guest_clock;

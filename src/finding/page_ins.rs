@@ -62,23 +62,14 @@ fn bytes(count: f64) -> Bytes {
 
 #[cfg(test)]
 mod tests {
-    use crate::finding::compare;
-    use crate::ledger::fixture::{add, done, id, ledger};
+    use crate::finding::fixture;
 
     /// Returns what is said where the compared arm read so many MiB per trial, and the baseline so
     /// many.
     fn said(baseline: f64, compared: f64) -> Option<String> {
-        let shelf = tempfile::tempdir().unwrap();
-        let mut ledger = ledger(&shelf.path().join("run.surtax"), &["native", "runc"]);
-        for (block, arm) in (0..3).flat_map(|block| (0..3).map(move |arm| (block, arm))) {
-            let mut record = done(id(block, arm), 1_000_000_000 + u64::from(block));
-            let read = if arm == 2 { compared } else { baseline };
-            record.conditions.push((String::from("page_in_bytes"), read * 1_048_576.0));
-            add(&mut ledger, &record);
-        }
-        let found = compare(&ledger).unwrap();
-        let caution = found.cautions.into_iter().find(|caution| caution.code == "unequal-cache");
-        caution.map(|caution| caution.finding)
+        fixture::said("unequal-cache", "page_in_bytes", |_, arm| {
+            Some(if arm == 2 { compared } else { baseline } * 1_048_576.0)
+        })
     }
 
     #[test]

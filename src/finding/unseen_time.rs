@@ -57,24 +57,14 @@ fn late(column: &ArmTrials<'_>, signs: &Signs<'_>) -> Vec<f64> {
 
 #[cfg(test)]
 mod tests {
-    use crate::finding::compare;
-    use crate::ledger::fixture::{add, done, id, ledger};
+    use crate::finding::fixture;
 
     /// Returns what is said where the host waited so much longer in so many of three trials of the
     /// compared arm, which take a second.
     fn said(count: u32, excess_ns: f64) -> Option<String> {
-        let shelf = tempfile::tempdir().unwrap();
-        let mut ledger = ledger(&shelf.path().join("run.surtax"), &["native", "runc"]);
-        for (block, arm) in (0..3).flat_map(|block| (0..3).map(move |arm| (block, arm))) {
-            let mut record = done(id(block, arm), 1_000_000_000 + u64::from(block));
-            let is_late = arm == 2 && block < count;
-            let excess = if is_late { excess_ns } else { 4e5 };
-            record.conditions.push((String::from("bracket_excess_ns"), excess));
-            add(&mut ledger, &record);
-        }
-        let found = compare(&ledger).unwrap();
-        let caution = found.cautions.into_iter().find(|caution| caution.code == "unseen-time");
-        caution.map(|caution| caution.finding)
+        fixture::said("unseen-time", "bracket_excess_ns", |block, arm| {
+            Some(if arm == 2 && block < count { excess_ns } else { 4e5 })
+        })
     }
 
     #[test]

@@ -180,6 +180,18 @@ pub struct WorkloadNetwork {
 }
 
 impl WorkloadNetwork {
+    /// That of a workload which is in no network of its level's: the outside stands in
+    /// `namespace`, and each has an address there, unless the workload can only call.
+    #[must_use]
+    pub fn apart(
+        namespace: PathBuf,
+        outside: impl Into<IpAddr>,
+        workload: Option<impl Into<IpAddr>>,
+    ) -> Self {
+        let (outside, workload) = (outside.into(), workload.map(Into::into));
+        Self { namespace, outside, workload, is_shared: false, ..Self::of_level() }
+    }
+
     /// That of a layer which leaves its workload on the network of its level.
     #[must_use]
     pub fn of_level() -> Self {

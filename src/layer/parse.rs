@@ -87,9 +87,9 @@ fn meaning<'a>(
     word: &'a str,
     descriptors: &[&'static Descriptor],
 ) -> (&'a str, Option<(&'static str, &'static str)>) {
-    let aliases =
+    let mut aliases =
         descriptors.iter().flat_map(|it| it.aliases.iter().map(|alias| (it.kind, *alias)));
-    let found = aliases.into_iter().find(|(_, (alias, _))| *alias == word);
+    let found = aliases.find(|(_, (alias, _))| *alias == word);
     found.map_or((word, None), |(kind, (_, option))| (kind, option.split_once('=')))
 }
 

@@ -87,6 +87,15 @@ pub struct Defaults<'a> {
     pub numa_nodes: Option<Vec<u32>>,
 }
 
+impl<'a> Defaults<'a> {
+    /// Returns those of a caller in `/` on a machine of which nothing is known, with a fixed seed:
+    /// for a plan that no person wrote.
+    #[must_use]
+    pub fn of_no_machine(descriptors: &'a [&'static Descriptor]) -> Self {
+        Self { cwd: "/".into(), fresh_seed: 0, descriptors, cpus: None, numa_nodes: None }
+    }
+}
+
 /// A plan, and what the user should know about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckedPlan {

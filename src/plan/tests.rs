@@ -11,13 +11,7 @@ pub(crate) fn draft(stacks: &[&str]) -> Draft {
 
 /// A caller in `/`.
 pub(crate) fn around() -> Defaults<'static> {
-    Defaults {
-        cwd: PathBuf::from("/"),
-        fresh_seed: 7,
-        descriptors: CARDS,
-        cpus: None,
-        numa_nodes: None,
-    }
+    Defaults { fresh_seed: 7, ..Defaults::of_no_machine(CARDS) }
 }
 
 /// The plan that the draft becomes.

@@ -228,13 +228,7 @@ impl<'a> Bench<'a> {
         read: impl FnOnce(&Ledger) -> Result<T, Fault>,
     ) -> Result<T, Fault> {
         let descriptors = registered();
-        let around = Defaults {
-            cwd: PathBuf::from("/"),
-            fresh_seed: 0,
-            descriptors: &descriptors,
-            cpus: None,
-            numa_nodes: None,
-        };
+        let around = Defaults::of_no_machine(&descriptors);
         let plan = draft.complete(&around)?.plan;
         let file = self.directory()?.join("run.surtax");
         let found = self.run(&plan, &file).and_then(|()| read(&Ledger::open(&file)?));

@@ -11,6 +11,7 @@ use super::proof::ended;
 use super::toil::Work;
 use super::{Bar, Bench, Figure, Proof, Size, Stopped};
 use crate::fault::Fault;
+use crate::finding::estimate::float;
 use crate::ledger::{StoredTrial, TrialState};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -181,9 +182,9 @@ impl Count {
         self.above += u32::from(total > most || parts.is_some_and(|parts| parts > most));
         self.undivided += u32::from(parts.is_none());
         if let Some(machine) = machine {
-            let most = machine * (1.0 + real(ABOVE_PERCENT) / 100.0) + real(TICKS_NS);
+            let most = machine * (1.0 + float(ABOVE_PERCENT) / 100.0) + float(TICKS_NS);
             self.held += 1;
-            self.above_machine += u32::from(real(total) > most);
+            self.above_machine += u32::from(float(total) > most);
         }
         let unseen = sample("cpu_unseen_ns").unwrap_or(0);
         let tolerated = carried * ABOVE_PERCENT / 100 + TICKS_NS;
@@ -237,11 +238,6 @@ impl Count {
             ),
         ]
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a trial is shorter than 2^53 ns, 104 days")]
-fn real(value: u64) -> f64 {
-    value as f64
 }
 
 #[cfg(test)]

@@ -204,13 +204,7 @@ fn plan(mark: &Path) -> Result<Plan, Fault> {
     let native = driver::parse("native")?;
     let stacks = vec![native.clone(), driver::parse("native:env.SURTAX_TWIN=1")?];
     let descriptors = registered();
-    let around = Defaults {
-        cwd: PathBuf::from("/"),
-        fresh_seed: 0,
-        descriptors: &descriptors,
-        cpus: None,
-        numa_nodes: None,
-    };
+    let around = Defaults::of_no_machine(&descriptors);
     let draft = Draft {
         title: Some(String::from("a stranger's run")),
         stacks,

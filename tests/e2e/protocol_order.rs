@@ -6,7 +6,6 @@ use crate::golden::hold;
 use crate::machine::{Machine, is_usable};
 use crate::suite::lab;
 use std::fmt::Write as _;
-use std::path::PathBuf;
 use std::time::Duration;
 use surtax::driver;
 use surtax::driver::registered;
@@ -52,13 +51,7 @@ fn draft(stack: &str, workload: Option<Workload>) -> Draft {
 
 fn complete(draft: Draft) -> Plan {
     let descriptors = registered();
-    let around = Defaults {
-        cwd: PathBuf::from("/"),
-        fresh_seed: 0,
-        descriptors: &descriptors,
-        cpus: None,
-        numa_nodes: None,
-    };
+    let around = Defaults::of_no_machine(&descriptors);
     draft.complete(&around).unwrap().plan
 }
 

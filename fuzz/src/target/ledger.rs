@@ -184,13 +184,7 @@ fn plan() -> Plan {
         runs: Some(3),
         ..Draft::default()
     };
-    let around = Defaults {
-        cwd: PathBuf::from("/"),
-        fresh_seed: 1,
-        descriptors: &descriptors,
-        cpus: None,
-        numa_nodes: None,
-    };
+    let around = Defaults { fresh_seed: 1, ..Defaults::of_no_machine(&descriptors) };
     draft.complete(&around).expect("a plan").plan
 }
 

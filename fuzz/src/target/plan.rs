@@ -1,7 +1,6 @@
 //! Plan files: from TOML to a plan that is complete, and to a plan file again.
 
 use super::{Target, text};
-use std::path::PathBuf;
 use surtax::driver::registered;
 use surtax::plan::{Defaults, file};
 
@@ -41,11 +40,10 @@ fn run(bytes: &[u8]) {
     let descriptors = registered();
     let Ok(draft) = file::parse(text(bytes), "untrusted.toml", &descriptors) else { return };
     let around = Defaults {
-        cwd: PathBuf::from("/"),
         fresh_seed: 1,
-        descriptors: &descriptors,
         cpus: Some(vec![0, 1]),
         numa_nodes: Some(vec![0]),
+        ..Defaults::of_no_machine(&descriptors)
     };
     if let Ok(decided) = draft.complete(&around) {
         let written = file::write(&decided.plan);

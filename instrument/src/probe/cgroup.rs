@@ -234,8 +234,10 @@ impl Group {
             .or_else(|| file(hierarchies.of("memory"), "memory.max_usage_in_bytes"));
         let memory_stat = file(hierarchies.of("memory"), "memory.stat");
         let memory_kernel = file(hierarchies.of("memory"), "memory.kmem.usage_in_bytes");
-        let blkio = hierarchies.of("blkio").filter(|blkio| counts_disks(blkio));
-        let disks = file(unified, "io.stat").or_else(|| file(blkio, DISKS_OF_VERSION_1));
+        let disks = file(unified, "io.stat").or_else(|| {
+            let blkio = hierarchies.of("blkio").filter(|blkio| counts_disks(blkio));
+            file(blkio, DISKS_OF_VERSION_1)
+        });
         Ok(Self { cpu, memory_peak, memory_stat, memory_kernel, disks })
     }
 

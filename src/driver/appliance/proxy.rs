@@ -11,6 +11,7 @@ use super::answer::Answer;
 use super::guest::Guest;
 use super::recipe::{Carrier, CommandPlace};
 use crate::agent::ConsoleTail;
+use crate::driver::qemu::qmp::is_readable;
 use crate::fault::{Doing, Fault};
 use crate::lab::RoomNetwork;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -206,7 +207,7 @@ impl Conversation {
         }
         for _ in 0..REST_LIMIT {
             let is_open = self.running.is_some() && self.is_console_open;
-            if !is_open || !is_readable(&self.proxy.console) {
+            if !is_open || !is_readable(&self.proxy.console).unwrap_or(false) {
                 break;
             }
             self.hear_console(now)?;
@@ -431,12 +432,6 @@ pub(super) fn words(command: &Command) -> Result<String, Fault> {
         words.push(text);
     }
     Ok(words.join(" "))
-}
-
-/// Tells whether something can be read, or the end is reached, without waiting.
-fn is_readable(socket: &UnixStream) -> bool {
-    let now = Timespec::default();
-    poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(&now)).is_ok_and(|ready| ready > 0)
 }
 
 #[cfg(test)]

@@ -83,9 +83,8 @@ impl Running for RunningDocker {
                 let (outside, workload) = self.network.addresses(&self.inspected)?;
                 let namespace = self.daemon.network_namespace();
                 let published = self.network.port;
-                let seen =
-                    WorkloadNetwork { outside, workload, published, ..WorkloadNetwork::of_level() };
-                Some(WorkloadNetwork { namespace, is_shared: false, ..seen })
+                let apart = WorkloadNetwork::apart(namespace, outside, workload);
+                Some(WorkloadNetwork { published, ..apart })
             }
         }
     }

@@ -80,13 +80,8 @@ impl Running for RunningMonitor {
 
     fn network(&self) -> Option<WorkloadNetwork> {
         let wires = self.wires.as_ref()?;
-        Some(WorkloadNetwork {
-            namespace: wires.network.path(),
-            outside: network::OUTSIDE.into(),
-            workload: Some(network::WORKLOAD.into()),
-            is_shared: false,
-            ..WorkloadNetwork::of_level()
-        })
+        let (outside, workload) = (network::OUTSIDE, Some(network::WORKLOAD));
+        Some(WorkloadNetwork::apart(wires.network.path(), outside, workload))
     }
 
     fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {

@@ -371,13 +371,10 @@ impl Nic {
                 is_shared: false,
                 ..WorkloadNetwork::of_level()
             },
-            _ => WorkloadNetwork {
-                namespace: PathBuf::from(format!("/proc/{pid}/ns/net")),
-                outside: network::OUTSIDE.into(),
-                workload: Some(self.guest().into()),
-                is_shared: false,
-                ..WorkloadNetwork::of_level()
-            },
+            _ => {
+                let namespace = PathBuf::from(format!("/proc/{pid}/ns/net"));
+                WorkloadNetwork::apart(namespace, network::OUTSIDE, Some(self.guest()))
+            }
         }
     }
 

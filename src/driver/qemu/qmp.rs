@@ -285,7 +285,8 @@ impl Qmp {
     /// The machine's: QEMU is gone.
     pub(in crate::driver) fn has_shut_down(&mut self) -> Result<bool, Fault> {
         for _ in 0..SKIP_LIMIT {
-            if self.lines.buffer().is_empty() && !self.has_something_said()? {
+            let is_said = is_readable(&self.commands).doing("look at the QMP socket")?;
+            if self.lines.buffer().is_empty() && !is_said {
                 return Ok(false);
             }
             if self.read()?["event"] == "SHUTDOWN" {
@@ -293,11 +294,6 @@ impl Qmp {
             }
         }
         Err(Fault::machine(format!("QMP: QEMU said {SKIP_LIMIT} things that nobody asked for")))
-    }
-
-    fn has_something_said(&self) -> Result<bool, Fault> {
-        let mut socket = [PollFd::new(&self.commands, PollFlags::IN)];
-        Ok(poll(&mut socket, Some(&Timespec::default())).doing("look at the QMP socket")? > 0)
     }
 
     /// Tells QEMU to end, and does not wait for an answer. That it is already gone is no error.
@@ -348,6 +344,15 @@ impl Qmp {
         }
         serde_json::from_slice(&line).doing("read JSON from QEMU")
     }
+}
+
+/// Tells whether something can be read, or the end is reached, without waiting.
+///
+/// # Errors
+/// The kernel's.
+pub(in crate::driver) fn is_readable(socket: &UnixStream) -> std::io::Result<bool> {
+    let mut socket = [PollFd::new(socket, PollFlags::IN)];
+    Ok(poll(&mut socket, Some(&Timespec::default()))? > 0)
 }
 
 fn gone() -> Fault {

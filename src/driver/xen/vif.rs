@@ -120,13 +120,8 @@ impl Vif {
 
     /// Describes how the domain and the outside reach each other.
     pub(super) fn network(&self) -> WorkloadNetwork {
-        WorkloadNetwork {
-            namespace: self.network.path(),
-            outside: network::OUTSIDE.into(),
-            workload: Some(self.network.workload().into()),
-            is_shared: false,
-            ..WorkloadNetwork::of_level()
-        }
+        let (outside, workload) = (network::OUTSIDE, Some(self.network.workload()));
+        WorkloadNetwork::apart(self.network.path(), outside, workload)
     }
 
     /// The device as the store, Dom0's kernel and the domain have it.

@@ -1,0 +1,23 @@
+//! A run with one condition, for the tests of what is said about it.
+
+use super::compare;
+use crate::ledger::fixture::{add, done, id, ledger};
+
+/// Returns what a caution says of a run of three blocks of a second, of `native` twice and then
+/// `runc`, in which `value` gives the condition of a trial by its block and its arm, if it has one.
+pub(crate) fn said(
+    code: &str,
+    condition: &str,
+    value: impl Fn(u32, u32) -> Option<f64>,
+) -> Option<String> {
+    let shelf = tempfile::tempdir().unwrap();
+    let mut ledger = ledger(&shelf.path().join("run.surtax"), &["native", "runc"]);
+    for (block, arm) in (0..3).flat_map(|block| (0..3).map(move |arm| (block, arm))) {
+        let mut record = done(id(block, arm), 1_000_000_000 + u64::from(block));
+        record.conditions.extend(value(block, arm).map(|value| (condition.to_owned(), value)));
+        add(&mut ledger, &record);
+    }
+    let found = compare(&ledger).unwrap();
+    let caution = found.cautions.into_iter().find(|caution| caution.code == code);
+    caution.map(|caution| caution.finding)
+}
