@@ -36,12 +36,12 @@ pub(crate) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
 
 #[cfg(test)]
 mod tests {
-    use crate::finding::fixture;
+    use crate::finding::tests::caution_of_run;
 
     /// Returns what is said where the compared arm left something running in so many of three
     /// trials.
     fn said(count: u32) -> Option<String> {
-        fixture::said("left-running", "left_running_count", |block, arm| {
+        caution_of_run("left-running", "left_running_count", |block, arm| {
             (arm == 2 && block < count).then_some(1.0)
         })
     }

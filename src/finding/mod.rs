@@ -10,8 +10,6 @@ pub(crate) mod arm_trials;
 pub(crate) mod compare;
 pub(crate) mod distribution;
 pub(crate) mod estimate;
-#[cfg(test)]
-mod fixture;
 pub(crate) mod findings;
 pub mod foreign;
 pub(crate) mod guest_clock;
@@ -37,6 +35,9 @@ pub(crate) mod unseen_time;
 pub(crate) mod verdict;
 pub(crate) mod wall;
 pub(crate) mod workload;
+
+#[cfg(test)]
+mod tests;
 
 pub use compare::compare;
 pub use findings::{

@@ -62,12 +62,12 @@ fn bytes(count: f64) -> Bytes {
 
 #[cfg(test)]
 mod tests {
-    use crate::finding::fixture;
+    use crate::finding::tests::caution_of_run;
 
     /// Returns what is said where the compared arm read so many MiB per trial, and the baseline so
     /// many.
     fn said(baseline: f64, compared: f64) -> Option<String> {
-        fixture::said("unequal-cache", "page_in_bytes", |_, arm| {
+        caution_of_run("unequal-cache", "page_in_bytes", |_, arm| {
             Some(if arm == 2 { compared } else { baseline } * 1_048_576.0)
         })
     }

@@ -57,12 +57,12 @@ fn late(column: &ArmTrials<'_>, signs: &Signs<'_>) -> Vec<f64> {
 
 #[cfg(test)]
 mod tests {
-    use crate::finding::fixture;
+    use crate::finding::tests::caution_of_run;
 
     /// Returns what is said where the host waited so much longer in so many of three trials of the
     /// compared arm, which take a second.
     fn said(count: u32, excess_ns: f64) -> Option<String> {
-        fixture::said("unseen-time", "bracket_excess_ns", |block, arm| {
+        caution_of_run("unseen-time", "bracket_excess_ns", |block, arm| {
             Some(if arm == 2 && block < count { excess_ns } else { 4e5 })
         })
     }

@@ -4,6 +4,7 @@ use super::*;
 use crate::agent::Link;
 use crate::driver::appliance::guest::InQemu;
 use crate::driver::qemu::qmp::Qmp;
+use rustix::process::{WaitId, WaitIdOptions, waitid};
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::sync::Mutex;
@@ -146,6 +147,9 @@ fn what_measures_along_is_answered_after_the_end_of_a_machine_and_of_its_console
 #[expect(clippy::disallowed_methods, reason = "stands for a QEMU that is gone, and is waited for")]
 fn a_machine_that_took_its_counts_with_it_gives_no_number() {
     let mut gone = std::process::Command::new("true").spawn().unwrap();
+    // It has ended, and keeps its number until it is waited for.
+    let ended = WaitId::Pid(rustix::process::Pid::from_child(&gone));
+    waitid(ended, WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).unwrap();
     let (mut link, _console) = link_of(gone.id(), CommandPlace::Boot, None, None);
     let fault = run(&mut link, &command(&["hello"]), || {}).unwrap_err();
     assert!(fault.message.contains("can no longer be read"), "{fault}");

@@ -5,7 +5,7 @@ use crate::ledger::fixture::{add, done, id, ledger};
 
 /// Returns what a caution says of a run of three blocks of a second, of `native` twice and then
 /// `runc`, in which `value` gives the condition of a trial by its block and its arm, if it has one.
-pub(crate) fn said(
+pub(super) fn caution_of_run(
     code: &str,
     condition: &str,
     value: impl Fn(u32, u32) -> Option<f64>,
