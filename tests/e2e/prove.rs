@@ -27,8 +27,21 @@ fn the_sum_of_a_sandbox_beside_a_build_is_what_was_seen_from_outside() {
         return;
     }
     let lines = lines(&machine, "bill");
-    let tried: Vec<&Value> = lines.iter().map(|line| &line["tried"]).collect();
-    assert_eq!(tried, [18, 18, 18], "{lines:#?}");
+    assert!(lines.iter().all(|line| line["tried"] == 18), "{lines:#?}");
+    let with_bar: Vec<&str> = lines
+        .iter()
+        .filter(|line| line["bar"] != "shown")
+        .map(|line| line["what"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        with_bar,
+        [
+            "above what was seen from outside",
+            "divided by a claim that does not fit",
+            "above all that the machine did",
+        ],
+        "{lines:#?}",
+    );
     machine.assert_as_before();
 }
 
