@@ -417,6 +417,13 @@ impl Reading {
         (of(CPU_USER), of(CPU_SYSTEM))
     }
 
+    /// Tells whether its CPU time could be read: a process that ended meanwhile took its counters
+    /// with it.
+    #[must_use]
+    pub fn is_counted(&self) -> bool {
+        self.amounts.get(CPU_USER).or(self.amounts.get(CPU_SYSTEM)).is_some()
+    }
+
     /// Both together.
     #[must_use]
     pub fn cpu_total(&self) -> Nanoseconds {

@@ -42,8 +42,8 @@ pub struct Arguments {
     /// others at the same time. Lines of their notebooks in one file are all of it.
     #[arg(long, value_name = "N/M", default_value = "1/1", hide_default_value = true)]
     share: Share,
-    /// Makes only the parts of kills, forgeries and bills that begin so, such as `kills/qemu`; may
-    /// be given several times.
+    /// Makes only the parts of kills, forgeries, bills and limits that begin so, such as
+    /// `kills/qemu`; may be given several times.
     #[arg(long = "part", value_name = "PART")]
     parts: Vec<String>,
     /// Lists the proofs, and makes none.

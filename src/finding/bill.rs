@@ -9,8 +9,8 @@ use crate::finding::estimate;
 use crate::finding::{BillGap, Medians, PayerFindings, number};
 use crate::ledger::{StoredTrial, role_word};
 use crate::trial::outside::{Account, Cpu, outer, settle};
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use surtax_instrument::amount::{Amounts, CPU_SYSTEM, CPU_USER, Key, MEMORY_PEAK};
 use surtax_instrument::wire::{Reading, Role};
 
@@ -114,19 +114,34 @@ fn add(columns: &mut BTreeMap<Payer, PayerTrials>, parts: impl Iterator<Item = (
 
 /// Trials whose CPU time could not be divided, though the command made a claim.
 fn gap(trials: &[&StoredTrial], accounts: &[Account]) -> Option<BillGap> {
-    let of_claim = trials.iter().zip(accounts).filter(|(trial, _)| trial.cpu_claim().is_some());
-    let undivided: Vec<&Account> =
-        of_claim.map(|(_, account)| account).filter(|account| account.split.is_none()).collect();
-    let worst = undivided.iter().max_by_key(|account| account.unseen_share_ppm)?;
-    let share = f64::from(worst.unseen_share_ppm) / 1e6;
-    let unseen_ns = estimate::float(worst.unseen_ns);
-    let why = format!(
-        "up to {} were counted inside and not seen outside, {} of what was counted",
-        number::time(unseen_ns),
-        number::percent(share)
-    );
-    let trial_count = u32::try_from(undivided.len()).unwrap_or(u32::MAX);
-    Some(BillGap { trial_count, cpu_unseen_ns: unseen_ns, unseen_share: share, why })
+    let is_undivided = |(trial, account): &(&&StoredTrial, &Account)| {
+        trial.cpu_claim().is_some() && account.split.is_none()
+    };
+    let undivided = || trials.iter().zip(accounts).filter(is_undivided);
+    undivided().next()?;
+    // Of claims that fit, the excess is within what two kernels may differ by.
+    let unfit = undivided().map(|(_, account)| account).filter(|it| it.unfit_level.is_some());
+    let worst = unfit.max_by_key(|it| it.unseen_share_ppm);
+    let share = worst.map_or(0.0, |it| f64::from(it.unseen_share_ppm) / 1e6);
+    let unseen_ns = worst.map_or(0.0, |it| estimate::float(it.unseen_ns));
+    let excess = worst.map(|_| {
+        let (time, share) = (number::time(unseen_ns), number::percent(share));
+        format!(
+            "up to {time} were counted inside and not seen outside, {share} of what was counted"
+        )
+    });
+    let unread = undivided().flat_map(|(trial, _)| &trial.readings).filter(|it| !it.is_counted());
+    let unread_payers: BTreeSet<String> =
+        unread.map(|reading| super::foreign::line(&reading.payer)).collect();
+    let gone = unread_payers.iter().map(|payer| format!("{payer} was gone before it was read"));
+    let reasons: Vec<String> = excess.into_iter().chain(gone).collect();
+    Some(BillGap {
+        trial_count: u32::try_from(undivided().count()).unwrap_or(u32::MAX),
+        cpu_unseen_ns: unseen_ns,
+        unseen_share: share,
+        unread_payers: unread_payers.into_iter().collect(),
+        why: reasons.join("; "),
+    })
 }
 
 /// The values of one payer, trial by trial.
@@ -167,7 +182,7 @@ mod tests {
     use crate::finding::compare::tests::example;
     use crate::report::{html, markdown, terminal};
     use crate::trial::TrialResult;
-    use surtax_instrument::amount::CPU_USER;
+    use surtax_instrument::amount::{Amounts, CPU_USER};
     use surtax_instrument::wire::Reading;
 
     /// An example in whose arm `runc` the inside counts so much of the 10 ms that were seen
@@ -226,6 +241,24 @@ mod tests {
         };
         let (one, three) = (cost(0), cost(2));
         assert!(one > 0.0 && (three / one - 3.0).abs() < 1e-6, "{one} {three}");
+    }
+
+    #[test]
+    fn a_payer_that_was_gone_before_it_was_read_is_told_of_and_in_no_sum() {
+        let findings = claiming_with(1, |readings| readings[1].amounts = Amounts::NONE);
+        let arm = &findings.arms[2];
+        for unknown in ["cpu_total_ns", "cpu_user_ns", "cpu_others_ns"] {
+            assert!(arm.metrics.iter().all(|it| it.metric != unknown), "{unknown}");
+        }
+        let gap = arm.bill_gap.as_ref().unwrap();
+        assert_eq!((gap.trial_count, gap.unread_payers.as_slice()), (6, &["dockerd".into()][..]));
+        assert_eq!(gap.why, "dockerd was gone before it was read");
+        let payers: Vec<&str> = arm.payers.iter().map(|payer| payer.payer.as_str()).collect();
+        assert_eq!(payers, ["agent's group and all inside"]);
+        let code = |code: &str| findings.cautions.iter().find(|it| it.code == code);
+        assert!(code("bill-overdrawn").is_none());
+        let said = &code("bill-partial").unwrap().finding;
+        assert!(said.starts_with("in `runc` dockerd ended before it was read"), "{said}");
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod kernels;
 mod overdrawn;
 mod setting;
 mod signs;
+mod unread;
 mod width;
 
 use crate::finding::arm_trials::ArmTrials;
@@ -62,6 +63,7 @@ pub(crate) fn all(signs: &Signs<'_>) -> Vec<Caution> {
     cautions.extend(setting::mitigations(signs));
     cautions.extend(kernels::differ(signs.arms));
     cautions.extend(overdrawn::caution_of(signs));
+    cautions.extend(unread::caution_of(signs));
     cautions.extend(leftovers(signs));
     cautions
 }

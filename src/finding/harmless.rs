@@ -115,8 +115,10 @@ fn of_arm(arm: &mut ArmFindings) {
         [metric, why].into_iter().for_each(tame);
     }
     payers.iter_mut().for_each(of_payer);
-    if let Some(BillGap { trial_count: _, cpu_unseen_ns: _, unseen_share: _, why }) = bill_gap {
-        tame(why);
+    if let Some(BillGap { trial_count: _, cpu_unseen_ns: _, unseen_share: _, unread_payers, why }) =
+        bill_gap
+    {
+        unread_payers.iter_mut().chain([why]).for_each(tame);
     }
     for LevelEvidence { layer, facts } in evidence {
         tame(layer);

@@ -1,7 +1,8 @@
 //! Reads what every payer uses, before and after a run.
 //!
 //! Payers are found when the watch begins; what a process used is lost to us if it ends before the
-//! watch does, unless it is counted by its group. The memory of a payer is its peak since it began;
+//! watch does, unless it is counted by its group: then it is a payer of whom nothing is known, and
+//! so is a sum of which it is a part. The memory of a payer is its peak since it began;
 //! what it consists of is known of groups, at the end.
 
 use crate::layer::{Payer, Source};
@@ -17,7 +18,7 @@ use surtax_instrument::wire::{Reading, Role};
 /// The counters of the payers of one level, read once.
 pub struct Watch {
     level: u8,
-    meters: Vec<(Payer, Meter, Usage, Option<Kills>)>,
+    meters: Vec<(Payer, Meter, Option<Usage>, Option<Kills>)>,
     hierarchies: Hierarchies,
 }
 
@@ -29,7 +30,8 @@ enum Meter {
 }
 
 impl Watch {
-    /// Finds the counters and reads them for the first time.
+    /// Finds the counters and reads them for the first time. A payer whom this machine does not
+    /// count is left out.
     #[must_use]
     pub fn begin(payers: Vec<Payer>, level: u8) -> Self {
         let hierarchies = Hierarchies::discover().unwrap_or_default();
@@ -37,7 +39,10 @@ impl Watch {
             .into_iter()
             .filter_map(|payer| {
                 let meter = Meter::open(&payer.source, &hierarchies)?;
-                let usage = meter.read(&payer.source)?;
+                let usage = meter.read(&payer.source);
+                if usage.is_none() && !matches!(meter, Meter::Processes) {
+                    return None;
+                }
                 let kills = kills(&payer.source, &hierarchies);
                 Some((payer, meter, usage, kills))
             })
@@ -45,31 +50,37 @@ impl Watch {
         Self { level, meters, hierarchies }
     }
 
-    /// Reads them again: what each payer used in between. A payer that is gone is left out.
+    /// Reads them again: what each payer used in between. Of a payer that is gone, nothing is
+    /// known.
     #[must_use]
     pub fn end(self) -> Vec<Reading> {
         let (level, hierarchies) = (self.level, self.hierarchies);
         self.meters
             .into_iter()
-            .filter_map(|(payer, meter, before, kills_before)| {
-                let after = meter.read(&payer.source)?;
-                let (user, system) = after.cpu.since(before.cpu);
+            .map(|(payer, meter, before, kills_before)| {
+                let after = meter.read(&payer.source);
                 let killed = kills(&payer.source, &hierarchies)
                     .map(|now| now.since(&kills_before.unwrap_or_default()));
-                let peak = memory(&payer, after.amounts.get(MEMORY_PEAK), guest_memory::of_process);
-                let amounts = after.amounts.since(&before.amounts);
-                let amounts = amounts.with(CPU_USER, user.0).with(CPU_SYSTEM, system.0);
-                Some(Reading {
-                    amounts: amounts.with(MEMORY_PEAK, peak).with(OOM_KILLS, killed),
+                let used = before.zip(after).map(|(before, after)| used(&payer, &before, &after));
+                Reading {
+                    amounts: used.unwrap_or_default().with(OOM_KILLS, killed),
                     payer: payer.name,
                     role: payer.role,
                     level,
                     carries_workload: payer.carries_workload,
                     is_shared: payer.is_shared,
-                })
+                }
             })
             .collect()
     }
+}
+
+/// Returns what a payer used between two readings.
+fn used(payer: &Payer, before: &Usage, after: &Usage) -> Amounts {
+    let (user, system) = after.cpu.since(before.cpu);
+    let peak = memory(payer, after.amounts.get(MEMORY_PEAK), guest_memory::of_process);
+    let amounts = after.amounts.since(&before.amounts).with(MEMORY_PEAK, peak);
+    amounts.with(CPU_USER, user.0).with(CPU_SYSTEM, system.0)
 }
 
 /// The memory of a payer. That of a process is all its threads', so a guest's is told apart from
@@ -160,6 +171,26 @@ mod tests {
         // The largest of a process's own memory is no guest's that it shares.
         assert_eq!(memory(&server, peak, holds(90, 90, false)), peak);
         assert_eq!(memory(&emulator, peak, |_| None), peak);
+    }
+
+    /// What it used is unknown, which is not the same as nothing.
+    #[test]
+    fn of_a_process_that_ends_meanwhile_or_had_ended_before_nothing_is_known() {
+        let mut child = sleeper();
+        let payer = Payer::new("a server", Role::Hypervisor, Source::Process(child.id()));
+        let watch = Watch::begin(vec![payer.clone()], 0);
+        child.kill().and_then(|()| child.wait()).unwrap();
+        for readings in [watch.end(), Watch::begin(vec![payer], 0).end()] {
+            let [reading] = &readings[..] else { panic!("{readings:?}") };
+            assert!(!reading.is_counted() && reading.payer == "a server", "{reading:?}");
+        }
+        let of_self = Payer::new("we", Role::Hypervisor, Source::Process(std::process::id()));
+        assert!(Watch::begin(vec![of_self], 0).end()[0].is_counted());
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "no lab is needed for a process that sleeps")]
+    fn sleeper() -> std::process::Child {
+        std::process::Command::new("sleep").arg("60").spawn().unwrap()
     }
 
     /// Guests beside a command of the host's own, such as a client of theirs, do not carry it.

@@ -63,6 +63,8 @@ fn of_account(account: &Account, claim: Option<Cpu>) -> Vec<NewSample> {
     samples.extend(account.total_ns.map(|total| (CPU[3], "ns", total)));
     if account.unseen_ns > 0 {
         samples.push((CPU[4], "ns", account.unseen_ns));
+    }
+    if account.split.is_none() || account.unseen_ns > 0 {
         let claimed = claim.map(|it| [(CPU[5], "ns", it.user), (CPU[6], "ns", it.system)]);
         samples.extend(claimed.into_iter().flatten());
     }
@@ -95,13 +97,16 @@ pub(super) fn hold_against_outside(trial: &mut StoredTrial) {
 /// Memory that level 0 counted beside the command's, without that of those who serve all trials;
 /// `None` where nobody on level 0 was read, or the command's is all that those have who carry it,
 /// and more: its pages of files may be charged to whoever had read them before, or to nobody, and
-/// what is left then is not known.
+/// what is left then is not known. Nor is it where somebody was gone before it was read.
 ///
 /// Threads share the memory of their process, so one payer without a peak leaves the sum as it is.
 fn memory_of_others(readings: &[Reading], command: u64) -> Option<u64> {
+    let here = || readings.iter().filter(|reading| reading.level == 0 && !reading.is_shared);
+    if !here().all(Reading::is_counted) {
+        return None;
+    }
     let of_level_0 = || {
-        let here = readings.iter().filter(|reading| reading.level == 0 && !reading.is_shared);
-        here.filter_map(|reading| {
+        here().filter_map(|reading| {
             Some((reading.carries_workload, reading.amounts.get(MEMORY_PEAK)?))
         })
     };

@@ -44,6 +44,10 @@ impl Proof for Oom {
         "kills for want of memory, of the command and of a child: whether the limit is named"
     }
 
+    fn parts(&self, size: Size) -> Vec<String> {
+        stacks(size).iter().map(|(stack, ..)| part_of(stack)).collect()
+    }
+
     fn run_count(&self, size: Size) -> u32 {
         let stacks = u32::try_from(stacks(size).len()).unwrap_or(u32::MAX);
         stacks * u32::try_from(KINDS.len()).unwrap_or(u32::MAX) * per_kind(size)
@@ -60,7 +64,11 @@ impl Proof for Oom {
 
     fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Figure>, Stopped> {
         let mut lines = Vec::new();
+        let of_a_stack = per_kind(size) * u32::try_from(KINDS.len()).unwrap_or(u32::MAX);
         for limited in stacks(size) {
+            if !bench.takes(&part_of(limited.0), of_a_stack) {
+                continue;
+            }
             for kind in KINDS {
                 let mut count = Count::default();
                 let done = kill(bench, limited, kind, size, &mut count);
@@ -72,6 +80,10 @@ impl Proof for Oom {
         }
         ended(Ok(()), lines)
     }
+}
+
+fn part_of(stack: &str) -> String {
+    format!("oom/{stack}")
 }
 
 fn stacks(size: Size) -> &'static [(&'static str, &'static str, &'static str)] {

@@ -116,7 +116,7 @@ pub(super) fn of_the_group(payers: &[Payer], readings: &[Reading]) -> Option<Nan
     let is_it = |it: &&Payer| it.carries_workload && matches!(it.source, Source::Group(_));
     let payer = payers.iter().find(is_it)?;
     let read = readings.iter().find(|reading| reading.payer == payer.name)?;
-    Some(read.cpu_total())
+    read.is_counted().then(|| read.cpu_total())
 }
 
 /// By how much the host's brackets were longer than what the commands are said to have taken, the

@@ -56,7 +56,8 @@ fn used_by_all<'a>(
     readings: impl Iterator<Item = &'a Reading> + Clone,
     payer_count: usize,
 ) -> Option<Nanoseconds> {
-    let is_whole = payer_count > 0 && readings.clone().count() == payer_count;
+    let is_whole = payer_count > 0
+        && readings.clone().filter(|reading| reading.is_counted()).count() == payer_count;
     let sum = |sum, reading: &Reading| sum + reading.cpu_total();
     is_whole.then(|| readings.fold(Nanoseconds(0), sum))
 }

@@ -127,9 +127,11 @@ impl Companion for Neighbours {
                 Fact::new(format!("neighbour_{place}_{key}"), value, source)
             });
             seen.prove(FactPlace::Neighbours, std::iter::once(ran).chain(of_both));
-            #[expect(clippy::cast_precision_loss, reason = "a day in nanoseconds is below 2^53")]
-            let used = used.0 as f64;
-            seen.conditions.push((format!("neighbour_{place}_cpu_ns"), used));
+            if readings.iter().all(Reading::is_counted) {
+                #[expect(clippy::cast_precision_loss, reason = "exact for 104 days")]
+                let used = used.0 as f64;
+                seen.conditions.push((format!("neighbour_{place}_cpu_ns"), used));
+            }
             seen.beside.extend(readings);
         }
         Ok(())

@@ -6,6 +6,9 @@
 //! one that is larger divides nothing: then there is a gap, and [`outer`] goes as far in as the
 //! levels fit into each other.
 //!
+//! A payer who was gone before its counters were read makes every sum unknown of which it is a part,
+//! and nothing is divided.
+//!
 //! A payer that carries the workload contains the deeper levels and the command: its own part is
 //! what remains when everything that the next level saw has been taken out. Where several payers of
 //! a level carry it, the one that used most gives first. In a virtual machine all of the guest is
@@ -74,10 +77,10 @@ fn take(from: u64, part: u64) -> (u64, u64) {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
     /// All that level 0 saw; where nobody there carries the command, with what the deeper levels
-    /// counted. `None` where nobody was read at all.
+    /// counted. `None` where nobody was read at all, or one of those who are its parts was not.
     pub total_ns: Option<u64>,
-    /// Division of it; `None` where more was counted inside than there was, or the command claims
-    /// nothing.
+    /// Division of it; `None` where more was counted inside than there was, somebody was not read,
+    /// or the command claims nothing.
     pub split: Option<Split>,
     /// The outermost level inside of whose carriers more was counted than they used: how far a bill
     /// can be divided.
@@ -129,10 +132,16 @@ pub fn settle(readings: &[Reading], command: Option<Cpu>) -> Account {
     for level in (0..=deepest).rev() {
         let here = || readings.iter().enumerate().filter(move |(_, it)| it.level == level);
         let seen = here().map(|(_, it)| gross(it)).fold(Cpu::default(), Cpu::plus);
+        let is_seen = here().all(|(_, it)| it.is_counted());
         let carriers: Vec<usize> =
             here().filter(|(_, it)| it.carries_workload).map(|(index, _)| index).collect();
         if carriers.is_empty() {
             inside = inside.plus(seen); // who stands beside the workload does not contain it
+            is_inside_known &= is_seen;
+            continue;
+        }
+        if carriers.iter().any(|index| !readings[*index].is_counted()) {
+            (inside, is_inside_known) = (seen, false);
             continue;
         }
         let carried = carriers.iter().map(|index| own[*index].total()).fold(0, u64::saturating_add);
@@ -149,11 +158,12 @@ pub fn settle(readings: &[Reading], command: Option<Cpu>) -> Account {
         if excess > 0 {
             scales.push((level, carried, claimed));
         }
-        (inside, is_inside_known) = (seen, true);
+        (inside, is_inside_known) = (seen, is_seen);
     }
     let is_read = readings.iter().any(|reading| reading.level == 0);
     account.total_ns = (is_read && is_inside_known).then(|| inside.total());
-    if let Some(command) = command.filter(|_| account.unfit_level.is_none()) {
+    let can_divide = account.unfit_level.is_none() && readings.iter().all(Reading::is_counted);
+    if let Some(command) = command.filter(|_| can_divide) {
         let fit = |cpu: Cpu, level: u8| {
             let above = scales.iter().filter(|(carrier, ..)| *carrier < level);
             above.fold(cpu, |cpu, (_, part, whole)| cpu.scaled(*part, *whole))
@@ -164,14 +174,14 @@ pub fn settle(readings: &[Reading], command: Option<Cpu>) -> Account {
     account
 }
 
-/// Returns what the readings whose level is at most this one keep for themselves, in their order.
-/// The innermost carriers among them keep all that ran inside them. `None` where the readings do
+/// Returns what the readings whose level is at most this one keep for themselves, in their order,
+/// without those who were not read. The innermost carriers among them keep all that ran inside them. `None` where the readings do
 /// not fit into each other.
 #[must_use]
 pub fn outer(readings: &[Reading], level: u8) -> Option<Vec<(&Reading, Cpu)>> {
-    let outer: Vec<Reading> = readings.iter().filter(|it| it.level <= level).cloned().collect();
-    let own = settle(&outer, Some(Cpu::default())).split?.own;
-    Some(readings.iter().filter(|it| it.level <= level).zip(own).collect())
+    let outer = || readings.iter().filter(|it| it.level <= level && it.is_counted());
+    let own = settle(&outer().cloned().collect::<Vec<_>>(), Some(Cpu::default())).split?.own;
+    Some(outer().zip(own).collect())
 }
 
 /// Takes what ran inside out of those who carry it.

@@ -10,7 +10,10 @@ use crate::finding::stacks::Stacks;
 use std::collections::BTreeSet;
 
 pub(super) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
-    let gaps = || signs.arms.iter().filter_map(|arm| Some((arm, arm.bill_gap.as_ref()?)));
+    let gaps = || {
+        let gaps = signs.arms.iter().filter_map(|arm| Some((arm, arm.bill_gap.as_ref()?)));
+        gaps.filter(|(_, gap)| gap.cpu_unseen_ns > 0.0)
+    };
     let stacks: BTreeSet<&str> = gaps().map(|(arm, _)| arm.stack.as_str()).collect();
     let share = gaps().map(|(_, gap)| gap.unseen_share).reduce(f64::max)?;
     let undivided: u32 = gaps().map(|(_, gap)| gap.trial_count).sum();

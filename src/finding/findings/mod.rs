@@ -335,6 +335,8 @@ pub struct BillGap {
     pub cpu_unseen_ns: f64,
     /// The same as a share of what was counted inside.
     pub unseen_share: f64,
+    /// Payers who were gone before their counters were read, in some of them.
+    pub unread_payers: Vec<String>,
     /// The same in words.
     pub why: String,
 }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::ledger::fixture::reading;
 use proptest::prelude::*;
-use surtax_instrument::amount::CPU_SYSTEM;
+use surtax_instrument::amount::{Amounts, CPU_SYSTEM};
 
 const MS: u64 = 1_000_000;
 
@@ -51,6 +51,33 @@ fn a_claim_that_does_not_fit_far_inside_leaves_the_levels_around_it_divided() {
     assert_eq!(settle(&small, user(1250 * MS)).unfit_level, Some(0));
     assert_eq!(outer(&small, 0).unwrap().len(), 1);
     assert_eq!(outer(&small, 1), None);
+}
+
+/// A process takes its counters with it when it ends.
+#[test]
+fn a_sum_is_unknown_where_one_of_its_parts_was_not_read() {
+    let unread = |payer: &str, level: u8, carries| Reading {
+        amounts: Amounts::NONE,
+        ..reading(payer, level, 0, carries)
+    };
+    let host = [reading("vCPU threads", 0, 1000, true), reading("virtiofsd", 0, 50, false)];
+    let guest = reading("container", 1, 700, true);
+    let settled = |readings: &[Reading]| settle(readings, user(600));
+    let beside = settled(&[host[0].clone(), unread("virtiofsd", 0, false), guest.clone()]);
+    assert_eq!((beside.total_ns, &beside.split, beside.unseen_ns), (None, &None, 0));
+    // A carrier that is gone is none whom the inside has overdrawn.
+    let carrier = settled(&[unread("vCPU threads", 0, true), host[1].clone(), guest.clone()]);
+    assert_eq!((carrier.total_ns, &carrier.split, carrier.unseen_ns), (None, &None, 0));
+    assert_eq!(carrier.unfit_level, None);
+    // What carries all that was not read was read itself: the sum is known, and no part of it.
+    let inside = [host[0].clone(), host[1].clone(), guest.clone(), unread("dockerd", 1, false)];
+    assert_eq!((settled(&inside).total_ns, settled(&inside).split), (Some(1050), None));
+    // A level without a carrier is no whole of what it does not hold.
+    let bare = [host[1].clone(), guest, unread("dockerd", 1, false)];
+    assert_eq!(settled(&bare).total_ns, None);
+    let known: Vec<&str> =
+        outer(&inside, 1).unwrap().iter().map(|(it, _)| it.payer.as_str()).collect();
+    assert_eq!(known, ["vCPU threads", "virtiofsd", "container"]);
 }
 
 #[test]
