@@ -13,13 +13,25 @@ use surtax_instrument::probe::guest_memory::{self, GuestMemory};
 use surtax_instrument::probe::oom::Kills;
 use surtax_instrument::probe::process::{Usage, usage, usage_of_other_threads, usage_of_threads};
 use surtax_instrument::probe::xen::Domain;
+use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::{Reading, Role};
 
 /// The counters of the payers of one level, read once.
 pub struct Watch {
     level: u8,
-    meters: Vec<(Payer, Meter, Option<Usage>, Option<Kills>)>,
+    watched: Vec<Watched>,
     hierarchies: Hierarchies,
+}
+
+/// One payer.
+struct Watched {
+    payer: Payer,
+    meter: Meter,
+    /// What it had used at the beginning, and what it used in pauses; `None` where that is unknown.
+    before: Option<Usage>,
+    kills_before: Option<Kills>,
+    /// What it had used when the pause began.
+    paused: Option<Usage>,
 }
 
 /// Source from which one payer's usage is read.
@@ -35,19 +47,43 @@ impl Watch {
     #[must_use]
     pub fn begin(payers: Vec<Payer>, level: u8) -> Self {
         let hierarchies = Hierarchies::discover().unwrap_or_default();
-        let meters = payers
+        let watched = payers
             .into_iter()
             .filter_map(|payer| {
                 let meter = Meter::open(&payer.source, &hierarchies)?;
-                let usage = meter.read(&payer.source);
-                if usage.is_none() && !matches!(meter, Meter::Processes) {
+                let before = meter.read(&payer.source);
+                if before.is_none() && !matches!(meter, Meter::Processes) {
                     return None;
                 }
-                let kills = kills(&payer.source, &hierarchies);
-                Some((payer, meter, usage, kills))
+                let kills_before = kills(&payer.source, &hierarchies);
+                Some(Watched { payer, meter, before, kills_before, paused: None })
             })
             .collect();
-        Self { level, meters, hierarchies }
+        Self { level, watched, hierarchies }
+    }
+
+    /// Looks away: what is used until [`Self::resume`] is nobody's.
+    pub fn pause(&mut self) {
+        for it in &mut self.watched {
+            it.paused = it.meter.read(&it.payer.source);
+        }
+    }
+
+    /// Looks again. Returns the CPU time that all of them used in the pause.
+    pub fn resume(&mut self) -> Nanoseconds {
+        let mut all = Nanoseconds(0);
+        for it in &mut self.watched {
+            let now = it.meter.read(&it.payer.source);
+            let (Some(before), Some(paused), Some(now)) = (&mut it.before, it.paused.take(), now)
+            else {
+                it.before = None;
+                continue;
+            };
+            all += now.cpu.total.since(paused.cpu.total);
+            before.cpu = before.cpu.plus(now.cpu.without(paused.cpu));
+            before.amounts.go_on(&now.amounts.since(&paused.amounts));
+        }
+        all
     }
 
     /// Reads them again: what each payer used in between. Of a payer that is gone, nothing is
@@ -55,9 +91,9 @@ impl Watch {
     #[must_use]
     pub fn end(self) -> Vec<Reading> {
         let (level, hierarchies) = (self.level, self.hierarchies);
-        self.meters
+        self.watched
             .into_iter()
-            .map(|(payer, meter, before, kills_before)| {
+            .map(|Watched { payer, meter, before, kills_before, .. }| {
                 let after = meter.read(&payer.source);
                 let killed = kills(&payer.source, &hierarchies)
                     .map(|now| now.since(&kills_before.unwrap_or_default()));
@@ -186,6 +222,31 @@ mod tests {
         }
         let of_self = Payer::new("we", Role::Hypervisor, Source::Process(std::process::id()));
         assert!(Watch::begin(vec![of_self], 0).end()[0].is_counted());
+    }
+
+    /// Also what it reads and faults in, and never more of it than there was.
+    #[test]
+    fn what_is_used_in_a_pause_is_on_nobodys_bill() {
+        let work = |milliseconds: u64| {
+            let begun = surtax_instrument::clock::monotonic();
+            let mut pages = 0;
+            while surtax_instrument::clock::monotonic().since(begun).0 < milliseconds * 1_000_000 {
+                pages += std::hint::black_box(vec![1_u8; 1 << 20]).len();
+            }
+            pages
+        };
+        let id = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
+        let source = Source::Threads { pid: std::process::id(), tids: vec![id] };
+        let payer = Payer::new("we", Role::Hypervisor, source);
+        let mut watch = Watch::begin(vec![payer], 0);
+        work(20);
+        watch.pause();
+        work(400);
+        let paused = watch.resume().0;
+        work(20);
+        let used = watch.end()[0].cpu_total().0;
+        assert!(paused > 100_000_000, "{paused}");
+        assert!(used < paused / 2, "{used} beside {paused} in the pause");
     }
 
     #[expect(clippy::disallowed_methods, reason = "no lab is needed for a process that sleeps")]

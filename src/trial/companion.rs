@@ -29,6 +29,12 @@ pub(super) trait Companion {
     /// Looks for the first time, right before the command.
     fn begin(&mut self, _stage: &mut Stage<'_>) {}
 
+    /// Looks away, while the caches are dropped between two runs of the command.
+    fn pause(&mut self) {}
+
+    /// Looks again, before the next run.
+    fn resume(&mut self) {}
+
     /// Says what it saw, when all that began after it have ended.
     ///
     /// # Errors
@@ -62,6 +68,8 @@ pub(super) struct Seen {
     pub beside: Vec<Reading>,
     /// Number of all these payers.
     pub payer_count: usize,
+    /// CPU time that the payers of the stack used on this level in pauses between the runs.
+    pub paused_cpu: Nanoseconds,
     /// CPU time of the group that holds the command.
     pub group_cpu: Option<Nanoseconds>,
     /// Conditions of this machine: stable key, value.

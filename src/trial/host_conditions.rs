@@ -32,6 +32,7 @@ impl Companion for HostConditions {
         let Some((mut quiet, before)) = self.0.take() else { return Ok(()) };
         let after = quiet.read();
         let used = used_by_all(seen.bill.iter().chain(&seen.beside), seen.payer_count);
+        let used = used.map(|used| used + seen.paused_cpu);
         let outcomes = || runs.iter().map(|ran| &ran.outcome);
         seen.conditions.extend(quiet.between(&before, &after, used));
         seen.conditions.extend(quiet::stood_still(outcomes()));

@@ -179,7 +179,7 @@ fn measure(
         acts(it.who(), Act::Begin);
         it.begin(stage);
     }
-    let runs = stage.iterate(acts).map_err(|fault| explained(stage, all, fault))?;
+    let runs = stage.iterate(all, acts).map_err(|fault| explained(stage, all, fault))?;
     let mut seen = Seen::default();
     for it in all.iter_mut().rev() {
         acts(it.who(), Act::End);

@@ -7,6 +7,7 @@
 use super::acts::{Act, Acts, Who};
 use super::cold;
 use super::command_run::execute;
+use super::companion::Companion;
 use super::endpoints::Bridge;
 use super::iterate::TimedRun;
 use super::peer::{Peer, Side};
@@ -176,15 +177,21 @@ impl Stage<'_> {
     }
 
     /// Runs the command as often as the plan has it in one start, or until it fails. The caches are
-    /// cold for its first run, which companions already watch: they are not to see them dropped.
+    /// cold for its first run; companions look away while they are dropped for the others.
     ///
     /// # Errors
     /// As [`Self::run`]; also where a cache cannot be dropped.
-    pub(super) fn iterate(&mut self, acts: Acts<'_>) -> Result<Vec<TimedRun>, Fault> {
+    pub(super) fn iterate(
+        &mut self,
+        beside: &mut [Box<dyn Companion>],
+        acts: Acts<'_>,
+    ) -> Result<Vec<TimedRun>, Fault> {
         let mut runs: Vec<TimedRun> = Vec::new();
         for iteration in 0..self.plan.conduct.iterations {
-            if iteration > 0 {
+            if iteration > 0 && self.plan.conduct.cache == Cache::Cold {
+                beside.iter_mut().rev().for_each(|it| it.pause());
                 self.cool(false)?;
+                beside.iter_mut().for_each(|it| it.resume());
             }
             acts(Who::Command, Act::Run);
             let ran = self.run()?;

@@ -9,10 +9,14 @@ use super::peer::Peer;
 use super::stage::Stage;
 use crate::fault::Fault;
 use crate::layer::watch::Watch;
+use surtax_instrument::quantity::Nanoseconds;
 
 /// The bill of the stack.
 #[derive(Default)]
-pub(super) struct Bill(Option<Watch>);
+pub(super) struct Bill {
+    watch: Option<Watch>,
+    paused_cpu: Nanoseconds,
+}
 
 /// The other side of a workload that has two.
 #[derive(Default)]
@@ -27,11 +31,24 @@ impl Companion for Bill {
     }
 
     fn begin(&mut self, stage: &mut Stage<'_>) {
-        self.0 = Some(Watch::begin(stage.payers.clone(), stage.level));
+        self.watch = Some(Watch::begin(stage.payers.clone(), stage.level));
+    }
+
+    fn pause(&mut self) {
+        if let Some(watch) = &mut self.watch {
+            watch.pause();
+        }
+    }
+
+    fn resume(&mut self) {
+        if let Some(watch) = &mut self.watch {
+            self.paused_cpu += watch.resume();
+        }
     }
 
     fn end(&mut self, stage: &mut Stage<'_>, _: &[TimedRun], seen: &mut Seen) -> Result<(), Fault> {
-        seen.bill = self.0.take().map(Watch::end).unwrap_or_default();
+        seen.bill = self.watch.take().map(Watch::end).unwrap_or_default();
+        seen.paused_cpu = self.paused_cpu;
         seen.group_cpu = held_against::of_the_group(&stage.payers, &seen.bill);
         seen.payer_count += stage.payers.len();
         Ok(())
