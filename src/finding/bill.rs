@@ -3,7 +3,8 @@
 //! What was counted inside only divides what was seen from outside (`trial/outside.rs`). Trials in
 //! which more was counted inside than there was have no part in the division; where all are such,
 //! it goes as far in as the levels fit into each other, and names who was seen there with all that
-//! ran inside them.
+//! ran inside them. Trials of which somebody was not read have no part in either: their sum is not
+//! known.
 
 use crate::finding::estimate;
 use crate::finding::{BillGap, Medians, PayerFindings, number};
@@ -50,7 +51,9 @@ pub(crate) fn of(trials: &[&StoredTrial], depth: u8) -> Bill {
                 command.add(&Used::of(amounts, split.command, false));
                 add(&mut columns, divided(trial, &split.own));
             }
-            None if !is_divided => add(&mut columns, undivided(trial, outermost)),
+            None if !is_divided && trial.readings.iter().all(Reading::is_counted) => {
+                add(&mut columns, undivided(trial, outermost));
+            }
             None => {}
         }
     }
@@ -112,16 +115,18 @@ fn add(columns: &mut BTreeMap<Payer, PayerTrials>, parts: impl Iterator<Item = (
     }
 }
 
-/// Trials whose CPU time could not be divided, though the command made a claim.
+/// Trials whose CPU time could not be divided: the command claims more than there was, or somebody
+/// was not read.
 fn gap(trials: &[&StoredTrial], accounts: &[Account]) -> Option<BillGap> {
-    let is_undivided = |(trial, account): &(&&StoredTrial, &Account)| {
-        trial.cpu_claim().is_some() && account.split.is_none()
-    };
-    let undivided = || trials.iter().zip(accounts).filter(is_undivided);
-    undivided().next()?;
+    let undivided = || trials.iter().zip(accounts).filter(|(_, account)| account.split.is_none());
+    let unread = |trial: &StoredTrial| trial.readings.iter().any(|it| !it.is_counted());
     // Of claims that fit, the excess is within what two kernels may differ by.
-    let unfit = undivided().map(|(_, account)| account).filter(|it| it.unfit_level.is_some());
-    let worst = unfit.max_by_key(|it| it.unseen_share_ppm);
+    let overdrawn = || undivided().map(|(_, it)| it).filter(|it| it.unfit_level.is_some());
+    let worst = overdrawn().max_by_key(|it| it.unseen_share_ppm);
+    let (unread_payers, partial_count) =
+        (unread_payers(trials), trials.iter().filter(|it| unread(it)).count());
+    let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+    let is_told = worst.is_some() || partial_count > 0;
     let share = worst.map_or(0.0, |it| f64::from(it.unseen_share_ppm) / 1e6);
     let unseen_ns = worst.map_or(0.0, |it| estimate::float(it.unseen_ns));
     let excess = worst.map(|_| {
@@ -130,18 +135,25 @@ fn gap(trials: &[&StoredTrial], accounts: &[Account]) -> Option<BillGap> {
             "up to {time} were counted inside and not seen outside, {share} of what was counted"
         )
     });
-    let unread = undivided().flat_map(|(trial, _)| &trial.readings).filter(|it| !it.is_counted());
-    let unread_payers: BTreeSet<String> =
-        unread.map(|reading| super::foreign::line(&reading.payer)).collect();
     let gone = unread_payers.iter().map(|payer| format!("{payer} was gone before it was read"));
-    let reasons: Vec<String> = excess.into_iter().chain(gone).collect();
-    Some(BillGap {
-        trial_count: u32::try_from(undivided().count()).unwrap_or(u32::MAX),
+    let why = excess.into_iter().chain(gone).collect::<Vec<_>>().join("; ");
+    is_told.then(|| BillGap {
+        trial_count: count(overdrawn().count()),
         cpu_unseen_ns: unseen_ns,
         unseen_share: share,
-        unread_payers: unread_payers.into_iter().collect(),
-        why: reasons.join("; "),
+        partial_count: count(partial_count),
+        unread_payers,
+        why,
     })
+}
+
+/// Returns the payers of these trials who were gone before they were read, each once.
+fn unread_payers(trials: &[&StoredTrial]) -> Vec<String> {
+    let readings = trials.iter().flat_map(|trial| &trial.readings);
+    let unread = readings.filter(|reading| !reading.is_counted());
+    let names: BTreeSet<String> =
+        unread.map(|reading| super::foreign::line(&reading.payer)).collect();
+    names.into_iter().collect()
 }
 
 /// The values of one payer, trial by trial.
@@ -182,6 +194,7 @@ mod tests {
     use crate::finding::compare::tests::example;
     use crate::report::{html, markdown, terminal};
     use crate::trial::TrialResult;
+    use std::cell::Cell;
     use surtax_instrument::amount::{Amounts, CPU_USER};
     use surtax_instrument::wire::Reading;
 
@@ -251,14 +264,38 @@ mod tests {
             assert!(arm.metrics.iter().all(|it| it.metric != unknown), "{unknown}");
         }
         let gap = arm.bill_gap.as_ref().unwrap();
-        assert_eq!((gap.trial_count, gap.unread_payers.as_slice()), (6, &["dockerd".into()][..]));
+        assert_eq!((gap.trial_count, gap.partial_count), (0, 6));
+        assert_eq!(gap.unread_payers, ["dockerd"]);
         assert_eq!(gap.why, "dockerd was gone before it was read");
-        let payers: Vec<&str> = arm.payers.iter().map(|payer| payer.payer.as_str()).collect();
-        assert_eq!(payers, ["agent's group and all inside"]);
+        // What is known of the others would look like all of it.
+        assert_eq!((&arm.payers, arm.command_cpu()), (&Vec::new(), None));
         let code = |code: &str| findings.cautions.iter().find(|it| it.code == code);
         assert!(code("bill-overdrawn").is_none());
         let said = &code("bill-partial").unwrap().finding;
-        assert!(said.starts_with("in `runc` dockerd ended before it was read"), "{said}");
+        assert!(said.starts_with("in 6 of 6 trials of `runc` dockerd could not be read"), "{said}");
+    }
+
+    #[test]
+    fn trials_of_which_somebody_was_not_read_are_counted_apart_from_those_with_too_large_a_claim() {
+        let findings = |unread: u32, factor| {
+            let changed = Cell::new(0);
+            claiming_with(factor, |readings| {
+                changed.set(changed.get() + 1);
+                if changed.get() <= unread {
+                    readings[1].amounts = Amounts::NONE;
+                }
+            })
+        };
+        let some = findings(2, 3);
+        let gap = some.arms[2].bill_gap.as_ref().unwrap();
+        assert_eq!((gap.trial_count, gap.partial_count), (6, 2), "a claim too large is one anyway");
+        // The bill is that of the trials of which all were read.
+        let others = findings(2, 1);
+        let arm = &others.arms[2];
+        assert_eq!(arm.bill_gap.as_ref().map(|gap| gap.trial_count), Some(0));
+        assert!(arm.payers.iter().any(|it| it.payer == "dockerd" && it.cpu_ns > 0.0));
+        let total = arm.metrics.iter().find(|it| it.metric == "cpu_total_ns").unwrap();
+        assert!((total.median - 500_050_000.0).abs() < 1.0, "{}", total.median);
     }
 
     #[test]

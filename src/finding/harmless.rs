@@ -115,10 +115,8 @@ fn of_arm(arm: &mut ArmFindings) {
         [metric, why].into_iter().for_each(tame);
     }
     payers.iter_mut().for_each(of_payer);
-    if let Some(BillGap { trial_count: _, cpu_unseen_ns: _, unseen_share: _, unread_payers, why }) =
-        bill_gap
-    {
-        unread_payers.iter_mut().chain([why]).for_each(tame);
+    if let Some(gap) = bill_gap {
+        of_bill_gap(gap);
     }
     for LevelEvidence { layer, facts } in evidence {
         tame(layer);
@@ -204,6 +202,18 @@ fn of_beside(beside: &mut BesideFindings) {
 fn of_payer(found: &mut PayerFindings) {
     let PayerFindings { payer, role, level: _, cpu_ns: _, amounts: _, is_shared: _ } = found;
     [payer, role].into_iter().for_each(tame);
+}
+
+fn of_bill_gap(gap: &mut BillGap) {
+    let BillGap {
+        trial_count: _,
+        cpu_unseen_ns: _,
+        unseen_share: _,
+        partial_count: _,
+        unread_payers,
+        why,
+    } = gap;
+    unread_payers.iter_mut().chain([why]).for_each(tame);
 }
 
 fn of_verdict(verdict: &mut Verdict) {

@@ -14,6 +14,7 @@ use crate::ledger::StoredTrial;
 use crate::plan::TrialId;
 use std::collections::{BTreeSet, HashMap};
 use surtax_instrument::amount::{MEMORY_PAGE_CACHE, MEMORY_PEAK, MEMORY_SHMEM};
+use surtax_instrument::wire::Reading;
 
 /// A group has so much by itself.
 const WORTH_A_WORD: f64 = 1_048_576.0;
@@ -29,8 +30,11 @@ pub(crate) const PARTS: &str = "the peak of a group has its page cache in it; wh
 /// Page cache in the memory of a trial's others, where it is known; `known` is what older ledgers
 /// say of it.
 pub(crate) fn page_cache(trial: &StoredTrial, known: &HashMap<TrialId, f64>) -> Option<u64> {
-    let others = trial.readings.iter().filter(|it| it.level == 0 && !it.is_shared);
-    let cached = others.filter_map(|it| it.amounts.get(MEMORY_PAGE_CACHE));
+    let others = || trial.readings.iter().filter(|it| it.level == 0 && !it.is_shared);
+    if !others().all(Reading::is_counted) {
+        return None;
+    }
+    let cached = others().filter_map(|it| it.amounts.get(MEMORY_PAGE_CACHE));
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count of bytes")]
     let of_old = || known.get(&trial.id).map(|bytes| *bytes as u64);
     cached.reduce(u64::saturating_add).or_else(of_old)
@@ -45,10 +49,13 @@ pub(crate) fn page_cache_of_all(
     estimate::median(&cached.map(estimate::float).collect::<Vec<_>>())
 }
 
-/// Peak memory of those on this level who serve all trials.
+/// Peak memory of those on this level who serve all trials; unknown where one was not read.
 pub(crate) fn shared(trial: &StoredTrial) -> Option<u64> {
-    let shared = trial.readings.iter().filter(|it| it.level == 0 && it.is_shared);
-    shared.filter_map(|it| it.amounts.get(MEMORY_PEAK)).reduce(u64::saturating_add)
+    let shared = || trial.readings.iter().filter(|it| it.level == 0 && it.is_shared);
+    if !shared().all(Reading::is_counted) {
+        return None;
+    }
+    shared().filter_map(|it| it.amounts.get(MEMORY_PEAK)).reduce(u64::saturating_add)
 }
 
 /// Says whose the memory of others is in `native`, what of it everywhere is no process's, and what

@@ -27,10 +27,10 @@ pub struct Watch {
 struct Watched {
     payer: Payer,
     meter: Meter,
-    /// What it had used at the beginning, and what it used in pauses; `None` where that is unknown.
+    /// Counters at the beginning, and what they rose by in pauses; `None` where that is unknown.
     before: Option<Usage>,
     kills_before: Option<Kills>,
-    /// What it had used when the pause began.
+    /// Counters when the pause began.
     paused: Option<Usage>,
 }
 
@@ -62,7 +62,8 @@ impl Watch {
         Self { level, watched, hierarchies }
     }
 
-    /// Looks away: what is used until [`Self::resume`] is nobody's.
+    /// Looks away: of what grows, and is no rare event, what is used until [`Self::resume`] is
+    /// nobody's.
     pub fn pause(&mut self) {
         for it in &mut self.watched {
             it.paused = it.meter.read(&it.payer.source);
@@ -183,6 +184,7 @@ impl Meter {
 #[cfg(test)]
 mod tests {
     use crate::layer::watch::*;
+    use surtax_instrument::amount::PAGE_FAULTS;
     use surtax_instrument::quantity::Bytes;
 
     /// A server of a guest's files maps all of the guest's memory, and huge pages are in nobody's
@@ -209,7 +211,7 @@ mod tests {
         assert_eq!(memory(&emulator, peak, |_| None), peak);
     }
 
-    /// What it used is unknown, which is not the same as nothing.
+    /// Unknown is not the same as nothing.
     #[test]
     fn of_a_process_that_ends_meanwhile_or_had_ended_before_nothing_is_known() {
         let mut child = sleeper();
@@ -228,12 +230,9 @@ mod tests {
     #[test]
     fn what_is_used_in_a_pause_is_on_nobodys_bill() {
         let work = |milliseconds: u64| {
-            let begun = surtax_instrument::clock::monotonic();
-            let mut pages = 0;
-            while surtax_instrument::clock::monotonic().since(begun).0 < milliseconds * 1_000_000 {
-                pages += std::hint::black_box(vec![1_u8; 1 << 20]).len();
+            let begun = surtax_instrument::clock::thread_cpu();
+            while surtax_instrument::clock::thread_cpu().since(begun).0 < milliseconds * 1_000_000 {
             }
-            pages
         };
         let id = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
         let source = Source::Threads { pid: std::process::id(), tids: vec![id] };
@@ -242,10 +241,14 @@ mod tests {
         work(20);
         watch.pause();
         work(400);
+        // Even of huge pages these are 128, each touched for the first time.
+        let touched = std::hint::black_box(vec![1_u8; 256 << 20]);
         let paused = watch.resume().0;
         work(20);
-        let used = watch.end()[0].cpu_total().0;
-        assert!(paused > 100_000_000, "{paused}");
+        let reading = &watch.end()[0];
+        let used = reading.cpu_total().0;
+        assert!(touched[0] == 1 && reading.amounts.get(PAGE_FAULTS).unwrap() < 64, "{reading:?}");
+        assert!(paused >= 400_000_000, "{paused}");
         assert!(used < paused / 2, "{used} beside {paused} in the pause");
     }
 

@@ -13,7 +13,8 @@ use surtax_instrument::wire::Reading;
 pub(super) type NewSample = (&'static str, &'static str, u64);
 
 /// The metrics that come from what was counted inside and what was seen from outside. The last
-/// three are there where more was counted inside: how much more, and the command's claim as it was.
+/// three are there where more was counted inside, or somebody was not read: how much more, and the
+/// command's claim as it was.
 const CPU: [&str; 7] = [
     "cpu_user_ns",
     "cpu_system_ns",
@@ -52,7 +53,7 @@ pub(super) fn of(record: &Record, measured: Option<&Measured>) -> Vec<NewSample>
     samples
 }
 
-/// Returns what of an account is known, and the claim where it is more than there was.
+/// Returns what of an account is known, and the claim where it is not among its parts.
 fn of_account(account: &Account, claim: Option<Cpu>) -> Vec<NewSample> {
     let mut samples = Vec::new();
     if let Some(command) = account.split.as_ref().map(|split| split.command) {
@@ -129,6 +130,7 @@ mod tests {
     use super::*;
     use crate::ledger::fixture::{id, measured, reading, record};
     use crate::trial::TrialResult;
+    use surtax_instrument::amount::Amounts;
     use surtax_instrument::quantity::Nanoseconds;
 
     const MS: u64 = 1_000_000;
@@ -212,6 +214,8 @@ mod tests {
             assert_eq!(memory_of_others(&[carrier.clone(), beside.clone()], command), None);
         }
         assert_eq!(memory_of_others(std::slice::from_ref(&beside), 90 << 20), Some(3 << 20));
+        let gone = Reading { amounts: Amounts::NONE, ..beside.clone() };
+        assert_eq!(memory_of_others(&[carrier.clone(), gone], 30 << 20), None);
         assert_eq!(memory_of_others(&[], 1), None);
     }
 }

@@ -62,3 +62,20 @@ fn used_by_all<'a>(
     let sum = |sum, reading: &Reading| sum + reading.cpu_total();
     is_whole.then(|| readings.fold(Nanoseconds(0), sum))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::fixture::reading;
+    use surtax_instrument::amount::Amounts;
+
+    /// A sum without one of its parts would make others of what was the stack's own.
+    #[test]
+    fn what_all_payers_used_is_known_where_each_of_them_was_read() {
+        let all = [reading("runc", 0, 30, false), reading("container", 0, 70, true)];
+        assert_eq!(used_by_all(all.iter(), 2), Some(Nanoseconds(100)));
+        assert_eq!((used_by_all(all.iter(), 3), used_by_all([].iter(), 0)), (None, None));
+        let gone = Reading { amounts: Amounts::NONE, ..all[0].clone() };
+        assert_eq!(used_by_all([&gone, &all[1]].into_iter(), 2), None);
+    }
+}

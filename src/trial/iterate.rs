@@ -8,6 +8,7 @@
 use super::Iteration;
 use super::clock_sync::ClockSync;
 use crate::fault::Fault;
+use surtax_instrument::amount::Amounts;
 use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::{Outcome, Reading};
 
@@ -69,13 +70,8 @@ pub(super) fn per_iteration(around: Vec<Reading>, runs: &[TimedRun]) -> Vec<Read
     let mut sums = around;
     if let Some((first, rest)) = runs.split_first() {
         let mut bill = first.bill.clone();
-        for reading in rest.iter().flat_map(|ran| &ran.bill) {
-            let same =
-                |one: &&mut Reading| one.payer == reading.payer && one.level == reading.level;
-            match bill.iter_mut().find(same) {
-                Some(sum) => sum.amounts.go_on(&reading.amounts),
-                None => bill.push(reading.clone()),
-            }
+        for ran in rest {
+            add(&mut bill, &ran.bill);
         }
         sums.extend(bill);
     }
@@ -84,6 +80,23 @@ pub(super) fn per_iteration(around: Vec<Reading>, runs: &[TimedRun]) -> Vec<Read
         sum.amounts.divide(count);
     }
     sums
+}
+
+/// Adds what was read around a later run. Of who was not read around one of them, no sum is known.
+fn add(sums: &mut Vec<Reading>, later: &[Reading]) {
+    let is_of =
+        |one: &Reading, other: &Reading| (&one.payer, one.level) == (&other.payer, other.level);
+    let mut unmatched: Vec<&Reading> = later.iter().collect();
+    for sum in sums.iter_mut() {
+        let place = unmatched.iter().position(|reading| is_of(reading, sum));
+        let read = place.map(|place| &unmatched.remove(place).amounts);
+        sum.amounts.go_on(read.unwrap_or(&Amounts::NONE));
+    }
+    for reading in unmatched {
+        let mut late = reading.clone();
+        late.amounts.go_on(&Amounts::NONE);
+        sums.push(late);
+    }
 }
 
 /// The sum of two counts, of which one may be unknown.
@@ -144,6 +157,20 @@ mod tests {
     fn iteration(ran: &TimedRun) -> Iteration {
         let Outcome { wall, cpu_user, cpu_system, .. } = ran.outcome;
         Iteration { wall, cpu_user, cpu_system }
+    }
+
+    #[test]
+    fn a_payer_that_is_not_read_around_every_run_has_no_sum_of_what_grows() {
+        let mut runs = vec![ran(90, b"a", 0), ran(10, b"a", 0), ran(20, b"a", 0)];
+        runs[1].bill.clear();
+        let one = Reading { payer: String::from("late"), ..runs[0].bill[0].clone() };
+        runs[2].bill.push(one);
+        let readings = per_iteration(Vec::new(), &runs);
+        let known = |name: &str| {
+            let reading = readings.iter().find(|it| it.payer == name).unwrap();
+            (reading.is_counted(), reading.amounts.get(MEMORY_PEAK))
+        };
+        assert_eq!((known("shim"), known("late")), ((false, Some(90)), (false, Some(90))));
     }
 
     #[test]

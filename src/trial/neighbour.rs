@@ -116,6 +116,10 @@ impl Companion for Neighbours {
                 seen.flaws.neighbour = Some(format!(
                     "its neighbour `{words}` ended before the command did, with {status}: {advice}"
                 ));
+            } else if !readings.iter().all(Reading::is_counted) {
+                seen.flaws.neighbour = Some(format!(
+                    "what its neighbour `{words}` used while the command ran could not be read"
+                ));
             } else if used == Nanoseconds(0) {
                 seen.flaws.neighbour =
                     Some(format!("its neighbour `{words}` used no CPU time while the command ran"));
@@ -127,11 +131,9 @@ impl Companion for Neighbours {
                 Fact::new(format!("neighbour_{place}_{key}"), value, source)
             });
             seen.prove(FactPlace::Neighbours, std::iter::once(ran).chain(of_both));
-            if readings.iter().all(Reading::is_counted) {
-                #[expect(clippy::cast_precision_loss, reason = "exact for 104 days")]
-                let used = used.0 as f64;
-                seen.conditions.push((format!("neighbour_{place}_cpu_ns"), used));
-            }
+            #[expect(clippy::cast_precision_loss, reason = "a day in nanoseconds is below 2^53")]
+            let used = used.0 as f64;
+            seen.conditions.push((format!("neighbour_{place}_cpu_ns"), used));
             seen.beside.extend(readings);
         }
         Ok(())

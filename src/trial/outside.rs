@@ -6,8 +6,8 @@
 //! one that is larger divides nothing: then there is a gap, and [`outer`] goes as far in as the
 //! levels fit into each other.
 //!
-//! A payer who was gone before its counters were read makes every sum unknown of which it is a part,
-//! and nothing is divided.
+//! A payer who was gone before its counters were read makes every sum unknown of which it is a
+//! part, and nothing is divided.
 //!
 //! A payer that carries the workload contains the deeper levels and the command: its own part is
 //! what remains when everything that the next level saw has been taken out. Where several payers of
@@ -174,14 +174,14 @@ pub fn settle(readings: &[Reading], command: Option<Cpu>) -> Account {
     account
 }
 
-/// Returns what the readings whose level is at most this one keep for themselves, in their order,
-/// without those who were not read. The innermost carriers among them keep all that ran inside them. `None` where the readings do
+/// Returns what the readings whose level is at most this one keep for themselves, in their order.
+/// The innermost carriers among them keep all that ran inside them. `None` where the readings do
 /// not fit into each other.
 #[must_use]
 pub fn outer(readings: &[Reading], level: u8) -> Option<Vec<(&Reading, Cpu)>> {
-    let outer = || readings.iter().filter(|it| it.level <= level && it.is_counted());
-    let own = settle(&outer().cloned().collect::<Vec<_>>(), Some(Cpu::default())).split?.own;
-    Some(outer().zip(own).collect())
+    let outer: Vec<Reading> = readings.iter().filter(|it| it.level <= level).cloned().collect();
+    let own = settle(&outer, Some(Cpu::default())).split?.own;
+    Some(readings.iter().filter(|it| it.level <= level).zip(own).collect())
 }
 
 /// Takes what ran inside out of those who carry it.

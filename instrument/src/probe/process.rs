@@ -54,25 +54,26 @@ pub fn usage(pid: u32) -> io::Result<Usage> {
     Ok(Usage { cpu: weighed(total, &stat)?, amounts })
 }
 
-/// Reads what these threads of a process have used. One that has ended counts no more. They have no
-/// memory of their own: that of the process is counted once, with its other threads.
+/// Reads what these threads of a process have used. They have no memory of their own: that of the
+/// process is counted once, with its other threads.
 ///
 /// # Errors
-/// The process is gone.
+/// The process is gone, or one of them: what it used is its process's, and no thread's any more.
 pub fn usage_of_threads(pid: u32, tids: &[u32]) -> io::Result<Usage> {
-    let threads = tids.iter().filter_map(|tid| thread(pid, *tid).ok());
-    let usage = threads.reduce(|sum, thread| Usage {
-        cpu: sum.cpu.plus(thread.cpu),
-        amounts: sum.amounts.plus(&thread.amounts),
-    });
-    // An ended thread is no error, an ended process is.
-    fs::metadata(format!("/proc/{pid}")).map(|_| usage.unwrap_or_default())
+    fs::metadata(format!("/proc/{pid}"))?;
+    let mut threads = tids.iter().map(|tid| thread(pid, *tid));
+    let Some(first) = threads.next() else { return Ok(Usage::default()) };
+    threads.try_fold(first?, |sum, thread| {
+        let thread = thread?;
+        let amounts = sum.amounts.plus(&thread.amounts);
+        Ok(Usage { cpu: sum.cpu.plus(thread.cpu), amounts })
+    })
 }
 
 /// Reads what all threads of a process but these have used, those that have ended included.
 ///
 /// # Errors
-/// The process is gone.
+/// The process is gone, or one of these.
 pub fn usage_of_other_threads(pid: u32, except: &[u32]) -> io::Result<Usage> {
     let excepted = usage_of_threads(pid, except)?;
     let all = usage(pid)?;
@@ -212,5 +213,23 @@ mod tests {
     fn a_process_that_is_gone_is_an_error_and_not_a_zero() {
         assert!(usage(0x3fff_fff0).is_err());
         assert!(usage_of_threads(0x3fff_fff0, &[1]).is_err());
+    }
+
+    /// Without it, the sum of the others falls, and that of the rest has what it used since it
+    /// began.
+    #[test]
+    fn a_thread_that_has_ended_is_an_error_and_not_a_zero() {
+        let own = || u32::try_from(rustix::thread::gettid().as_raw_nonzero().get()).unwrap();
+        let ended = std::thread::spawn(own).join().unwrap();
+        let pid = std::process::id();
+        let is_known = || usage_of_threads(pid, &[own(), ended]).is_ok();
+        // It can still be seen for a moment when its end has been waited for.
+        let begin = crate::clock::monotonic_raw();
+        while is_known() && crate::clock::monotonic_raw().since(begin).0 < 5_000_000_000 {
+            std::thread::yield_now();
+        }
+        assert!(!is_known());
+        assert!(usage_of_other_threads(pid, &[ended]).is_err());
+        assert!(usage_of_threads(pid, &[own()]).is_ok() && usage_of_threads(pid, &[]).is_ok());
     }
 }

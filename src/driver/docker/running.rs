@@ -60,7 +60,8 @@ impl Running for RunningDocker {
             }
             None => {
                 // That of a machine is among its own.
-                let parent = self.first.parent().ok().filter(|_| !is_machine);
+                // One outside of our namespace of processes has no number here.
+                let parent = self.first.parent().ok().filter(|pid| !is_machine && *pid > 0);
                 let shim = parent.map(|pid| ("shim".to_owned(), pid));
                 let process =
                     |(name, pid): (String, u32)| payer(&name, Source::Process(pid), false);

@@ -1,4 +1,4 @@
-//! The caution that somebody whose CPU time belongs to the bill was gone before it was read.
+//! The caution that somebody whose CPU time belongs to the bill could not be read.
 //!
 //! A sum without that part would be too small and look whole: it is unknown.
 
@@ -10,22 +10,25 @@ use std::collections::BTreeSet;
 pub(super) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
     let gaps = || {
         let gaps = signs.arms.iter().filter_map(|arm| Some((arm, arm.bill_gap.as_ref()?)));
-        gaps.filter(|(_, gap)| !gap.unread_payers.is_empty())
+        gaps.filter(|(_, gap)| gap.partial_count > 0)
     };
     let payers: BTreeSet<&str> =
         gaps().flat_map(|(_, gap)| &gap.unread_payers).map(String::as_str).collect();
-    let payers = payers.into_iter().collect::<Vec<_>>().join(", ");
     let stacks: BTreeSet<&str> = gaps().map(|(arm, _)| arm.stack.as_str()).collect();
-    (!payers.is_empty()).then(|| {
+    let partial: u32 = gaps().map(|(_, gap)| gap.partial_count).sum();
+    let counted: u32 = gaps().map(|(arm, _)| arm.trial_count).sum();
+    (partial > 0).then(|| {
         caution(
             "bill-partial",
             format!(
-                "in {} {payers} ended before it was read, and what it used went with it: the \
-                 trials where it did have no division of their CPU time, nor a sum of which it is \
-                 a part",
-                Stacks::counted(signs.arms).words(&stacks)
+                "in {partial} of {counted} trials of {} {} could not be read: gone when the \
+                 command had ended, with what was used; no sum of CPU time or memory is known \
+                 there of which that is a part, and nothing is divided",
+                Stacks::counted(signs.arms).words(&stacks),
+                payers.into_iter().collect::<Vec<_>>().join(" and "),
             ),
-            "look why it ended (the journal of the machine, a restart of its service), and repeat",
+            "look why it ended (the log of its service, on the machine or in the guest that it ran \
+             on), and repeat",
         )
     })
 }

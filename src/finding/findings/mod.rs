@@ -325,19 +325,22 @@ impl Serialize for Medians {
     }
 }
 
-/// CPU time that could not be divided between the command and the others. The sum is known all the
-/// same.
+/// CPU time that could not be divided between the command and the others.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BillGap {
-    /// In how many of the trials that count.
+    /// In how many of the trials that count more was counted inside than was seen outside. Their
+    /// sum is known all the same.
     pub trial_count: u32,
     /// CPU time that was counted inside and not seen outside, in the worst of them.
     pub cpu_unseen_ns: f64,
     /// The same as a share of what was counted inside.
     pub unseen_share: f64,
-    /// Payers who were gone before their counters were read, in some of them.
+    /// In how many of the trials that count a payer was gone before its counters were read. No sum
+    /// of which it is a part is known.
+    pub partial_count: u32,
+    /// Those payers.
     pub unread_payers: Vec<String>,
-    /// The same in words.
+    /// All this in words.
     pub why: String,
 }
 

@@ -173,4 +173,6 @@ fn the_group_is_the_one_that_holds_the_command() {
     assert_eq!(of_the_group(&payers, &readings), Some(Nanoseconds(10)));
     assert_eq!(of_the_group(&payers[..1], &readings), None);
     assert_eq!(of_the_group(&payers, &readings[..1]), None, "it was not read");
+    let gone = Reading { amounts: Amounts::NONE, ..readings[1].clone() };
+    assert_eq!(of_the_group(&payers, &[gone]), None, "it was gone");
 }

@@ -75,9 +75,7 @@ fn a_sum_is_unknown_where_one_of_its_parts_was_not_read() {
     // A level without a carrier is no whole of what it does not hold.
     let bare = [host[1].clone(), guest, unread("dockerd", 1, false)];
     assert_eq!(settled(&bare).total_ns, None);
-    let known: Vec<&str> =
-        outer(&inside, 1).unwrap().iter().map(|(it, _)| it.payer.as_str()).collect();
-    assert_eq!(known, ["vCPU threads", "virtiofsd", "container"]);
+    assert!(outer(&inside, 1).is_none() && outer(&inside, 0).is_some());
 }
 
 #[test]
