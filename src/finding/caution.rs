@@ -2,10 +2,14 @@
 
 mod disturbed;
 mod kernels;
+mod left_running;
 mod overdrawn;
+mod page_ins;
+mod position;
 mod setting;
 mod signs;
 mod unread;
+mod unseen_time;
 mod width;
 
 use crate::finding::arm_trials::ArmTrials;
@@ -39,9 +43,9 @@ pub(crate) fn all(signs: &Signs<'_>) -> Vec<Caution> {
     cautions.extend(setting::memory(signs.arms));
     cautions.extend(setting::helpers(signs.arms));
     cautions.extend(setting::page_cache(signs.arms));
-    cautions.extend(super::left_running::caution_of(signs));
-    cautions.extend(super::unseen_time::caution_of(signs));
-    cautions.extend(super::page_ins::caution_of(signs));
+    cautions.extend(left_running::caution_of(signs));
+    cautions.extend(unseen_time::caution_of(signs));
+    cautions.extend(page_ins::caution_of(signs));
     cautions.extend(changed_evidence(signs));
     cautions.extend(super::settings::unequal(signs.arms));
     cautions.extend(super::instances::caution_of(signs));
@@ -54,7 +58,7 @@ pub(crate) fn all(signs: &Signs<'_>) -> Vec<Caution> {
     cautions.extend(width::precision(signs));
     cautions.extend(disturbed::caution_of(signs));
     // What is of wall time alone says nothing where that does.
-    cautions.extend(super::position::caution(signs.columns).filter(|_| !signs.is_of_fixed_time));
+    cautions.extend(position::caution(signs.columns).filter(|_| !signs.is_of_fixed_time));
     cautions.extend(width::noise(signs));
     cautions.extend(super::step::caution_of(signs));
     cautions.extend(setting::media(signs.arms));

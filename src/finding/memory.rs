@@ -21,9 +21,9 @@ const WORTH_A_WORD: f64 = 1_048_576.0;
 
 /// Explains the columns of a table of payers.
 pub(crate) const PARTS: &str = "the peak of a group has its page cache in it; what its memory \
-                                consisted of is known of the     moment right after the command: \
+                                consisted of is known of the moment right after the command: \
                                 page cache of files on disks is dropped where memory is wanted, \
-                                files in memory and     shared memory cannot be; who is shared by \
+                                files in memory and shared memory cannot be; who is shared by \
                                 all trials has the peak since its own start, and is in no trial's \
                                 memory";
 

@@ -11,6 +11,7 @@ use crate::trial::TrialResult;
 use std::path::Path;
 use surtax_instrument::amount::{
     CPU_SYSTEM, CPU_USER, MEMORY_ANON, MEMORY_KERNEL, MEMORY_PAGE_CACHE, MEMORY_PEAK, MEMORY_SHMEM,
+    QUANTITIES,
 };
 use surtax_instrument::wire::{Reading, Status};
 
@@ -341,6 +342,13 @@ fn every_table_and_field_is_on_the_format_page() {
             _ => continue,
         };
         assert!(name == "`one`" || page.contains(&name), "{name} is not explained");
+    }
+    for quantity in &QUANTITIES {
+        assert!(
+            page.contains(&format!("`{}`", quantity.name)),
+            "{} is not explained",
+            quantity.name
+        );
     }
 }
 

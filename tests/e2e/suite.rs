@@ -17,7 +17,9 @@ use surtax_instrument::wire::{Command, LevelFacts, Outcome, Reply, Request, Stat
 
 /// The layers, and one stack of each.
 macro_rules! conformance {
-    ($($name:ident: $stack:literal),* $(,)?) => {$(
+    ($($name:ident: $stack:literal),* $(,)?) => {
+        const CONFORMING: &[&str] = &[$($stack),*];
+        $(
         mod $name {
             #[test]
             fn check_changes_nothing() {
@@ -40,7 +42,8 @@ macro_rules! conformance {
                 super::two_at_once_do_not_disturb_each_other($stack);
             }
         }
-    )*};
+        )*
+    };
 }
 conformance! {
     native: "native",
@@ -86,6 +89,28 @@ conformance! {
     qemu_tap_e1000: "qemu:accel=tcg,net=tap,nic=e1000",
     qemu_packed: "qemu:accel=tcg,machine=microvm,root=packed",
     appliance_with_a_client: "appliance:arceos-echo,accel=tcg",
+}
+
+/// Kinds that are tried elsewhere, each with the reason.
+const ELSEWHERE: [(&str, &str); 8] = [
+    ("cloud-hypervisor", "it needs KVM: monitors.rs"),
+    ("firecracker", "it needs KVM: monitors.rs"),
+    ("krun", "it needs KVM: lab.rs has it in a guest"),
+    ("libvirt", "it borrows a domain of somebody else's: libvirt.rs"),
+    ("simulated", "it starts nothing: simulated.rs"),
+    ("ssh", "it needs another machine: ssh.rs makes one"),
+    ("xen", "it needs a machine under Xen: nested_suite.rs boots one"),
+    ("youki", "Debian has none: it is a descriptor of what runc and crun are"),
+];
+
+#[test]
+fn every_kind_passes_the_suite_or_says_where_it_is_tried() {
+    let conforming = CONFORMING.iter().filter_map(|stack| stack.split(':').next());
+    let tried: Vec<&str> = conforming.chain(ELSEWHERE.iter().map(|(kind, _)| *kind)).collect();
+    for layer in driver::REGISTRY {
+        let kind = layer.descriptor().kind;
+        assert!(tried.contains(&kind), "`{kind}` passes no suite: put it into `conformance!`");
+    }
 }
 
 /// Stacks whose command line is shown on the page of their kind.

@@ -1,4 +1,4 @@
-//! Chores of this repository: `cargo xtask tidy`, `cargo xtask mutants`, `cargo xtask fuzz`.
+//! Chores of this repository: `cargo xtask` with `tidy`, `mutants`, `fuzz` or `lab`.
 
 mod fuzz;
 mod lab;

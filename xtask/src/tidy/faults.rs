@@ -7,7 +7,7 @@ use super::tree::Tree;
 use std::collections::BTreeMap;
 
 /// Calls that make a fault.
-const MAKERS: &[&str] = &["Fault::user(", "Fault::machine(", "Fault::bug("];
+const MAKERS: &[&str] = &["Fault::user(", "Fault::machine(", "Fault::inside(", "Fault::bug("];
 
 /// Methods by which somebody reads a fault's text.
 const READERS: &[&str] =

@@ -60,6 +60,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("engines/", &["surtax_instrument"]),
     ("agent/", &["surtax_instrument", "surtax_engines"]),
     ("xtask/", &[]),
+    ("fuzz/", &["surtax_instrument", "surtax_engines", "surtax_statistics", "surtax"]),
     ("src/", &["surtax_instrument", "surtax_engines", "surtax_statistics", "surtax"]),
 ];
 

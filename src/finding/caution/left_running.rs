@@ -10,8 +10,8 @@ use crate::finding::stacks::Stacks;
 use std::collections::BTreeSet;
 
 /// The arms whose command left something running.
-pub(crate) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
-    let left = |column: &super::arm_trials::ArmTrials<'_>| {
+pub(super) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
+    let left = |column: &crate::finding::arm_trials::ArmTrials<'_>| {
         let trials = column.counted.iter();
         trials.filter(|trial| signs.left_running.contains_key(&trial.id)).count()
     };

@@ -20,7 +20,7 @@ const LATE_NS: f64 = 2e7;
 const LATE_RATIO: f64 = 0.05;
 
 /// The arms whose time is mostly shorter than what this host waited.
-pub(crate) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
+pub(super) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
     let mut most = 0.0_f64;
     let mut found = BTreeSet::new();
     for (column, arm) in signs.columns.iter().zip(signs.arms) {

@@ -17,7 +17,7 @@ const SLACK_BYTES: f64 = 8.0 * 1_048_576.0;
 const FACTOR: f64 = 2.0;
 
 /// The arms that read much more or much less from disks than the baseline.
-pub(crate) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
+pub(super) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
     let of = |arms: std::ops::Range<usize>| {
         let columns = signs.columns.get(arms).unwrap_or_default();
         let trials = columns.iter().flat_map(|column| &column.counted);

@@ -17,7 +17,7 @@ const BLOCKS_MIN: usize = 8;
 const NEGLIGIBLE: f64 = 0.005;
 
 /// The first place of a block against the others, each trial by the median of its own arm.
-pub(crate) fn caution(columns: &[ArmTrials<'_>]) -> Option<Caution> {
+pub(super) fn caution(columns: &[ArmTrials<'_>]) -> Option<Caution> {
     let mut blocks: BTreeMap<u32, BTreeMap<u32, f64>> = BTreeMap::new();
     for column in columns {
         let walls = || {
