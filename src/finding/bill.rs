@@ -121,10 +121,13 @@ fn gap(trials: &[&StoredTrial], accounts: &[Account]) -> Option<BillGap> {
     let undivided = || trials.iter().zip(accounts).filter(|(_, account)| account.split.is_none());
     let unread = |trial: &StoredTrial| trial.readings.iter().any(|it| !it.is_counted());
     // Of claims that fit, the excess is within what two kernels may differ by.
-    let overdrawn = || undivided().map(|(_, it)| it).filter(|it| it.unfit_level.is_some());
+    let is_overdrawn = |(trial, account): &(&&StoredTrial, &Account)| {
+        trial.cpu_claim().is_some() && account.unfit_level.is_some()
+    };
+    let overdrawn = || undivided().filter(is_overdrawn).map(|(_, account)| account);
     let worst = overdrawn().max_by_key(|it| it.unseen_share_ppm);
-    let (unread_payers, partial_count) =
-        (unread_payers(trials), trials.iter().filter(|it| unread(it)).count());
+    let partial_count = trials.iter().filter(|it| unread(it)).count();
+    let unread_payers = unread_payers(trials);
     let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     let is_told = worst.is_some() || partial_count > 0;
     let share = worst.map_or(0.0, |it| f64::from(it.unseen_share_ppm) / 1e6);
