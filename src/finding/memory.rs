@@ -13,7 +13,7 @@ use crate::finding::{estimate, number};
 use crate::ledger::StoredTrial;
 use crate::plan::TrialId;
 use std::collections::{BTreeSet, HashMap};
-use surtax_instrument::amount::{MEMORY_PAGE_CACHE, MEMORY_PEAK, MEMORY_SHMEM};
+use surtax_instrument::amount::{Key, MEMORY_PAGE_CACHE, MEMORY_PEAK, MEMORY_SHMEM};
 use surtax_instrument::wire::Reading;
 
 /// A group has so much by itself.
@@ -30,14 +30,9 @@ pub(crate) const PARTS: &str = "the peak of a group has its page cache in it; wh
 /// Page cache in the memory of a trial's others, where it is known; `known` is what older ledgers
 /// say of it.
 pub(crate) fn page_cache(trial: &StoredTrial, known: &HashMap<TrialId, f64>) -> Option<u64> {
-    let others = || trial.readings.iter().filter(|it| it.level == 0 && !it.is_shared);
-    if !others().all(Reading::is_counted) {
-        return None;
-    }
-    let cached = others().filter_map(|it| it.amounts.get(MEMORY_PAGE_CACHE));
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count of bytes")]
     let of_old = || known.get(&trial.id).map(|bytes| *bytes as u64);
-    cached.reduce(u64::saturating_add).or_else(of_old)
+    of_level_0(trial, false, MEMORY_PAGE_CACHE).or_else(of_old)
 }
 
 /// The same of an arm: the median.
@@ -51,11 +46,17 @@ pub(crate) fn page_cache_of_all(
 
 /// Peak memory of those on this level who serve all trials; unknown where one was not read.
 pub(crate) fn shared(trial: &StoredTrial) -> Option<u64> {
-    let shared = || trial.readings.iter().filter(|it| it.level == 0 && it.is_shared);
-    if !shared().all(Reading::is_counted) {
+    of_level_0(trial, true, MEMORY_PEAK)
+}
+
+/// The sum of an amount over those on this level who serve all trials, or over the others; unknown
+/// where one of them was not read.
+fn of_level_0(trial: &StoredTrial, is_shared: bool, key: Key) -> Option<u64> {
+    let payers = || trial.readings.iter().filter(|it| it.level == 0 && it.is_shared == is_shared);
+    if !payers().all(Reading::is_counted) {
         return None;
     }
-    shared().filter_map(|it| it.amounts.get(MEMORY_PEAK)).reduce(u64::saturating_add)
+    payers().filter_map(|it| it.amounts.get(key)).reduce(u64::saturating_add)
 }
 
 /// Says whose the memory of others is in `native`, what of it everywhere is no process's, and what
