@@ -133,11 +133,14 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 /// where there is none.
 fn list_with_a_space(typed: &[OsString]) -> Option<String> {
     let words: Vec<&str> = typed.iter().map_while(|word| word.to_str()).collect();
-    let begin = words.iter().position(|word| *word == "--in")? + 1;
+    // `--in=native,` is one word, `--in native,` are two.
+    let words: Vec<&str> =
+        words.iter().flat_map(|word| word.split_inclusive("--in=")).collect();
+    let begin = words.iter().position(|word| matches!(*word, "--in" | "--in="))? + 1;
     let ends_with_comma = |word: &&&str| word.ends_with(',');
     let count = words.get(begin..)?.iter().take_while(ends_with_comma).count();
-    let last = words.get(begin + count).filter(|word| !word.starts_with('-'));
-    (count > 0).then(|| words[begin..begin + count + usize::from(last.is_some())].concat())
+    let last = words.get(begin + count).filter(|word| !word.starts_with('-'))?;
+    (count > 0).then(|| words[begin..begin + count].concat() + last)
 }
 
 /// Tells whether the subcommand takes a command after `--`, and there is no `--`.
@@ -199,6 +202,20 @@ mod tests {
                     argument.get_id()
                 );
             }
+        }
+    }
+
+    #[test]
+    fn a_list_that_a_space_has_divided_is_put_together_again() {
+        for (typed, list) in [
+            ("compare --in native, runc -- true", Some("native,runc")),
+            ("compare --in=native, runc, crun -- true", Some("native,runc,crun")),
+            ("compare --in=native, --runs 3 -- true", None),
+            ("compare --in=native,runc -- true", None),
+            ("compare --runs 3 -- true", None),
+        ] {
+            let words: Vec<OsString> = typed.split(' ').map(OsString::from).collect();
+            assert_eq!(list_with_a_space(&words).as_deref(), list, "{typed}");
         }
     }
 }

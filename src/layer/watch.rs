@@ -252,6 +252,19 @@ mod tests {
         assert!(used < paused / 2, "{used} beside {paused} in the pause");
     }
 
+    /// What it used in the pause cannot be told from what it used beside it.
+    #[test]
+    fn of_a_payer_that_could_not_be_read_in_a_pause_nothing_is_known() {
+        let source = Source::Process(std::process::id());
+        let mut watch = Watch::begin(vec![Payer::new("we", Role::Hypervisor, source.clone())], 0);
+        watch.watched[0].payer.source = Source::Process(0);
+        watch.pause();
+        watch.watched[0].payer.source = source;
+        watch.resume();
+        let reading = &watch.end()[0];
+        assert!(!reading.is_counted(), "{reading:?}");
+    }
+
     #[expect(clippy::disallowed_methods, reason = "no lab is needed for a process that sleeps")]
     fn sleeper() -> std::process::Child {
         std::process::Command::new("sleep").arg("60").spawn().unwrap()

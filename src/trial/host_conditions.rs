@@ -11,7 +11,6 @@ use crate::fault::Fault;
 use crate::layer::{Payer, Source};
 use std::path::{Path, PathBuf};
 use surtax_instrument::quantity::Nanoseconds;
-use surtax_instrument::wire::Reading;
 
 /// The counters of this machine, and what they said first.
 #[derive(Default)]
@@ -31,8 +30,7 @@ impl Companion for HostConditions {
     fn end(&mut self, _: &mut Stage<'_>, runs: &[TimedRun], seen: &mut Seen) -> Result<(), Fault> {
         let Some((mut quiet, before)) = self.0.take() else { return Ok(()) };
         let after = quiet.read();
-        let used = used_by_all(seen.bill.iter().chain(&seen.beside), seen.payer_count);
-        let used = used.map(|used| used + seen.paused_cpu);
+        let used = used_by_all(seen);
         let outcomes = || runs.iter().map(|ran| &ran.outcome);
         seen.conditions.extend(quiet.between(&before, &after, used));
         seen.conditions.extend(quiet::stood_still(outcomes()));
@@ -52,15 +50,13 @@ fn groups(payers: &[Payer]) -> Vec<PathBuf> {
 }
 
 /// Sums the CPU time of those who worked for the trial on this level, who carry the command and its
-/// other side. `None` where one of them could not be read, or there is nobody to read.
-fn used_by_all<'a>(
-    readings: impl Iterator<Item = &'a Reading> + Clone,
-    payer_count: usize,
-) -> Option<Nanoseconds> {
-    let is_whole = payer_count > 0
-        && readings.clone().filter(|reading| reading.is_counted()).count() == payer_count;
-    let sum = |sum, reading: &Reading| sum + reading.cpu_total();
-    is_whole.then(|| readings.fold(Nanoseconds(0), sum))
+/// other side, in its pauses too. `None` where one of them could not be read, or there is nobody to
+/// read.
+fn used_by_all(seen: &Seen) -> Option<Nanoseconds> {
+    let readings = || seen.bill.iter().chain(&seen.beside);
+    let read = readings().filter(|reading| reading.is_counted()).count();
+    let is_whole = seen.payer_count > 0 && read == seen.payer_count;
+    is_whole.then(|| readings().fold(seen.paused_cpu, |sum, reading| sum + reading.cpu_total()))
 }
 
 #[cfg(test)]
@@ -68,14 +64,20 @@ mod tests {
     use super::*;
     use crate::ledger::fixture::reading;
     use surtax_instrument::amount::Amounts;
+    use surtax_instrument::wire::Reading;
 
     /// A sum without one of its parts would make others of what was the stack's own.
     #[test]
     fn what_all_payers_used_is_known_where_each_of_them_was_read() {
         let all = [reading("runc", 0, 30, false), reading("container", 0, 70, true)];
-        assert_eq!(used_by_all(all.iter(), 2), Some(Nanoseconds(100)));
-        assert_eq!((used_by_all(all.iter(), 3), used_by_all([].iter(), 0)), (None, None));
+        let used = |bill: &[Reading], beside: &[Reading], payer_count, paused| {
+            let (bill, beside, paused_cpu) = (bill.to_vec(), beside.to_vec(), Nanoseconds(paused));
+            used_by_all(&Seen { bill, beside, payer_count, paused_cpu, ..Seen::default() })
+        };
+        assert_eq!(used(&all, &[], 2, 0), Some(Nanoseconds(100)));
+        assert_eq!(used(&all[..1], &all[1..], 2, 9), Some(Nanoseconds(109)));
+        assert_eq!((used(&all, &[], 3, 0), used(&[], &[], 0, 9)), (None, None));
         let gone = Reading { amounts: Amounts::NONE, ..all[0].clone() };
-        assert_eq!(used_by_all([&gone, &all[1]].into_iter(), 2), None);
+        assert_eq!(used(&[gone, all[1].clone()], &[], 2, 0), None);
     }
 }
