@@ -6,11 +6,11 @@ use super::{Globals, note};
 use crate::driver;
 use crate::driver::registered;
 use crate::fault::Fault;
-use crate::layer::StackSpec;
+use crate::layer::{StackSpec, Unavailable};
 use crate::plan::{Draft, Plan, Word, duration};
 use crate::stack::shell;
 use crate::stack::start::StartContext;
-use crate::trial::command;
+use crate::trial::{check, command};
 use crate::trial::oom::Lookout;
 use clap::builder::{OsStringValueParser, TypedValueParser as _};
 use std::ffi::OsString;
@@ -98,6 +98,9 @@ fn visit(plan: &Plan, opened: &OpenedLab, globals: &Globals) -> Result<Status, F
     let mut command = command::command(plan, &plan.baseline);
     let asked = command.clone();
     let context = StartContext { command: Some(&asked), ..opened.context(plan) };
+    if let Some(arm) = plan.arms().first() {
+        check::check(arm, plan, &context)?.map_err(Unavailable::fault)?;
+    }
     let mut lookout = Lookout::begin(context.lab, ROOM);
     let running = plan.baseline.start(&context, ROOM)?;
     lookout.remember();

@@ -17,6 +17,9 @@ pub(super) fn run(globals: &Globals) -> Result<(), Fault> {
     for line in &swept.elsewhere {
         note(&format!("{line}; remove it by hand where no surtax uses it"), globals);
     }
+    if !rustix::process::geteuid().is_root() {
+        note("what other users' runs left takes root: `sudo surtax gc`", globals);
+    }
     answer(&text(&swept))?;
     match swept.kept.as_slice() {
         [] => Ok(()),

@@ -279,13 +279,9 @@ fn conclude(
     globals: &Globals,
 ) -> Result<ExitCode, Fault> {
     let findings = findings_of(ledger, globals)?;
-    if let Some(report) = report {
-        place::write(report, &html::html(&findings))?;
-    }
+    let reported = report.map(|path| (path, place::write(path, &html::html(&findings))));
     answer(&text(&findings, globals.format_or(Format::Table), globals.look()))?;
-    if let Some(report) = report {
-        note(&format!("the report is `{}`", report.display()), globals);
-    }
+    let is_reported = reported.as_ref().is_some_and(|(_, written)| written.is_ok());
     let kept = ledger.path().display();
     let kept_words = shell_line([ledger.path().to_string_lossy().as_ref()]);
     if !ledger.is_named() {
@@ -298,7 +294,7 @@ fn conclude(
     }
     let more = match state {
         RunState::Interrupted => "; `surtax resume last` continues it",
-        _ if report.is_none() => "; `surtax report last` writes it as HTML",
+        _ if !is_reported => "; `surtax report last` writes it as HTML",
         _ => "",
     };
     let more = if is_on_shelf(ledger.path()) {
@@ -307,6 +303,11 @@ fn conclude(
         more.replace("last", &kept_words)
     };
     note(&format!("the run is kept in `{kept}`{more}"), globals);
+    if let Some((path, written)) = reported {
+        // Told last: what was measured is told and kept whether or not there is a page of it.
+        written?;
+        note(&format!("the report is `{}`", path.display()), globals);
+    }
     Ok(match state {
         RunState::Interrupted => ExitCode::from(INTERRUPTED),
         RunState::Finished | RunState::Running => match nothing(&findings) {

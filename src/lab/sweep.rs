@@ -9,6 +9,7 @@ use super::{directory, places};
 use crate::fault::{Doing, Fault};
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use surtax_instrument::probe::cgroup::Hierarchies;
 
@@ -102,7 +103,8 @@ pub(super) fn boot_id() -> Result<String, Fault> {
     Ok(text.trim_end().to_owned())
 }
 
-/// Lists what carries our tag and belongs to no journal.
+/// Lists what carries our tag and belongs to no journal. Whoever may not read another user's
+/// journals is told of nothing of theirs.
 fn strays(state: &Path) -> Result<Vec<String>, Fault> {
     let known: BTreeSet<String> = names(state)
         .iter()
@@ -123,12 +125,17 @@ fn strays(state: &Path) -> Result<Vec<String>, Fault> {
             else {
                 continue;
             };
-            if path.is_dir() && !known.contains(lab) && directory::exists(&path) {
+            if path.is_dir() && !known.contains(lab) && directory::exists(&path) && is_ours(&path) {
                 strays.push(path.display().to_string());
             }
         }
     }
     Ok(strays)
+}
+
+fn is_ours(path: &Path) -> bool {
+    let us = rustix::process::geteuid();
+    us.is_root() || fs::symlink_metadata(path).is_ok_and(|it| it.uid() == us.as_raw())
 }
 
 fn names(directory: &Path) -> Vec<PathBuf> {

@@ -258,6 +258,25 @@ fn a_full_disk_is_said_and_what_was_finished_is_kept() {
 }
 
 #[test]
+fn a_report_that_cannot_be_written_keeps_no_answer_back() {
+    let machine = Machine::take();
+    let place = machine.path("pages");
+    std::fs::create_dir(&place).unwrap();
+    let (place, page) = (place.to_str().unwrap(), format!("{}/x.html", place.display()));
+    let stacks = ["--in", "native:root=host", "--baseline", "native:root=host", "--runs", "1"];
+    let command = ["--report", &page, "--", "rm", "-rf", place];
+    let output = machine.surtax(&[&["compare"], &stacks[..], &command[..]].concat());
+    let (answer, said) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(answer.contains("native:root=host"), "{answer}");
+    assert!(said.contains("the run is kept in"), "{said}");
+    assert!(said.contains("`surtax report last` writes it as HTML"), "{said}");
+    let error = format!("error: there is no directory `{place}` for `{page}`\n  hint: mkdir -p");
+    assert!(said.contains(&error), "{said}");
+    machine.assert_as_before();
+}
+
+#[test]
 fn a_workload_of_fixed_time_is_shown_without_a_verdict_on_wall_time_and_thresholds_still_decide() {
     let machine = Machine::take();
     if !["native", "runc"].iter().all(|stack| is_usable(&machine, stack)) {

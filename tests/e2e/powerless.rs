@@ -4,7 +4,7 @@ use crate::machine::{Machine, text};
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// The user and the group called `nobody` on Debian.
@@ -111,6 +111,19 @@ fn every_other_command_answers_or_says_what_it_cannot_write() {
     for command in ["doctor", "list", "gc"] {
         let output = nobody.surtax(&[command], nobody.home());
         assert!(output.status.success(), "{command}: {}", text(&output.stderr));
+    }
+    // It looks like a lab of root's, of which nobody but root knows whether it has a journal.
+    let lab = Path::new("/dev/shm/surtax-0ff0ff0f-roots");
+    fs::create_dir(lab).unwrap();
+    let output = nobody.surtax(&["gc"], nobody.home());
+    fs::remove_dir(lab).unwrap();
+    let note = "surtax: note: what other users' runs left takes root: `sudo surtax gc`\n";
+    assert_eq!(text(&output.stderr), note);
+    for stack in ["native", "runc"] {
+        let output = nobody.surtax(&["enter", stack, "--", "true"], nobody.home());
+        let said = text(&output.stderr);
+        assert!(!output.status.success(), "{stack}: {said}");
+        assert!(said.contains("root") && said.contains("hint: sudo surtax"), "{stack}: {said}");
     }
     // A home of somebody else's: nothing can be kept there.
     let foreign = machine.path("foreign");
