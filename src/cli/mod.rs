@@ -134,8 +134,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 fn list_with_a_space(typed: &[OsString]) -> Option<String> {
     let words: Vec<&str> = typed.iter().map_while(|word| word.to_str()).collect();
     // `--in=native,` is one word, `--in native,` are two.
-    let words: Vec<&str> =
-        words.iter().flat_map(|word| word.split_inclusive("--in=")).collect();
+    let words: Vec<&str> = words.iter().flat_map(|word| word.split_inclusive("--in=")).collect();
     let begin = words.iter().position(|word| matches!(*word, "--in" | "--in="))? + 1;
     let ends_with_comma = |word: &&&str| word.ends_with(',');
     let count = words.get(begin..)?.iter().take_while(ends_with_comma).count();
