@@ -316,7 +316,7 @@ impl ResultArguments {
         {
             return Err(ledger::taken(output));
         }
-        self.report.as_deref().map_or(Ok(()), super::place::require)?;
+        self.report.as_deref().map_or(Ok(()), super::place::require_page)?;
         if let Some(path) = &self.output {
             let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
             if let Some(parent) = parent.filter(|parent| !parent.is_dir()) {

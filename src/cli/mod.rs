@@ -22,6 +22,7 @@ mod run_and_report;
 mod place;
 mod plan;
 mod prices;
+mod program;
 pub mod progress;
 mod prove;
 mod report;

@@ -99,6 +99,33 @@ pub(super) fn require(path: &Path) -> Result<(), Fault> {
     look(path).map(drop)
 }
 
+/// Refuses what [`require`] does, and what would not be taken for a page there.
+///
+/// # Errors
+/// As [`require`]; the user's where the name ends as that of something else.
+pub(super) fn require_page(path: &Path) -> Result<(), Fault> {
+    require_ending(path, &["html", "htm"])?;
+    require(path)
+}
+
+/// Refuses a name that ends as that of a form in which nothing is written.
+///
+/// # Errors
+/// The user's.
+pub(super) fn require_ending(path: &Path, endings: &[&str]) -> Result<(), Fault> {
+    let Some(ending) = path.extension() else { return Ok(()) };
+    if endings.iter().any(|known| ending.eq_ignore_ascii_case(known)) {
+        return Ok(());
+    }
+    let known: Vec<String> = endings.iter().map(|known| format!("`.{known}`")).collect();
+    Err(Fault::user(format!(
+        "`{}` ends with `.{}`, and no such file is written",
+        path.display(),
+        ending.display()
+    ))
+    .hint(format!("end it with {}", known.join(" or "))))
+}
+
 /// Writes a result.
 ///
 /// # Errors

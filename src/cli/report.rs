@@ -25,6 +25,7 @@ impl Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault> {
+    arguments.output.as_deref().map_or(Ok(()), place::require_page)?;
     let (run_file, findings) = run_and_report::findings(&arguments.run, globals)?;
     let file = arguments.place(&run_file);
     place::write(&file, &html::html(&findings))?;

@@ -2,28 +2,25 @@
 
 use super::measure::Question;
 use super::resume::Arguments as Resume;
-use super::{Format, Globals, answer, consent, note, place, progress};
+use super::{Format, Globals, answer, consent, note, place, program, progress};
 use crate::campaign::Campaign;
 use crate::campaign::interrupts::{Interrupts, Urgency};
-use crate::driver;
 use crate::fault::Fault;
 use crate::finding::threshold::{Standing, Threshold};
 use crate::finding::{ArmFindings, Caution, Findings, compare};
 use crate::lab::{self, Lab, Limits};
-use crate::layer::{LayerSpec, Root, Site, StackSpec, View};
+use crate::layer::{Site, View};
 use crate::ledger::{Key, Ledger, RunState, machine, shelf};
-use crate::plan::{Plan, Word, shell_line};
+use crate::plan::{Plan, shell_line};
 use crate::prove::{Bench, Notebook, Selection};
 use crate::report::terminal::Look;
 use crate::report::{export, html, markdown, terminal};
 use crate::stack::start::StartContext;
 use crate::trial::command;
-use crate::workload::Workload;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use surtax_engines::OURSELVES;
 use surtax_instrument::clock;
 
 /// Exit code of a run that the user cut short: 128 and the number of SIGINT, as shells have it.
@@ -143,7 +140,7 @@ impl OpenedLab {
 /// Answers a question: runs its plan into a new ledger and prints what was found.
 pub(super) fn measure(question: &Question, globals: &Globals) -> Result<ExitCode, Fault> {
     let plan = &question.plan;
-    require_command(plan)?;
+    program::require(plan)?;
     for stack in &plan.stacks {
         command::require_short(&command::command(plan, stack))?;
     }
@@ -170,54 +167,11 @@ pub(super) fn shelf_directory(globals: &Globals) -> Result<PathBuf, Fault> {
     Ok(directory)
 }
 
-fn has_own_program(layer: &LayerSpec) -> bool {
-    driver::descriptor(&layer.kind).is_some_and(|descriptor| descriptor.has_own_program)
-}
-
-/// Refuses a command that no stack of the plan would find: all of them look where we do.
-fn require_command(plan: &Plan) -> Result<(), Fault> {
-    let is_looked_up =
-        |program: &&Word| !program.as_bytes().contains(&b'/') && **program != OURSELVES;
-    let Some(program) = plan.command.first().filter(is_looked_up) else {
-        return Ok(());
-    };
-    let is_ours = |layer: &LayerSpec| {
-        !has_own_program(layer)
-            && matches!(layer.root(), Ok(Root::Overlay | Root::Host | Root::Packed))
-    };
-    let all_see_ours = plan
-        .stacks
-        .iter()
-        .all(|stack| stack.layers.last().is_some_and(is_ours) && !driver::runs_elsewhere(stack));
-    let of_stacks = plan.stacks.iter().flat_map(StackSpec::variables).map(|(name, _)| name);
-    let own = plan.environment.iter().map(|(name, _)| name.as_str());
-    let path_is_ours = plan.inherit_environment && !own.chain(of_stacks).any(|name| name == "PATH");
-    if !all_see_ours || !path_is_ours || lab::find(program).is_some() {
-        return Ok(());
-    }
-    let shown = program.escaped();
-    let definition = plan.workload.as_ref().map(Workload::resolve).transpose()?;
-    let hint = match definition.and_then(|definition| definition.remedy()) {
-        Some(remedy) => remedy,
-        None => hint_of(&shown),
-    };
-    Err(Fault::user(format!("`{shown}` is not in `PATH`, so no stack would find it")).hint(hint))
-}
-
-/// Returns a hint for somebody whose program is not there.
-fn hint_of(program: &str) -> String {
-    if program.contains(|letter: char| letter.is_whitespace() || "|&;<>$".contains(letter)) {
-        format!("for a line of the shell write `-- {}`", shell_line(["sh", "-c", program]))
-    } else {
-        String::from("check its spelling, or install it on this machine")
-    }
-}
-
 /// Continues a run.
 pub(super) fn resume(arguments: &Resume, globals: &Globals) -> Result<ExitCode, Fault> {
     let Resume { run, report, gate, yes } = arguments;
     let report = report.as_deref();
-    report.map_or(Ok(()), place::require)?;
+    report.map_or(Ok(()), place::require_page)?;
     let path = shelf::find(&shelf::directory()?, run)?;
     let ledger = Ledger::open(&path)?;
     gate.require_metrics(&ledger.plan()?)?;

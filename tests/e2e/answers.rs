@@ -177,9 +177,19 @@ fn a_command_that_is_not_there_is_named() {
     assert_eq!(output.status.code(), Some(2));
     let said = text(&output.stderr);
     assert!(said.contains("`no-such-program-anywhere` is not in `PATH`"), "{said}");
-    let answer = machine.json_of_a_failure(&compare("native", "1", &["/no/such/program"]));
-    let trouble = &arm(&answer, "native")["trouble"];
-    assert!(trouble["why"].as_str().unwrap().contains("/no/such/program"), "{trouble}");
+    std::fs::write(machine.path("plain"), "#!/bin/sh\n").unwrap();
+    let (place, plain) = (machine.path(""), machine.path("plain"));
+    for (program, why, hint) in [
+        ("/no/such/program", "there is no `/no/such/program`, so no stack", "spelling"),
+        ("./nothere.sh", "there is no `./nothere.sh`, so no stack", "spelling"),
+        (place.to_str().unwrap(), "` is a directory", "`sh` with a script"),
+        (plain.to_str().unwrap(), "/plain` is not executable", "hint: chmod +x "),
+    ] {
+        let output = machine.surtax(&compare("native,runc", "1", &[program]));
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{program}: {said}");
+        assert!(said.contains(why) && said.contains(hint), "{program}: {said}");
+    }
     machine.assert_as_before();
 }
 

@@ -1,0 +1,81 @@
+//! Whether the program of a command is there, asked before anything is started.
+
+use crate::driver;
+use crate::fault::Fault;
+use crate::lab;
+use crate::layer::{LayerSpec, Root, StackSpec};
+use crate::plan::{Plan, Word, shell_line};
+use crate::workload::Workload;
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use surtax_engines::OURSELVES;
+
+/// Refuses a command that no stack of the plan would find, where all of them look where we do.
+///
+/// # Errors
+/// The user's.
+pub(super) fn require(plan: &Plan) -> Result<(), Fault> {
+    let Some(program) = plan.command.first().filter(|program| **program != OURSELVES) else {
+        return Ok(());
+    };
+    if !plan.stacks.iter().all(sees_our_files) {
+        return Ok(());
+    }
+    let shown = program.escaped();
+    if program.as_bytes().contains(&b'/') {
+        return require_file(plan, program, &shown);
+    }
+    if !is_path_ours(plan) || lab::find(program).is_some() {
+        return Ok(());
+    }
+    let definition = plan.workload.as_ref().map(Workload::resolve).transpose()?;
+    let remedy = definition.and_then(|definition| definition.remedy());
+    Err(Fault::user(format!("`{shown}` is not in `PATH`, so no stack would find it"))
+        .hint(remedy.unwrap_or_else(|| hint_of(&shown))))
+}
+
+/// Tells whether a stack's programs are those of this machine.
+fn sees_our_files(stack: &StackSpec) -> bool {
+    let is_ours = |layer: &LayerSpec| {
+        let descriptor = driver::descriptor(&layer.kind);
+        !descriptor.is_some_and(|descriptor| descriptor.has_own_program)
+            && matches!(layer.root(), Ok(Root::Overlay | Root::Host | Root::Packed))
+    };
+    stack.layers.last().is_some_and(is_ours) && !driver::runs_elsewhere(stack)
+}
+
+/// Tells whether programs are looked up where this process would.
+fn is_path_ours(plan: &Plan) -> bool {
+    let of_stacks = plan.stacks.iter().flat_map(StackSpec::variables).map(|(name, _)| name);
+    let own = plan.environment.iter().map(|(name, _)| name.as_str());
+    plan.inherit_environment && !own.chain(of_stacks).any(|name| name == "PATH")
+}
+
+/// Refuses a path at which there is nothing that can be executed.
+fn require_file(plan: &Plan, program: &Word, shown: &str) -> Result<(), Fault> {
+    match fs::metadata(plan.cwd.join(AsRef::<Path>::as_ref(program))) {
+        Ok(found) if found.is_dir() => Err(Fault::user(format!("`{shown}` is a directory"))
+            .hint("name a program, or `sh` with a script")),
+        Ok(found) if found.mode() & 0o111 == 0 => {
+            Err(Fault::user(format!("`{shown}` is not executable"))
+                .hint(shell_line(["chmod", "+x", shown])))
+        }
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            Err(Fault::user(format!("there is no `{shown}`, so no stack would find it"))
+                .hint(hint_of(shown)))
+        }
+        // Anything else is said by whoever starts it.
+        _ => Ok(()),
+    }
+}
+
+/// Returns a hint for somebody whose program is not there.
+fn hint_of(program: &str) -> String {
+    if program.contains(|letter: char| letter.is_whitespace() || "|&;<>$".contains(letter)) {
+        format!("for a line of the shell write `-- {}`", shell_line(["sh", "-c", program]))
+    } else {
+        String::from("check its spelling, or install it on this machine")
+    }
+}
