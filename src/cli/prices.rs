@@ -53,7 +53,9 @@ impl Arguments {
         }
         let array_bytes = CACHES * cache_bytes();
         let typed = format!("{WORKLOAD}:each={each},array_bytes={array_bytes}");
-        let draft = self.measure.with_workload(typed).draft(&[], &registered())?;
+        let mut draft = self.measure.with_workload(typed).draft(&[], &registered())?;
+        // The size of an array is chosen for this machine and names no question.
+        draft.title.get_or_insert_with(|| WORKLOAD.to_owned());
         self.results.question(draft, globals)
     }
 }

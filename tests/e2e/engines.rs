@@ -135,6 +135,7 @@ fn prices_are_compared_stack_by_stack_with_a_ratio_for_each() {
     }
     let shown = text(&machine.surtax(&["show", "last"]).stdout);
     assert!(shown.contains("system_call") && shown.contains("\nPrices: medians for one operation"));
+    assert!(shown.starts_with("prices (finished, "), "{shown}");
     assert!(shown.contains("--workload prices:each=2,array_bytes="), "{shown}");
     let page = machine.path("prices.html");
     let report = machine.surtax(&["report", "last", "-o", page.to_str().unwrap()]);
