@@ -138,7 +138,7 @@ fn gap(trials: &[&StoredTrial], accounts: &[Account]) -> Option<BillGap> {
             "up to {time} were counted inside and not seen outside, {share} of what was counted"
         )
     });
-    let gone = unread_payers.iter().map(|payer| format!("{payer} was gone before it was read"));
+    let gone = unread_payers.iter().map(|payer| format!("{payer} could not be read"));
     let why = excess.into_iter().chain(gone).collect::<Vec<_>>().join("; ");
     is_told.then(|| BillGap {
         trial_count: count(overdrawn().count()),
@@ -269,7 +269,7 @@ mod tests {
         let gap = arm.bill_gap.as_ref().unwrap();
         assert_eq!((gap.trial_count, gap.partial_count), (0, 6));
         assert_eq!(gap.unread_payers, ["dockerd"]);
-        assert_eq!(gap.why, "dockerd was gone before it was read");
+        assert_eq!(gap.why, "dockerd could not be read");
         // What is known of the others would look like all of it.
         assert_eq!((&arm.payers, arm.command_cpu()), (&Vec::new(), None));
         let code = |code: &str| findings.cautions.iter().find(|it| it.code == code);

@@ -253,6 +253,13 @@ impl Payer {
         Self { name: name.into(), role, source, carries_workload: false, is_shared: false }
     }
 
+    /// Somebody who is there, of whom nothing tells which process it is: what it uses is unknown,
+    /// and so is every sum of which that is a part.
+    pub fn untold(name: impl Into<String>, role: Role) -> Self {
+        // No process has that number.
+        Self::new(name, role, Source::Process(0))
+    }
+
     /// The process of a machine monitor: its virtual CPUs, which carry the workload, and its other
     /// threads.
     #[must_use]

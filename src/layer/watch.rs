@@ -222,6 +222,8 @@ mod tests {
             let [reading] = &readings[..] else { panic!("{readings:?}") };
             assert!(!reading.is_counted() && reading.payer == "a server", "{reading:?}");
         }
+        let untold = Watch::begin(vec![Payer::untold("a server", Role::Engine)], 0).end();
+        assert!(!untold[0].is_counted(), "{untold:?}");
         let of_self = Payer::new("we", Role::Hypervisor, Source::Process(std::process::id()));
         assert!(Watch::begin(vec![of_self], 0).end()[0].is_counted());
     }

@@ -43,14 +43,24 @@ struct Listener {
     user: u32,
 }
 
-/// The daemon at a socket and its containerd, each where it can be told, by name.
-pub(super) fn processes(socket: &Path) -> Vec<(String, u32)> {
+/// The daemon at a socket and its containerd, by name; without a number where nothing tells which
+/// process it is. A daemon of another kind has no containerd that would be missed.
+pub(super) fn processes(socket: &Path) -> Vec<(String, Option<u32>)> {
     let all = all();
     let daemon = listener(socket).and_then(|listener| daemon_of(listener, &all));
-    let Some(daemon) = daemon else { return Vec::new() };
-    let containerd = containerd_of(daemon, || listener(Path::new(CONTAINERD_SOCKET)), &all);
-    let found = [(DAEMON, Some(daemon.pid)), (CONTAINERD, containerd.map(|it| it.pid))];
-    found.into_iter().filter_map(|(name, pid)| Some((name.to_owned(), pid?))).collect()
+    payers(daemon, || listener(Path::new(CONTAINERD_SOCKET)), &all)
+}
+
+fn payers(
+    daemon: Option<&Process>,
+    listener: impl FnOnce() -> Option<Listener>,
+    all: &[Process],
+) -> Vec<(String, Option<u32>)> {
+    let Some(daemon) = daemon else { return vec![(DAEMON.to_owned(), None)] };
+    let containerd = containerd_of(daemon, listener, all).map(|it| it.pid);
+    let has_one = containerd.is_some() || daemon.name == DAEMON;
+    let containerd = has_one.then_some((CONTAINERD.to_owned(), containerd));
+    std::iter::once((DAEMON.to_owned(), Some(daemon.pid))).chain(containerd).collect()
 }
 
 /// The daemon at a socket.
@@ -172,6 +182,20 @@ mod tests {
         assert_eq!(found(None, &all[..3]), None);
     }
 
+    /// A sum without it would look whole.
+    #[test]
+    fn who_cannot_be_told_is_a_payer_without_a_number() {
+        let daemon = process(20, 1, 0, DAEMON);
+        let found = |daemon, all: &[Process]| -> Vec<Option<u32>> {
+            payers(daemon, || None, all).into_iter().map(|(_, pid)| pid).collect()
+        };
+        assert_eq!(found(Some(&daemon), &[process(43, 20, 0, CONTAINERD)]), [Some(20), Some(43)]);
+        assert_eq!(found(Some(&daemon), &[]), [Some(20), None]);
+        assert_eq!(found(None, &[]), [None]);
+        let other = process(20, 1, 0, "podman");
+        assert_eq!(found(Some(&other), &[]), [Some(20)], "it has no containerd");
+    }
+
     #[test]
     fn a_process_that_renames_itself_is_no_payer_and_the_listener_is_one() {
         let place = tempfile::tempdir().unwrap();
@@ -200,13 +224,14 @@ mod tests {
             }
         }
         let found = processes(&socket);
-        assert_eq!(found[0], (DAEMON.to_owned(), std::process::id()));
-        let others: Vec<u32> = found[1..].iter().map(|(_, pid)| *pid).collect();
+        assert_eq!(found[0], (DAEMON.to_owned(), Some(std::process::id())));
+        let others: Vec<u32> = found[1..].iter().filter_map(|(_, pid)| *pid).collect();
         let parents = renamed.each_ref().map(|((process, _), _)| process.pid());
         let is_renamed = |it: &Process| others.contains(&it.pid) && parents.contains(&it.parent);
         assert!(!all().iter().any(is_renamed), "{found:?}");
         assert_eq!(daemon(&socket), Some(std::process::id()));
-        assert_eq!(daemon(&place.path().join("none")), None);
+        let none = place.path().join("none");
+        assert_eq!((daemon(&none), processes(&none)), (None, vec![(DAEMON.to_owned(), None)]));
         drop(renamed);
         room.close().unwrap();
         lab.close().unwrap();

@@ -61,10 +61,12 @@ impl Running for RunningDocker {
             None => {
                 // That of a machine is among its own.
                 // One outside of our namespace of processes has no number here.
-                let parent = self.first.parent().ok().filter(|pid| !is_machine && *pid > 0);
-                let shim = parent.map(|pid| ("shim".to_owned(), pid));
-                let process =
-                    |(name, pid): (String, u32)| payer(&name, Source::Process(pid), false);
+                let parent = || self.first.parent().ok().filter(|pid| *pid > 0);
+                let shim = (!is_machine).then(|| ("shim".to_owned(), parent()));
+                let process = |(name, pid): (String, Option<u32>)| match pid {
+                    Some(pid) => payer(&name, Source::Process(pid), false),
+                    None => Payer::untold(name, Role::Engine),
+                };
                 let daemons = behind::processes(&self.daemon.socket).into_iter().map(process);
                 let is_shared = self.is_daemon_shared;
                 payers.extend(daemons.map(|daemon| Payer { is_shared, ..daemon }));
