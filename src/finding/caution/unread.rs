@@ -21,9 +21,9 @@ pub(super) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
         caution(
             "bill-partial",
             format!(
-                "in {partial} of {counted} trials of {} {} could not be read: it had ended \
-                 when the command had, or nothing tells which process it is; no sum of CPU time or memory is known \
-                 there of which that is a part, and nothing is divided",
+                "in {partial} of {counted} trials of {} {} could not be read: it had ended when \
+                 the command had, or nothing tells which process it is; no sum of CPU time or \
+                 memory is known there of which that is a part, and nothing is divided",
                 Stacks::counted(signs.arms).words(&stacks),
                 payers.into_iter().collect::<Vec<_>>().join(" and "),
             ),
