@@ -48,9 +48,23 @@ pub fn untranslated() -> Vec<(String, String)> {
 pub fn fault(failed: &str, words: &str) -> Fault {
     let lines: Vec<&str> = words.lines().filter(|line| !line.trim().is_empty()).collect();
     let first = lines.len().saturating_sub(QUOTE);
-    let quote = |line: &&str| format!("\n  | {}", line.escape_debug());
-    let quoted: String = lines[first..].iter().map(quote).collect();
+    let quoted: String = lines[first..].iter().map(|line| quoted(line)).collect();
     Fault::machine(format!("{failed}{quoted}")).because(cause_of(words))
+}
+
+/// Puts a line that somebody else said on a line of its own, below a message of ours. What would
+/// act in it is shown; quotation marks stay as they are.
+#[must_use]
+pub fn quoted(line: &str) -> String {
+    let mut text = String::from("\n  | ");
+    for letter in line.chars() {
+        if letter.is_control() {
+            text.extend(letter.escape_default());
+        } else {
+            text.push(letter);
+        }
+    }
+    text
 }
 
 #[cfg(test)]
@@ -77,5 +91,11 @@ mod tests {
         let said = fault("it failed", &words).message;
         assert!(said.starts_with("it failed\n  | 10\n  | 11\n"), "{said}");
         assert!(said.ends_with("\n  | 29"), "{said}");
+    }
+
+    #[test]
+    fn a_quoted_line_keeps_its_quotation_marks_and_shows_what_would_act() {
+        let said = fault("it failed", "no `a` in 'b'\x1b[2J\ta\u{9b}\n").message;
+        assert_eq!(said, "it failed\n  | no `a` in 'b'\\u{1b}[2J\\ta\\u{9b}");
     }
 }

@@ -53,17 +53,26 @@ pub struct SeenFact {
     pub source: String,
 }
 
+impl SeenFact {
+    /// Paths and what tools say of themselves need no name before them.
+    fn text(&self) -> String {
+        let Self { key, value, .. } = self;
+        let is_plain = value.starts_with('/') || value.contains(" version ");
+        if is_plain { value.clone() } else { format!("{} {value}", key.replace('_', " ")) }
+    }
+}
+
 impl Finding {
     /// The facts in one line.
     #[must_use]
     pub fn facts_text(&self) -> String {
-        let fact = |SeenFact { key, value, .. }: &SeenFact| {
-            // Paths and what tools say of themselves need no name before them.
-            let is_plain = value.starts_with('/') || value.contains(" version ");
-            let name = key.replace('_', " ");
-            if is_plain { value.clone() } else { format!("{name} {value}") }
-        };
-        self.facts.iter().map(fact).collect::<Vec<_>>().join(", ")
+        self.facts.iter().map(SeenFact::text).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The first fact alone: in most layers the program and its version.
+    #[must_use]
+    pub fn first_fact(&self) -> String {
+        self.facts.first().map(SeenFact::text).unwrap_or_default()
     }
 
     fn of(

@@ -4,6 +4,7 @@
 //! Looks, and changes nothing. The layers are asked in parallel and each answer has a deadline, so
 //! that one daemon that hangs does not hide what the others say.
 
+mod brief;
 mod checks;
 mod disturbance;
 mod options;
@@ -12,10 +13,10 @@ mod questions;
 use super::rows::Rows;
 use super::run_and_report::OpenedLab;
 use super::{Format, Globals, answer};
-use crate::driver::registered;
 use crate::fault::{Doing, Fault};
 use crate::report::page::Page;
 use crate::report::terminal::{Colour, Look};
+use brief::Brief;
 pub use checks::{Check, Finding, run_all};
 use disturbance::{Disturbance, State};
 use serde::Serialize;
@@ -35,7 +36,15 @@ const MARK_WIDTH: usize = 4;
 
 /// Flags of `surtax doctor`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples\n  surtax doctor\n  surtax doctor qemu docker\n  surtax doctor \
+                        --options gvisor")]
 pub struct Arguments {
+    /// Asks these layers only, and not what disturbs measurement.
+    #[arg(value_name = "LAYER")]
+    layers: Vec<String>,
+    /// Shows every form of all layers, and not a line for each layer.
+    #[arg(long)]
+    all: bool,
     /// Shows the options that each layer takes instead.
     #[arg(long)]
     options: bool,
@@ -47,7 +56,9 @@ struct Diagnosis {
     schema_version: u32,
     surtax_version: &'static str,
     layers: Vec<Finding>,
-    host: Vec<Disturbance>,
+    /// Absent where only some layers were asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    host: Option<Vec<Disturbance>>,
 }
 
 /// Asks every layer and this host, and prints what they say.
@@ -56,55 +67,79 @@ struct Diagnosis {
 /// The machine's, when the answer cannot be written.
 pub fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault> {
     let format = globals.format_or(Format::Table);
+    let asked = questions::asked(&arguments.layers)?;
     if arguments.options {
-        return answer(&options::text(&registered(), format, globals.look()));
+        return answer(&options::text(&asked, format, globals.look()));
     }
     // The host first: our own questions to the layers would look like somebody else's work.
-    let host = disturbance::look(Path::new("/"), WATCH);
+    let host = arguments.layers.is_empty().then(|| disturbance::look(Path::new("/"), WATCH));
     let opened = Arc::new(OpenedLab::open(globals)?);
-    let layers = run_all(questions::about_all(&opened)?);
+    let layers = run_all(questions::about(&asked, &opened)?);
     // A check that was given up still holds the lab; then the reaper closes it when we are gone.
     if let Some(opened) = Arc::into_inner(opened) {
         opened.close(globals)?;
     }
     let surtax_version = env!("CARGO_PKG_VERSION");
     let diagnosis = Diagnosis { schema_version: 1, surtax_version, layers, host };
-    answer(&text(&diagnosis, format, globals.look())?)
+    let is_brief = arguments.layers.is_empty() && !arguments.all;
+    answer(&text(&diagnosis, is_brief, format, globals.look())?)
 }
 
-fn text(diagnosis: &Diagnosis, format: Format, look: Look) -> Result<String, Fault> {
+fn text(
+    diagnosis: &Diagnosis,
+    is_brief: bool,
+    format: Format,
+    look: Look,
+) -> Result<String, Fault> {
+    let rows = |between: &str| {
+        let layers = rows_of_layers(diagnosis).text(format, None);
+        let host = diagnosis.host.as_deref().map(|host| rows_of_host(host).text(format, None));
+        layers + &host.map_or_else(String::new, |host| format!("{between}{host}"))
+    };
     Ok(match format {
         Format::Json => serde_json::to_string_pretty(diagnosis).doing("write JSON")? + "\n",
-        Format::Table => painted(&shown(diagnosis, look.width), look.colour),
-        Format::Csv => {
-            rows_of_layers(diagnosis).text(format, None)
-                + "\r\n"
-                + &rows_of_host(diagnosis).text(format, None)
-        }
-        Format::Markdown => {
-            let (layers, host) = (rows_of_layers(diagnosis), rows_of_host(diagnosis));
-            format!("{}\n{}", layers.text(format, None), host.text(format, None))
-        }
+        Format::Table => painted(&shown(diagnosis, is_brief, look.width), look.colour),
+        Format::Csv => rows("\r\n"),
+        Format::Markdown => rows("\n"),
     })
 }
 
 /// The answer for people: a mark, a name, what was found; below it what would help.
-fn shown(diagnosis: &Diagnosis, width: u16) -> String {
+fn shown(diagnosis: &Diagnosis, is_brief: bool, width: u16) -> String {
     let mut page = Page::new(width);
-    let names = diagnosis.layers.iter().map(|finding| finding.layer.chars().count());
-    let names = names.chain(diagnosis.host.iter().map(|seen| seen.code.len())).max().unwrap_or(0);
+    let layers = diagnosis.layers.iter();
+    let names = layers.map(|it| if is_brief { it.kind } else { it.layer.as_str() });
+    let names = names.map(|name| name.chars().count());
+    let host = diagnosis.host.as_deref().unwrap_or_default();
+    let names = names.chain(host.iter().map(|seen| seen.code.len())).max().unwrap_or(0);
     let indent = MARK_WIDTH + names + 2;
     page.add("Layers\n");
-    for finding in &diagnosis.layers {
-        let mark = if finding.usable { GOOD } else { BAD };
-        let found = finding.why.clone().unwrap_or_else(|| finding.facts_text());
-        page.paragraph(&format!("  {mark} {:names$}  ", finding.layer), &found, indent);
-        if let Some(remedy) = &finding.remedy {
+    let mut line = |usable, name: &str, found: &str, remedy: Option<&str>, gap: Option<&str>| {
+        let mark = if usable { GOOD } else { BAD };
+        // What a tool said has lines of its own.
+        let mut label = format!("  {mark} {name:names$}  ");
+        for text in found.lines().chain(gap.into_iter().flat_map(str::lines)) {
+            page.paragraph(&label, text.trim_start(), indent);
+            label = " ".repeat(indent);
+        }
+        if let Some(remedy) = remedy {
             page.unbroken(&format!("{:indent$}→ ", ""), remedy);
         }
+    };
+    if is_brief {
+        for Brief { kind, usable, found, remedy, usual_gap } in brief::of(&diagnosis.layers) {
+            line(usable, kind, &found, remedy, usual_gap.as_deref());
+        }
+    } else {
+        for it in &diagnosis.layers {
+            let found = it.why.clone().unwrap_or_else(|| it.facts_text());
+            line(it.usable, &it.layer, &found, it.remedy.as_deref(), None);
+        }
     }
-    page.add("\nWhat disturbs measurement here\n");
-    for seen in &diagnosis.host {
+    if diagnosis.host.is_some() {
+        page.add("\nWhat disturbs measurement here\n");
+    }
+    for seen in host {
         let mark = match seen.state {
             State::Fine => GOOD,
             State::Disturbs => WARNING,
@@ -116,7 +151,7 @@ fn shown(diagnosis: &Diagnosis, width: u16) -> String {
         }
     }
     page.gap();
-    for line in summary(diagnosis) {
+    for line in summary(diagnosis, is_brief) {
         page.paragraph("", &line, 0);
     }
     page.finish()
@@ -135,22 +170,33 @@ fn painted(text: &str, colour: Colour) -> String {
     if colour == Colour::No { text.to_owned() } else { text.lines().map(paint).collect() }
 }
 
-fn summary(diagnosis: &Diagnosis) -> Vec<String> {
+fn summary(diagnosis: &Diagnosis, is_brief: bool) -> Vec<String> {
     let usable = diagnosis.layers.iter().filter(|finding| finding.usable).count();
     let all = diagnosis.layers.len();
-    let mut lines = vec![format!(
-        "{usable} of {all} layers are usable; `surtax doctor --options` lists the options of each."
-    )];
-    let mut emulated: Vec<String> = Vec::new();
+    let mut lines = vec![if is_brief {
+        let layers = brief::of(&diagnosis.layers);
+        let usable = layers.iter().filter(|layer| layer.usable).count();
+        format!(
+            "{usable} of {} layers are usable; `surtax doctor LAYER` shows every form of one, \
+             `--all` of all, and `--options` what each takes.",
+            layers.len()
+        )
+    } else {
+        format!(
+            "{usable} of {all} forms are usable; `surtax doctor --options` lists what each layer \
+             takes."
+        )
+    }];
     // To translate is no hardware's business.
     let is_emulated =
         |finding: &&Finding| !finding.ran_on_hardware && !finding.layer.contains("accel=tcg");
-    for finding in diagnosis.layers.iter().filter(is_emulated) {
-        let name = format!("`{}`", finding.layer);
-        if !emulated.contains(&name) {
-            emulated.push(name);
-        }
-    }
+    let forms = diagnosis.layers.chunk_by(|one, other| one.kind == other.kind);
+    let emulated: Vec<String> = forms
+        .flat_map(|forms| match forms.iter().all(|form| is_emulated(&form)) {
+            true => vec![format!("`{}`", forms[0].kind)],
+            false => forms.iter().filter(is_emulated).map(|it| format!("`{}`", it.layer)).collect(),
+        })
+        .collect();
     if !emulated.is_empty() {
         let names = emulated.join(", ");
         lines.push(format!(
@@ -175,9 +221,9 @@ fn rows_of_layers(diagnosis: &Diagnosis) -> Rows {
     rows
 }
 
-fn rows_of_host(diagnosis: &Diagnosis) -> Rows {
+fn rows_of_host(host: &[Disturbance]) -> Rows {
     let mut rows = Rows::new(&["Host", "State", "What was found", "Advice"]);
-    for seen in &diagnosis.host {
+    for seen in host {
         rows.push(vec![
             seen.code.to_owned(),
             seen.state.word().to_owned(),

@@ -2,11 +2,10 @@
 
 use super::checks::Check;
 use crate::cli::run_and_report::OpenedLab;
-use crate::driver;
-use crate::driver::registered;
+use crate::driver::{self, registered};
 use crate::fault::Fault;
-use crate::layer::{Layer, LayerSpec, Root, Unavailable, Usable, View};
-use std::collections::BTreeMap;
+use crate::layer::{Descriptor, Layer, LayerSpec, Root, Unavailable, Usable, View};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,15 +16,36 @@ const DEADLINE: Duration = Duration::from_secs(5);
 /// Time limit of the proof of KVM: a reference guest boots, once per boot of this machine.
 const PROOF_DEADLINE: Duration = Duration::from_secs(30);
 
-/// Questions about every layer of the registry, in its order. Layers for tests of surtax are left
-/// out.
-pub(super) fn about_all(opened: &Arc<OpenedLab>) -> Result<Vec<Check>, Fault> {
+/// The layers that were named, however they are typed, in the order of the registry; without a name
+/// all but those for tests of surtax.
+///
+/// # Errors
+/// The user's: there is no such layer.
+pub(super) fn asked(named: &[String]) -> Result<Vec<&'static Descriptor>, Fault> {
+    let mut kinds = BTreeSet::new();
+    for text in named {
+        for layer in asked_about(text)? {
+            kinds.insert(layer.kind);
+        }
+    }
+    let is_asked = |descriptor: &&'static Descriptor| match kinds.is_empty() {
+        true => descriptor.is_listed,
+        false => kinds.contains(descriptor.kind),
+    };
+    Ok(registered().into_iter().filter(is_asked).collect())
+}
+
+/// Questions about these layers.
+pub(super) fn about(
+    descriptors: &[&'static Descriptor],
+    opened: &Arc<OpenedLab>,
+) -> Result<Vec<Check>, Fault> {
     let mut questions = Vec::new();
-    for descriptor in registered().into_iter().filter(|descriptor| descriptor.is_listed) {
+    for descriptor in descriptors {
         let alone = [descriptor.kind];
         let texts = if descriptor.variants.is_empty() { &alone } else { descriptor.variants };
         for text in texts {
-            questions.push(about(text, opened)?);
+            questions.push(question(text, opened)?);
         }
     }
     Ok(questions)
@@ -33,7 +53,7 @@ pub(super) fn about_all(opened: &Arc<OpenedLab>) -> Result<Vec<Check>, Fault> {
 
 /// The layers of a text. One that needs a subject, such as a host, is asked about without it:
 /// whether its own tool is here.
-fn asked_about(text: &'static str) -> Result<Vec<LayerSpec>, Fault> {
+fn asked_about(text: &str) -> Result<Vec<LayerSpec>, Fault> {
     if driver::descriptor(text).is_some() {
         return Ok(vec![LayerSpec { kind: text.to_owned(), options: BTreeMap::new() }]);
     }
@@ -54,7 +74,7 @@ fn may_prove(text: &str) -> bool {
         || text.ends_with("=kata")
 }
 
-fn about(text: &'static str, opened: &Arc<OpenedLab>) -> Result<Check, Fault> {
+fn question(text: &'static str, opened: &Arc<OpenedLab>) -> Result<Check, Fault> {
     let mut layers = asked_about(text)?;
     if layers.is_empty() {
         return Err(Fault::bug("the doctor asks about a stack without a layer"));

@@ -36,7 +36,7 @@ fn diagnosis() -> Diagnosis {
         finding: String::from("load average 3 on 2 CPUs"),
         advice: Some(String::from("stop what else runs")),
     }];
-    Diagnosis { schema_version: 1, surtax_version: "0", layers, host }
+    Diagnosis { schema_version: 1, surtax_version: "0", layers, host: Some(host) }
 }
 
 #[test]
@@ -65,33 +65,54 @@ fn a_layer_that_hangs_or_breaks_is_a_named_gap() {
 
 #[test]
 fn the_table_holds_why_and_remedy() {
-    let text = text(&diagnosis(), Format::Table, PLAIN).unwrap();
+    let text = text(&diagnosis(), false, Format::Table, PLAIN).unwrap();
     for expected in [
         "  ✓ runc    runc 1.1.5\n",
         "  ✗ docker  no `dockerd` answers",
         "            → apt-get install docker.io\n",
         "  ! load    load average 3 on 2 CPUs\n            → stop what else runs\n",
-        "1 of 2 layers are usable",
+        "1 of 2 forms are usable",
     ] {
         assert!(text.contains(expected), "{expected} is missing in\n{text}");
     }
     assert!(!text.contains('\x1b'));
     let colourful = Look { colour: Colour::Yes, ..PLAIN };
-    let text = super::text(&diagnosis(), Format::Table, colourful).unwrap();
+    let text = super::text(&diagnosis(), false, Format::Table, colourful).unwrap();
     assert!(text.contains("  \x1b[32m✓\x1b[0m runc") && text.contains("\x1b[31m✗"), "{text}");
+}
+
+#[test]
+fn in_short_there_is_a_line_for_each_layer() {
+    let mut diagnosis = diagnosis();
+    let form = |layer: &str, why: Option<&str>| Finding {
+        layer: layer.to_owned(),
+        usable: why.is_none(),
+        why: why.map(String::from),
+        ..diagnosis.layers[0].clone()
+    };
+    let forms = [form("runc", Some("no such kernel")), form("runc:net=veth", None)];
+    diagnosis.layers.splice(0..1, forms);
+    let text = text(&diagnosis, true, Format::Table, PLAIN).unwrap();
+    for expected in [
+        "  ✓ runc    runc 1.1.5; 1 of 2 forms\n            not `runc`: no such kernel\n",
+        "  ✗ docker  no `dockerd` answers",
+        "1 of 2 layers are usable",
+    ] {
+        assert!(text.contains(expected), "{expected} is missing in\n{text}");
+    }
 }
 
 #[test]
 fn no_line_of_the_answer_is_wider_than_the_terminal_but_a_remedy() {
     let mut diagnosis = diagnosis();
     diagnosis.layers[1].why = Some("a long story ".repeat(20));
-    let text = text(&diagnosis, Format::Table, Look { width: 60, ..PLAIN }).unwrap();
+    let text = text(&diagnosis, false, Format::Table, Look { width: 60, ..PLAIN }).unwrap();
     assert!(text.lines().all(|line| line.chars().count() <= 60), "{text}");
 }
 
 #[test]
 fn json_has_the_same_and_stable_names() {
-    let text = text(&diagnosis(), Format::Json, PLAIN).unwrap();
+    let text = text(&diagnosis(), false, Format::Json, PLAIN).unwrap();
     let json: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(json["layers"][0]["usable"], true);
     assert_eq!(json["layers"][0]["facts"][0]["value"], "1.1.5");
@@ -107,4 +128,30 @@ fn options_are_listed_once_per_layer() {
     assert!(text.contains("qemu,memory,") && !text.contains("pids"), "{text}");
     let text = options::text(&[CARDS[4], CARDS[4]], Format::Table, PLAIN);
     assert!(text.contains("  accel=kvm|tcg "), "{text}");
+}
+
+#[test]
+fn where_layers_are_named_nothing_is_said_of_what_disturbs() {
+    let diagnosis = Diagnosis { host: None, ..diagnosis() };
+    for format in [Format::Table, Format::Json, Format::Csv, Format::Markdown] {
+        let said = text(&diagnosis, false, format, PLAIN).unwrap();
+        assert!(said.contains("docker") && !said.contains("disturbs"), "{said}");
+        assert!(!said.contains("host") && !said.contains("Host"), "{said}");
+    }
+}
+
+#[test]
+fn a_layer_is_named_as_it_is_typed_and_a_test_double_only_by_its_name() {
+    let kinds = |named: &[&str]| -> Vec<&str> {
+        let named: Vec<String> = named.iter().map(|it| String::from(*it)).collect();
+        questions::asked(&named).unwrap().iter().map(|it| it.kind).collect()
+    };
+    assert_eq!(kinds(&["runsc"]), kinds(&["gvisor"]));
+    assert_eq!(kinds(&["qemu:accel=kvm", "runc"]), kinds(&["runc", "qemu"]));
+    assert_eq!(kinds(&["ssh"]).len(), 1, "it needs no host to be asked about");
+    let all = kinds(&[]);
+    assert!(all.len() > 10 && !all.contains(&"simulated"), "{all:?}");
+    assert_eq!(kinds(&["simulated"]), ["simulated"]);
+    let fault = questions::asked(&[String::from("gvisr")]).unwrap_err();
+    assert!(fault.hint.as_deref().is_some_and(|hint| hint.contains("gvisor")), "{fault:?}");
 }

@@ -9,6 +9,7 @@ use crate::agent::ssh_bootstrap;
 use crate::agent::ssh_bootstrap::LEASE;
 use crate::fault::{Doing, Fault};
 use crate::lab::Domain;
+use crate::lab::last_words::quoted;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
@@ -127,10 +128,9 @@ pub(super) fn explained(domain: &Domain, name: &str, started: &Started, fault: F
     let fault = fault.during(format_args!("libvirt: no agent in `{name}`"));
     match started.end(domain, Duration::ZERO) {
         Some((code, words)) => {
-            let quoted: String =
-                words.lines().map(|line| format!("\n  | {}", line.escape_debug())).collect();
+            let said: String = words.lines().map(quoted).collect();
             Fault {
-                message: format!("{} (its shell ended with {code}){quoted}", fault.message),
+                message: format!("{} (its shell ended with {code}){said}", fault.message),
                 ..fault
             }
         }
