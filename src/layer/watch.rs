@@ -254,7 +254,7 @@ mod tests {
         assert!(used < paused / 2, "{used} beside {paused} in the pause");
     }
 
-    /// What it used in the pause cannot be told from what it used beside it.
+    /// Use in the pause cannot be told from use beside it.
     #[test]
     fn of_a_payer_that_could_not_be_read_in_a_pause_nothing_is_known() {
         let source = Source::Process(std::process::id());
