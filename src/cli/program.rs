@@ -1,4 +1,4 @@
-//! Whether the program of a command is there, asked before anything is started.
+//! Looks for the program of a command, before anything is started.
 
 use crate::driver;
 use crate::fault::Fault;

@@ -2,18 +2,18 @@
 
 use super::checks::Finding;
 
-/// What is said of one layer in short.
+/// Summary of one layer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Brief<'a> {
     /// Kind of the layer.
     pub kind: &'a str,
     /// True if one of its forms can run here.
     pub usable: bool,
-    /// What was found, or why no form can run.
+    /// First fact of a form that can run, or why none can.
     pub found: String,
-    /// What would help where no form can run.
+    /// Advice where no form can run.
     pub remedy: Option<&'a str>,
-    /// Its usual form and why that cannot run, where another one can.
+    /// The usual form and why that cannot run, where another one can.
     pub usual_gap: Option<String>,
 }
 
