@@ -36,14 +36,15 @@ pub(super) fn require(plan: &Plan) -> Result<(), Fault> {
         .hint(remedy.unwrap_or_else(|| hint_of(&shown))))
 }
 
-/// Tells whether a stack's programs are those of this machine.
+/// Tells whether a stack's programs are those of this machine: the root of an inner layer lies over
+/// that of the level around it.
 fn sees_our_files(stack: &StackSpec) -> bool {
     let is_ours = |layer: &LayerSpec| {
         let descriptor = driver::descriptor(&layer.kind);
         !descriptor.is_some_and(|descriptor| descriptor.has_own_program)
             && matches!(layer.root(), Ok(Root::Overlay | Root::Host | Root::Packed))
     };
-    stack.layers.last().is_some_and(is_ours) && !driver::runs_elsewhere(stack)
+    stack.layers.iter().all(is_ours) && !driver::runs_elsewhere(stack)
 }
 
 /// Tells whether programs are looked up where this process would.
@@ -77,5 +78,24 @@ fn hint_of(program: &str) -> String {
         format!("for a line of the shell write `-- {}`", shell_line(["sh", "-c", program]))
     } else {
         String::from("check its spelling, or install it on this machine")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_layer_over_the_root_of_something_else_does_not_see_our_files() {
+        for (stack, is_ours) in [
+            ("native", true),
+            ("qemu:accel=tcg,root=packed", true),
+            ("qemu:accel=tcg+runc", true),
+            ("runc:root=dir:/srv", false),
+            ("qemu:accel=tcg,root=image:/srv/disk.img+runc", false),
+            ("ssh:root@example.org+runc", false),
+        ] {
+            assert_eq!(sees_our_files(&driver::parse(stack).unwrap()), is_ours, "{stack}");
+        }
     }
 }
