@@ -50,7 +50,8 @@ impl Arguments {
                 .hint("leave out one of them; JSON has every trial anyway"));
         }
         if let (None, Some(path)) = (asked, &self.output) {
-            place::require_ending(path, &ENDINGS.map(|(known, _)| known))?;
+            let all = ENDINGS.map(|(known, _)| known);
+            place::require_form(path, if self.trials { &["csv"] } else { &all })?;
         }
         Ok(asked.unwrap_or(if self.trials { Format::Csv } else { Format::Json }))
     }
@@ -92,8 +93,11 @@ mod tests {
         assert!(refused("a.csv", true, &asked).message.contains("`--trials` writes CSV"));
         assert!(refused("a.json", true, &none).message.contains("`--trials` writes CSV"));
         let fault = refused("a.xml", false, &none);
-        assert_eq!(fault.message, "`a.xml` ends with `.xml`, and no such file is written");
-        let hint = "end it with `.json` or `.csv` or `.md` or `.txt`";
+        assert_eq!(fault.message, "`a.xml`: no `.xml` file is written here");
+        let hint = "end the name with `.json` or `.csv` or `.md` or `.txt`";
         assert_eq!(fault.hint.as_deref(), Some(hint));
+        let hint = refused("a.xml", true, &none).hint;
+        assert_eq!(hint.as_deref(), Some("end the name with `.csv`"));
+        assert_eq!(named("run-1.2", false).format(&none).unwrap(), Format::Json);
     }
 }

@@ -18,7 +18,7 @@ pub(super) fn run(globals: &Globals) -> Result<(), Fault> {
         note(&format!("{line}; remove it by hand where no surtax uses it"), globals);
     }
     if !rustix::process::geteuid().is_root() {
-        note("what other users' runs left takes root: `sudo surtax gc`", globals);
+        note("to remove what other users' runs left takes root: `sudo surtax gc`", globals);
     }
     answer(&text(&swept))?;
     match swept.kept.as_slice() {

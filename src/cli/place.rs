@@ -17,7 +17,7 @@ use crate::plan::shell_line;
 use crate::regular_file::handed_down;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -91,45 +91,43 @@ impl Named {
     }
 }
 
-/// Refuses early what would be refused after hours of measuring.
+/// Refuses early what would be refused after hours of measuring, and a name of a file that would not
+/// be taken for a page.
 ///
 /// # Errors
-/// The user's: a result cannot be written there, or something would be lost that is no result.
-pub(super) fn require(path: &Path) -> Result<(), Fault> {
-    look(path).map(drop)
-}
-
-/// Refuses what [`require`] does, and what would not be taken for a page there.
-///
-/// # Errors
-/// As [`require`]; the user's where the name ends as that of something else.
+/// As [`require_form`].
 pub(super) fn require_page(path: &Path) -> Result<(), Fault> {
-    require_ending(path, &["html", "htm"])?;
-    require(path)
+    require_form(path, &["html", "htm"])
 }
 
-/// Refuses a name that ends as that of a form in which nothing is written.
+/// Refuses a name of a file that ends as that of a form in which nothing is written there. A pipe or
+/// a device has any name, and a version at the end of one is no ending.
 ///
 /// # Errors
-/// The user's.
-pub(super) fn require_ending(path: &Path, endings: &[&str]) -> Result<(), Fault> {
-    let Some(ending) = path.extension() else { return Ok(()) };
+/// The user's: a result cannot be written there, something would be lost that is no result, or the
+/// name ends as that of something else.
+pub(super) fn require_form(path: &Path, endings: &[&str]) -> Result<(), Fault> {
+    let NameKind::File(_) = look(path)? else { return Ok(()) };
+    let is_one = |ending: &&OsStr| ending.as_encoded_bytes()[0].is_ascii_alphabetic();
+    let Some(ending) = path.extension().filter(|it| !it.is_empty()).filter(is_one) else {
+        return Ok(());
+    };
     if endings.iter().any(|known| ending.eq_ignore_ascii_case(known)) {
         return Ok(());
     }
     let known: Vec<String> = endings.iter().map(|known| format!("`.{known}`")).collect();
     Err(Fault::user(format!(
-        "`{}` ends with `.{}`, and no such file is written",
+        "`{}`: no `.{}` file is written here",
         path.display(),
         ending.display()
     ))
-    .hint(format!("end it with {}", known.join(" or "))))
+    .hint(format!("end the name with {}", known.join(" or "))))
 }
 
 /// Writes a result.
 ///
 /// # Errors
-/// As [`require`]; the machine's where it cannot be written.
+/// As [`require_form`]; the machine's where it cannot be written.
 pub(super) fn write(path: &Path, text: &str) -> Result<(), Fault> {
     let doing = || format!("write `{}`", path.display());
     match look(path)? {
@@ -323,7 +321,7 @@ mod tests {
         let place = place();
         let (file, link) = (place.path().join("a.json"), place.path().join("latest.json"));
         symlink(&file, &link).unwrap();
-        assert!(require(&link).unwrap_err().message.contains("leads to no file"));
+        assert!(require_page(&link).unwrap_err().message.contains("leads to no file"));
         for text in ["one", "two"] {
             write(&file, text).unwrap();
             assert_eq!(fs::read_to_string(&file).unwrap(), text);
@@ -383,7 +381,7 @@ mod tests {
     fn a_run_is_never_replaced_whatever_it_is_called() {
         let place = place();
         for name in ["a.surtax", "a.surtax-wal", "a.surtax-journal"] {
-            let fault = require(&place.path().join(name)).unwrap_err();
+            let fault = require_page(&place.path().join(name)).unwrap_err();
             assert!(fault.message.contains("is a name for a run"), "{fault}");
         }
         let run = place.path().join("kept.html");
@@ -393,9 +391,20 @@ mod tests {
     }
 
     #[test]
+    fn a_page_ends_as_one_or_with_a_version() {
+        let place = place();
+        for name in ["a.html", "a.HTM", "page", "results-v1.2", "a."] {
+            require_page(&place.path().join(name)).unwrap();
+        }
+        let fault = require_page(&place.path().join("a.pdf")).unwrap_err();
+        assert!(fault.message.ends_with("a.pdf`: no `.pdf` file is written here"), "{fault}");
+        assert_eq!(fault.hint.as_deref(), Some("end the name with `.html` or `.htm`"));
+    }
+
+    #[test]
     fn a_pipe_and_a_device_take_a_result_and_stay_what_they_are() {
         let place = place();
-        let pipe = place.path().join("pipe");
+        let pipe = place.path().join("page.fifo");
         rustix::fs::mknodat(
             rustix::fs::CWD,
             &pipe,
@@ -404,6 +413,7 @@ mod tests {
             0,
         )
         .unwrap();
+        require_page(&pipe).unwrap();
         assert!(write(&pipe, "x").unwrap_err().message.contains("write `"), "nobody reads it");
         let (read, path) = (pipe.clone(), pipe.clone());
         let reader = std::thread::spawn(move || fs::read_to_string(read).unwrap());
@@ -422,19 +432,19 @@ mod tests {
         let (reader, writer) = std::io::pipe().unwrap();
         let number = std::os::fd::AsRawFd::as_raw_fd(&writer);
         for path in [format!("/dev/fd/{number}"), format!("/proc/self/fd/{number}")] {
-            require(Path::new(&path)).unwrap();
+            require_page(Path::new(&path)).unwrap();
             write(Path::new(&path), "a result\n").unwrap();
         }
         drop(writer);
         assert_eq!(std::io::read_to_string(reader).unwrap(), "a result\na result\n");
-        assert!(require(Path::new("/dev/fd/99999")).is_err());
+        assert!(require_page(Path::new("/dev/fd/99999")).is_err());
         assert_eq!(handed_down(Path::new("/dev/fd/../null")), None);
     }
 
     #[test]
     fn what_is_somebody_elses_or_no_file_is_refused() {
         let place = place();
-        let refused = |path: &Path| require(path).unwrap_err().message;
+        let refused = |path: &Path| require_page(path).unwrap_err().message;
         assert!(refused(place.path()).contains("is a directory"));
         assert!(refused(&place.path().join("no/x.html")).contains("there is no directory"));
         if !rustix::process::geteuid().is_root() {

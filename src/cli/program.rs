@@ -24,16 +24,18 @@ pub(super) fn require(plan: &Plan) -> Result<(), Fault> {
         return Ok(());
     }
     let shown = program.escaped();
+    let definition = plan.workload.as_ref().map(Workload::resolve).transpose()?;
+    let remedy = definition.as_ref().and_then(|definition| definition.remedy());
+    let remedy = remedy.unwrap_or_else(|| hint_of(&shown));
     if program.as_bytes().contains(&b'/') {
-        return require_file(plan, program, &shown);
+        // What is run before the command in each stack may make the file.
+        let is_made = definition.is_some_and(|definition| !definition.setup.is_empty());
+        return if is_made { Ok(()) } else { require_file(plan, program, &shown, remedy) };
     }
     if !is_path_ours(plan) || lab::find(program).is_some() {
         return Ok(());
     }
-    let definition = plan.workload.as_ref().map(Workload::resolve).transpose()?;
-    let remedy = definition.and_then(|definition| definition.remedy());
-    Err(Fault::user(format!("`{shown}` is not in `PATH`, so no stack would find it"))
-        .hint(remedy.unwrap_or_else(|| hint_of(&shown))))
+    Err(Fault::user(format!("`{shown}` is not in `PATH`, so no stack would find it")).hint(remedy))
 }
 
 /// Tells whether a stack's programs are those of this machine: the root of an inner layer lies over
@@ -55,7 +57,7 @@ fn is_path_ours(plan: &Plan) -> bool {
 }
 
 /// Refuses a path at which there is nothing that can be executed.
-fn require_file(plan: &Plan, program: &Word, shown: &str) -> Result<(), Fault> {
+fn require_file(plan: &Plan, program: &Word, shown: &str, remedy: String) -> Result<(), Fault> {
     match fs::metadata(plan.cwd.join(AsRef::<Path>::as_ref(program))) {
         Ok(found) if found.is_dir() => Err(Fault::user(format!("`{shown}` is a directory"))
             .hint("name a program, or `sh` with a script")),
@@ -65,7 +67,7 @@ fn require_file(plan: &Plan, program: &Word, shown: &str) -> Result<(), Fault> {
         }
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
             Err(Fault::user(format!("there is no `{shown}`, so no stack would find it"))
-                .hint(hint_of(shown)))
+                .hint(remedy))
         }
         // Anything else is said by whoever starts it.
         _ => Ok(()),

@@ -155,6 +155,33 @@ fn what_cannot_be_believed_makes_a_trial_invalid_with_the_reason() {
     machine.assert_as_before();
 }
 
+/// There is no such file where surtax looks before it starts anything.
+#[test]
+fn a_program_that_the_setup_makes_is_found_in_the_stack() {
+    let machine = Machine::take();
+    let tool = machine.path("tool");
+    let bins = r#"echo '{"bins": [[1000, 30], [2000, 70]]}'"#;
+    std::fs::write(&tool, format!("#!/bin/sh\necho words: $1\necho took $2 ms\n{bins}\n")).unwrap();
+    let line = |line: &str| match line.split(' ').next() {
+        Some("command") if line.contains("/tmp/made") => {
+            String::from(r#"command = ["/tmp/made", "{count}", "{took}"]"#)
+        }
+        Some("setup") => {
+            let made = format!("cp {} /tmp/made && chmod 755 /tmp/made", tool.display());
+            format!(r#"setup = [["sh", "-c", "{made}"]]"#)
+        }
+        _ => line.to_owned(),
+    };
+    let text = OWN.lines().map(line).collect::<Vec<_>>().join("\n");
+    let path = own(&machine, "made.toml", &text);
+    let workload = path.to_str().unwrap();
+    let compare = ["compare", "--in", "native", "--runs", "1", "--format", "json"];
+    let answer = machine.json(&[&compare[..], &["--workload", workload]].concat());
+    let arm = &answer["arms"][0];
+    assert_eq!(arm["trial_count"], 1, "{}", arm["trouble"]);
+    machine.assert_as_before();
+}
+
 #[test]
 fn a_tool_that_a_stack_has_not_is_told_with_its_package() {
     let machine = Machine::take();

@@ -21,14 +21,15 @@ pub(super) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
         caution(
             "bill-partial",
             format!(
-                "in {partial} of {counted} trials of {} {} could not be read: it had ended when \
-                 the command had, or nothing tells which process it is; no sum of CPU time or \
+                "in {partial} of {counted} trials of {} {} could not be read: gone when the \
+                 command had ended, or nothing tells which process that is; no sum of CPU time or \
                  memory is known there of which that is a part, and nothing is divided",
                 Stacks::counted(signs.arms).words(&stacks),
                 payers.into_iter().collect::<Vec<_>>().join(" and "),
             ),
             "look whether it ended and why (the log of its service, on the machine or in the guest \
-             that it ran on), and repeat",
+             that it ran on), and repeat; where it did not, run surtax as root and among the same \
+             processes as the daemon",
         )
     })
 }
