@@ -91,8 +91,8 @@ impl Named {
     }
 }
 
-/// Refuses early what would be refused after hours of measuring, and a name of a file that would not
-/// be taken for a page.
+/// Refuses early what would be refused after hours of measuring, and a name of a file that would
+/// not be taken for a page.
 ///
 /// # Errors
 /// As [`require_form`].
@@ -100,8 +100,8 @@ pub(super) fn require_page(path: &Path) -> Result<(), Fault> {
     require_form(path, &["html", "htm"])
 }
 
-/// Refuses a name of a file that ends as that of a form in which nothing is written there. A pipe or
-/// a device has any name, and a version at the end of one is no ending.
+/// Refuses a name of a file that ends as that of a form in which nothing is written there. A pipe
+/// or a device has any name, and a version at the end of one is no ending.
 ///
 /// # Errors
 /// The user's: a result cannot be written there, something would be lost that is no result, or the
