@@ -108,10 +108,9 @@ pub(super) fn require_page(path: &Path) -> Result<(), Fault> {
 /// name ends as that of something else.
 pub(super) fn require_form(path: &Path, endings: &[&str]) -> Result<(), Fault> {
     let NameKind::File(_) = look(path)? else { return Ok(()) };
-    let is_one = |ending: &&OsStr| ending.as_encoded_bytes()[0].is_ascii_alphabetic();
-    let Some(ending) = path.extension().filter(|it| !it.is_empty()).filter(is_one) else {
-        return Ok(());
-    };
+    let begins_with_a_letter =
+        |it: &&OsStr| it.as_encoded_bytes().first().is_some_and(u8::is_ascii_alphabetic);
+    let Some(ending) = path.extension().filter(begins_with_a_letter) else { return Ok(()) };
     if endings.iter().any(|known| ending.eq_ignore_ascii_case(known)) {
         return Ok(());
     }

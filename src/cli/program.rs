@@ -24,18 +24,25 @@ pub(super) fn require(plan: &Plan) -> Result<(), Fault> {
         return Ok(());
     }
     let shown = program.escaped();
+    let is_path = program.as_bytes().contains(&b'/');
+    let fault = if is_path {
+        fault_of_file(plan, program, &shown)
+    } else if is_path_ours(plan) && lab::find(program).is_none() {
+        Some(Fault::user(format!("`{shown}` is not in `PATH`, so no stack would find it")))
+    } else {
+        None
+    };
+    let Some(fault) = fault else { return Ok(()) };
     let definition = plan.workload.as_ref().map(Workload::resolve).transpose()?;
-    let remedy = definition.as_ref().and_then(|definition| definition.remedy());
-    let remedy = remedy.unwrap_or_else(|| hint_of(&shown));
-    if program.as_bytes().contains(&b'/') {
-        // What is run before the command in each stack may make the file.
-        let is_made = definition.is_some_and(|definition| !definition.setup.is_empty());
-        return if is_made { Ok(()) } else { require_file(plan, program, &shown, remedy) };
-    }
-    if !is_path_ours(plan) || lab::find(program).is_some() {
+    // What is run before the command in each stack may make the file.
+    if is_path && definition.as_ref().is_some_and(|definition| !definition.setup.is_empty()) {
         return Ok(());
     }
-    Err(Fault::user(format!("`{shown}` is not in `PATH`, so no stack would find it")).hint(remedy))
+    if fault.hint.is_some() {
+        return Err(fault);
+    }
+    let remedy = definition.and_then(|definition| definition.remedy());
+    Err(fault.hint(remedy.unwrap_or_else(|| hint_of(&shown))))
 }
 
 /// Tells whether a stack's programs are those of this machine: the root of an inner layer lies over
@@ -56,21 +63,22 @@ fn is_path_ours(plan: &Plan) -> bool {
     plan.inherit_environment && !own.chain(of_stacks).any(|name| name == "PATH")
 }
 
-/// Refuses a path at which there is nothing that can be executed.
-fn require_file(plan: &Plan, program: &Word, shown: &str, remedy: String) -> Result<(), Fault> {
+/// Returns why nothing at a path can be executed; a hint where there is something.
+fn fault_of_file(plan: &Plan, program: &Word, shown: &str) -> Option<Fault> {
     match fs::metadata(plan.cwd.join(AsRef::<Path>::as_ref(program))) {
-        Ok(found) if found.is_dir() => Err(Fault::user(format!("`{shown}` is a directory"))
-            .hint("name a program, or `sh` with a script")),
-        Ok(found) if found.mode() & 0o111 == 0 => {
-            Err(Fault::user(format!("`{shown}` is not executable"))
-                .hint(shell_line(["chmod", "+x", shown])))
-        }
+        Ok(found) if found.is_dir() => Some(
+            Fault::user(format!("`{shown}` is a directory"))
+                .hint("name a program, or `sh` with a script"),
+        ),
+        Ok(found) if found.mode() & 0o111 == 0 => Some(
+            Fault::user(format!("`{shown}` is not executable"))
+                .hint(shell_line(["chmod", "+x", shown])),
+        ),
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-            Err(Fault::user(format!("there is no `{shown}`, so no stack would find it"))
-                .hint(remedy))
+            Some(Fault::user(format!("there is no `{shown}`, so no stack would find it")))
         }
         // Anything else is said by whoever starts it.
-        _ => Ok(()),
+        _ => None,
     }
 }
 

@@ -138,8 +138,8 @@ fn gap(trials: &[&StoredTrial], accounts: &[Account]) -> Option<BillGap> {
             "up to {time} were counted inside and not seen outside, {share} of what was counted"
         )
     });
-    let gone = unread_payers.iter().map(|payer| format!("{payer} could not be read"));
-    let why = excess.into_iter().chain(gone).collect::<Vec<_>>().join("; ");
+    let of_unread = unread_payers.iter().map(|payer| format!("{payer} could not be read"));
+    let why = excess.into_iter().chain(of_unread).collect::<Vec<_>>().join("; ");
     is_told.then(|| BillGap {
         trial_count: count(overdrawn().count()),
         cpu_unseen_ns: unseen_ns,
@@ -150,7 +150,7 @@ fn gap(trials: &[&StoredTrial], accounts: &[Account]) -> Option<BillGap> {
     })
 }
 
-/// Returns the payers of these trials who were gone before they were read, each once.
+/// Returns the payers of these trials who could not be read, each once.
 fn unread_payers(trials: &[&StoredTrial]) -> Vec<String> {
     let readings = trials.iter().flat_map(|trial| &trial.readings);
     let unread = readings.filter(|reading| !reading.is_counted());

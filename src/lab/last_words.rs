@@ -52,19 +52,12 @@ pub fn fault(failed: &str, words: &str) -> Fault {
     Fault::machine(format!("{failed}{quoted}")).because(cause_of(words))
 }
 
-/// Puts a line that somebody else said on a line of its own, below a message of ours. What would
-/// act in it is shown; quotation marks stay as they are.
+/// Puts a line that somebody else said on a line of its own, below a message of ours. It is escaped
+/// but for its quotation marks.
 #[must_use]
 pub fn quoted(line: &str) -> String {
-    let mut text = String::from("\n  | ");
-    for letter in line.chars() {
-        if letter.is_control() {
-            text.extend(letter.escape_default());
-        } else {
-            text.push(letter);
-        }
-    }
-    text
+    let escaped = line.escape_debug().to_string();
+    format!("\n  | {}", escaped.replace("\\'", "'").replace("\\\"", "\""))
 }
 
 #[cfg(test)]

@@ -4,9 +4,9 @@
 //! Looks, and changes nothing. The layers are asked in parallel and each answer has a deadline, so
 //! that one daemon that hangs does not hide what the others say.
 
-mod brief;
 mod checks;
 mod disturbance;
+mod lines;
 mod options;
 mod questions;
 
@@ -16,9 +16,9 @@ use super::{Format, Globals, answer};
 use crate::fault::{Doing, Fault};
 use crate::report::page::Page;
 use crate::report::terminal::{Colour, Look};
-use brief::Brief;
 pub use checks::{Check, Finding, run_all};
 use disturbance::{Disturbance, State};
+use lines::Line;
 use serde::Serialize;
 use std::path::Path;
 use std::sync::Arc;
@@ -107,33 +107,23 @@ fn text(
 /// The answer for people: a mark, a name, what was found; below it what would help.
 fn shown(diagnosis: &Diagnosis, is_brief: bool, width: u16) -> String {
     let mut page = Page::new(width);
-    let layers = diagnosis.layers.iter();
-    let names = layers.map(|it| if is_brief { it.kind } else { it.layer.as_str() });
-    let names = names.map(|name| name.chars().count());
+    let of = if is_brief { lines::of_layers } else { lines::of_forms };
+    let lines = of(&diagnosis.layers);
     let host = diagnosis.host.as_deref().unwrap_or_default();
+    let names = lines.iter().map(|line| line.name.chars().count());
     let names = names.chain(host.iter().map(|seen| seen.code.len())).max().unwrap_or(0);
     let indent = MARK_WIDTH + names + 2;
     page.add("Layers\n");
-    let mut line = |usable, name: &str, found: &str, remedy: Option<&str>, gap: Option<&str>| {
-        let mark = if usable { GOOD } else { BAD };
+    for Line { name, usable, found, remedy } in &lines {
+        let mark = if *usable { GOOD } else { BAD };
         // What a tool said has lines of its own.
         let mut label = format!("  {mark} {name:names$}  ");
-        for text in found.lines().chain(gap.into_iter().flat_map(str::lines)) {
+        for text in found.split('\n') {
             page.paragraph(&label, text.trim_start(), indent);
             label = " ".repeat(indent);
         }
         if let Some(remedy) = remedy {
             page.unbroken(&format!("{:indent$}→ ", ""), remedy);
-        }
-    };
-    if is_brief {
-        for Brief { kind, usable, found, remedy, usual_gap } in brief::of(&diagnosis.layers) {
-            line(usable, kind, &found, remedy, usual_gap.as_deref());
-        }
-    } else {
-        for it in &diagnosis.layers {
-            let found = it.why.clone().unwrap_or_else(|| it.facts_text());
-            line(it.usable, &it.layer, &found, it.remedy.as_deref(), None);
         }
     }
     if diagnosis.host.is_some() {
@@ -151,7 +141,16 @@ fn shown(diagnosis: &Diagnosis, is_brief: bool, width: u16) -> String {
         }
     }
     page.gap();
-    for line in summary(diagnosis, is_brief) {
+    let usable = lines.iter().filter(|line| line.usable).count();
+    let more = match is_brief {
+        true => {
+            "layers are usable; `surtax doctor LAYER` shows every form of one, `--all` of all, and \
+             `--options` what each takes."
+        }
+        false => "forms are usable; `surtax doctor --options` lists what each layer takes.",
+    };
+    page.paragraph("", &format!("{usable} of {} {more}", lines.len()), 0);
+    if let Some(line) = not_yet_run(&diagnosis.layers) {
         page.paragraph("", &line, 0);
     }
     page.finish()
@@ -170,40 +169,21 @@ fn painted(text: &str, colour: Colour) -> String {
     if colour == Colour::No { text.to_owned() } else { text.lines().map(paint).collect() }
 }
 
-fn summary(diagnosis: &Diagnosis, is_brief: bool) -> Vec<String> {
-    let usable = diagnosis.layers.iter().filter(|finding| finding.usable).count();
-    let all = diagnosis.layers.len();
-    let mut lines = vec![if is_brief {
-        let layers = brief::of(&diagnosis.layers);
-        let usable = layers.iter().filter(|layer| layer.usable).count();
-        format!(
-            "{usable} of {} layers are usable; `surtax doctor LAYER` shows every form of one, \
-             `--all` of all, and `--options` what each takes.",
-            layers.len()
-        )
-    } else {
-        format!(
-            "{usable} of {all} forms are usable; `surtax doctor --options` lists what each layer \
-             takes."
-        )
-    }];
+/// Names what has run in emulation at most: a layer, or those of its forms.
+fn not_yet_run(findings: &[Finding]) -> Option<String> {
     // To translate is no hardware's business.
     let is_emulated =
         |finding: &&Finding| !finding.ran_on_hardware && !finding.layer.contains("accel=tcg");
-    let forms = diagnosis.layers.chunk_by(|one, other| one.kind == other.kind);
-    let emulated: Vec<String> = forms
+    let emulated: Vec<String> = lines::by_layer(findings)
         .flat_map(|forms| match forms.iter().all(|form| is_emulated(&form)) {
             true => vec![format!("`{}`", forms[0].kind)],
             false => forms.iter().filter(is_emulated).map(|it| format!("`{}`", it.layer)).collect(),
         })
         .collect();
-    if !emulated.is_empty() {
+    (!emulated.is_empty()).then(|| {
         let names = emulated.join(", ");
-        lines.push(format!(
-            "Not yet run on real hardware by surtax's authors, in emulation at most: {names}."
-        ));
-    }
-    lines
+        format!("Not yet run on real hardware by surtax's authors, in emulation at most: {names}.")
+    })
 }
 
 fn rows_of_layers(diagnosis: &Diagnosis) -> Rows {
