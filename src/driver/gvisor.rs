@@ -157,8 +157,7 @@ fn flag<'a>(command_line: &'a str, name: &str) -> Option<&'a str> {
 fn require(runsc: &Path, spec: &LayerSpec, site: &Site<'_>) -> Result<(), Unavailable> {
     let platform = platform(spec);
     let argv = [runsc.to_string_lossy().into_owned(), "flags".to_owned()];
-    let flags = lab::ask(&argv, None, ASK_DEADLINE)
-        .map_err(|fault| Unavailable { why: fault.message, remedy: None })?;
+    let flags = lab::ask(&argv, None, ASK_DEADLINE)?;
     if !knows(&flags, platform) {
         return Err(Unavailable::new(
             format!("this `runsc` has no platform `{platform}`"),

@@ -174,11 +174,11 @@ impl Virtiofsd {
 
 /// Returns what is said where virtiofsd is not installed.
 pub(crate) fn missing() -> Unavailable {
-    Unavailable {
-        why: String::from("virtiofsd, which serves files to the guest, is not installed"),
-        // Until Debian 12 it came with QEMU; from Debian 13 on it is a package of its own.
-        remedy: Some(String::from("apt-get install qemu-system-common virtiofsd")),
-    }
+    // Until Debian 12 it came with QEMU; from Debian 13 on it is a package of its own.
+    Unavailable::new(
+        "virtiofsd, which serves files to the guest, is not installed",
+        "apt-get install qemu-system-common virtiofsd",
+    )
 }
 
 /// Returns its version, as evidence.

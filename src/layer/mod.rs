@@ -17,7 +17,7 @@ mod spec;
 pub mod watch;
 
 use crate::agent::Link;
-use crate::fault::Fault;
+use crate::fault::{Blame, Fault};
 use crate::lab::{Limits, Room};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
@@ -53,7 +53,7 @@ pub(crate) fn take_link(link: &mut Option<Link>, kind: &str) -> Result<Link, Fau
 
 impl From<Fault> for Unavailable {
     fn from(fault: Fault) -> Self {
-        Self { why: fault.message, remedy: fault.hint }
+        Self { blame: fault.blame, why: fault.message, remedy: fault.hint }
     }
 }
 
@@ -61,7 +61,7 @@ impl Unavailable {
     /// The same as the fault of a start that cannot do without.
     #[must_use]
     pub fn fault(self) -> Fault {
-        Fault { hint: self.remedy, ..Fault::machine(self.why) }
+        Fault { blame: self.blame, hint: self.remedy, ..Fault::machine(self.why) }
     }
 }
 
@@ -218,6 +218,8 @@ pub struct Usable {
 /// A layer that cannot run here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unavailable {
+    /// Whose it is: mostly the machine's; the user's where what was typed can run on none.
+    pub blame: Blame,
     /// Reason: what is missing or wrong.
     pub why: String,
     /// The command that would make it usable, where one is known.
@@ -227,7 +229,7 @@ pub struct Unavailable {
 impl Unavailable {
     /// A layer that cannot run here, and what would make it usable.
     pub fn new(why: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { why: why.into(), remedy: Some(remedy.into()) }
+        Self { blame: Blame::Machine, why: why.into(), remedy: Some(remedy.into()) }
     }
 }
 

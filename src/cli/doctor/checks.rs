@@ -1,5 +1,6 @@
 //! Asks all layers at once, each with a deadline.
 
+use crate::fault::Fault;
 use crate::layer::{Descriptor, Unavailable, Usable};
 use serde::Serialize;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -119,17 +120,15 @@ pub fn run_all(checks: Vec<Check>) -> Vec<Finding> {
         let passed: Duration = clock::monotonic_raw().since(began_at).into();
         let answer =
             receiver.recv_timeout(deadline.saturating_sub(passed)).unwrap_or_else(|error| {
-                Err(Unavailable {
-                    why: match error {
-                        RecvTimeoutError::Timeout => {
-                            format!("gave no answer within {} s", deadline.as_secs())
-                        }
-                        RecvTimeoutError::Disconnected => {
-                            String::from("its check broke: a bug in surtax")
-                        }
-                    },
-                    remedy: None,
-                })
+                let fault = match error {
+                    RecvTimeoutError::Timeout => {
+                        Fault::machine(format!("gave no answer within {} s", deadline.as_secs()))
+                    }
+                    RecvTimeoutError::Disconnected => {
+                        Fault::bug("its check broke: a bug in surtax")
+                    }
+                };
+                Err(fault.into())
             });
         Finding::of(layer, (descriptor, has_run), answer)
     });

@@ -232,8 +232,7 @@ impl Layer for Qemu {
     fn check(&self, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
         if !rustix::process::geteuid().is_root() {
             let why = "this machine's files can only be shown to a guest by root";
-            let remedy = Some(String::from("sudo surtax …"));
-            return Err(Unavailable { why: why.to_owned(), remedy });
+            return Err(Unavailable::new(why, "sudo surtax …"));
         }
         // The doctor asks about several at the same time, and layers that need what this one needs.
         static NUMBER: AtomicU32 = AtomicU32::new(0);

@@ -214,14 +214,14 @@ impl Running for RunningSsh {
 /// Logs in once and asks what machine it is.
 fn look(client: &Client) -> Result<Fact, Unavailable> {
     let answer = lab::ask(&client.run(false, "uname -sm"), None, LOGIN_DEADLINE);
-    let answer = answer.map_err(|fault| Unavailable {
-        why: client.refusal(&fault.message),
-        remedy: client.remedy(&fault.message),
+    let answer = answer.map_err(|fault| Fault {
+        hint: client.remedy(&fault.message),
+        ..Fault::machine(client.refusal(&fault.message))
     })?;
     // A login shell may greet before it does what it was asked to.
     let system = answer.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or_default();
     if system != SYSTEM {
-        return Err(Unavailable { why: client.wrong_system(system).message, remedy: None });
+        return Err(client.wrong_system(system).into());
     }
     Ok(Fact::new("system", system, format!("uname -sm on `{}`", client.host)))
 }

@@ -407,7 +407,7 @@ mod tests {
     #[test]
     fn a_machine_without_xen_is_told_how_it_gets_one() {
         if fs::read_to_string(CAPABILITIES).is_err() {
-            let Unavailable { why, remedy } = require_dom0().unwrap_err();
+            let Unavailable { why, remedy, .. } = require_dom0().unwrap_err();
             assert_eq!(why, "no Xen runs under this machine, or it is not its Dom0");
             assert!(remedy.unwrap().contains("`qemu:hypervisor=xen+xen`"));
         }
