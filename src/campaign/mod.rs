@@ -31,6 +31,8 @@ pub trait Observer {
     fn arm_dropped(&mut self, arm: &Arm, why: &str);
     /// A block of a plan that names a precision is about to begin, if the widths do not say enough.
     fn width_seen(&mut self, _: Look) {}
+    /// No arm will run any more.
+    fn run_stopped(&mut self, _why: &str) {}
     /// Disturbed trials are not repeated any more.
     fn repeats_ended(&mut self, _why: &str) {}
 }
@@ -46,8 +48,10 @@ pub struct Campaign<'a> {
     done: HashSet<TrialId>,
     /// Arms that cannot run, or fail every time.
     dropped: BTreeSet<u32>,
-    /// Per arm: failures so far, and whether it ever succeeded.
+    /// Per arm: failures of this session, and whether it ever succeeded.
     tally: HashMap<u32, (u32, bool)>,
+    /// Whether a command that fails in the baseline from the start ends the run.
+    is_stopped_by_failure: bool,
     /// The widths so far, where the plan names a precision.
     enough: Option<Enough>,
     /// The longest block so far.
@@ -77,10 +81,17 @@ impl<'a> Campaign<'a> {
             dropped: BTreeSet::new(),
             enough: None,
             tally: HashMap::new(),
+            is_stopped_by_failure: true,
             longest_block: Duration::ZERO,
             repeats: Repeats::default(),
             broken: HashSet::new(),
         }
+    }
+
+    /// The same campaign, which goes on where the command fails in the baseline: of a proof that
+    /// asks how commands fail.
+    pub(crate) fn beyond_failures(self) -> Self {
+        Self { is_stopped_by_failure: false, ..self }
     }
 
     /// Runs what is not yet in the ledger.
@@ -91,6 +102,9 @@ impl<'a> Campaign<'a> {
         self.ledger.void_unfinished()?;
         self.done = self.ledger.done()?;
         self.repeats = Repeats::after(self.ledger.repeated()?);
+        for arm in self.ledger.arms_that_succeeded()? {
+            self.tally.insert(arm, (0, true));
+        }
         let arms = self.plan.arms();
         if self.plan.precision().is_some() {
             self.enough = Enough::of(self.plan, &self.ledger.trials()?);
@@ -168,7 +182,7 @@ impl<'a> Campaign<'a> {
             enough.learn(&record);
         }
         self.observer.trial_ended(&record, arm);
-        self.count(&record, arm);
+        self.count(&record, arm, arms);
         if let Some(why) = said {
             self.ledger.log(Severity::Note, &why)?;
             self.observer.repeats_ended(&why);
@@ -222,18 +236,39 @@ impl<'a> Campaign<'a> {
         Ok(())
     }
 
-    /// Gives an arm up that has only ever failed.
-    fn count(&mut self, record: &Record, arm: &Arm) {
+    /// Gives an arm up that has only ever failed; and all of them where the command fails in what
+    /// they are compared with, which is then most likely the command's own.
+    fn count(&mut self, record: &Record, arm: &Arm, arms: &[Arm]) {
         let (failures, has_succeeded) = self.tally.entry(arm.index).or_default();
         match record.result {
             TrialResult::Done(_) | TrialResult::Disturbed(_) => *has_succeeded = true,
             _ => *failures += 1,
         }
-        if !*has_succeeded && *failures >= GIVE_UP_AFTER {
-            self.dropped.insert(arm.index);
-            self.observer
-                .arm_dropped(arm, &format!("it failed {GIVE_UP_AFTER} times and never succeeded"));
+        let is_fruitless = !*has_succeeded && *failures >= GIVE_UP_AFTER;
+        match &record.result {
+            TrialResult::CommandFailed(measured)
+                if self.is_stopped_by_failure && !arm.is_compared() && !self.has_baseline(arms) =>
+            {
+                self.dropped.extend(arms.iter().map(|arm| arm.index));
+                let status = measured.outcome.status;
+                self.observer.run_stopped(&format!(
+                    "nothing more is run: the command ended with {status} in `{arm}`, which the \
+                     others are compared with"
+                ));
+            }
+            _ if is_fruitless => {
+                self.dropped.insert(arm.index);
+                let why = format!("it failed {GIVE_UP_AFTER} times and never succeeded");
+                self.observer.arm_dropped(arm, &why);
+            }
+            _ => {}
         }
+    }
+
+    /// Tells whether any arm of the baseline has ever succeeded.
+    fn has_baseline(&self, arms: &[Arm]) -> bool {
+        let mut baseline = arms.iter().filter(|arm| !arm.is_compared());
+        baseline.any(|arm| self.tally.get(&arm.index).is_some_and(|(_, succeeded)| *succeeded))
     }
 
     /// Looks at every layer before anything is started: what cannot run is one named gap.

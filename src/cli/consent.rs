@@ -127,8 +127,14 @@ fn blocks(runs: Option<u32>, time_budget_ns: Option<u64>) -> String {
 
 /// Says in words what is done in one started stack.
 fn each(conduct: TrialSettings, warm_up: u32) -> String {
-    let TrialSettings { iterations, instances, cache: _, settle_ns: _, padding_limit_bytes: _ } =
-        conduct;
+    let TrialSettings {
+        iterations,
+        instances,
+        cache: _,
+        settle_ns: _,
+        padding_limit_bytes: _,
+        ignore_failure: _,
+    } = conduct;
     format!("{iterations} measured and {warm_up} to warm up in each, {instances} commands at once")
 }
 

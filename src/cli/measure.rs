@@ -7,7 +7,7 @@ use crate::finding::threshold::Threshold;
 use crate::layer::{Descriptor, StackSpec, parse_list_with};
 use crate::ledger;
 use crate::plan::{
-    Cache, CheckedPlan, Defaults, Draft, Neighbour, Plan, TrialSettingsDraft, Word, duration,
+    Arm, Cache, CheckedPlan, Defaults, Draft, Neighbour, Plan, TrialSettingsDraft, Word, duration,
     percentage,
 };
 use crate::workload::Workload;
@@ -73,6 +73,12 @@ pub(super) struct MeasureArguments {
     /// Otherwise it gets the environment that surtax was called in, which is not written down.
     #[arg(long, help_heading = "What to measure")]
     clear_env: bool,
+    /// Counts a run of the command whatever its exit status is.
+    ///
+    /// Otherwise a run counts that ends with 0, and where the command fails in the baseline before
+    /// it has ever succeeded there, the measurement ends at once. One that is killed never counts.
+    #[arg(short, long, help_heading = "What to measure")]
+    ignore_failure: bool,
     /// Number of blocks; each runs every stack once, the baseline twice [default: 10].
     #[arg(short, long, value_name = "N", allow_negative_numbers = true,
           value_parser = count::some, help_heading = "How often and how long")]
@@ -155,18 +161,32 @@ pub(super) struct MeasureArguments {
 }
 
 /// Flags that decide the exit code.
-#[derive(Clone, Debug, Default, Args)]
+#[derive(Clone, Debug, Default, PartialEq, Args)]
 pub(super) struct GateArguments {
-    /// Exits with 1 if a stack is shown to cost more than this, such as `wall > +3%`; may be
-    /// repeated.
+    /// Exits with 1 if a stack is shown to cost more than this, such as `wall > +3%` or, of one
+    /// stack alone, `gvisor: wall > 2x`; may be repeated.
     ///
     /// The whole 95 % interval must lie above it, and of wall time and of a workload's metric the
     /// verdict must be that the stack differs; a point estimate fails nothing. Metrics: wall, cpu,
     /// cpu-user, cpu-system, cpu-others, memory, memory-others, start, stop, and those of the
-    /// workload, in the direction that costs; a limit is a share (`+3%`) or a factor (`2x`). Where
-    /// a stack has no such number and nothing else is crossed, the exit code is 3.
+    /// workload, in the direction that costs; a limit is a share (`+3%`) or a factor (`2x`). A
+    /// stack without options means all of the same layers. Where nothing is crossed the exit code is
+    /// 3 if a stack has no such number, 4 if the interval lies on both sides of the limit, so that
+    /// nothing is decided, and 0 if every limit is kept.
     #[arg(long, value_name = "THRESHOLD", help_heading = "Results")]
     pub(super) fail_if: Vec<Threshold>,
+    /// Exits with 1 (`fail`) or 0 (`pass`) where a threshold is not decided, and not with 4.
+    #[arg(long, value_name = "HOW", requires = "fail_if", help_heading = "Results")]
+    pub(super) undecided: Option<Undecided>,
+}
+
+/// Meaning of a threshold that is not decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Undecided {
+    /// The same as one that is crossed.
+    Fail,
+    /// The same as one that is kept.
+    Pass,
 }
 
 impl GateArguments {
@@ -174,12 +194,22 @@ impl GateArguments {
     pub(super) fn require_metrics(&self, plan: &Plan) -> Result<(), Fault> {
         let definition = plan.workload.as_ref().map(Workload::resolve).transpose()?;
         let of_workload = definition.map_or_else(Vec::new, |definition| definition.metric_names());
-        self.require_among(&of_workload)
+        let compared = plan.arms().into_iter().filter(Arm::is_compared);
+        let compared: Vec<String> = compared.map(|arm| arm.stack.to_string()).collect();
+        self.require_among(&of_workload, &compared)
     }
 
-    /// Refuses thresholds on what is none of these, and no metric that every trial has.
-    pub(super) fn require_among(&self, of_workload: &[String]) -> Result<(), Fault> {
-        self.fail_if.iter().try_for_each(|threshold| threshold.require(of_workload))
+    /// Refuses thresholds on what is none of these metrics, and no metric that every trial has, and
+    /// on a stack that is none of these.
+    pub(super) fn require_among(
+        &self,
+        of_workload: &[String],
+        compared: &[String],
+    ) -> Result<(), Fault> {
+        self.fail_if.iter().try_for_each(|threshold| {
+            threshold.require(of_workload)?;
+            threshold.require_stack(compared)
+        })
     }
 
     /// Refuses thresholds that a run of this plan could not decide, however it ends.
@@ -231,7 +261,7 @@ pub struct Question {
     /// Path of the HTML report, if one is wanted.
     pub report: Option<PathBuf>,
     /// Thresholds that fail the run.
-    pub fail_if: Vec<Threshold>,
+    pub(super) gate: GateArguments,
 }
 
 impl MeasureArguments {
@@ -287,6 +317,7 @@ impl MeasureArguments {
                 cache: self.cache,
                 settle: self.settle,
                 padding_limit_bytes: self.env_padding,
+                ignore_failure: self.ignore_failure.then_some(true),
             },
             pin: self.pin.clone(),
             deadline: self.deadline,
@@ -306,7 +337,7 @@ impl ResultArguments {
         self.gate.require_an_answer(&plan)?;
         notes.iter().for_each(|text| super::note(text, globals));
         let Self { output, report, gate } = self.clone();
-        Ok(Question { plan, output, report, fail_if: gate.fail_if })
+        Ok(Question { plan, output, report, gate })
     }
 
     /// Refuses early what would fail after hours of measuring.
@@ -431,6 +462,7 @@ seed = 5
                 cache: Some(Cache::Warm),
                 settle: Some(Duration::from_millis(10)),
                 padding_limit_bytes: Some(100),
+                ignore_failure: Some(true),
             },
             deadline: Some(Duration::from_secs(7)),
             start_deadline: Some(Duration::from_secs(70)),

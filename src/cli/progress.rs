@@ -301,6 +301,10 @@ impl Observer for Lines {
         self.meter.see(look);
     }
 
+    fn run_stopped(&mut self, why: &str) {
+        say::note(why, &self.globals);
+    }
+
     fn repeats_ended(&mut self, why: &str) {
         say::note(why, &self.globals);
     }
@@ -387,6 +391,10 @@ impl Observer for Bar {
 
     fn width_seen(&mut self, look: Look) {
         self.meter.see(look);
+    }
+
+    fn run_stopped(&mut self, why: &str) {
+        self.say(why);
     }
 
     fn repeats_ended(&mut self, why: &str) {

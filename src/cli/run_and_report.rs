@@ -1,12 +1,12 @@
 //! From a question to its answer: the lab, the ledger, the campaign, and what is printed.
 
-use super::measure::Question;
+use super::measure::{GateArguments, Question, Undecided};
 use super::resume::Arguments as Resume;
 use super::{Format, Globals, answer, consent, note, place, program, progress};
 use crate::campaign::Campaign;
 use crate::campaign::interrupts::{Interrupts, Urgency};
 use crate::fault::Fault;
-use crate::finding::threshold::{Standing, Threshold};
+use crate::finding::threshold::{Standing, held};
 use crate::finding::{ArmFindings, Caution, Findings, compare};
 use crate::lab::{self, Lab, Limits};
 use crate::layer::{Site, View};
@@ -28,6 +28,9 @@ pub(super) const INTERRUPTED: u8 = 130;
 
 /// Exit code when a threshold is shown to be crossed.
 const CROSSED: u8 = 1;
+
+/// Exit code when whether a threshold is crossed is not decided.
+const UNDECIDED: u8 = 4;
 
 /// Exit code when a question has no number for an answer: this machine lacks what it takes.
 const UNANSWERED: u8 = 3;
@@ -155,7 +158,7 @@ pub(super) fn measure(question: &Question, globals: &Globals) -> Result<ExitCode
             Ledger::create_first(names, plan, &machine, key.as_ref())?
         }
     };
-    carry_out(plan, ledger, question.report.as_deref(), &question.fail_if, globals)
+    carry_out(plan, ledger, question.report.as_deref(), &question.gate, globals)
 }
 
 /// The folder of all runs; where the one that was named is not it, that is said.
@@ -175,10 +178,9 @@ pub(super) fn resume(arguments: &Resume, globals: &Globals) -> Result<ExitCode, 
     let path = shelf::find(&shelf::directory()?, run)?;
     let ledger = Ledger::open(&path)?;
     gate.require_metrics(&ledger.plan()?)?;
-    let fail_if = &gate.fail_if;
     if ledger.run()?.state == RunState::Finished {
         note("the run is finished: nothing is left to do, and this is what it found", globals);
-        return conclude(&ledger, RunState::Finished, report, fail_if, globals);
+        return conclude(&ledger, RunState::Finished, report, gate, globals);
     }
     let plan = ledger.plan()?;
     if !ledger.is_made_here() {
@@ -199,14 +201,14 @@ pub(super) fn resume(arguments: &Resume, globals: &Globals) -> Result<ExitCode, 
         &format!("goes on where it stopped: {done} trials are done and stay as they are"),
         globals,
     );
-    carry_out(&plan, ledger, report, fail_if, globals)
+    carry_out(&plan, ledger, report, gate, globals)
 }
 
 fn carry_out(
     plan: &Plan,
     mut ledger: Ledger,
     report: Option<&Path>,
-    fail_if: &[Threshold],
+    gate: &GateArguments,
     globals: &Globals,
 ) -> Result<ExitCode, Fault> {
     let opened = OpenedLab::open(globals)?;
@@ -221,7 +223,7 @@ fn carry_out(
     let closed = opened.close(globals);
     let state = ended?;
     closed?;
-    conclude(&ledger, state, report, fail_if, globals)
+    conclude(&ledger, state, report, gate, globals)
 }
 
 /// Says what a run found, where it is kept, and whether a threshold is crossed.
@@ -229,10 +231,11 @@ fn conclude(
     ledger: &Ledger,
     state: RunState,
     report: Option<&Path>,
-    fail_if: &[Threshold],
+    gate: &GateArguments,
     globals: &Globals,
 ) -> Result<ExitCode, Fault> {
-    let findings = findings_of(ledger, globals)?;
+    let mut findings = findings_of(ledger, globals)?;
+    findings.thresholds = held(&gate.fail_if, &findings.arms);
     let reported = report.map(|path| (path, place::write(path, &html::html(&findings))));
     answer(&text(&findings, globals.format_or(Format::Table), globals.look()))?;
     let is_reported = reported.as_ref().is_some_and(|(_, written)| written.is_ok());
@@ -266,7 +269,7 @@ fn conclude(
         RunState::Interrupted => ExitCode::from(INTERRUPTED),
         RunState::Finished | RunState::Running => match nothing(&findings) {
             Some(code) => ExitCode::from(code),
-            None => gate(&findings, fail_if),
+            None => exit_code(&findings, gate.undecided),
         },
     })
 }
@@ -283,24 +286,19 @@ fn nothing(findings: &Findings) -> Option<u8> {
 
 /// Returns the exit code that the thresholds decide. Says on standard error each stack that does
 /// not keep one.
-pub(super) fn gate(findings: &Findings, fail_if: &[Threshold]) -> ExitCode {
-    let mut worst = Standing::Kept;
-    for threshold in fail_if {
-        for (standing, sentence) in threshold.verdicts(findings) {
-            if standing != Standing::Kept {
-                // Said though notes are not wanted: it is why the exit code is what it is.
-                note(&sentence, &Globals { quiet: false, ..Globals::default() });
-            }
-            let is_worse = worst != Standing::Crossed && standing != Standing::Undecided;
-            if is_worse && standing != Standing::Kept {
-                worst = standing;
-            }
-        }
+pub(super) fn exit_code(findings: &Findings, undecided: Option<Undecided>) -> ExitCode {
+    for held in findings.thresholds.iter().filter(|held| held.standing != Standing::Kept) {
+        // Said though notes are not wanted: it is why the exit code is what it is.
+        note(&held.to_string(), &Globals { quiet: false, ..Globals::default() });
     }
-    match worst {
-        Standing::Crossed => ExitCode::from(CROSSED),
-        Standing::Unknown => ExitCode::from(UNANSWERED),
-        Standing::Kept | Standing::Undecided => ExitCode::SUCCESS,
+    let worst = findings.thresholds.iter().map(|held| held.standing).max();
+    match (worst.unwrap_or(Standing::Kept), undecided) {
+        (Standing::Crossed, _) | (Standing::Undecided, Some(Undecided::Fail)) => {
+            ExitCode::from(CROSSED)
+        }
+        (Standing::Unknown, _) => ExitCode::from(UNANSWERED),
+        (Standing::Undecided, None) => ExitCode::from(UNDECIDED),
+        (Standing::Kept, _) | (Standing::Undecided, Some(Undecided::Pass)) => ExitCode::SUCCESS,
     }
 }
 

@@ -3,6 +3,7 @@
 use super::measure::GateArguments;
 use super::{Format, Globals, answer, note, run_and_report};
 use crate::fault::Fault;
+use crate::finding::threshold::held;
 use crate::plan::shell_line;
 use crate::workload::metric::RESERVED;
 use std::collections::BTreeSet;
@@ -19,16 +20,19 @@ pub struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<ExitCode, Fault> {
-    let (_, findings) = run_and_report::findings(&arguments.run, globals)?;
+    let (_, mut findings) = run_and_report::findings(&arguments.run, globals)?;
     let metrics = findings.arms.iter().flat_map(|arm| &arm.metrics);
     let names: BTreeSet<String> = metrics.map(|metric| metric.metric.clone()).collect();
     let is_of_workload = |name: &String| !RESERVED.contains(&name.as_str());
     let names: Vec<String> = names.into_iter().filter(is_of_workload).collect();
-    arguments.gate.require_among(&names)?;
+    let compared = findings.arms.iter().filter(|arm| arm.part == "compared");
+    let compared: Vec<String> = compared.map(|arm| arm.stack.clone()).collect();
+    arguments.gate.require_among(&names, &compared)?;
+    findings.thresholds = held(&arguments.gate.fail_if, &findings.arms);
     answer(&run_and_report::text(&findings, globals.format_or(Format::Table), globals.look()))?;
     if findings.run.state == "interrupted" {
         let run = shell_line([arguments.run.as_str()]);
         note(&format!("the run was interrupted: `surtax resume {run}` continues it"), globals);
     }
-    Ok(run_and_report::gate(&findings, &arguments.gate.fail_if))
+    Ok(run_and_report::exit_code(&findings, arguments.gate.undecided))
 }

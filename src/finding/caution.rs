@@ -1,6 +1,7 @@
 //! Cautions: what speaks against our own result, most important first, each with advice.
 
 mod disturbed;
+mod exit_statuses;
 mod kernels;
 mod left_running;
 mod overdrawn;
@@ -38,7 +39,7 @@ pub(crate) fn all(signs: &Signs<'_>) -> Vec<Caution> {
     if !signs.is_workload {
         cautions.extend(outputs(signs.arms));
     }
-    cautions.extend(exit_statuses(signs.arms));
+    cautions.extend(exit_statuses::cautions(signs));
     cautions.extend(setting::cpus(signs.arms));
     cautions.extend(setting::memory(signs.arms));
     cautions.extend(setting::helpers(signs.arms));
@@ -92,27 +93,6 @@ fn outputs(arms: &[ArmFindings]) -> Option<Caution> {
             "outputs-differ",
             format!("the command printed something else in {names} than in the baseline"),
             "make sure that it did the same work: run it there with `surtax enter STACK`",
-        )
-    })
-}
-
-fn exit_statuses(arms: &[ArmFindings]) -> Option<Caution> {
-    let statuses = |arm: &ArmFindings| arm.exit_statuses.iter().cloned().collect::<BTreeSet<_>>();
-    let expected: BTreeSet<String> = baseline(arms).flat_map(statuses).collect();
-    let words: Vec<String> = by_words(
-        compared(arms)
-            .filter(|arm| !arm.exit_statuses.is_empty() && statuses(arm) != expected)
-            .map(|arm| (arm.stack.as_str(), arm.exit_statuses.join(", "))),
-    )
-    .into_iter()
-    .map(|(words, stacks)| format!("{} ended with {words}", Stacks::of(arms).words(&stacks)))
-    .collect();
-    (!words.is_empty() && !expected.is_empty()).then(|| {
-        let baseline: Vec<String> = expected.into_iter().collect();
-        caution(
-            "exit-statuses-differ",
-            format!("the baseline ended with {}, but {}", baseline.join(", "), words.join("; ")),
-            "see the command's last words; only trials that ended with `exit 0` count",
         )
     })
 }

@@ -63,8 +63,7 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
     let noises: Vec<_> = measures.iter().map(|it| baseline.noise_floor(it)).collect();
     let step_sizes = step::sizes(workload.as_ref(), &columns, &measures);
     let (histograms, absences) = (ledger.histograms()?, ledger.absences()?);
-    let program = program_of(&columns, &proofs);
-    let stack = plan.baseline.to_string();
+    let (program, stack) = (program_of(&columns, &proofs), plan.baseline.to_string());
     let judge = Judge { baseline, noise, margin: margin_of(&plan), stack, program: &program };
 
     let sources = Sources {
@@ -104,6 +103,7 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
     };
     Ok(harmless::harmless(Findings {
         cautions: caution::all(&signs),
+        thresholds: Vec::new(),
         schema_version: SCHEMA_VERSION,
         surtax_version: env!("CARGO_PKG_VERSION").into(),
         run,

@@ -24,6 +24,7 @@ pub(crate) fn harmless(mut findings: Findings) -> Findings {
         arms,
         noise_floor: _,
         cautions,
+        thresholds: _,
     } = &mut findings;
     tame(surtax_version);
     of_run(run);

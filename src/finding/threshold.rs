@@ -1,4 +1,4 @@
-//! Thresholds such as `wall > +3%`, for whoever must decide by an exit code.
+//! Thresholds such as `wall > +3%` and `gvisor: wall > 2x`, for whoever must decide by an exit code.
 //!
 //! A threshold is crossed when that is shown, and never because a point estimate lies beyond it:
 //! the whole interval must, and of wall time the verdict must be that the stack differs at all. It
@@ -6,8 +6,9 @@
 
 use crate::fault::Fault;
 use crate::finding::number::percent;
-use crate::finding::{ArmFindings, Findings, Interval, MetricFindings, Verdict};
+use crate::finding::{ArmFindings, Interval, MetricFindings, Verdict};
 use crate::layer::instead;
+use serde::Serialize;
 use std::fmt;
 use std::str::FromStr;
 
@@ -27,10 +28,13 @@ const METRICS: [(&str, &str); 9] = [
 /// From this ratio on, percents are hard to read.
 const FACTOR_FROM: f64 = 3.0;
 
-/// A metric, and the overhead above which it is too dear.
+/// A metric, and the overhead above which it is too dear, in one stack or in all.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Threshold {
-    /// As typed.
+    /// The stack it is of, as typed; without options it is of every stack of the same layers. Of
+    /// all stacks where none is named.
+    stack: Option<String>,
+    /// The metric as typed.
     name: String,
     /// As the findings call it.
     metric: String,
@@ -39,17 +43,64 @@ pub struct Threshold {
     typed: String,
 }
 
-/// Standing of an arm with regard to a threshold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Standing of an arm with regard to a threshold, the least first for whoever goes by an exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Standing {
-    /// Shown to be above it.
-    Crossed,
     /// Shown to be at most that.
     Kept,
-    /// Neither.
+    /// Neither that nor the opposite is shown.
     Undecided,
     /// It has no such number.
     Unknown,
+    /// Shown to be above it.
+    Crossed,
+}
+
+/// A threshold, and how one stack stands to it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ThresholdFindings {
+    /// The threshold as typed.
+    pub threshold: String,
+    /// Name of the arm.
+    pub name: String,
+    /// The standing.
+    pub standing: Standing,
+    /// The overhead that it was held against; `None` where there is no such number.
+    pub overhead: Option<Interval>,
+}
+
+impl fmt::Display for ThresholdFindings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { threshold, name, standing, overhead } = self;
+        match standing {
+            Standing::Crossed => write!(f, "`{threshold}` is crossed by `{name}`")?,
+            Standing::Kept => write!(f, "`{threshold}` is not crossed by `{name}`")?,
+            Standing::Undecided => write!(f, "`{threshold}` is not decided for `{name}`")?,
+            Standing::Unknown => {
+                write!(f, "`{threshold}` cannot be answered for `{name}`: no such number")?;
+            }
+        }
+        overhead.as_ref().map_or(Ok(()), |found| {
+            write!(f, ": {} [{}, {}]", cost(found.ratio), cost(found.low), cost(found.high))
+        })
+    }
+}
+
+/// Every compared arm with its standing to each of these thresholds that is of it.
+#[must_use]
+pub fn held(thresholds: &[Threshold], arms: &[ArmFindings]) -> Vec<ThresholdFindings> {
+    let compared = || arms.iter().filter(|arm| arm.part == "compared");
+    let of = |threshold: &Threshold, arm: &ArmFindings| ThresholdFindings {
+        threshold: threshold.typed.clone(),
+        name: arm.name.clone(),
+        standing: threshold.standing(arm),
+        overhead: threshold.overhead(arm).cloned(),
+    };
+    thresholds
+        .iter()
+        .flat_map(|it| compared().filter(|arm| it.is_of(&arm.stack)).map(|arm| of(it, arm)))
+        .collect()
 }
 
 impl FromStr for Threshold {
@@ -62,6 +113,10 @@ impl FromStr for Threshold {
                 "write it as in `wall > +3%`; of every metric more is worse, so there is no `<`",
             )
         })?;
+        let (stack, name) = match name.rsplit_once(':') {
+            Some((stack, name)) => (Some(stack.trim().to_owned()), name),
+            None => (None, name),
+        };
         let (name, limit) = (name.trim(), limit.trim());
         let known = METRICS.into_iter().find(|(known, metric)| *known == name || *metric == name);
         // Any other name may be that of a metric of a workload: `require` asks which it has.
@@ -79,7 +134,7 @@ impl FromStr for Threshold {
                 .hint("write a share above -100%, as in `+3%`, or a factor above 0, as in `1.5x`")
         })?;
         let (name, metric) = (name.to_owned(), metric.to_owned());
-        Ok(Self { name, metric, ratio, typed: text.trim().to_owned() })
+        Ok(Self { stack, name, metric, ratio, typed: text.trim().to_owned() })
     }
 }
 
@@ -90,6 +145,26 @@ impl fmt::Display for Threshold {
 }
 
 impl Threshold {
+    /// Refuses a stack that is not among these, which are compared.
+    ///
+    /// # Errors
+    /// The user's.
+    pub fn require_stack(&self, compared: &[String]) -> Result<(), Fault> {
+        let Some(stack) = &self.stack else { return Ok(()) };
+        if compared.iter().any(|it| self.is_of(it)) {
+            return Ok(());
+        }
+        let (shown, typed) = (stack.escape_debug().to_string(), self.typed.escape_debug());
+        let known = compared.iter().map(String::as_str);
+        Err(Fault::user(format!("`{shown}` in `{typed}` is no stack that is compared"))
+            .hint(instead(&shown, "stacks", known)))
+    }
+
+    /// Tells whether it is one of this stack's.
+    fn is_of(&self, stack: &str) -> bool {
+        self.stack.as_deref().is_none_or(|asked| asked == stack || asked == layers(stack))
+    }
+
     /// Refuses a name that is neither one of ours nor among these of the run's workload.
     ///
     /// # Errors
@@ -132,33 +207,12 @@ impl Threshold {
     fn found<'a>(&self, arm: &'a ArmFindings) -> Option<&'a MetricFindings> {
         arm.metrics.iter().find(|metric| metric.metric == self.metric)
     }
+}
 
-    /// Every compared arm with its standing, and a sentence for each that does not keep it.
-    #[must_use]
-    pub fn verdicts(&self, findings: &Findings) -> Vec<(Standing, String)> {
-        let compared = findings.arms.iter().filter(|arm| arm.part == "compared");
-        compared
-            .map(|arm| {
-                let standing = self.standing(arm);
-                (standing, self.sentence(arm, standing))
-            })
-            .collect()
-    }
-
-    fn sentence(&self, arm: &ArmFindings, standing: Standing) -> String {
-        let name = &arm.name;
-        let seen = self.overhead(arm).map_or_else(String::new, |found| {
-            format!(": {} [{}, {}]", cost(found.ratio), cost(found.low), cost(found.high))
-        });
-        match standing {
-            Standing::Crossed => format!("`{self}` is crossed by `{name}`{seen}"),
-            Standing::Kept => format!("`{self}` is not crossed by `{name}`{seen}"),
-            Standing::Undecided => format!("`{self}` is undecided for `{name}`{seen}"),
-            Standing::Unknown => {
-                format!("`{self}` cannot be answered for `{name}`: no such number")
-            }
-        }
-    }
+/// A stack without its options: `qemu+runc` of `qemu:memory=1G,accel=tcg+runc`.
+fn layers(stack: &str) -> String {
+    let kinds = stack.split('+').map(|layer| layer.split(':').next().unwrap_or_default());
+    kinds.collect::<Vec<_>>().join("+")
 }
 
 /// `+12 %`, `−3 %`, `7.4×`.
@@ -216,6 +270,43 @@ mod tests {
         assert_eq!(fault.message, "`wall < 3%` is no threshold: it has no `>`");
         let fault = "wall > 3".parse::<Threshold>().unwrap_err();
         assert_eq!(fault.message, "`3` in `wall > 3` is no limit of a cost");
+    }
+
+    #[test]
+    fn a_threshold_may_be_of_one_stack() {
+        let read = threshold("qemu:accel=tcg,memory=1G+runc: wall > 3x");
+        assert_eq!(read.metric, "wall_ns");
+        for (typed, stacks) in [
+            ("wall > 3x", [true, true, true]),
+            ("qemu+runc: wall > 3x", [true, false, false]),
+            ("qemu:accel=tcg+runc:wall>3x", [true, false, false]),
+            ("qemu:accel=kvm+runc: wall > 3x", [false, false, false]),
+            ("qemu: wall > 3x", [false, true, false]),
+            (" runc : wall > 3x", [false, false, true]),
+        ] {
+            let threshold = threshold(typed);
+            let of = ["qemu:accel=tcg+runc", "qemu", "runc"].map(|stack| threshold.is_of(stack));
+            assert_eq!(of, stacks, "{typed}");
+        }
+        let compared = [String::from("runc"), String::from("gvisor")];
+        assert_eq!(threshold("gvisor: wall > 3x").require_stack(&compared), Ok(()));
+        let fault = threshold("gvisr: wall > 3x").require_stack(&compared).unwrap_err();
+        assert_eq!(fault.message, "`gvisr` in `gvisr: wall > 3x` is no stack that is compared");
+        assert!(fault.hint.unwrap().starts_with("use `gvisor`"));
+    }
+
+    #[test]
+    fn a_stack_is_held_against_what_is_of_it() {
+        let thresholds = [threshold("wall > +3%"), threshold("runc: wall > +7%")];
+        let crossed = arm(1.05, 1.09, Verdict::Differs);
+        let mut other = arm(0.99, 1.02, Verdict::Equivalent);
+        other.stack = String::from("gvisor");
+        let baseline = sample::arm(0, "native", "baseline", 1.0, Verdict::Baseline);
+        let held = held(&thresholds, &[baseline, crossed, other]);
+        let standings: Vec<Standing> = held.iter().map(|held| held.standing).collect();
+        assert_eq!(standings, [Standing::Crossed, Standing::Kept, Standing::Undecided]);
+        let said = held[2].to_string();
+        assert!(said.starts_with("`runc: wall > +7%` is not decided for `runc`: +7"), "{said}");
     }
 
     #[test]

@@ -89,7 +89,8 @@ pub enum RunState {
 pub enum TrialState {
     /// Begun and not ended.
     Running,
-    /// The command ended with exit status 0: the only state that counts.
+    /// The command ended with exit status 0, or with any where the plan ignores failure: the only
+    /// state that counts.
     Done,
     /// The same on a machine that was not quiet: the trial was repeated.
     Disturbed,

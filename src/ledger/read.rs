@@ -270,6 +270,16 @@ impl Ledger {
             .map_err(|error| refused(&self.path, "read what is done", &error))
     }
 
+    /// The arms of which a run of the command ended well, whether or not the trial was repeated.
+    ///
+    /// # Errors
+    /// The machine's.
+    pub fn arms_that_succeeded(&self) -> Result<Vec<u32>, Fault> {
+        let query = "SELECT DISTINCT arm FROM trials WHERE state IN ('done', 'disturbed')";
+        self.collect(query, |row| row.get(0))
+            .map_err(|error| refused(&self.path, "read which arms succeeded", &error))
+    }
+
     /// The trials that were disturbed and repeated, or would have been if surtax had not ended.
     ///
     /// # Errors

@@ -4,6 +4,7 @@ use super::Draft;
 use crate::fault::Fault;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
+use surtax_instrument::wire::Status;
 
 /// Iterations of a plan that names none: each start of a stack runs the command once.
 pub(super) const DEFAULT_ITERATIONS: u32 = 1;
@@ -31,6 +32,9 @@ pub struct TrialSettings {
     /// the stack begins changes the speed of the same code. Source: Mytkowicz, Diwan, Hauswirth and
     /// Sweeney, "Producing Wrong Data Without Doing Anything Obviously Wrong!", ASPLOS 2009.
     pub padding_limit_bytes: u32,
+    /// True if a run of the command counts whatever its exit status is.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ignore_failure: bool,
 }
 
 /// State of the page caches when the command begins.
@@ -67,6 +71,15 @@ impl TrialSettings {
             cache: Cache::AsStarted,
             settle_ns: 0,
             padding_limit_bytes: 0,
+            ignore_failure: false,
+        }
+    }
+
+    /// Tells whether a run of the command that ended so counts. One that was killed never does.
+    pub(crate) fn counts(&self, status: Status) -> bool {
+        match status {
+            Status::Exit(code) => code == 0 || self.ignore_failure,
+            Status::Signal(_) | Status::Deadline | Status::Cancelled => false,
         }
     }
 
@@ -115,6 +128,8 @@ pub struct TrialSettingsDraft {
     pub settle: Option<Duration>,
     /// See [`TrialSettings::padding_limit_bytes`]; by default 4096.
     pub padding_limit_bytes: Option<u32>,
+    /// See [`TrialSettings::ignore_failure`]; by default false.
+    pub ignore_failure: Option<bool>,
 }
 
 impl TrialSettingsDraft {
@@ -126,6 +141,7 @@ impl TrialSettingsDraft {
             cache: other.cache.or(self.cache),
             settle: other.settle.or(self.settle),
             padding_limit_bytes: other.padding_limit_bytes.or(self.padding_limit_bytes),
+            ignore_failure: other.ignore_failure.or(self.ignore_failure),
         }
     }
 }
@@ -166,10 +182,21 @@ impl Draft {
         };
         let settle_ns = super::refuse::nanoseconds(settle);
         let instances = self.checked_instances()?;
-        Ok((
-            TrialSettings { iterations, instances, cache, settle_ns, padding_limit_bytes },
-            warm_up,
-        ))
+        let ignore_failure = said.ignore_failure.unwrap_or_default();
+        if ignore_failure && self.workload.is_some() {
+            let message = "`ignore_failure` and a workload contradict each other: the numbers of a \
+                           workload that failed say nothing";
+            return Err(self.refuse("ignore_failure", message));
+        }
+        let settings = TrialSettings {
+            iterations,
+            instances,
+            cache,
+            settle_ns,
+            padding_limit_bytes,
+            ignore_failure,
+        };
+        Ok((settings, warm_up))
     }
 }
 

@@ -20,7 +20,7 @@ use toml::de::{DeTable, DeValue};
 const FILE_LIMIT: u64 = 1 << 20;
 
 /// Every key of a plan file, in the order in which [`write()`] writes them.
-pub const KEYS: [&str; 23] = [
+pub const KEYS: [&str; 24] = [
     "title",
     "command",
     "workload",
@@ -36,6 +36,7 @@ pub const KEYS: [&str; 23] = [
     "cache",
     "settle",
     "env_padding",
+    "ignore_failure",
     "seed",
     "margin",
     "deadline",
@@ -147,14 +148,16 @@ impl Reader<'_> {
                 draft.writable =
                     self.strings(field, value)?.into_iter().map(PathBuf::from).collect();
             }
-            "inherit_environment" => {
-                let said = value.get_ref().as_bool();
-                draft.inherit_environment =
-                    Some(said.ok_or_else(|| self.wrong_type(field, "`true` or `false`", value))?);
-            }
+            "ignore_failure" => draft.conduct.ignore_failure = Some(self.truth(field, value)?),
+            "inherit_environment" => draft.inherit_environment = Some(self.truth(field, value)?),
             _ => draft.environment = self.environment(value)?,
         }
         Ok(())
+    }
+
+    fn truth(&self, field: &str, value: &Value<'_>) -> Result<bool, Fault> {
+        let said = value.get_ref().as_bool();
+        said.ok_or_else(|| self.wrong_type(field, "`true` or `false`", value))
     }
 
     fn wrong_type(&self, field: &str, wanted: &str, value: &Value<'_>) -> Fault {
@@ -398,6 +401,9 @@ fn conduct_lines(plan: &Plan) -> Vec<String> {
         lines.push(format!("settle = \"{}\"", duration::text(conduct.settle())));
     }
     lines.push(format!("env_padding = {}", conduct.padding_limit_bytes));
+    if conduct.ignore_failure {
+        lines.push(String::from("ignore_failure = true"));
+    }
     lines
 }
 

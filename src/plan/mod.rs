@@ -156,6 +156,14 @@ pub struct Arm {
     pub beside: String,
 }
 
+impl Arm {
+    /// Tells whether it is compared with the baseline: all are but the first two, which are that.
+    #[must_use]
+    pub fn is_compared(&self) -> bool {
+        self.index > 1
+    }
+}
+
 impl fmt::Display for Arm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.stack.fmt(f)?;

@@ -164,6 +164,7 @@ impl Draft {
             "cache" => self.conduct.cache.is_some(),
             "settle" => self.conduct.settle.is_some(),
             "env_padding" => self.conduct.padding_limit_bytes.is_some(),
+            "ignore_failure" => self.conduct.ignore_failure.is_some(),
             "seed" => self.seed.is_some(),
             _ => false,
         }

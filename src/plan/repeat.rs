@@ -99,6 +99,9 @@ impl Plan {
         if !self.inherit_environment {
             flags.push(("--clear-env", None));
         }
+        if self.conduct.ignore_failure {
+            flags.push(("--ignore-failure", None));
+        }
         flags
     }
 

@@ -251,8 +251,9 @@ impl<'a> Bench<'a> {
             start_deadline: plan.start_deadline(),
         };
         let mut ledger = Ledger::create(file, plan, &[])?;
-        let state =
-            Campaign::new(plan, &mut ledger, &context, &mut Silent, self.interrupts).run()?;
+        let mut observer = Silent;
+        let campaign = Campaign::new(plan, &mut ledger, &context, &mut observer, self.interrupts);
+        let state = campaign.beyond_failures().run()?;
         drop(ledger);
         match state {
             RunState::Finished => Ok(()),

@@ -2,11 +2,12 @@
 
 use super::{Measured, TrialResult};
 use crate::fault::{Blame, Fault};
-use surtax_instrument::wire::Status;
+use crate::plan::TrialSettings;
 
-/// Only a command that ended by itself with status 0 counts, and of a workload only what can be
+/// Only a command that ended by itself with a status that counts does, and of a workload only what can be
 /// believed; and none of whose stack the kernel has killed somebody.
 pub(super) fn judge(
+    settings: TrialSettings,
     measured: Measured,
     killed: Option<String>,
     flaw: Option<String>,
@@ -16,7 +17,7 @@ pub(super) fn judge(
         return TrialResult::Invalid { why, measured: Some(measured) };
     }
     match flaw {
-        _ if measured.outcome.status != Status::Exit(0) => TrialResult::CommandFailed(measured),
+        _ if !settings.counts(measured.outcome.status) => TrialResult::CommandFailed(measured),
         Some(why) => TrialResult::Invalid { why, measured: Some(measured) },
         None => TrialResult::Done(measured),
     }

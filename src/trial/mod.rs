@@ -60,7 +60,7 @@ pub struct Record {
 /// Result of a trial.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TrialResult {
-    /// The command ran and ended by itself with exit status 0.
+    /// The command ran and ended by itself, with exit status 0 unless the plan ignores failure.
     Done(Box<Measured>),
     /// The same, but the machine was not quiet: the trial is repeated, and this attempt does not
     /// count.

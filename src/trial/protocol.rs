@@ -71,7 +71,7 @@ pub fn run(
                     let killed = killed.filter(|_| !is_meant);
                     around.extend(killed.iter().map(oom::condition));
                     conditions = Some(around);
-                    judge(measured, killed.map(|it| it.reason()), flaw)
+                    judge(plan.conduct, measured, killed.map(|it| it.reason()), flaw)
                 }
             };
             (stood_at, result)

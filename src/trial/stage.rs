@@ -19,7 +19,7 @@ use crate::stack::start::{RunningStack, StartContext};
 use std::time::Duration;
 use surtax_instrument::clock;
 use surtax_instrument::quantity::Nanoseconds;
-use surtax_instrument::wire::{Command, Outcome, Status};
+use surtax_instrument::wire::{Command, Outcome};
 
 /// A workload in its place.
 pub(super) struct Placed {
@@ -195,7 +195,7 @@ impl Stage<'_> {
             }
             acts(Who::Command, Act::Run);
             let ran = self.run()?;
-            let goes_on = ran.outcome.status == Status::Exit(0);
+            let goes_on = self.plan.conduct.counts(ran.outcome.status);
             runs.push(ran);
             if !goes_on {
                 break;

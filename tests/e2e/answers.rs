@@ -81,7 +81,17 @@ fn a_threshold_fails_a_run_only_when_it_is_shown_to_be_crossed() {
     assert_eq!(exit(&["show", "--fail-if", "wall > +3%"]), Some(1));
     assert_eq!(exit(&["show", "--fail-if", "wall > +20%"]), Some(0));
     // The estimate lies beyond it, and not the whole interval.
-    assert_eq!(exit(&["show", "--fail-if", "wall > +6.9%"]), Some(0));
+    let open = ["show", "--fail-if", "simulated: wall > +6.9%"];
+    assert_eq!(exit(&open), Some(4));
+    assert_eq!(exit(&[&open[..], &["--undecided", "fail"]].concat()), Some(1));
+    assert_eq!(exit(&[&open[..], &["--undecided", "pass"]].concat()), Some(0));
+    assert_eq!(exit(&[&open[..], &["--fail-if", "wall > +3%"]].concat()), Some(1));
+    assert_eq!(exit(&["show", "--fail-if", "runc: wall > +6.9%"]), Some(2));
+    let held = machine.answer(&[&open[..], &["--format", "json"]].concat());
+    let held = &held["thresholds"][0];
+    assert_eq!(held["standing"], "undecided");
+    assert_eq!(held["threshold"], "simulated: wall > +6.9%");
+    assert!(held["overhead"]["low"].as_f64() < Some(1.069), "{held}");
     assert_eq!(exit(&["show", "--fail-if", "cpu-others > +3%"]), Some(3));
     assert_eq!(exit(&["show", "--fail-if", "wal > +3%"]), Some(2));
     machine.assert_as_before();
@@ -167,6 +177,47 @@ fn a_failing_command_fails_its_arm_with_its_stderr() {
     assert_eq!(arm["trial_count"], 0);
     assert_eq!(arm["exit_statuses"][0], "exit 3");
     assert!(arm["trouble"]["stderr"].as_str().unwrap().contains("why not"), "{}", arm["trouble"]);
+    machine.assert_as_before();
+}
+
+#[test]
+fn a_command_that_fails_in_the_baseline_ends_the_run_unless_failure_is_ignored() {
+    let machine = Machine::take();
+    if !is_usable(&machine, "runc") {
+        return;
+    }
+    let begun = |answer: &Value| {
+        let arms = answer["arms"].as_array().unwrap().iter();
+        arms.map(|arm| arm["trials"].as_array().unwrap().len()).sum::<usize>()
+    };
+    let failing = ["sh", "-c", "echo why not >&2; exit 3"];
+    let line = compare("native,runc", "4", &failing);
+    let output = machine.surtax(&line);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    let stop = "nothing more is run: the command ended with exit 3 in `native`";
+    assert_eq!(said.matches(stop).count(), 1, "{said}");
+    let answer = machine.json(&["show", "--format", "json"]);
+    assert!(begun(&answer) <= 2, "one of runc's at most comes before native's: {answer}");
+
+    let ignored = [&["compare", "-i"], &line[1..]].concat();
+    let answer = machine.json(&ignored);
+    assert_eq!(begun(&answer), 12);
+    assert_eq!(arm(&answer, "runc")["trial_count"], 4);
+    let cautions = answer["cautions"].as_array().unwrap();
+    let told = cautions.iter().find(|it| it["code"] == "failures-counted").expect("a caution");
+    assert_eq!(told["finding"], "runs that ended with exit 3 count: failure is ignored");
+
+    // One that is killed has no time that says anything.
+    let killed = compare("native", "2", &["sh", "-c", "kill -9 $$"]);
+    let answer = machine.answer(&[&["compare", "-i"], &killed[1..]].concat());
+    assert_eq!(arm(&answer, "native")["trial_count"], 0);
+
+    // A failure in a stack that is compared is that stack's.
+    let stacks = "native,runc:env.CODE=3";
+    let answer = machine.json(&compare(stacks, "2", &["sh", "-c", "exit ${CODE:-0}"]));
+    assert_eq!(arm(&answer, "native")["trial_count"], 2);
+    assert_eq!(arm(&answer, "runc:env.CODE=3")["exit_statuses"][0], "exit 3");
     machine.assert_as_before();
 }
 

@@ -4,6 +4,7 @@
 mod metric;
 
 use crate::finding::number;
+use crate::finding::threshold::ThresholdFindings;
 use crate::plan::Word;
 pub use metric::{
     AbsenceFindings, BesideFindings, BesideOverhead, DistributionFindings, InstanceFindings,
@@ -30,6 +31,8 @@ pub struct Findings {
     pub noise_floor: Option<Interval>,
     /// Cautions that the reader must know before believing a number, most important first.
     pub cautions: Vec<Caution>,
+    /// Thresholds that the findings were held against, each with every stack that it is of.
+    pub thresholds: Vec<ThresholdFindings>,
 }
 
 /// The run as such.

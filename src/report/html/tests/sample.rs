@@ -360,6 +360,7 @@ pub fn empty() -> Findings {
         ],
         arms: Vec::new(),
         noise_floor: Some(interval(1.004, 0.009)),
+        thresholds: Vec::new(),
         cautions: vec![
             caution(
                 "noisy-machine",

@@ -1,0 +1,57 @@
+//! Checks of how the command ended: the same way in every stack, and by success.
+
+use super::signs::{baseline, compared};
+use super::{Signs, caution};
+use crate::finding::foreign::line;
+use crate::finding::stacks::{Stacks, by_words};
+use crate::finding::{ArmFindings, Caution};
+use std::collections::BTreeSet;
+
+/// The exit status of a command that succeeded.
+const SUCCESS: &str = "exit 0";
+
+/// The most exit statuses that are named.
+const NAMED_LIMIT: usize = 4;
+
+/// What the exit statuses say against the numbers.
+pub(super) fn cautions(signs: &Signs<'_>) -> impl Iterator<Item = Caution> {
+    differ(signs.arms).into_iter().chain(counted(signs))
+}
+
+/// The failures that count, since the plan ignores that they are some.
+fn counted(signs: &Signs<'_>) -> Option<Caution> {
+    let counted = signs.columns.iter().flat_map(|column| &column.counted);
+    let statuses = counted.filter_map(|trial| trial.exit_status.as_deref());
+    let failures: BTreeSet<&str> = statuses.filter(|status| *status != SUCCESS).collect();
+    (!failures.is_empty()).then(|| {
+        let named: Vec<String> = failures.iter().copied().take(NAMED_LIMIT).map(line).collect();
+        let more = if failures.len() > NAMED_LIMIT { " and others" } else { "" };
+        caution(
+            "failures-counted",
+            format!("runs that ended with {}{more} count: failure is ignored", named.join(", ")),
+            "leave out `--ignore-failure` if the command should succeed",
+        )
+    })
+}
+
+fn differ(arms: &[ArmFindings]) -> Option<Caution> {
+    let statuses = |arm: &ArmFindings| arm.exit_statuses.iter().cloned().collect::<BTreeSet<_>>();
+    let expected: BTreeSet<String> = baseline(arms).flat_map(statuses).collect();
+    let words: Vec<String> = by_words(
+        compared(arms)
+            .filter(|arm| !arm.exit_statuses.is_empty() && statuses(arm) != expected)
+            .map(|arm| (arm.stack.as_str(), arm.exit_statuses.join(", "))),
+    )
+    .into_iter()
+    .map(|(words, stacks)| format!("{} ended with {words}", Stacks::of(arms).words(&stacks)))
+    .collect();
+    (!words.is_empty() && !expected.is_empty()).then(|| {
+        let baseline: Vec<String> = expected.into_iter().collect();
+        caution(
+            "exit-statuses-differ",
+            format!("the baseline ended with {}, but {}", baseline.join(", "), words.join("; ")),
+            "see the command's last words; unless failure is ignored, only trials that ended with \
+             `exit 0` count",
+        )
+    })
+}
