@@ -276,7 +276,7 @@ fn conclude(
 
 /// The exit code of a run of which no trial counts: the user's where the command itself failed.
 fn nothing(findings: &Findings) -> Option<u8> {
-    if findings.arms.iter().any(|arm| arm.trial_count > 0) {
+    if findings.has_numbers() {
         return None;
     }
     let failed = |arm: &ArmFindings| arm.trials.iter().any(|trial| trial.state == "failed");

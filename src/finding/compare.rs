@@ -16,13 +16,13 @@ use crate::finding::estimate::{Baseline, Measure};
 use crate::finding::foreign::{last_words, line};
 use crate::finding::judged::{Judge, Judged};
 use crate::finding::program::ProgramId;
-use crate::finding::run_facts::{block_ns, first_began, margin_of, run_facts};
+use crate::finding::run_facts::{block_ns, first_began, run_facts};
 use crate::finding::verdict;
 use crate::finding::verdict::{Case, Judgement};
 use crate::finding::wall;
 use crate::finding::wall::{Compared, Wall};
 use crate::finding::{
-    AbsenceFindings, ArmFailure, ArmFindings, DisturbanceFinding, Findings, KeyValue,
+    AbsenceFindings, ArmFailure, ArmFindings, DisturbanceFinding, Findings, Gap, KeyValue,
     LevelEvidence, ProgressPoint, TrialPoint, TrialUsage, Verdict, distribution, guest_clock,
     harmless, instances, isolation, memory, steady, step,
 };
@@ -63,8 +63,8 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
     let noises: Vec<_> = measures.iter().map(|it| baseline.noise_floor(it)).collect();
     let step_sizes = step::sizes(workload.as_ref(), &columns, &measures);
     let (histograms, absences) = (ledger.histograms()?, ledger.absences()?);
-    let (program, stack) = (program_of(&columns, &proofs), plan.baseline.to_string());
-    let judge = Judge { baseline, noise, margin: margin_of(&plan), stack, program: &program };
+    let program = program_of(&columns, &proofs);
+    let judge = Judge::of((baseline, noise), &program, &plan, &run);
 
     let sources = Sources {
         ledger,
@@ -263,9 +263,14 @@ fn judged(
     ran: &ProgramId,
 ) -> Judgement {
     if column.counted.is_empty() {
-        let reason = trouble.map_or("no trial of it has ended yet", |trouble| &trouble.why);
+        let none =
+            if judge.is_finished { "nothing of it was run" } else { "no trial has ended yet" };
+        let (gap, reason) = match (last_trouble(column), trouble) {
+            (Some(last), Some(trouble)) => (gap(last.state), trouble.why.as_str()),
+            _ => (Gap::NotRun, none),
+        };
         let because = format!("no number of it counts: {reason}");
-        return Judgement::without(Verdict::Invalid { reason: reason.into() }, because);
+        return Judgement::without(Verdict::Invalid { gap, reason: reason.into() }, because);
     }
     match column.part() {
         "baseline" => {
@@ -277,7 +282,8 @@ fn judged(
         }
         _ => {
             if let Some(another) = ran.against(judge.program).filter(|it| !it.is_asked_for) {
-                let verdict = Verdict::Invalid { reason: String::from("another program") };
+                let (gap, reason) = (Gap::Rejected, String::from("another program"));
+                let verdict = Verdict::Invalid { gap, reason };
                 return Judgement::without(verdict, format!("not compared: {}", another.words));
             }
             let overhead = wall.map(|wall| &wall.overhead);
@@ -339,14 +345,28 @@ fn key_value(fact: &Fact) -> KeyValue {
     KeyValue { key: line(&fact.key), value: line(&fact.value), source: line(&fact.source) }
 }
 
-/// Says why an arm has no numbers, or fewer: its last trial that did not succeed; what is `void` is
-/// no sign.
-fn trouble(sources: &Sources<'_>, column: &ArmTrials<'_>) -> Result<Option<ArmFailure>, Fault> {
+/// The last trial of an arm that did not succeed.
+fn last_trouble<'a>(column: &ArmTrials<'a>) -> Option<&'a StoredTrial> {
     let is_trouble = |trial: &&&StoredTrial| {
         use TrialState::{Disturbed, Done, Running, Void};
         !matches!(trial.state, Done | Disturbed | Void | Running)
     };
-    let Some(last) = column.ended.iter().rev().find(is_trouble) else { return Ok(None) };
+    column.ended.iter().rev().find(is_trouble).copied()
+}
+
+fn gap(state: TrialState) -> Gap {
+    match state {
+        TrialState::Unavailable => Gap::NotAvailable,
+        TrialState::Failed => Gap::CommandFailed,
+        TrialState::Broken => Gap::Broken,
+        _ => Gap::Rejected,
+    }
+}
+
+/// Says why an arm has no numbers, or fewer: its last trial that did not succeed; what is `void` is
+/// no sign.
+fn trouble(sources: &Sources<'_>, column: &ArmTrials<'_>) -> Result<Option<ArmFailure>, Fault> {
+    let Some(last) = last_trouble(column) else { return Ok(None) };
     let (why, hint) = match last.why.split_once("\n  hint: ") {
         Some((why, hint)) => (why, Some(hint)),
         None => (last.why.as_str(), None),

@@ -218,7 +218,7 @@ fn of_bill_gap(gap: &mut BillGap) {
 }
 
 fn of_verdict(verdict: &mut Verdict) {
-    if let Verdict::Invalid { reason } = verdict {
+    if let Verdict::Invalid { gap: _, reason } = verdict {
         *reason = lines(reason);
     }
 }

@@ -3,11 +3,14 @@
 use crate::finding::estimate;
 use crate::finding::estimate::{Baseline, Measure};
 use crate::finding::program::ProgramId;
+use crate::finding::run_facts::margin_of;
 use crate::finding::step::Step;
 use crate::finding::verdict;
 use crate::finding::verdict::{ANY_METRIC, Case, Judgement};
 use crate::finding::wall::{Compared, Overhead};
 use crate::finding::{ArmFindings, JudgementFindings, MetricFindings, Verdict, number};
+use crate::ledger::{Run, RunState};
+use crate::plan::Plan;
 use surtax_statistics::NoiseFloor;
 
 /// Standards that the arms are judged by.
@@ -19,6 +22,23 @@ pub(crate) struct Judge<'a> {
     pub(crate) stack: String,
     /// Program that both arms of the baseline ran.
     pub(crate) program: &'a ProgramId,
+    /// True if the run is finished, so that what has no trial gets none.
+    pub(crate) is_finished: bool,
+}
+
+impl<'a> Judge<'a> {
+    /// What the verdicts of a run rest on: its baseline with the noise floor of wall time, and the
+    /// program that both arms of the baseline ran.
+    pub(crate) fn of(
+        (baseline, noise): (Baseline<'a>, Option<NoiseFloor>),
+        program: &'a ProgramId,
+        plan: &Plan,
+        run: &Run,
+    ) -> Self {
+        let is_finished = run.state == RunState::Finished;
+        let (margin, stack) = (margin_of(plan), plan.baseline.to_string());
+        Self { baseline, noise, margin, stack, program, is_finished }
+    }
 }
 
 /// Results of the workload's metrics, metric by metric.

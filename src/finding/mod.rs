@@ -38,7 +38,7 @@ mod tests;
 pub use compare::compare;
 pub use findings::{
     AbsenceFindings, ArmFailure, ArmFindings, BesideFindings, BesideOverhead, BillGap, Caution,
-    DistributionFindings, DisturbanceFinding, Findings, InstanceFindings, Interval,
+    DistributionFindings, DisturbanceFinding, Findings, Gap, InstanceFindings, Interval,
     JudgementFindings, KeyValue, LevelEvidence, Medians, MetricFindings, PayerFindings,
     PercentilePoint, ProgressPoint, QuantileFindings, RunFacts, TrialPoint, TrialUsage, Verdict,
     WarmUpFindings,

@@ -129,7 +129,7 @@ pub(crate) fn cautions(signs: &Signs<'_>) -> Vec<Caution> {
 #[cfg(test)]
 mod tests {
     use crate::finding::program::*;
-    use crate::finding::{Findings, Verdict, compare};
+    use crate::finding::{Findings, Gap, Verdict, compare};
     use crate::ledger::fixture::{add, done, fact, id, ledger};
     use crate::trial::{Evidence, Record, TrialResult};
 
@@ -174,7 +174,7 @@ mod tests {
         let of_arm = |_, arm| Some(if arm == 2 { "bbbbbbbbbbbb" } else { "aaaaaaaaaaaa" });
         let found = findings(&["native", "runc"], of_arm);
         let reason = String::from("another program");
-        assert_eq!(found.arms[2].verdict, Verdict::Invalid { reason });
+        assert_eq!(found.arms[2].verdict, Verdict::Invalid { gap: Gap::Rejected, reason });
         assert_eq!(found.arms[2].overhead, None);
         assert!(found.arms[2].metrics.iter().all(|metric| metric.overhead.is_none()));
         assert_eq!(

@@ -4,7 +4,7 @@
 use crate::finding::by_metric::by_metric;
 use crate::finding::stacks::{OTHERS, Stacks, by_words};
 use crate::finding::workload::Row;
-use crate::finding::{ArmFailure, ArmFindings, Findings, Verdict};
+use crate::finding::{ArmFailure, ArmFindings, Findings, Gap, Verdict};
 use std::collections::BTreeSet;
 
 /// Reasons, each with the stacks of which it is said.
@@ -108,6 +108,21 @@ pub(crate) fn failures(findings: &Findings) -> Vec<Failure<'_>> {
     let said = troubled.map(|(arm, it)| (arm.stack.as_str(), (it, arm.trial_count == 0)));
     let of = |((trouble, is_gap), stacks)| Failure { stacks, trouble, is_gap };
     by_words(said).into_iter().map(of).collect()
+}
+
+/// What is said where no trial of any arm counts, with the stacks of which nothing was run.
+pub(crate) fn no_numbers(findings: &Findings) -> String {
+    let is_not_run = |arm: &&ArmFindings| {
+        matches!(arm.verdict, Verdict::Invalid { gap: Gap::NotRun, .. })
+            && arm.part != "baseline-again"
+    };
+    let not_run: BTreeSet<&str> =
+        findings.arms.iter().filter(is_not_run).map(|arm| arm.stack.as_str()).collect();
+    let mut words = String::from("No trial counts, so there is no number to show.");
+    if !not_run.is_empty() {
+        words += &format!(" Not run: {}.", Stacks::of(&findings.arms).words(&not_run));
+    }
+    words
 }
 
 #[cfg(test)]

@@ -226,6 +226,7 @@ fn cost(ratio: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use crate::finding::Gap;
     use crate::finding::threshold::*;
     use crate::report::html::tests::sample;
     use crate::workload::metric::RESERVED;
@@ -345,7 +346,11 @@ mod tests {
 
     #[test]
     fn a_stack_without_the_number_is_unknown_and_not_kept() {
-        let gap = arm(1.0, 1.0, Verdict::Invalid { reason: String::from("it is gone") });
+        let gap = arm(
+            1.0,
+            1.0,
+            Verdict::Invalid { gap: Gap::Broken, reason: String::from("it is gone") },
+        );
         assert_eq!(threshold("memory > +3%").standing(&gap), Standing::Unknown);
     }
 }

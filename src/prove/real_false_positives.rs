@@ -121,7 +121,7 @@ fn compare(bench: &Bench<'_>, layer: &str, size: Size, seed: u64) -> Result<Comp
     let differs = match &arm.verdict {
         Verdict::Differs => true,
         Verdict::Equivalent | Verdict::Inconclusive => false,
-        Verdict::Invalid { reason } => {
+        Verdict::Invalid { reason, .. } => {
             return Err(Fault::machine(format!(
                 "`{layer}` could not be compared with itself: {reason}"
             )));

@@ -125,7 +125,7 @@ mod tests {
         // In alphabetical order.
         assert_eq!(
             names(&findings).join(" "),
-            "arms cautions machine noise_floor run schema_version surtax_version"
+            "arms cautions machine noise_floor run schema_version surtax_version thresholds"
         );
         let arm = &findings["arms"][2];
         assert_eq!(
@@ -178,7 +178,7 @@ mod tests {
              p50_high,p90,p90_low,p90_high,p99,p99_low,p99_high,instance_min,instance_max,instance_variation_ratio,alone_ratio,alone_low,alone_high"
         );
         assert_eq!(lines.len(), 1 + 3 * 9 + 1);
-        let gap = "3,qemu,compared,0,,,,,,,,,,,,,invalid,`/dev/kvm` boots no guest\\u{1b}[2J,\
+        let gap = "3,qemu,compared,0,,,,,,,,,,,,,not available,`/dev/kvm` boots no guest\\u{1b}[2J,\
                    no number of it counts: `/dev/kvm` boots no guest\\u{1b}[2J,,,,,,,,,,,,,,,,,,,";
         assert_eq!(*lines.last().unwrap(), gap);
         assert!(lines[1].starts_with("0,native,baseline,6,wall_ns,ns,lower,100"), "{}", lines[1]);

@@ -2,7 +2,7 @@
 
 use crate::finding::number::GAP;
 use crate::finding::prices::List;
-use crate::finding::reasons::Failure;
+use crate::finding::reasons::{Failure, no_numbers};
 use crate::finding::stacks::Stacks;
 use crate::finding::{
     ArmFailure, ArmFindings, Findings, KeyValue, PayerFindings, foreign, number, prices, reasons,
@@ -23,6 +23,8 @@ pub fn markdown(findings: &Findings) -> String {
     }
     if let Some(list) = prices::list(findings) {
         text += &priced(&list);
+    } else if !findings.has_numbers() {
+        text += &format!("{}\n\n", sentence(&no_numbers(findings)));
     } else {
         text += &overheads(findings);
         text += &of_workload(findings);
@@ -372,7 +374,7 @@ mod tests {
         let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("| `")).collect();
         assert_eq!(rows[..4].len(), 4);
         assert!(rows[..4].iter().all(|row| row.matches('|').count() == 10), "{rows:#?}");
-        assert!(rows[3].starts_with("| `qemu` | 0 | — | — | invalid |"), "{}", rows[3]);
+        assert!(rows[3].starts_with("| `qemu` | 0 | — | — | not available |"), "{}", rows[3]);
         assert!(text.contains("apt-get install qemu-system-x86"));
         assert!(text.contains("- **layer-unavailable**: `qemu` was not measured: "), "{text}");
     }

@@ -97,7 +97,7 @@ impl<'a> Row<'a> {
 
     fn why(&self) -> String {
         match &self.arm.verdict {
-            Verdict::Invalid { reason } => reason.clone(),
+            Verdict::Invalid { reason, .. } => reason.clone(),
             _ => String::new(),
         }
     }

@@ -9,7 +9,7 @@ mod table;
 use super::page::Page;
 use crate::finding::number;
 use crate::finding::reasons;
-use crate::finding::reasons::Failure;
+use crate::finding::reasons::{Failure, no_numbers};
 use crate::finding::stacks::Stacks;
 use crate::finding::{ArmFindings, Findings, Verdict, foreign, workload};
 use crate::plan::shell_line;
@@ -84,6 +84,8 @@ pub fn render(findings: &Findings, look: Look) -> String {
     let look = Look { width, ..look };
     if let Some(list) = crate::finding::prices::list(findings) {
         prices::prices(&mut page, &list, look);
+    } else if !findings.has_numbers() {
+        page.paragraph("", &no_numbers(findings).replace('`', ""), 0);
     } else {
         page.add(&table::table(findings, look));
         if let Some(remark) = crate::finding::memory::remark(findings) {
@@ -332,7 +334,7 @@ mod tests {
         assert!(runc.contains("+10.0 % [+10.0, +10.0]"), "{runc}");
         assert!(runc.contains("150.0 µs") && runc.contains("20.0 MiB"), "{runc}");
         let gap = line("qemu ").unwrap();
-        assert!(gap.contains("invalid") && gap.matches(GAP).count() == 6, "{gap}");
+        assert!(gap.contains("not available") && gap.matches(GAP).count() == 6, "{gap}");
         assert!(text.contains("native (again)"));
         assert!(text.contains("qemu: no number: `/dev/kvm` boots no guest"));
         assert!(text.contains("  → apt-get install qemu-system-x86"));

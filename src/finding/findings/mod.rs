@@ -257,9 +257,27 @@ pub enum Verdict {
     Inconclusive,
     /// No number of this arm counts, or it ran another program than the baseline.
     Invalid {
+        /// Kind of the reason.
+        gap: Gap,
         /// Reason, in words.
         reason: String,
     },
+}
+
+/// Kind of the reason for which an arm has no number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Gap {
+    /// A layer does not run on this machine.
+    NotAvailable,
+    /// The command ended with a failure.
+    CommandFailed,
+    /// The stack did not start, or broke.
+    Broken,
+    /// It ran, and what it did or said is not to be believed.
+    Rejected,
+    /// Nothing of it was run.
+    NotRun,
 }
 
 impl Verdict {
@@ -271,7 +289,13 @@ impl Verdict {
             Self::Differs => "differs",
             Self::Equivalent => "equivalent",
             Self::Inconclusive => "inconclusive",
-            Self::Invalid { .. } => "invalid",
+            Self::Invalid { gap, .. } => match gap {
+                Gap::NotAvailable => "not available",
+                Gap::CommandFailed => "command failed",
+                Gap::Broken => "broken",
+                Gap::Rejected => "rejected",
+                Gap::NotRun => "not run",
+            },
         }
     }
 }
@@ -355,6 +379,14 @@ impl PayerFindings {
             true => format!("{} (shared by all trials)", self.payer),
             false => self.payer.clone(),
         }
+    }
+}
+
+impl Findings {
+    /// Tells whether any trial counts, so that there is a number to show.
+    #[must_use]
+    pub fn has_numbers(&self) -> bool {
+        self.arms.iter().any(|arm| arm.trial_count > 0)
     }
 }
 

@@ -252,6 +252,6 @@ fn of_a_workload_of_fixed_time_a_stack_without_numbers_still_says_why() {
     let page = html::html(&findings);
     let section = &page[page.find("<section id=\"verdicts\"").unwrap()..];
     let section = words(section.split("</section>").next().unwrap());
-    assert!(section.contains("invalid no number of it counts: it fell over"), "{section}");
+    assert!(section.contains("broken no number of it counts: it fell over"), "{section}");
     assert!(!section.contains("runc"), "{section}");
 }

@@ -41,7 +41,7 @@ fn ask(bench: &Bench<'_>, seed: u64) -> Result<Seen, Fault> {
     let findings = bench.findings(draft("native", &["qemu:accel=kvm"], 1, seed)?)?;
     let arm = compared(&findings).first();
     let arm = arm.ok_or_else(|| Fault::bug("no arm was to run under KVM"))?;
-    if let Verdict::Invalid { reason } = &arm.verdict {
+    if let Verdict::Invalid { reason, .. } = &arm.verdict {
         return Ok(Seen::Refused(reason.clone()));
     }
     let ran_on = arm.evidence.iter().flat_map(|level| &level.facts);

@@ -9,6 +9,8 @@ use surtax_instrument::quantity::Bytes;
 
 /// As many facts of the machine make its one line.
 const MACHINE_FACTS: usize = 6;
+/// As many lines of a command's last words are shown.
+const LAST_LINES: usize = 6;
 /// As many cautions are shown.
 const CAUTIONS_MAX: usize = 60;
 
@@ -79,10 +81,11 @@ pub fn verdicts(arms: &[Arm<'_>]) -> Option<String> {
             format!("<p class=\"advice\">{}</p>", escape::prose(remedy))
         });
         let item = format!(
-            "<li><p class=\"who\">{} {}</p><p>{}</p>{remedy}</li>\n",
+            "<li><p class=\"who\">{} {}</p><p>{}</p>{remedy}{}</li>\n",
             labels.join(" "),
             arm.verdict(),
-            escape::prose(&arm.found.because)
+            escape::prose(&arm.found.because),
+            last_words(arm)
         );
         items + &item
     });
@@ -92,13 +95,26 @@ pub fn verdicts(arms: &[Arm<'_>]) -> Option<String> {
     ))
 }
 
-/// Tells whether the same sentence is said of two arms, with the same verdict and the same remedy.
+/// Tells whether the same sentence is said of two arms, with the same verdict, the same remedy and
+/// the same last words.
 fn says_the_same(one: &Arm<'_>, other: &Arm<'_>) -> bool {
     let of = |arm: &Arm<'_>| {
         let remedy = arm.found.trouble.as_ref().map(|trouble| trouble.remedy.clone());
-        (arm.verdict(), arm.found.because.clone(), remedy)
+        (arm.verdict(), arm.found.because.clone(), remedy, last_words(arm))
     };
     of(one) == of(other)
+}
+
+/// The last lines that a command said in an arm of which nothing counts; all that is kept of them
+/// is among the details.
+fn last_words(arm: &Arm<'_>) -> String {
+    let trouble = arm.found.trouble.as_ref().filter(|_| arm.found.trial_count == 0);
+    let Some(said) = trouble.and_then(|trouble| trouble.stderr.as_ref()) else {
+        return String::new();
+    };
+    let lines: Vec<&str> = said.lines().collect();
+    let last = lines.get(lines.len().saturating_sub(LAST_LINES)..).unwrap_or_default();
+    format!("<pre tabindex=\"0\">{}</pre>", escape::lines(&last.join("\n")))
 }
 
 /// Shows what the reader must know before believing a number; `None` when there is nothing.

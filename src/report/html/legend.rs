@@ -72,7 +72,7 @@ impl Arm<'_> {
     pub fn gap(&self) -> String {
         match (&self.found.trouble, &self.found.verdict) {
             (Some(trouble), _) if self.found.trial_count == 0 => trouble.why.clone(),
-            (None, Verdict::Invalid { reason }) => reason.clone(),
+            (None, Verdict::Invalid { reason, .. }) => reason.clone(),
             _ if self.found.trial_count > 0 => self.found.because.clone(),
             _ => String::from("no trial that counts"),
         }
@@ -88,14 +88,10 @@ impl Arm<'_> {
         if !self.is_judged() {
             return String::new();
         }
-        let word = match (&self.found.verdict, self.found.part.as_str()) {
-            (Verdict::Baseline, _) | (_, "baseline-again") => "baseline",
-            (Verdict::Differs, _) => "differs",
-            (Verdict::Equivalent, _) => "equivalent",
-            (Verdict::Inconclusive, _) => "inconclusive",
-            (Verdict::Invalid { .. }, _) => "invalid",
-        };
-        format!("<span class=\"verdict {word}\">{word}</span>")
+        let word = self.found.verdict.word();
+        let is_gap = matches!(self.found.verdict, Verdict::Invalid { .. });
+        let class = if is_gap { "invalid" } else { word };
+        format!("<span class=\"verdict {class}\">{word}</span>")
     }
 
     /// Draws the arm's mark, to stand beside its name.

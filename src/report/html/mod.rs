@@ -38,25 +38,14 @@ const SCRIPT: &str = include_str!("../../../report-ui/report.js");
 #[must_use]
 pub fn html(findings: &Findings) -> String {
     let arms = legend::arms(findings);
-    let sections = [
+    let answer = [
         Some(heading::heading(findings)),
         heading::verdicts(&arms),
         heading::cautions(&findings.cautions),
-        prices::prices(findings, &arms),
-        overhead::overhead(findings, &arms),
-        Some(comparison::comparison(findings, &arms)),
-        measured::measured(findings, &arms),
-        instances::instances(findings, &arms),
-        isolation::isolation(findings),
-        curves::curves(findings, &arms),
-        progress::progress(findings, &arms),
-        spread::spread(findings, &arms),
-        trials::trials(findings, &arms),
-        bill::bill(&arms),
-        Some(details::details(&arms)),
-        Some(heading::conditions(findings)),
     ];
-    let body: String = sections.into_iter().flatten().collect();
+    let numbers = findings.has_numbers().then(|| numbers(findings, &arms));
+    let rest = [numbers, Some(details::details(&arms)), Some(heading::conditions(findings))];
+    let body: String = answer.into_iter().chain(rest).flatten().collect();
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\n\
@@ -69,6 +58,24 @@ pub fn html(findings: &Findings) -> String {
         policy::allowing(STYLE, SCRIPT),
         escape::line(&findings.run.title),
     )
+}
+
+/// The sections with numbers, in which there are some.
+fn numbers(findings: &Findings, arms: &[legend::Arm<'_>]) -> String {
+    let sections = [
+        prices::prices(findings, arms),
+        overhead::overhead(findings, arms),
+        Some(comparison::comparison(findings, arms)),
+        measured::measured(findings, arms),
+        instances::instances(findings, arms),
+        isolation::isolation(findings),
+        curves::curves(findings, arms),
+        progress::progress(findings, arms),
+        spread::spread(findings, arms),
+        trials::trials(findings, arms),
+        bill::bill(arms),
+    ];
+    sections.into_iter().flatten().collect()
 }
 
 #[cfg(test)]

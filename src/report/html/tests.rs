@@ -3,7 +3,7 @@
 pub(crate) mod sample;
 
 use super::html;
-use crate::finding::{ArmFailure, Caution, Findings, TrialPoint, Verdict};
+use crate::finding::{ArmFailure, Caution, Findings, Gap, TrialPoint, Verdict};
 use sample::{arm, colleague, empty, gap, interval, key_value, payer};
 
 fn section<'a>(page: &'a str, id: &str) -> &'a str {
@@ -117,7 +117,7 @@ fn what_a_guest_says_is_shown_and_never_obeyed() {
         for text in [&mut arm.stack, &mut arm.because] {
             *text = evil.into();
         }
-        arm.verdict = Verdict::Invalid { reason: evil.into() };
+        arm.verdict = Verdict::Invalid { gap: Gap::Broken, reason: evil.into() };
         arm.stdout_hashes = vec![evil.into()];
         arm.exit_statuses = vec![evil.into()];
         arm.payers.push(payer(evil, evil, 1e9));

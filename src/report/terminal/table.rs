@@ -35,12 +35,15 @@ enum Need {
 /// A stack's text is broken rather than a column left out, down to this width.
 const NAME_WIDTH_MIN: usize = 16;
 
+/// From this width on a verdict of two words stands in one line.
+const WIDE_FROM: u16 = 80;
+
 /// Between two columns there is one space of ours and one of the table.
 const APART: usize = 2;
 
 /// One row per arm, with what fits into the width.
 pub(super) fn table(findings: &Findings, look: Look) -> String {
-    let rows: Vec<[(String, Color); 8]> = findings.arms.iter().map(row).collect();
+    let rows: Vec<[(String, Color); 8]> = findings.arms.iter().map(|arm| row(arm, look)).collect();
     let names: Vec<String> = findings.arms.iter().map(name).collect();
     let (kept, room) =
         fitting(&rows, &names, usize::from(look.width), findings.run.is_of_fixed_time);
@@ -75,7 +78,12 @@ fn fitting(
 ) -> (Vec<usize>, usize) {
     let wide = |column: usize| {
         let cells = rows.iter().map(|row| row[column].0.as_str());
-        cells.chain(COLUMNS[column].0.lines()).map(|text| text.chars().count()).max().unwrap_or(0)
+        cells
+            .chain([COLUMNS[column].0])
+            .flat_map(str::lines)
+            .map(|text| text.chars().count())
+            .max()
+            .unwrap_or(0)
     };
     let longest = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
     let is_said =
@@ -114,7 +122,7 @@ pub(super) fn broken(name: &str, width: usize) -> String {
     lines
 }
 
-fn row(arm: &ArmFindings) -> [(String, Color); 8] {
+fn row(arm: &ArmFindings, look: Look) -> [(String, Color); 8] {
     let metric = |name: &str| arm.metrics.iter().find(|metric| metric.metric == name);
     let median = |name: &str| {
         metric(name).map_or(GAP.into(), |metric| number::amount(metric.median, &metric.unit))
@@ -122,11 +130,13 @@ fn row(arm: &ArmFindings) -> [(String, Color); 8] {
     let command_cpu = arm.command_cpu().map_or(GAP.into(), |(text, _)| text);
     let overhead = metric("wall_ns").and_then(|wall| wall.overhead);
     let plain = |text: String| (text, Color::Reset);
+    let between = if look.width < WIDE_FROM { "\n" } else { " " };
+    let verdict = arm.verdict.word().replace(' ', between);
     [
         plain(arm.trial_count.to_string()),
         plain(median("wall_ns")),
         plain(overhead.map_or(GAP.into(), |interval| number::overhead(&interval))),
-        (arm.verdict.word().into(), colour(&arm.verdict)),
+        (verdict, colour(&arm.verdict)),
         plain(command_cpu),
         plain(median("cpu_others_ns")),
         plain(median("memory_peak_bytes")),

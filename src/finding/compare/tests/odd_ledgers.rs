@@ -63,7 +63,7 @@ fn a_ledger_with_one_arm_says_that_nothing_was_compared() {
     let expected = "only `native` has trials that count, so there is no overhead to tell";
     assert_eq!(said(&findings), expected);
     assert_eq!(findings.noise_floor, None);
-    assert!(findings.arms[2].because.contains("no trial of it has ended yet"));
+    assert!(findings.arms[2].because.contains("no trial has ended yet"));
 }
 
 #[test]

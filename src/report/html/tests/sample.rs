@@ -175,7 +175,7 @@ fn because(verdict: &Verdict) -> String {
         Verdict::Inconclusive => {
             "its interval crosses the margin of ±3 %; about 26 more blocks would settle it".into()
         }
-        Verdict::Invalid { reason } => format!("no number: {reason}"),
+        Verdict::Invalid { reason, .. } => format!("no number: {reason}"),
     }
 }
 
@@ -196,7 +196,7 @@ pub fn payer(name: &str, role: &str, cpu_ns: f64) -> PayerFindings {
 
 /// An arm without numbers.
 pub fn gap(place: u32, stack: &str, why: &str, trouble: ArmFailure) -> ArmFindings {
-    let verdict = Verdict::Invalid { reason: why.into() };
+    let verdict = Verdict::Invalid { gap: Gap::NotAvailable, reason: why.into() };
     let mut gap = arm(place, stack, "compared", 1.0, verdict);
     gap.metrics.clear();
     gap.overhead = None;
