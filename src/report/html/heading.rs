@@ -81,7 +81,7 @@ pub fn verdicts(arms: &[Arm<'_>]) -> Option<String> {
             format!("<p class=\"advice\">{}</p>", escape::prose(remedy))
         });
         let item = format!(
-            "<li><p class=\"who\">{} {}</p><p>{}</p>{remedy}{}</li>\n",
+            "<li><p class=\"who\"><span class=\"names\">{}</span> {}</p><p>{}</p>{remedy}{}</li>\n",
             labels.join(" "),
             arm.verdict(),
             escape::prose(&arm.found.because),
