@@ -50,7 +50,7 @@ pub struct Campaign<'a> {
     dropped: BTreeSet<u32>,
     /// Per arm: failures of this session, and whether it ever succeeded.
     tally: HashMap<u32, (u32, bool)>,
-    /// Whether a command that fails in the baseline from the start ends the run.
+    /// True if a command that fails in the baseline from the start ends the run.
     is_stopped_by_failure: bool,
     /// The widths so far, where the plan names a precision.
     enough: Option<Enough>,

@@ -3,8 +3,8 @@
 //!
 //! Results go to standard output, everything else (progress, notes, errors) to standard error, and
 //! the exit code says whose mistake it was: 0 none, 2 the user's, 3 the machine's, 70 ours; 1 says
-//! that a `--fail-if` threshold is crossed or a proof missed a bar, 4 that one is not decided. A run
-//! that was cut short exits with 130, as shells have it.
+//! that a `--fail-if` threshold is crossed or a proof missed a bar, 4 that a threshold is not
+//! decided. A run that was cut short exits with 130, as shells have it.
 
 mod compare;
 mod completions;

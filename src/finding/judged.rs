@@ -27,7 +27,7 @@ pub(crate) struct Judge<'a> {
 }
 
 impl<'a> Judge<'a> {
-    /// What the verdicts of a run rest on: its baseline with the noise floor of wall time, and the
+    /// The standards of a run: its baseline with the noise floor of wall time, and the
     /// program that both arms of the baseline ran.
     pub(crate) fn of(
         (baseline, noise): (Baseline<'a>, Option<NoiseFloor>),

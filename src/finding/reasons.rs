@@ -110,7 +110,7 @@ pub(crate) fn failures(findings: &Findings) -> Vec<Failure<'_>> {
     by_words(said).into_iter().map(of).collect()
 }
 
-/// What is said where no trial of any arm counts, with the stacks of which nothing was run.
+/// Words where no trial of any arm counts, with the stacks of which nothing was run.
 pub(crate) fn no_numbers(findings: &Findings) -> String {
     let is_not_run = |arm: &&ArmFindings| {
         matches!(arm.verdict, Verdict::Invalid { gap: Gap::NotRun, .. })

@@ -1,4 +1,4 @@
-//! Thresholds such as `wall > +3%` and `gvisor: wall > 2x`, for whoever must decide by an exit code.
+//! Thresholds such as `wall > +3%` and `gvisor: wall > 2x`, for whoever decides by an exit code.
 //!
 //! A threshold is crossed when that is shown, and never because a point estimate lies beyond it:
 //! the whole interval must, and of wall time the verdict must be that the stack differs at all. It

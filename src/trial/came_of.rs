@@ -4,8 +4,8 @@ use super::{Measured, TrialResult};
 use crate::fault::{Blame, Fault};
 use crate::plan::TrialSettings;
 
-/// Only a command that ended by itself with a status that counts does, and of a workload only what can be
-/// believed; and none of whose stack the kernel has killed somebody.
+/// Only a command that ended by itself with a status that counts does, and of a workload only what
+/// can be believed; and none of whose stack the kernel has killed somebody.
 pub(super) fn judge(
     settings: TrialSettings,
     measured: Measured,

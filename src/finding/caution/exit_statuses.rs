@@ -13,7 +13,7 @@ const SUCCESS: &str = "exit 0";
 /// The most exit statuses that are named.
 const NAMED_LIMIT: usize = 4;
 
-/// What the exit statuses say against the numbers.
+/// Cautions that the exit statuses give against the numbers.
 pub(super) fn cautions(signs: &Signs<'_>) -> impl Iterator<Item = Caution> {
     differ(signs.arms).into_iter().chain(counted(signs))
 }
