@@ -253,7 +253,8 @@ impl<'a> Campaign<'a> {
                 let status = measured.outcome.status;
                 self.observer.run_stopped(&format!(
                     "nothing more is run: the command ended with {status} in `{arm}`, which the \
-                     others are compared with"
+                     others are compared with; `--baseline` names another, `--ignore-failure` \
+                     counts failures too"
                 ));
             }
             _ if is_fruitless => {

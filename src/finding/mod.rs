@@ -3,10 +3,11 @@
 //! `compare.rs` turns a ledger into [`Findings`]; what is called different, and what speaks against
 //! it, is decided here. How it is shown is a matter of `report`.
 
+pub(crate) mod answer;
+pub(crate) mod arm_trials;
 pub(crate) mod bill;
 pub(crate) mod by_metric;
 pub(crate) mod caution;
-pub(crate) mod arm_trials;
 pub(crate) mod compare;
 pub(crate) mod distribution;
 pub(crate) mod estimate;

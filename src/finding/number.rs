@@ -6,6 +6,9 @@
 use crate::finding::Interval;
 use surtax_instrument::quantity::{Bytes, Nanoseconds};
 
+/// What reaches to this ratio is said as a factor and not in percent.
+pub const FACTOR_FROM: f64 = 1.5;
+
 /// Sign that stands where there is no number.
 pub const GAP: &str = "—";
 
@@ -97,6 +100,23 @@ pub fn overhead(interval: &Interval) -> String {
     let decimals = decimals(low, high);
     let signed = |ratio: f64| signed_percent(ratio, decimals);
     format!("{} % [{}, {}]", signed(ratio), signed(low), signed(high))
+}
+
+/// An interval of ratios: `−12 to +8 %`, or where it reaches to one and a half `1.44–1.53×`.
+pub fn range(low: f64, high: f64) -> String {
+    if !(low.is_finite() && high.is_finite()) {
+        return GAP.to_owned();
+    }
+    if high >= FACTOR_FROM {
+        let fine = |ratio: f64| match ratio {
+            ..9.995 => format!("{ratio:.2}"),
+            ..99.95 => format!("{ratio:.1}"),
+            _ => factor(ratio),
+        };
+        return format!("{}–{}×", fine(low), fine(high));
+    }
+    let decimals = decimals(low, high);
+    format!("{} to {} %", signed_percent(low, decimals), signed_percent(high, decimals))
 }
 
 /// A share without a sign: `12 %`, `0.4 %`; with one decimal below two.

@@ -1,5 +1,6 @@
 //! Findings as Markdown, for an issue, a pull request or a wiki.
 
+use crate::finding::answer::Answer;
 use crate::finding::number::GAP;
 use crate::finding::prices::List;
 use crate::finding::reasons::{Failure, no_numbers};
@@ -26,6 +27,7 @@ pub fn markdown(findings: &Findings) -> String {
     } else if !findings.has_numbers() {
         text += &format!("{}\n\n", sentence(&no_numbers(findings)));
     } else {
+        text += &format!("{}.\n\n", plain(&Answer::of(findings).headline()));
         text += &overheads(findings);
         text += &of_workload(findings);
         text += &instances(findings);

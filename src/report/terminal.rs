@@ -7,6 +7,7 @@ mod prices;
 mod table;
 
 use super::page::Page;
+use crate::finding::answer::Answer;
 use crate::finding::number;
 use crate::finding::reasons;
 use crate::finding::reasons::{Failure, no_numbers};
@@ -87,6 +88,8 @@ pub fn render(findings: &Findings, look: Look) -> String {
     } else if !findings.has_numbers() {
         page.paragraph("", &no_numbers(findings).replace('`', ""), 0);
     } else {
+        page.paragraph("", &(Answer::of(findings).headline() + "."), 0);
+        page.gap();
         page.add(&table::table(findings, look));
         if let Some(remark) = crate::finding::memory::remark(findings) {
             page.paragraph("Memory of others: ", &remark, 2);
@@ -329,11 +332,13 @@ mod tests {
         let text = render(&example(10, |_| {}), PLAIN);
         println!("{text}");
         let line = |start: &str| text.lines().find(|line| line.trim_start().starts_with(start));
-        let runc = line("runc ").unwrap();
+        assert_eq!(line("runc "), Some("runc 10.0 % slower. qemu: not available."));
+        let line = |start: &str| text.lines().rfind(|line| line.starts_with(start));
+        let runc = line("runc  ").unwrap();
         assert!(runc.contains("10") && runc.contains("differs"), "{runc}");
         assert!(runc.contains("+10.0 % [+10.0, +10.0]"), "{runc}");
         assert!(runc.contains("150.0 µs") && runc.contains("20.0 MiB"), "{runc}");
-        let gap = line("qemu ").unwrap();
+        let gap = line("qemu  ").unwrap();
         assert!(gap.contains("not available") && gap.matches(GAP).count() == 6, "{gap}");
         assert!(text.contains("native (again)"));
         assert!(text.contains("qemu: no number: `/dev/kvm` boots no guest"));

@@ -1,6 +1,6 @@
 //! Containers by a tool's own command line, and plain namespaces: what each of them really makes.
 
-use crate::answers::{compare, fact};
+use crate::answers::{alone, compare, fact};
 use crate::machine::{Machine, is_usable};
 use serde_json::Value;
 use std::os::unix::fs::MetadataExt;
@@ -12,7 +12,7 @@ const KINDS: [&str; 5] = ["namespaces", "bubblewrap", "nspawn", "lxc", "podman"]
 /// Returns what was proved of `stack`, in which `script` must succeed.
 #[track_caller]
 pub fn level(machine: &Machine, stack: &str, script: &str) -> Value {
-    let answer = machine.json(&compare(stack, "1", &["sh", "-c", script]));
+    let answer = machine.json(&alone(stack, &["sh", "-c", script]));
     let arm = answer["arms"].as_array().unwrap().last().unwrap();
     assert_eq!(arm["trial_count"], 1, "{stack}: {}", arm["trouble"]);
     arm["evidence"][0].clone()
@@ -223,7 +223,7 @@ fn a_containers_own_users_are_nobody_here_and_the_files_of_its_root_are_theirs()
         if !is_usable(&machine, stack) {
             continue;
         }
-        let mut arguments = compare(stack, "1", &["sh", "-c", &script]);
+        let mut arguments = alone(stack, &["sh", "-c", &script]);
         let end = arguments.iter().position(|word| *word == "--").unwrap();
         arguments.splice(end..end, ["--writable", &kept]);
         let answer = machine.json(&arguments);

@@ -1,7 +1,7 @@
 //! Commands that say something in their agent's name: none of it is a number, and it is told where
 //! it reached the agent at all.
 
-use crate::answers::arm;
+use crate::answers::{alone, tried};
 use crate::machine::{Machine, is_usable, text};
 use serde_json::Value;
 use std::os::unix::fs::MetadataExt;
@@ -20,12 +20,11 @@ const OTHERS: [&str; 4] = ["bubblewrap", "namespaces", "lxc", "qemu:accel=tcg"];
 /// Returns what becomes of a command that forges, in its first attempt: the trial's state, and the
 /// arm's trouble.
 fn forge(machine: &Machine, stack: &str, words: &[&str]) -> (String, String) {
-    let baseline = ["compare", "--in", stack, "--baseline", stack, "--runs", "1"];
-    let forger = ["--format", "json", "--", "@surtax", "engine", "forge", "--duration", "50ms"];
-    let output = machine.surtax(&[&baseline, forger.as_slice(), words].concat());
+    let forger = ["@surtax", "engine", "forge", "--duration", "50ms"];
+    let output = machine.surtax(&[&alone(stack, &forger), words].concat());
     let answer: Value = serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)));
-    let arm = arm(&answer, stack);
+    let arm = tried(&answer);
     assert_eq!(arm["trial_count"], 0, "{stack}: a forged number counts: {arm:#}");
     let first = &arm["trials"][0];
     let word = |key: &str| first[key].as_str().unwrap_or_default().to_owned();

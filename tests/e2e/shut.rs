@@ -4,7 +4,7 @@
 //! The command is this very program: [`tries_every_way_into_its_agent`], which opens what it can,
 //! changes nothing, and says what it found on its standard error.
 
-use crate::answers::arm;
+use crate::answers::{alone, tried};
 use crate::machine::{Machine, is_usable, text};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, getppid, pidfd_getfd, pidfd_open};
 use serde_json::Value;
@@ -156,13 +156,11 @@ fn words() -> [String; 6] {
 /// Returns what the command of a stack can do to its agent, by way.
 fn found_in(machine: &Machine, stack: &str) -> BTreeMap<String, String> {
     let words = words();
-    let mut arguments = vec!["compare", "--in", stack, "--baseline", stack, "--runs", "1"];
-    arguments.extend(["--format", "json", "--"]);
-    arguments.extend(words.iter().map(String::as_str));
-    let output = machine.surtax(&arguments);
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let output = machine.surtax(&alone(stack, &words));
     let answer: Value = serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)));
-    let trouble = &arm(&answer, stack)["trouble"];
+    let trouble = &tried(&answer)["trouble"];
     let found = said(trouble["stderr"].as_str().unwrap_or_default());
     assert_eq!(found.len(), WAYS.len(), "{stack}: {trouble:#}");
     found

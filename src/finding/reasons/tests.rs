@@ -225,9 +225,12 @@ fn of_a_workload_of_fixed_time_no_format_for_people_judges_the_wall_time() {
     assert_eq!(row.matches('|').count(), 7, "{row}");
     assert!(!text.contains("Noise floor") && !text.contains("fast as"), "{text}");
     let page = html::html(&findings);
-    for id in ["verdicts", "overhead", "progress", "spread"] {
+    for id in ["verdicts", "progress", "spread"] {
         assert!(!page.contains(&format!("<section id=\"{id}\"")), "{id}");
     }
+    let answer = page.split("<section id=\"comparison\"").next().unwrap();
+    let answer = words(answer.split("<header>").nth(1).unwrap());
+    assert!(!answer.contains("wall time"), "{answer}");
     assert!(!words(&page).contains("fast as"), "{}", words(&page));
     // For programs everything stays.
     let json: serde_json::Value = serde_json::from_str(&export::json(&findings)).unwrap();

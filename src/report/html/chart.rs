@@ -71,7 +71,7 @@ const NAME_WIDTH: f64 = 0.61;
 /// Average of the proportional fonts in use, with some reserve.
 const PROSE_WIDTH: f64 = 0.53;
 /// Width of the charts for screens with room, and for paper.
-pub const WIDE: f64 = 840.0;
+pub const WIDE: f64 = 960.0;
 /// Width of the charts for telephones.
 pub const NARROW: f64 = 340.0;
 
@@ -255,6 +255,12 @@ fn cut(text: &str, length: f64) -> String {
 pub fn width_of(text: &str, size: u32) -> f64 {
     let length = u32::try_from(escape::plain(text).chars().count()).unwrap_or(u32::MAX);
     f64::from(length) * NAME_WIDTH * f64::from(size)
+}
+
+/// About the width of a sentence in the proportional font.
+pub fn prose_width_of(text: &str, size: u32) -> f64 {
+    let length = u32::try_from(text.chars().count()).unwrap_or(u32::MAX);
+    f64::from(length) * PROSE_WIDTH * f64::from(size)
 }
 
 fn ink() -> Color {

@@ -2,35 +2,29 @@
 
 use super::legend::Arm;
 use super::{details, escape};
+use crate::finding::answer::Answer;
 use crate::finding::number;
 use crate::finding::{Caution, Findings, KeyValue, RunFacts};
 use crate::plan::shell_line;
 use surtax_instrument::quantity::Bytes;
 
+/// Facts of the machine that stand above an answer.
+const HEAD_FACTS: [&str; 3] = ["cpu_model", "cpus_online", "virtualised"];
 /// As many facts of the machine make its one line.
 const MACHINE_FACTS: usize = 6;
 /// As many lines of a command's last words are shown.
 const LAST_LINES: usize = 6;
+/// As many cautions are named before they are opened.
+const CHIPS_MAX: usize = 5;
 /// As many cautions are shown.
 const CAUTIONS_MAX: usize = 60;
 
-/// Title, command, run and machine.
-pub fn heading(findings: &Findings) -> String {
+/// Head of a page whose answer is no comparison: title, command, run and machine.
+pub fn titled(findings: &Findings) -> String {
     let run = &findings.run;
-    let planned = match run.blocks_planned {
-        Some(planned) if planned != run.blocks_done => {
-            format!("{} of {planned} blocks", run.blocks_done)
-        }
-        _ => number::count(usize::try_from(run.blocks_done).unwrap_or(usize::MAX), "block"),
-    };
     let trial_count = findings.arms.iter().map(|arm| arm.trials.len()).sum();
-    let facts = [
-        run.began_at.clone(),
-        planned,
-        number::count(trial_count, "trial"),
-        number::span(run.wall_ns),
-        run.state.clone(),
-    ];
+    let facts =
+        [blocks(run), number::count(trial_count, "trial"), number::span(run.wall_ns), date(run)];
     let machine: Vec<String> =
         findings.machine.iter().filter_map(said).take(MACHINE_FACTS).collect();
     let command = shell_line(&run.command);
@@ -39,12 +33,72 @@ pub fn heading(findings: &Findings) -> String {
         false => format!("<p class=\"command\"><code>{}</code></p>\n", escape::line(&command)),
     };
     format!(
-        "<header>\n<p class=\"kind\">surtax report</p>\n<h1>{}</h1>\n{command}\
+        "<header>\n<p class=\"kind\">surtax</p>\n<h1>{}</h1>\n{command}\
          <p class=\"facts\">{}</p>\n<p class=\"facts\">{}</p>\n</header>\n",
         escape::line(&run.title),
         escape::line(&facts.join(" · ")),
         escape::line(&machine.join(" · "))
     )
+}
+
+/// Head of a page that answers: in what surroundings, the answer, and to which question.
+pub fn answered(findings: &Findings, answer: &Answer<'_>) -> String {
+    let run = &findings.run;
+    let command = shell_line(&run.command);
+    let question = run.workload.clone().unwrap_or_else(|| command.clone());
+    let title = (run.title != command && run.title != question).then(|| run.title.clone());
+    let machine = findings.machine.iter().filter(|fact| HEAD_FACTS.contains(&fact.key.as_str()));
+    let around: Vec<String> = [Some(String::from("surtax")), title, Some(date(run))]
+        .into_iter()
+        .flatten()
+        .chain([blocks(run)])
+        .chain(machine.filter_map(said))
+        .chain(is_emulated(findings).then(|| String::from("virtual machines are emulated")))
+        .collect();
+    let mut facts = vec![format!("<code>{}</code>", escape::line(&question))];
+    facts.extend(answer.baseline.as_ref().map(|number| {
+        let words = match answer.metric {
+            Some(metric) => format!("{metric} in {} is {number}", run.baseline),
+            None => format!("{} takes {number}", run.baseline),
+        };
+        escape::line(&words)
+    }));
+    facts.extend(answer.smallest().map(|share| {
+        escape::line(&format!("differences below {share} cannot be seen in this run"))
+    }));
+    format!(
+        "<header>\n<p class=\"kind\">{}</p>\n<h1>{}</h1>\n<p class=\"facts\">{}</p>\n</header>\n",
+        escape::line(&around.join(" · ")),
+        escape::line(&answer.headline()),
+        facts.join(" · ")
+    )
+}
+
+/// Says how many blocks there are, and where that is not what was planned, of how many.
+fn blocks(run: &RunFacts) -> String {
+    let done = usize::try_from(run.blocks_done).unwrap_or(usize::MAX);
+    let runs = match run.blocks_planned {
+        Some(planned) if planned != run.blocks_done => format!("{done} of {planned} runs"),
+        _ => number::count(done, "run"),
+    };
+    match run.state.as_str() {
+        "finished" => format!("{runs} of each stack"),
+        state => format!("{runs} of each stack, {state}"),
+    }
+}
+
+/// The day and the minute at which a run began, in UTC.
+fn date(run: &RunFacts) -> String {
+    let minute = run.began_at.get(..16).unwrap_or(&run.began_at);
+    minute.replace('T', " ") + " UTC"
+}
+
+/// Tells whether machines ran here, and none of them on the CPU itself.
+fn is_emulated(findings: &Findings) -> bool {
+    let levels = findings.arms.iter().flat_map(|arm| &arm.evidence);
+    let facts = levels.flat_map(|level| &level.facts).filter(|fact| fact.key == "accelerator");
+    let words: Vec<&str> = facts.map(|fact| fact.value.as_str()).collect();
+    !words.is_empty() && words.iter().all(|word| *word == "tcg")
 }
 
 /// A fact of the machine as a person would say it; `None` for what nobody knows.
@@ -61,8 +115,9 @@ fn said(fact: &KeyValue) -> Option<String> {
     })
 }
 
-/// One sentence for all arms of which it is true; `None` where there is none to say.
-pub fn verdicts(arms: &[Arm<'_>]) -> Option<String> {
+/// One sentence for all arms of which it is true; `None` where there is none to say. Closed where
+/// the answer has the numbers, and open where the reasons are all that there is.
+pub fn verdicts(arms: &[Arm<'_>], has_numbers: bool) -> Option<String> {
     let mut groups: Vec<Vec<&Arm<'_>>> = Vec::new();
     for arm in arms.iter().filter(|arm| arm.is_judged()) {
         match groups.iter_mut().find(|group| group.iter().any(|it| says_the_same(it, arm))) {
@@ -89,10 +144,14 @@ pub fn verdicts(arms: &[Arm<'_>]) -> Option<String> {
         );
         items + &item
     });
-    Some(format!(
-        "<section id=\"verdicts\"><h2>What was found</h2>\n<ul class=\"verdicts\">\n{items}</ul>\
-         </section>\n"
-    ))
+    let list = format!("<ul class=\"verdicts\">\n{items}</ul>");
+    let list = match has_numbers {
+        true => {
+            format!("<details><summary>Why each verdict is what it is</summary>{list}</details>")
+        }
+        false => list,
+    };
+    Some(format!("<section id=\"verdicts\">{list}</section>\n"))
 }
 
 /// Tells whether the same sentence is said of two arms, with the same verdict, the same remedy and
@@ -137,9 +196,15 @@ pub fn cautions(cautions: &[Caution]) -> Option<String> {
         let rest = number::count(cautions.len() - CAUTIONS_MAX, "more caution");
         items.push_str(&format!("<li><p>{rest}; the run file has them all.</p></li>\n"));
     }
+    let chips = cautions.iter().take(CHIPS_MAX).map(|caution| {
+        format!("<span class=\"chip\">{}</span> ", escape::line(&caution.code.replace('-', " ")))
+    });
+    let rest = cautions.len().saturating_sub(CHIPS_MAX);
+    let rest = if rest > 0 { format!("and {rest} more") } else { String::new() };
     Some(format!(
-        "<section id=\"cautions\"><h2>Before you believe a number</h2>\n\
-         <ul class=\"cautions\">\n{items}</ul></section>\n"
+        "<section id=\"cautions\"><details><summary>Before you believe a number: {}{rest}</summary>\n\
+         <ul class=\"cautions\">\n{items}</ul></details></section>\n",
+        chips.collect::<String>()
     ))
 }
 

@@ -25,6 +25,7 @@ mod table;
 mod trials;
 
 use crate::finding::Findings;
+use crate::finding::answer::Answer;
 
 const STYLE: &str = concat!(
     include_str!("../../../report-ui/page.css"),
@@ -38,14 +39,24 @@ const SCRIPT: &str = include_str!("../../../report-ui/report.js");
 #[must_use]
 pub fn html(findings: &Findings) -> String {
     let arms = legend::arms(findings);
-    let answer = [
-        Some(heading::heading(findings)),
-        heading::verdicts(&arms),
+    let has_numbers = findings.has_numbers();
+    let answer = Answer::of(findings);
+    let prices = prices::prices(findings, &arms);
+    let first = match &prices {
+        Some(_) => heading::titled(findings),
+        None => heading::answered(findings, &answer),
+    };
+    let chart = overhead::overhead(findings, &arms, &answer).filter(|_| has_numbers);
+    let first = [
+        Some(first),
+        chart.filter(|_| prices.is_none()),
         heading::cautions(&findings.cautions),
+        heading::verdicts(&arms, has_numbers),
+        prices,
     ];
-    let numbers = findings.has_numbers().then(|| numbers(findings, &arms));
+    let numbers = has_numbers.then(|| numbers(findings, &arms));
     let rest = [numbers, Some(details::details(&arms)), Some(heading::conditions(findings))];
-    let body: String = answer.into_iter().chain(rest).flatten().collect();
+    let body: String = first.into_iter().chain(rest).flatten().collect();
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\n\
@@ -63,8 +74,6 @@ pub fn html(findings: &Findings) -> String {
 /// The sections with numbers, in which there are some.
 fn numbers(findings: &Findings, arms: &[legend::Arm<'_>]) -> String {
     let sections = [
-        prices::prices(findings, arms),
-        overhead::overhead(findings, arms),
         Some(comparison::comparison(findings, arms)),
         measured::measured(findings, arms),
         instances::instances(findings, arms),

@@ -1,6 +1,7 @@
-//! The overhead chart: one row per compared arm, its estimate, its interval, and what is noise.
+//! The chart of the answer: one row per compared stack, its number, its interval, and in words what
+//! it costs.
 //!
-//! A gap keeps its row and says its reason. The axis is logarithmic as soon as the arms span more
+//! A gap keeps its row and says its reason. The axis is logarithmic as soon as the stacks span more
 //! than a factor of three, so that +5 % and 8× are both legible. It is drawn twice, for wide and
 //! for narrow screens, because a scaled drawing has scaled letters.
 
@@ -9,6 +10,7 @@ use super::chart::{self, Anchor, Canvas, Caption, Fill};
 use super::escape;
 use super::legend::Arm;
 use super::table::{Cell, Table};
+use crate::finding::answer::{Answer, Row};
 use crate::finding::number;
 use crate::finding::{Findings, Interval, Verdict};
 
@@ -30,22 +32,36 @@ enum Names {
 
 const HEAD: f64 = 26.0;
 const FOOT: f64 = 34.0;
-const NUMBER_WIDTH: f64 = 138.0;
+/// Room of a median, of the words, and of an interval.
+const MEDIAN_WIDTH: f64 = 92.0;
+const WORDS_WIDTH: f64 = 150.0;
+const RANGE_WIDTH: f64 = 112.0;
 
-/// The section; `None` when no arm is compared, or wall time says nothing.
-pub fn overhead(findings: &Findings, arms: &[Arm<'_>]) -> Option<String> {
-    let rows: Vec<&Arm<'_>> = arms.iter().filter(|arm| arm.is_compared()).collect();
-    if rows.is_empty() || findings.run.is_of_fixed_time {
+/// A row of the answer with its arm's look.
+struct Line<'a> {
+    row: &'a Row<'a>,
+    arm: &'a Arm<'a>,
+}
+
+fn line<'a>(row: &'a Row<'a>, arms: &'a [Arm<'a>]) -> Option<Line<'a>> {
+    let arm = arms.iter().find(|arm| std::ptr::eq(arm.found, row.arm))?;
+    Some(Line { row, arm })
+}
+
+/// The figure; `None` when nothing is compared.
+pub fn overhead(findings: &Findings, arms: &[Arm<'_>], answer: &Answer<'_>) -> Option<String> {
+    let lines: Vec<Line<'_>> = answer.rows.iter().filter_map(|row| line(row, arms)).collect();
+    if lines.is_empty() {
         return None;
     }
-    let names = rows.iter().map(|arm| chart::width_of(&arm.name(), 13)).fold(90.0, f64::max);
-    let left = (names + 34.0).min(360.0);
+    let names = lines.iter().map(|line| chart::width_of(&line.arm.name(), 13));
+    let left = (names.fold(90.0, f64::max) + 34.0).min(330.0);
     let wide = Frame {
         class: "wide",
         width: chart::WIDE,
         row_height: 34.0,
         names: Names::Beside,
-        plot: (left, chart::WIDE - NUMBER_WIDTH - 12.0),
+        plot: (left + MEDIAN_WIDTH, chart::WIDE - WORDS_WIDTH - RANGE_WIDTH - 12.0),
     };
     let narrow = Frame {
         class: "narrow",
@@ -55,40 +71,47 @@ pub fn overhead(findings: &Findings, arms: &[Arm<'_>]) -> Option<String> {
         plot: (6.0, chart::NARROW - 6.0),
     };
     Some(format!(
-        "<section id=\"overhead\"><h2>Overhead on wall \
-         time</h2>\n<figure>\n{}{}<figcaption>{}</figcaption></figure>\n<details><summary>The \
-         numbers of this chart</summary>{}</details></section>\n",
-        draw(findings, &rows, &wide),
-        draw(findings, &rows, &narrow),
-        escape::line(&explanation(findings)),
-        numbers(findings, &rows)
+        "<section id=\"overhead\">\n<figure>\n{}{}</figure>\n<details><summary>How to read this \
+         chart, and its numbers</summary><p class=\"facts\">{}</p>{}</details></section>\n",
+        draw(findings, answer, &lines, &wide),
+        draw(findings, answer, &lines, &narrow),
+        escape::line(&explanation(findings, answer)),
+        numbers(findings, answer, &lines)
     ))
 }
 
-fn draw(findings: &Findings, rows: &[&Arm<'_>], frame: &Frame) -> String {
-    let count = u32::try_from(rows.len()).unwrap_or(u32::MAX);
+fn draw(findings: &Findings, answer: &Answer<'_>, lines: &[Line<'_>], frame: &Frame) -> String {
+    let count = u32::try_from(lines.len()).unwrap_or(u32::MAX);
     let bottom = HEAD + frame.row_height * f64::from(count);
     let mut canvas = Canvas::new(frame.width, bottom + FOOT);
-    let intervals = rows.iter().filter_map(|arm| arm.overhead()).chain(noise(findings));
+    let intervals = lines.iter().filter_map(|line| line.row.ratio).chain(answer.floor);
     let ends = intervals.flat_map(|interval| [interval.low, interval.ratio, interval.high]);
     // Without a span of some percent, a chart of equals would magnify noise.
     let axis = Axis::over(ends.chain([0.99, 1.0, 1.03]), frame.plot.0, frame.plot.1);
 
-    ground(&mut canvas, findings, frame, &axis, bottom);
-    for (arm, top) in rows.iter().zip((0..count).map(|i| HEAD + frame.row_height * f64::from(i))) {
-        row(&mut canvas, arm, frame, &axis, top);
+    ground(&mut canvas, (findings, answer), frame, &axis, bottom);
+    for (line, top) in lines.iter().zip((0..count).map(|i| HEAD + frame.row_height * f64::from(i)))
+    {
+        row(&mut canvas, line, frame, &axis, top);
     }
+    let what = answer.metric.unwrap_or("wall time");
     canvas.svg(&Caption {
         id: &format!("overhead-{}", frame.class),
         class: frame.class,
-        title: &format!("Overhead over {} on wall time", findings.run.baseline),
-        description: &spoken(rows),
+        title: &format!("Each stack over {}: {what}", findings.run.baseline),
+        description: &spoken(lines),
     })
 }
 
 /// The noise floor, the margin, the ticks, and the line of the baseline.
-fn ground(canvas: &mut Canvas, findings: &Findings, frame: &Frame, axis: &Axis, bottom: f64) {
-    if let Some(floor) = noise(findings) {
+fn ground(
+    canvas: &mut Canvas,
+    (findings, answer): (&Findings, &Answer<'_>),
+    frame: &Frame,
+    axis: &Axis,
+    bottom: f64,
+) {
+    if let Some(floor) = answer.floor {
         let (from, to) = (axis.at(floor.low), axis.at(floor.high));
         canvas.open("noise", None, Some("noise floor: native against native"));
         canvas.rect((from, HEAD), ((to - from).max(2.0), bottom - HEAD), 1.0);
@@ -101,7 +124,10 @@ fn ground(canvas: &mut Canvas, findings: &Findings, frame: &Frame, axis: &Axis, 
         canvas.close();
         canvas.open("axis", None, None);
         let x = tick.at.clamp(18.0, frame.width - 18.0);
-        canvas.text((x, bottom + 18.0), 12, Anchor::Middle, &tick.label);
+        // One is the baseline's, whose name stands above.
+        if (tick.value - 1.0).abs() > f64::EPSILON {
+            canvas.text((x, bottom + 18.0), 12, Anchor::Middle, &tick.label);
+        }
         canvas.close();
     }
     let margin = findings.run.equivalence_margin;
@@ -125,43 +151,45 @@ fn ground(canvas: &mut Canvas, findings: &Findings, frame: &Frame, axis: &Axis, 
     canvas.close();
 }
 
-fn row(canvas: &mut Canvas, arm: &Arm<'_>, frame: &Frame, axis: &Axis, top: f64) {
+fn row(canvas: &mut Canvas, line: &Line<'_>, frame: &Frame, axis: &Axis, top: f64) {
+    let Line { row, arm } = line;
     let (name_at, middle) = match frame.names {
         Names::Beside => ((22.0, top + frame.row_height / 2.0 + 4.0), top + frame.row_height / 2.0),
         Names::Above => ((22.0, top + 19.0), top + 36.0),
     };
-    let swatch_at = (8.0, name_at.1 - 4.5);
-    let overhead = arm.overhead();
-    let value = overhead.as_ref().map(number::overhead);
-    canvas.open("row", Some(arm.found.arm), Some(&hint(arm, value.as_deref())));
+    canvas.open("row", Some(arm.found.arm), Some(&hint(line)));
     canvas.open(&arm.class, None, None);
-    canvas.marks(arm.shape, &[swatch_at], 4.5, Fill::Solid);
+    canvas.marks(arm.shape, &[(8.0, name_at.1 - 4.5)], 4.5, Fill::Solid);
     canvas.close();
 
-    let room = match (frame.names, &value) {
-        (Names::Beside, _) => frame.plot.0 - 34.0,
-        (Names::Above, Some(_)) => frame.width - 24.0 - NUMBER_WIDTH,
-        (Names::Above, None) => frame.width - 24.0,
+    let words = words_of(row, arm, frame);
+    let room = match frame.names {
+        Names::Beside => frame.plot.0 - MEDIAN_WIDTH - 34.0,
+        Names::Above => frame.width - 30.0 - chart::prose_width_of(&words, 13),
     };
-    canvas.open("name", None, None);
-    canvas.text(name_at, 13, Anchor::Start, &chart::fitting(&arm.name(), room, 13));
-    canvas.close();
-    match overhead {
-        Some(interval) => {
-            whisker(canvas, arm, axis, interval, middle);
-            canvas.open("value", None, None);
-            let text = value.unwrap_or_default();
-            canvas.text((frame.width - 2.0, name_at.1), 13, Anchor::End, &text);
-            canvas.close();
-        }
+    text(canvas, "name", name_at, Anchor::Start, &chart::fitting(&arm.name(), room, 13));
+    let words_x = match frame.names {
+        Names::Beside => frame.width - WORDS_WIDTH - RANGE_WIDTH + 4.0,
+        Names::Above => frame.width - 2.0,
+    };
+    let anchor = if frame.names == Names::Beside { Anchor::Start } else { Anchor::End };
+    text(canvas, class_of(row), (words_x, name_at.1), anchor, &words);
+    if frame.names == Names::Beside {
+        let median = row.median.as_deref().unwrap_or_default();
+        text(canvas, "aside", (frame.plot.0 - 18.0, name_at.1), Anchor::End, median);
+        text(canvas, "aside", (frame.width - 2.0, name_at.1), Anchor::End, &row.range);
+    }
+    match row.ratio {
+        Some(interval) => whisker(canvas, line, axis, interval, middle),
         None => {
-            let (x, y) = match frame.names {
-                Names::Beside => (frame.plot.0.max(axis.at(1.0) + 10.0), middle + 4.0),
-                Names::Above => (22.0, middle + 2.0),
+            let x = match frame.names {
+                Names::Beside => frame.plot.0.max(axis.at(1.0) + 10.0),
+                Names::Above => 22.0,
             };
+            let y = if frame.names == Names::Beside { middle + 4.0 } else { middle + 2.0 };
+            let end = if frame.names == Names::Beside { words_x - 10.0 } else { frame.width };
+            let reason = chart::fitting_prose(&arm.gap(), end - x, 12);
             canvas.open("gap", None, None);
-            let reason = format!("no number: {}", arm.gap());
-            let reason = chart::fitting_prose(&reason, frame.width - x, 12);
             canvas.text((x, y), 12, Anchor::Start, &reason);
             canvas.close();
         }
@@ -169,15 +197,47 @@ fn row(canvas: &mut Canvas, arm: &Arm<'_>, frame: &Frame, axis: &Axis, top: f64)
     canvas.close();
 }
 
-fn whisker(canvas: &mut Canvas, arm: &Arm<'_>, axis: &Axis, interval: Interval, y: f64) {
+/// The verdict in words; on a narrow screen with the interval, where it fits beside the name.
+fn words_of(row: &Row<'_>, arm: &Arm<'_>, frame: &Frame) -> String {
+    if frame.names == Names::Beside || row.range.is_empty() {
+        return row.words.clone();
+    }
+    let both = format!("{}, {}", row.words, row.range);
+    let room = frame.width - 34.0 - chart::width_of(&arm.name(), 13);
+    if chart::prose_width_of(&both, 13) <= room { both } else { row.words.clone() }
+}
+
+/// The class that says what a verdict means to whoever reads it.
+fn class_of(row: &Row<'_>) -> &'static str {
+    match row.verdict {
+        Verdict::Equivalent => "value good",
+        Verdict::Differs if row.is_gain => "value good",
+        Verdict::Differs => "value bad",
+        _ => "value soft",
+    }
+}
+
+fn text(canvas: &mut Canvas, class: &str, at: (f64, f64), anchor: Anchor, content: &str) {
+    if !content.is_empty() {
+        canvas.open(class, None, None);
+        canvas.text(at, 13, anchor, content);
+        canvas.close();
+    }
+}
+
+fn whisker(canvas: &mut Canvas, line: &Line<'_>, axis: &Axis, interval: Interval, y: f64) {
+    let Line { row, arm } = line;
     let (low, high) = (axis.at(interval.low), axis.at(interval.high));
-    let fill = match arm.found.verdict {
+    let fill = match row.verdict {
         Verdict::Inconclusive | Verdict::Invalid { .. } => Fill::Hollow,
         _ => Fill::Solid,
     };
+    let (one, middle) = (axis.at(1.0), axis.at(interval.ratio));
     canvas.open(&arm.class, None, None);
+    if *row.verdict == Verdict::Differs {
+        canvas.rect((one.min(middle), y - 7.0), ((middle - one).abs(), 14.0), 0.22);
+    }
     canvas.line((low, y), (high, y), 1.5, None);
-    let middle = axis.at(interval.ratio);
     // An end that the mark covers has no cap: it would only deform the mark.
     for x in [low, high].into_iter().filter(|x| (x - middle).abs() > 6.0) {
         canvas.line((x, y - 4.0), (x, y + 4.0), 1.5, None);
@@ -186,50 +246,44 @@ fn whisker(canvas: &mut Canvas, arm: &Arm<'_>, axis: &Axis, interval: Interval, 
     canvas.close();
 }
 
-fn hint(arm: &Arm<'_>, value: Option<&str>) -> String {
-    match value {
-        Some(value) => format!("{}: {value}. {}", arm.name(), arm.found.because),
+fn hint(line: &Line<'_>) -> String {
+    let Line { row, arm } = line;
+    match row.ratio {
+        Some(_) => format!("{}: {}, {}. {}", arm.name(), row.words, row.range, row.because),
         None => format!("{}: {}", arm.name(), arm.gap()),
     }
 }
 
 /// Describes the chart, for those who cannot see it.
-fn spoken(rows: &[&Arm<'_>]) -> String {
-    let said: Vec<String> = rows
-        .iter()
-        .map(|arm| match arm.overhead() {
-            Some(interval) => format!("{} {}", arm.name(), number::overhead(&interval)),
-            None => format!("{} has no number: {}", arm.name(), arm.gap()),
-        })
-        .collect();
-    said.join("; ")
+fn spoken(lines: &[Line<'_>]) -> String {
+    let said = lines.iter().map(|Line { row, arm }| match row.ratio {
+        Some(_) => format!("{} {}, {}", arm.name(), row.words, row.range),
+        None => format!("{} {}: {}", arm.name(), row.words, arm.gap()),
+    });
+    said.collect::<Vec<_>>().join("; ")
 }
 
-fn explanation(findings: &Findings) -> String {
+fn explanation(findings: &Findings, answer: &Answer<'_>) -> String {
     let margin = number::trimmed(findings.run.equivalence_margin * 100.0, 1);
-    let floor = match noise(findings) {
+    let baseline = &findings.run.baseline;
+    let floor = match answer.floor {
         Some(floor) => format!(
-            "The band is the noise floor: {} against itself, {}.",
-            findings.run.baseline,
-            number::overhead(&floor)
+            "The band is the noise floor: {baseline} against itself, {}.",
+            number::range(floor.low, floor.high)
         ),
         None => String::from("There are too few trials to say what the noise floor is."),
     };
+    let what = answer.metric.unwrap_or("wall time");
     format!(
-        "Ratio to {} with its 95 % interval; to the right is slower. {floor} A hollow mark is \
-         inconclusive; dotted lines, where drawn, are the margin of ±{margin} % within which an \
-         arm is equivalent.",
-        findings.run.baseline
+        "Ratio of {what} to that of {baseline} with its 95 % interval. {floor} A hollow mark is not \
+         decided; dotted lines, where drawn, are the margin of ±{margin} % within which a cost is \
+         none."
     )
 }
 
-fn noise(findings: &Findings) -> Option<Interval> {
-    findings.noise_floor.filter(|floor| floor.low > 0.0 && floor.high.is_finite())
-}
-
-fn numbers(findings: &Findings, rows: &[&Arm<'_>]) -> String {
+fn numbers(findings: &Findings, answer: &Answer<'_>, lines: &[Line<'_>]) -> String {
     let mut table =
-        Table::new("Overhead as a ratio", &["Stack", "#Ratio", "#Low", "#High", "Remark"]);
+        Table::new("Ratio to the baseline", &["Stack", "#Ratio", "#Low", "#High", "Remark"]);
     let ratio = |ratio: f64| format!("{ratio:.4}");
     let mut add = |arm, name, interval: Option<Interval>, remark| {
         let of = |end: fn(&Interval) -> f64| Cell::number(interval.as_ref().map(end), ratio);
@@ -237,12 +291,11 @@ fn numbers(findings: &Findings, rows: &[&Arm<'_>]) -> String {
         let [middle, low, high] = numbers;
         table.row(arm, vec![Cell::Code(name), middle, low, high, Cell::Text(remark)]);
     };
-    for arm in rows {
-        let interval = arm.overhead();
-        let remark = interval.map_or_else(|| arm.gap(), |_| String::new());
-        add(Some(arm.found.arm), arm.name(), interval, remark);
+    for Line { row, arm } in lines {
+        let remark = row.ratio.map_or_else(|| arm.gap(), |_| row.words.clone());
+        add(Some(arm.found.arm), arm.name(), row.ratio, remark);
     }
-    if let Some(floor) = noise(findings) {
+    if let Some(floor) = answer.floor {
         add(None, findings.run.baseline.clone(), Some(floor), String::from("noise floor"));
     }
     table.finish()
