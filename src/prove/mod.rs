@@ -34,6 +34,7 @@ mod real_false_positives;
 mod real_planted;
 mod recounted;
 mod selection;
+mod thresholds;
 pub mod toil;
 
 pub use bench::Bench;
@@ -48,6 +49,7 @@ pub static REGISTRY: &[&dyn Proof] = &[
     &power::Power,
     &centre::Centre,
     &equivalence::Equivalence,
+    &thresholds::Thresholds,
     &order::Order,
     &recounted::Recounted,
     &bill::Bill,

@@ -3,10 +3,13 @@
 use crate::machine::{Machine, is_usable, text};
 use serde_json::Value;
 
-/// The last arm of a stack: of the baseline's two, the second.
+/// The last arm of a stack of which anything was run: of the baseline's two the second, unless the
+/// command failed in the first and nothing more was run.
 pub fn arm<'a>(answer: &'a Value, stack: &str) -> &'a Value {
     let arms = answer["arms"].as_array().unwrap();
-    arms.iter().rfind(|arm| arm["stack"] == stack).unwrap_or_else(|| panic!("no arm `{stack}`"))
+    let mut all = arms.iter().filter(|arm| arm["stack"] == stack);
+    let is_tried = |arm: &&Value| arm["trials"].as_array().is_some_and(|all| !all.is_empty());
+    all.clone().rfind(is_tried).or(all.next_back()).unwrap_or_else(|| panic!("no arm `{stack}`"))
 }
 
 /// Returns the value that a level proved of `key`.
@@ -31,13 +34,6 @@ pub fn alone<'a>(stack: &'a str, command: &[&'a str]) -> Vec<&'a str> {
     arguments.extend(["--format", "json", "--"]);
     arguments.extend(command);
     arguments
-}
-
-/// The first arm that was tried at all: where a command fails in the baseline, no other is.
-pub fn tried(answer: &Value) -> &Value {
-    let mut arms = answer["arms"].as_array().unwrap().iter();
-    let is_tried = |arm: &&Value| arm["trials"].as_array().is_some_and(|all| !all.is_empty());
-    arms.find(is_tried).expect("no arm was tried")
 }
 
 #[test]
@@ -188,8 +184,7 @@ fn a_failing_command_fails_its_arm_with_its_stderr() {
     let machine = Machine::take();
     let command = ["sh", "-c", "echo why not >&2; exit 3"];
     let answer = machine.json_of_a_failure(&compare("native", "2", &command));
-    // One of the baseline's two: the other is not run any more.
-    let arm = tried(&answer);
+    let arm = arm(&answer, "native");
     assert_eq!(arm["verdict"]["is"], "invalid");
     assert_eq!(arm["verdict"]["gap"], "command-failed");
     assert_eq!(arm["trial_count"], 0);

@@ -1,7 +1,7 @@
 //! Commands that say something in their agent's name: none of it is a number, and it is told where
 //! it reached the agent at all.
 
-use crate::answers::{alone, tried};
+use crate::answers::{alone, arm};
 use crate::machine::{Machine, is_usable, text};
 use serde_json::Value;
 use std::os::unix::fs::MetadataExt;
@@ -24,7 +24,7 @@ fn forge(machine: &Machine, stack: &str, words: &[&str]) -> (String, String) {
     let output = machine.surtax(&[&alone(stack, &forger), words].concat());
     let answer: Value = serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)));
-    let arm = tried(&answer);
+    let arm = arm(&answer, stack);
     assert_eq!(arm["trial_count"], 0, "{stack}: a forged number counts: {arm:#}");
     let first = &arm["trials"][0];
     let word = |key: &str| first[key].as_str().unwrap_or_default().to_owned();

@@ -4,7 +4,7 @@
 //! The command is this very program: [`tries_every_way_into_its_agent`], which opens what it can,
 //! changes nothing, and says what it found on its standard error.
 
-use crate::answers::{alone, tried};
+use crate::answers::{alone, arm};
 use crate::machine::{Machine, is_usable, text};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, getppid, pidfd_getfd, pidfd_open};
 use serde_json::Value;
@@ -160,7 +160,7 @@ fn found_in(machine: &Machine, stack: &str) -> BTreeMap<String, String> {
     let output = machine.surtax(&alone(stack, &words));
     let answer: Value = serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)));
-    let trouble = &tried(&answer)["trouble"];
+    let trouble = &arm(&answer, stack)["trouble"];
     let found = said(trouble["stderr"].as_str().unwrap_or_default());
     assert_eq!(found.len(), WAYS.len(), "{stack}: {trouble:#}");
     found

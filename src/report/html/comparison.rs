@@ -42,7 +42,10 @@ pub fn comparison(findings: &Findings, arms: &[Arm<'_>]) -> String {
     let remark = memory::remark(findings).map_or_else(String::new, |remark| {
         format!("<p>Memory, others: {}.</p>\n", escape::prose(&remark))
     });
-    format!("<section id=\"comparison\"><h2>All arms</h2>\n{}{remark}</section>\n", table.finish())
+    format!(
+        "<section id=\"comparison\"><h2>All stacks</h2>\n{}{remark}</section>\n",
+        table.finish()
+    )
 }
 
 /// Says how many trials count, and of how many when they differ.

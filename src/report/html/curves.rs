@@ -117,7 +117,7 @@ fn draw(
     canvas.svg(&Caption {
         id: &format!("curves-{first}{class}"),
         class,
-        title: &format!("Percentiles of {name} of each arm of {}", findings.run.title),
+        title: &format!("Percentiles of {name} of each stack of {}", findings.run.title),
         description: &said.join("; "),
     })
 }

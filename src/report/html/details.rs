@@ -26,7 +26,7 @@ const METRICS: [(&str, &str); 9] = [
 /// The section.
 pub fn details(arms: &[Arm<'_>]) -> String {
     let all: String = arms.iter().map(arm).collect();
-    format!("<section id=\"arms\"><h2>Each arm in detail</h2>\n{all}</section>\n")
+    format!("<section id=\"arms\"><h2>Each stack in detail</h2>\n{all}</section>\n")
 }
 
 /// Shows what went wrong: why, what would help, what the command said.
@@ -159,7 +159,7 @@ fn chance(arm: &Arm<'_>) -> String {
         return String::new();
     };
     let mut text = format!(
-        "The chance of such an overhead, were there none: {}; by Holm for all compared arms, {}.",
+        "The chance of such an overhead, were there none: {}; by Holm for all compared stacks, {}.",
         number::p_value(p),
         number::p_value(adjusted)
     );

@@ -78,11 +78,11 @@ fn numbers(findings: &Findings, arms: &[legend::Arm<'_>]) -> String {
         measured::measured(findings, arms),
         instances::instances(findings, arms),
         isolation::isolation(findings),
+        bill::bill(arms),
         curves::curves(findings, arms),
         progress::progress(findings, arms),
         spread::spread(findings, arms),
         trials::trials(findings, arms),
-        bill::bill(arms),
     ];
     sections.into_iter().flatten().collect()
 }

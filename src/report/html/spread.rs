@@ -167,7 +167,7 @@ fn draw(findings: &Findings, dot_stacks: &[DotStack<'_>], frame: &Frame) -> Stri
     canvas.svg(&Caption {
         id: &format!("spread-{}", frame.class),
         class: frame.class,
-        title: &format!("Wall times of each arm of {} over its median", findings.run.title),
+        title: &format!("Wall times of each stack of {} over its median", findings.run.title),
         description: &said.join("; "),
     })
 }
@@ -261,7 +261,7 @@ fn explanation(dot_stacks: &[DotStack<'_>], each: usize) -> String {
         .iter()
         .any(|heap| usize::try_from(heap.arm.found.trial_count).is_ok_and(|count| count > each));
     let dot = if is_reduced {
-        format!("A dot is a trial, or of an arm with more than {each} one of {each} quantiles")
+        format!("A dot is a trial, or of a stack with more than {each} one of {each} quantiles")
     } else {
         String::from("A dot is a trial")
     };

@@ -56,7 +56,7 @@ fn every_part_of_the_findings_is_on_the_page() {
         "Memory, others",
         "Quantiles of wall time",
         "an interval of this quantile takes 36 values",
-        "by Holm for all compared arms, p = 0.01",
+        "by Holm for all compared stacks, p = 0.01",
         "A difference of 1.8 % would be called one",
         "How far the tails reach",
         "p99.999",

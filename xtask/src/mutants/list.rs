@@ -204,6 +204,14 @@ pub const MUTANTS: &[Mutant] = &[
         proofs: "hostile",
     },
     Mutant {
+        name: "threshold-by-estimate",
+        breaks: "a threshold is kept where the estimate is below it, and not the whole interval",
+        path: "src/finding/threshold.rs",
+        text: "overhead.high * (1.0 + rounded_away) <= self.ratio",
+        instead: "overhead.ratio * (1.0 + rounded_away) <= self.ratio",
+        proofs: "thresholds",
+    },
+    Mutant {
         name: "budget-endless",
         breaks: "reading a stranger's ledger may take any time and memory",
         path: "src/ledger/stranger.rs",
