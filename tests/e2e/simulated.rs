@@ -31,6 +31,14 @@ fn planted_costs_of_simulated_stacks_are_held() {
 }
 
 #[test]
+fn thresholds_are_not_decided_against_a_planted_cost() {
+    let machine = Machine::take();
+    let lines = lines(&machine, "thresholds");
+    assert_eq!(tried(&lines, "thresholds", "costs 5 %"), 200);
+    machine.assert_as_before();
+}
+
+#[test]
 fn a_simulated_cost_is_found_as_often_as_is_foretold() {
     let machine = Machine::take();
     assert!(!lines(&machine, "power").is_empty());

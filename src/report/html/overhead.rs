@@ -37,10 +37,18 @@ const MEDIAN_WIDTH: f64 = 92.0;
 const WORDS_WIDTH: f64 = 150.0;
 const RANGE_WIDTH: f64 = 112.0;
 
+/// More rows than these are put in order, the least first, and stand closer.
+const MANY: usize = 12;
+
 /// A row of the answer with its arm's look.
 struct Line<'a> {
     row: &'a Row<'a>,
     arm: &'a Arm<'a>,
+}
+
+/// Key that rows are put in order by.
+fn size(line: &Line<'_>) -> f64 {
+    line.row.ratio.map_or(f64::INFINITY, |interval| interval.ratio)
 }
 
 fn line<'a>(row: &'a Row<'a>, arms: &'a [Arm<'a>]) -> Option<Line<'a>> {
@@ -50,7 +58,12 @@ fn line<'a>(row: &'a Row<'a>, arms: &'a [Arm<'a>]) -> Option<Line<'a>> {
 
 /// The figure; `None` when nothing is compared.
 pub fn overhead(findings: &Findings, arms: &[Arm<'_>], answer: &Answer<'_>) -> Option<String> {
-    let lines: Vec<Line<'_>> = answer.rows.iter().filter_map(|row| line(row, arms)).collect();
+    let mut lines: Vec<Line<'_>> = answer.rows.iter().filter_map(|row| line(row, arms)).collect();
+    let is_long = lines.len() > MANY;
+    if is_long {
+        // Those without a number last.
+        lines.sort_by(|one, other| size(one).total_cmp(&size(other)));
+    }
     if lines.is_empty() {
         return None;
     }
@@ -59,14 +72,14 @@ pub fn overhead(findings: &Findings, arms: &[Arm<'_>], answer: &Answer<'_>) -> O
     let wide = Frame {
         class: "wide",
         width: chart::WIDE,
-        row_height: 34.0,
+        row_height: if is_long { 24.0 } else { 34.0 },
         names: Names::Beside,
         plot: (left + MEDIAN_WIDTH, chart::WIDE - WORDS_WIDTH - RANGE_WIDTH - 12.0),
     };
     let narrow = Frame {
         class: "narrow",
         width: chart::NARROW,
-        row_height: 52.0,
+        row_height: if is_long { 46.0 } else { 52.0 },
         names: Names::Above,
         plot: (6.0, chart::NARROW - 6.0),
     };
