@@ -62,7 +62,7 @@ for (const entry of all(".legend > [data-arm]")) {
     for (const part of all(`svg ${of}, tr${of}`)) part.classList.toggle("off", hidden);
   });
   pressable.setAttribute("aria-pressed", "true");
-  pressable.title = "Show or hide this arm";
+  pressable.title = "Show or hide this stack";
 }
 
 const select = (element) => {

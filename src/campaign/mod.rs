@@ -17,6 +17,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 use surtax_instrument::clock;
 use surtax_instrument::quantity::Nanoseconds;
+use surtax_instrument::wire::Status;
 
 /// After how many failures without any success an arm is given up.
 pub(crate) const GIVE_UP_AFTER: u32 = 2;
@@ -182,7 +183,10 @@ impl<'a> Campaign<'a> {
             enough.learn(&record);
         }
         self.observer.trial_ended(&record, arm);
-        self.count(&record, arm, arms);
+        if let Some(why) = self.count(&record, arm, arms) {
+            self.ledger.log(Severity::Note, &why)?;
+            self.observer.run_stopped(&why);
+        }
         if let Some(why) = said {
             self.ledger.log(Severity::Note, &why)?;
             self.observer.repeats_ended(&why);
@@ -237,8 +241,8 @@ impl<'a> Campaign<'a> {
     }
 
     /// Gives an arm up that has only ever failed; and all of them where the command fails in what
-    /// they are compared with, which is then most likely the command's own.
-    fn count(&mut self, record: &Record, arm: &Arm, arms: &[Arm]) {
+    /// they are compared with, which is then most likely the command's own: then gives back why.
+    fn count(&mut self, record: &Record, arm: &Arm, arms: &[Arm]) -> Option<String> {
         let (failures, has_succeeded) = self.tally.entry(arm.index).or_default();
         match record.result {
             TrialResult::Done(_) | TrialResult::Disturbed(_) => *has_succeeded = true,
@@ -250,12 +254,7 @@ impl<'a> Campaign<'a> {
                 if self.is_stopped_by_failure && !arm.is_compared() && !self.has_baseline(arms) =>
             {
                 self.dropped.extend(arms.iter().map(|arm| arm.index));
-                let status = measured.outcome.status;
-                self.observer.run_stopped(&format!(
-                    "nothing more is run: the command ended with {status} in `{arm}`, which the \
-                     others are compared with; `--baseline` names another, `--ignore-failure` \
-                     counts failures too"
-                ));
+                return Some(self.stopped(arm, measured.outcome.status));
             }
             _ if is_fruitless => {
                 self.dropped.insert(arm.index);
@@ -264,6 +263,22 @@ impl<'a> Campaign<'a> {
             }
             _ => {}
         }
+        None
+    }
+
+    /// Says why nothing more is run, and where something would help, what.
+    fn stopped(&self, arm: &Arm, status: Status) -> String {
+        let compared = match self.plan.stacks.len() {
+            1 => "",
+            _ => ", which the others are compared with",
+        };
+        let help = match status {
+            Status::Exit(_) if self.plan.workload.is_none() => {
+                "; `--ignore-failure` counts failures too"
+            }
+            _ => "",
+        };
+        format!("nothing more is run: the command ended with {status} in `{arm}`{compared}{help}")
     }
 
     /// Tells whether any arm of the baseline has ever succeeded.

@@ -173,7 +173,7 @@ pub(super) struct GateArguments {
     /// stack without options means all of the same layers. Where nothing is crossed the exit code
     /// is 3 if a stack has no such number, 4 if the interval lies on both sides of the limit, so
     /// that nothing is decided, and 0 if every limit is kept.
-    #[arg(long, value_name = "THRESHOLD", help_heading = "Results")]
+    #[arg(long, value_name = "THRESHOLD", value_parser = threshold, help_heading = "Results")]
     pub(super) fail_if: Vec<Threshold>,
     /// Exits with 1 (`fail`) or 0 (`pass`) where a threshold is not decided, and not with 4.
     #[arg(long, value_name = "HOW", requires = "fail_if", help_heading = "Results")]
@@ -187,6 +187,13 @@ pub enum Undecided {
     Fail,
     /// The same as one that is kept.
     Pass,
+}
+
+/// Reads a threshold; a stack that it names is read as those of `--in` are.
+fn threshold(text: &str) -> Result<Threshold, Fault> {
+    let known = registered();
+    let rewrite = |stack: &str| StackSpec::parse_with(stack, &known).map(|spec| spec.to_string());
+    text.parse::<Threshold>()?.with_stack(rewrite)
 }
 
 impl GateArguments {
@@ -208,13 +215,18 @@ impl GateArguments {
     ) -> Result<(), Fault> {
         self.fail_if.iter().try_for_each(|threshold| {
             threshold.require(of_workload)?;
+            if compared.is_empty() {
+                return Err(Fault::user(format!(
+                    "`--fail-if '{threshold}'` has nothing to decide: no stack is compared"
+                ))
+                .hint("measure again with what to compare it with, as in `--in native,runc`"));
+            }
             threshold.require_stack(compared)
         })
     }
 
     /// Refuses thresholds that a run of this plan could not decide, however it ends.
     fn require_an_answer(&self, plan: &Plan) -> Result<(), Fault> {
-        self.require_metrics(plan)?;
         let Some(threshold) = self.fail_if.first() else { return Ok(()) };
         if plan.stacks.len() == 1 && plan.beside.is_empty() {
             let baseline = &plan.baseline;
@@ -223,6 +235,7 @@ impl GateArguments {
             ))
             .hint("name what to compare it with, as in `--in native,runc`"));
         }
+        self.require_metrics(plan)?;
         match (plan.runs, surtax_statistics::overhead(&[])) {
             (Some(runs), Err(TooFew { need, .. }))
                 if usize::try_from(runs).is_ok_and(|runs| runs < need) =>

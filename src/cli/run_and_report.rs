@@ -6,6 +6,7 @@ use super::{Format, Globals, answer, consent, note, place, program, progress};
 use crate::campaign::Campaign;
 use crate::campaign::interrupts::{Interrupts, Urgency};
 use crate::fault::Fault;
+use crate::finding::caution::FOREIGN_RUN;
 use crate::finding::threshold::{Standing, held};
 use crate::finding::{ArmFindings, Caution, Findings, compare};
 use crate::lab::{self, Lab, Limits};
@@ -274,14 +275,18 @@ fn conclude(
     })
 }
 
-/// The exit code of a run of which no trial counts: the user's where the command itself failed.
+/// The exit code of a run that has no answer, since no trial of it or of its baseline counts: the
+/// user's where the command itself failed there.
 fn nothing(findings: &Findings) -> Option<u8> {
+    let failed = |arm: &ArmFindings| arm.trials.iter().any(|trial| trial.state == "failed");
+    let baseline = || findings.arms.iter().filter(|arm| arm.part != "compared");
+    if baseline().all(|arm| arm.trial_count == 0) && baseline().any(failed) {
+        return Some(COMMAND_FAILED);
+    }
     if findings.has_numbers() {
         return None;
     }
-    let failed = |arm: &ArmFindings| arm.trials.iter().any(|trial| trial.state == "failed");
-    let is_the_commands = findings.arms.iter().any(failed);
-    Some(if is_the_commands { COMMAND_FAILED } else { UNANSWERED })
+    Some(if findings.arms.iter().any(failed) { COMMAND_FAILED } else { UNANSWERED })
 }
 
 /// Returns the exit code that the thresholds decide. Says on standard error each stack that does
@@ -291,14 +296,22 @@ pub(super) fn exit_code(findings: &Findings, undecided: Option<Undecided>) -> Ex
         // Said though notes are not wanted: it is why the exit code is what it is.
         note(&held.to_string(), &Globals { quiet: false, ..Globals::default() });
     }
-    let worst = findings.thresholds.iter().map(|held| held.standing).max();
-    match (worst.unwrap_or(Standing::Kept), undecided) {
-        (Standing::Crossed, _) | (Standing::Undecided, Some(Undecided::Fail)) => {
-            ExitCode::from(CROSSED)
-        }
-        (Standing::Unknown, _) => ExitCode::from(UNANSWERED),
-        (Standing::Undecided, None) => ExitCode::from(UNDECIDED),
-        (Standing::Kept, _) | (Standing::Undecided, Some(Undecided::Pass)) => ExitCode::SUCCESS,
+    ExitCode::from(code(findings.thresholds.iter().map(|held| held.standing), undecided))
+}
+
+/// The exit code of these standings: that of the worst, with what is not decided taken as it is
+/// told.
+fn code(standings: impl Iterator<Item = Standing>, undecided: Option<Undecided>) -> u8 {
+    let taken = standings.map(|standing| match (standing, undecided) {
+        (Standing::Undecided, Some(Undecided::Fail)) => Standing::Crossed,
+        (Standing::Undecided, Some(Undecided::Pass)) => Standing::Kept,
+        (standing, _) => standing,
+    });
+    match taken.max() {
+        Some(Standing::Crossed) => CROSSED,
+        Some(Standing::Unknown) => UNANSWERED,
+        Some(Standing::Undecided) => UNDECIDED,
+        Some(Standing::Kept) | None => 0,
     }
 }
 
@@ -332,11 +345,11 @@ fn findings_of(ledger: &Ledger, globals: &Globals) -> Result<Findings, Fault> {
     Ok(findings)
 }
 
-/// Returns the caution that opens the report of a run that nobody here vouches for: who reads the
+/// Returns the first caution of a run that nobody here vouches for, which the report shows whole: who reads the
 /// report alone sees no note.
 fn foreign_run() -> Caution {
     Caution {
-        code: "foreign-run".into(),
+        code: FOREIGN_RUN.into(),
         finding: "the run was not begun by the user on the machine that made this report, or its \
                   plan was changed: its numbers, and the command that repeats it, are those of \
                   whoever wrote it"
@@ -352,5 +365,26 @@ pub(super) fn text(findings: &Findings, format: Format, look: Look) -> String {
         Format::Json => export::json(findings),
         Format::Csv => export::csv(findings),
         Format::Markdown => markdown::markdown(findings),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worst_standing_decides_and_what_is_not_decided_is_taken_as_it_is_told() {
+        use Standing::{Crossed, Kept, Undecided as Open, Unknown};
+        for (standings, plain, fail, pass) in [
+            (&[][..], 0, 0, 0),
+            (&[Kept, Kept], 0, 0, 0),
+            (&[Kept, Open], 4, 1, 0),
+            (&[Open, Unknown], 3, 1, 3),
+            (&[Open, Unknown, Crossed], 1, 1, 1),
+        ] {
+            let code = |undecided| code(standings.iter().copied(), undecided);
+            let codes = [None, Some(Undecided::Fail), Some(Undecided::Pass)].map(code);
+            assert_eq!(codes, [plain, fail, pass], "{standings:?}");
+        }
     }
 }

@@ -11,22 +11,32 @@ use std::collections::BTreeSet;
 /// The metric of a command.
 const WALL: &str = "wall_ns";
 
+/// Less than this is no factor in words, however far the interval reaches.
+const FACTOR_MIN: f64 = 1.1;
+
 /// As many stacks that differ have a number each in the sentence.
 const EACH_MAX: usize = 3;
 
 /// Words for a stack whose cost is within the margin.
 const NO_COST: &str = "no measurable cost";
 
+/// A ratio beyond this, or below one over it, is no number that anybody could read.
+const RATIO_MAX: f64 = 1e9;
+
 /// The answer of a run.
 pub(crate) struct Answer<'a> {
     /// Name of the metric; `None`: wall time.
     pub(crate) metric: Option<&'a str>,
+    /// True if more of the metric is better.
+    pub(crate) is_more_better: bool,
     /// The baseline's number.
     pub(crate) baseline: Option<String>,
     /// Difference of the baseline from itself, as a ratio of values.
     pub(crate) floor: Option<Interval>,
-    /// The compared stacks, in the order of the plan.
+    /// The compared stacks of which there is something to say, in the order of the plan.
     pub(crate) rows: Vec<Row<'a>>,
+    /// To what share of itself the metric is rounded.
+    step_share: f64,
     findings: &'a Findings,
 }
 
@@ -37,15 +47,28 @@ pub(crate) struct Row<'a> {
     pub(crate) median: Option<String>,
     /// Ratio of its value to the baseline's, where it can be drawn.
     pub(crate) ratio: Option<Interval>,
-    pub(crate) verdict: &'a Verdict,
-    /// The reason for the verdict, in a sentence.
-    pub(crate) because: &'a str,
+    pub(crate) said: Said,
     /// The verdict in words: `1.5× slower`, `no measurable cost`, `not decided`.
     pub(crate) words: String,
     /// The interval in words: `1.44–1.53×`.
     pub(crate) range: String,
-    /// True if it differs and is better than the baseline.
-    pub(crate) is_gain: bool,
+    /// The reason, in a sentence.
+    pub(crate) because: String,
+}
+
+/// What is said of a stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Said {
+    /// Better than the baseline.
+    Gain,
+    /// Worse than the baseline.
+    Loss,
+    /// Within the margin.
+    Alike,
+    /// Neither could be shown.
+    Open,
+    /// There is no number.
+    Nothing,
 }
 
 impl<'a> Answer<'a> {
@@ -53,71 +76,81 @@ impl<'a> Answer<'a> {
     pub(crate) fn of(findings: &'a Findings) -> Self {
         let first = findings.run.workload.is_some().then(|| workload::rows(findings));
         let metric = first.and_then(|rows| rows.first().map(|row| row.metric));
-        let name = metric.unwrap_or(WALL);
+        // What runs for a time that it is told, and measured nothing, says nothing by wall time.
         let says = metric.is_some() || !findings.run.is_of_fixed_time;
-        // What runs for a time that it is told, and measured nothing, has no verdict of its own.
-        let is_compared = |arm: &&ArmFindings| {
-            arm.part == "compared" && (says || matches!(arm.verdict, Verdict::Invalid { .. }))
-        };
-        let rows = findings.arms.iter().filter(is_compared).map(|arm| row(arm, metric, says));
-        let baseline = findings.arms.iter().find(|arm| arm.part == "baseline");
-        let baseline = baseline.and_then(|arm| found(arm, name)).filter(|_| says);
-        let mut metrics = findings.arms.iter().filter_map(|arm| found(arm, name));
+        let found = |arm| found(arm, metric.unwrap_or(WALL)).filter(|_| says);
+        let rows = compared(findings).filter_map(|arm| match says {
+            true => Some(row(arm, metric)),
+            false => nothing(arm, None, None),
+        });
+        let baseline = findings.arms.iter().filter(|arm| arm.part != "compared").find_map(found);
+        let metrics = || findings.arms.iter().filter_map(found);
+        let judged = || metrics().filter_map(|found| found.judgement.as_ref());
         let floor = match metric {
-            Some(_) => metrics.find_map(|it| Some((it, it.judgement.as_ref()?.noise_floor?))),
-            None => metrics.next().zip(findings.noise_floor),
+            Some(_) => judged().find_map(|judged| judged.noise_floor),
+            None => findings.noise_floor,
         };
+        let any = metrics().next();
         Self {
             metric,
+            is_more_better: any.is_some_and(|found| found.better == "higher"),
             baseline: baseline.map(|found| amount(found.median, &found.unit)),
-            floor: floor.filter(|_| says).and_then(|(found, floor)| of_values(found, floor)),
+            floor: any.zip(floor).and_then(|(found, floor)| of_values(found, floor)),
+            step_share: judged().filter_map(|judged| judged.step_share).fold(0.0, f64::max),
             rows: rows.collect(),
             findings,
         }
     }
 
+    /// Tells whether the baseline has a trial that counts.
+    pub(crate) fn has_baseline(&self) -> bool {
+        let mut baseline = self.findings.arms.iter().filter(|arm| arm.part != "compared");
+        baseline.any(|arm| arm.trial_count > 0)
+    }
+
     /// One sentence or more for all stacks, without a word that the verdicts do not carry.
     pub(crate) fn headline(&self) -> String {
+        let stack = &self.findings.run.baseline;
         if !self.findings.has_numbers() {
             return String::from("No trial counts");
         }
+        if !self.has_baseline() {
+            let baseline = self.findings.arms.iter().filter(|arm| arm.part != "compared");
+            let tried = baseline.filter(|arm| !arm.trials.is_empty()).map(|arm| &arm.verdict);
+            let word = tried.map(Verdict::word).next().unwrap_or("not run");
+            return format!("{stack}: {word}, so nothing is compared with it");
+        }
         if self.rows.is_empty() {
-            let stack = &self.findings.run.baseline;
-            return self.baseline.as_ref().map_or_else(
-                || format!("{stack} has no number"),
-                |number| match self.metric {
-                    Some(metric) => format!("{stack}: {metric} {number}"),
-                    None => format!("{stack} takes {number}"),
-                },
-            );
+            return match (&self.baseline, self.metric) {
+                (Some(number), Some(metric)) => format!("{stack}: {metric} {number}"),
+                (Some(number), None) => format!("{stack} takes {number}"),
+                (None, _) => String::from("Nothing that was measured says what a stack costs"),
+            };
         }
         let margin = percent(self.findings.run.equivalence_margin);
-        let is = |verdict: Verdict| move |row: &&Row<'_>| *row.verdict == verdict;
+        let is = |said: Said| move |row: &&Row<'_>| row.said == said;
         let mut sentences = Vec::new();
-        let alike = self.rows.iter().filter(is(Verdict::Equivalent));
+        let alike = self.rows.iter().filter(is(Said::Alike));
         sentences.extend(self.who(alike).map(|who| format!("{who}: {NO_COST} (under {margin})")));
-        sentences.extend(self.differing(|ratio| ratio < 1.0));
-        sentences.extend(self.differing(|ratio| ratio >= 1.0));
-        let open = self.rows.iter().filter(is(Verdict::Inconclusive));
+        sentences.extend(self.differing(Said::Gain));
+        sentences.extend(self.differing(Said::Loss));
+        let open = self.rows.iter().filter(is(Said::Open));
         sentences.extend(self.who(open).map(|who| format!("{who}: not decided")));
-        let gaps = self.rows.iter().filter(|row| matches!(row.verdict, Verdict::Invalid { .. }));
-        let words: BTreeSet<&str> = gaps.map(|row| row.verdict.word()).collect();
+        let gaps = || self.rows.iter().filter(is(Said::Nothing));
+        let words: BTreeSet<&str> = gaps().map(|row| row.words.as_str()).collect();
         for word in words {
-            let these = self.rows.iter().filter(|row| row.verdict.word() == word);
+            let these = gaps().filter(|row| row.words == word);
             sentences.extend(self.who(these).map(|who| format!("{who}: {word}")));
         }
+        let sentences: Vec<String> = sentences.iter().map(|text| capital(text)).collect();
         let text = sentences.join(". ");
-        match (self.metric, text.strip_prefix("every")) {
-            (Some(metric), _) => format!("{metric}: {text}"),
-            (None, Some(rest)) => format!("Every{rest}"),
-            (None, None) => text,
-        }
+        self.metric.map_or(text.clone(), |metric| format!("{metric}: {text}"))
     }
 
-    /// The smallest difference that this run could have told from noise, in words.
+    /// The share below which a difference is not told from noise, or from rounding, in words.
     pub(crate) fn smallest(&self) -> Option<String> {
         let floor = self.floor.as_ref()?;
-        let share = (floor.high - 1.0).max(1.0 / floor.low - 1.0);
+        let share = (floor.high - 1.0).max(1.0 / floor.low - 1.0).max(self.step_share);
         (share.is_finite() && share > 0.0).then(|| percent(share))
     }
 
@@ -127,21 +160,20 @@ impl<'a> Answer<'a> {
         'a: 'r,
     {
         let set: BTreeSet<&str> = rows.map(|row| row.arm.stack.as_str()).collect();
-        let all = Stacks::of(self.rows.iter().map(|row| row.arm));
+        let all = Stacks::of(compared(self.findings));
         (!set.is_empty()).then(|| all.words(&set).replace('`', ""))
     }
 
     /// Says how far those are from the baseline that differ in one direction: each where they are
     /// few, and otherwise from the least to the most.
-    fn differing(&self, is_of: impl Fn(f64) -> bool) -> Option<String> {
-        let differs = self.rows.iter().filter(|row| *row.verdict == Verdict::Differs);
-        let mut these: Vec<(&Row<'_>, Interval)> = differs
-            .filter_map(|row| Some((row, row.ratio?)))
-            .filter(|(_, ratio)| is_of(ratio.ratio))
-            .collect();
-        these.sort_by(|(_, one), (_, other)| one.ratio.total_cmp(&other.ratio));
+    fn differing(&self, said: Said) -> Option<String> {
+        let differs = self.rows.iter().filter(|row| row.said == said);
+        let mut these: Vec<(&Row<'_>, Interval)> =
+            differs.filter_map(|row| Some((row, row.ratio?))).collect();
+        let distance = |(_, ratio): &(_, Interval)| ratio.ratio.ln().abs();
+        these.sort_by(|one, other| distance(one).total_cmp(&distance(other)));
         let (least, most) = (these.first()?.1, these.last()?.1);
-        let ending = self.metric.map_or(ending(least.ratio), |_| "");
+        let ending = ending(said, self.metric);
         if these.len() <= EACH_MAX {
             let each = these.iter().map(|(row, it)| format!("{} {}", row.arm.name, self.size(it)));
             return Some(format!("{}{ending}", each.collect::<Vec<_>>().join(", ")));
@@ -155,40 +187,70 @@ impl<'a> Answer<'a> {
     }
 }
 
+fn compared(findings: &Findings) -> impl Iterator<Item = &ArmFindings> {
+    findings.arms.iter().filter(|arm| arm.part == "compared")
+}
+
 fn found<'a>(arm: &'a ArmFindings, name: &str) -> Option<&'a MetricFindings> {
     arm.metrics.iter().find(|metric| metric.metric == name)
 }
 
-fn row<'a>(arm: &'a ArmFindings, metric: Option<&str>, says: bool) -> Row<'a> {
-    let found = found(arm, metric.unwrap_or(WALL)).filter(|_| says);
+/// The row of a stack without a number; `None` if its verdict does not say so.
+fn nothing<'a>(
+    arm: &'a ArmFindings,
+    median: Option<String>,
+    words: Option<&str>,
+) -> Option<Row<'a>> {
+    let Verdict::Invalid { reason, .. } = &arm.verdict else { return None };
+    let trouble = arm.trouble.as_ref().filter(|_| arm.trial_count == 0);
+    let because = trouble.map_or(reason, |trouble| &trouble.why).clone();
+    let words = words.unwrap_or(arm.verdict.word()).to_owned();
+    let (ratio, said, range) = (None, Said::Nothing, String::new());
+    Some(Row { arm, median, ratio, said, words, range, because })
+}
+
+fn row<'a>(arm: &'a ArmFindings, metric: Option<&str>) -> Row<'a> {
+    let found = found(arm, metric.unwrap_or(WALL));
+    let median = found.map(|found| amount(found.median, &found.unit)).filter(|it| it != GAP);
+    if let Some(row) = nothing(arm, median.clone(), None) {
+        return row;
+    }
     let judged = found.and_then(|found| found.judgement.as_ref());
-    let verdict = judged.map_or(&arm.verdict, |judged| &judged.verdict);
-    let because = judged.map_or(arm.because.as_str(), |judged| &judged.because);
-    let ratio = found.and_then(|found| of_values(found, found.overhead?));
-    let words = match (verdict, &ratio) {
-        (Verdict::Differs, Some(ratio)) if metric.is_some() => size(ratio, true),
-        (Verdict::Differs, Some(it)) => format!("{}{}", size(it, false), ending(it.ratio)),
-        (Verdict::Equivalent, _) => String::from(NO_COST),
-        (Verdict::Inconclusive, _) => String::from("not decided"),
-        (verdict, _) => String::from(verdict.word()),
+    let (verdict, because) = match (metric, judged) {
+        (None, _) => (&arm.verdict, arm.because.clone()),
+        (Some(_), Some(judged)) => (&judged.verdict, judged.because.clone()),
+        (Some(metric), None) => {
+            let why = arm.absences.iter().find(|absence| absence.metric == metric);
+            let because = why.map_or("no trial of it has this number", |absence| &absence.why);
+            let (words, because) = (String::from("no number"), because.to_owned());
+            let (ratio, said, range) = (None, Said::Nothing, String::new());
+            return Row { arm, median, ratio, said, words, range, because };
+        }
     };
-    let range = match (verdict, &ratio) {
-        (_, Some(Interval { low, high, .. })) => range(*low, *high),
-        (Verdict::Inconclusive, None) => String::from("too few runs"),
-        _ => String::new(),
-    };
-    let median = found.map(|found| amount(found.median, &found.unit));
     let cost = found.and_then(|found| found.overhead);
-    let is_gain = *verdict == Verdict::Differs && cost.is_some_and(|cost| cost.ratio < 1.0);
-    let median = median.filter(|it| it != GAP);
-    Row { arm, median, ratio, verdict, because, words, range, is_gain }
+    let ratio = found.zip(cost).and_then(|(found, cost)| of_values(found, cost));
+    let said = match (verdict, cost) {
+        (Verdict::Differs, Some(cost)) if cost.ratio < 1.0 => Said::Gain,
+        (Verdict::Differs, _) => Said::Loss,
+        (Verdict::Equivalent, _) => Said::Alike,
+        _ => Said::Open,
+    };
+    let words = match (said, &ratio) {
+        (Said::Gain | Said::Loss, Some(ratio)) => {
+            size(ratio, metric.is_some()) + ending(said, metric)
+        }
+        (Said::Gain | Said::Loss, None) => String::from("differs"),
+        (Said::Alike, _) => String::from(NO_COST),
+        _ => String::from("not decided"),
+    };
+    let range = ratio.map_or_else(String::new, |it| range(it.low, it.high));
+    Row { arm, median, ratio, said, words, range, because }
 }
 
 /// Turns a ratio of costs into one of the metric's values; `None` of what cannot be drawn.
 fn of_values(found: &MetricFindings, cost: Interval) -> Option<Interval> {
     let Interval { ratio, low, high, confidence } = cost;
-    let ends = [ratio, low, high];
-    if !ends.iter().all(|end| end.is_finite() && *end > 0.0) {
+    if ![ratio, low, high].iter().all(|end| (RATIO_MAX.recip()..=RATIO_MAX).contains(end)) {
         return None;
     }
     Some(match found.better.as_str() {
@@ -202,19 +264,32 @@ fn of_values(found: &MetricFindings, cost: Interval) -> Option<Interval> {
 /// How far a ratio is from one: `1.5×`, `12 %`; with its sign where no word says the direction.
 fn size(interval: &Interval, is_signed: bool) -> String {
     let Interval { ratio, low, high, .. } = *interval;
-    if high >= FACTOR_FROM && ratio > 1.0 {
+    if high >= FACTOR_FROM && ratio >= FACTOR_MIN {
         return format!("{}×", trimmed(ratio, if ratio < 9.95 { 1 } else { 0 }));
     }
     let text = percent_within(ratio - 1.0, low, high);
+    if !text.contains(|digit: char| ('1'..='9').contains(&digit)) {
+        return String::from("under 0.1 %");
+    }
     match is_signed {
         true => format!("{}{text}", if ratio < 1.0 { '−' } else { '+' }),
         false => text,
     }
 }
 
-/// Ending of a size of wall time, by its direction.
-fn ending(ratio: f64) -> &'static str {
-    if ratio < 1.0 { " faster" } else { " slower" }
+/// Ending of a size, by what it means.
+fn ending(said: Said, metric: Option<&str>) -> &'static str {
+    match (metric, said) {
+        (None, Said::Gain) => " faster",
+        (None, _) => " slower",
+        (Some(_), Said::Gain) => " (better)",
+        (Some(_), _) => " (worse)",
+    }
+}
+
+/// A sentence that begins with a capital, unless with the name of a stack.
+fn capital(text: &str) -> String {
+    text.strip_prefix("every").map_or(text.to_owned(), |rest| format!("Every{rest}"))
 }
 
 #[cfg(test)]
@@ -300,7 +375,7 @@ mod tests {
             let findings = findings(&[("runc", verdict, wide)]);
             let answer = Answer::of(&findings);
             assert_eq!(answer.headline(), format!("runc: {words}"));
-            assert!(!answer.rows[0].is_gain && answer.rows[0].words == words);
+            assert_eq!(answer.rows[0].words, words);
         }
     }
 
@@ -312,7 +387,7 @@ mod tests {
         ]);
         let answer = Answer::of(&findings);
         assert_eq!(answer.headline(), "runc 10 % faster. crun 12 % slower");
-        assert!(answer.rows[1].is_gain && !answer.rows[0].is_gain);
+        assert_eq!([answer.rows[0].said, answer.rows[1].said], [Said::Loss, Said::Gain]);
     }
 
     #[test]
@@ -323,9 +398,9 @@ mod tests {
         ]));
         let answer = Answer::of(&findings);
         assert_eq!(answer.metric, Some("rate"));
-        assert_eq!(answer.headline(), "rate: runc −20 %. crun 2×");
+        assert_eq!(answer.headline(), "rate: crun 2× (better). runc −20 % (worse)");
         assert_eq!(answer.rows[0].range, "−22 to −18 %");
-        assert!(!answer.rows[0].is_gain && answer.rows[1].is_gain);
+        assert_eq!([answer.rows[0].said, answer.rows[1].said], [Said::Loss, Said::Gain]);
     }
 
     #[test]
@@ -348,5 +423,50 @@ mod tests {
         assert!(Answer::of(&alone).headline().starts_with("native takes "));
         alone.arms.iter_mut().for_each(|arm| arm.trial_count = 0);
         assert_eq!(Answer::of(&alone).headline(), "No trial counts");
+    }
+
+    #[test]
+    fn a_stack_without_the_metric_has_no_number_whatever_its_wall_time_says() {
+        for wall in [Verdict::Equivalent, Verdict::Differs, Verdict::Inconclusive] {
+            let cost = Some([1.25, 1.22, 1.28]);
+            let mut findings =
+                rated(findings(&[("runc", Verdict::Differs, cost), ("qemu", wall, cost)]));
+            findings.arms[3].metrics.retain(|metric| metric.metric != "rate");
+            let answer = Answer::of(&findings);
+            assert_eq!(answer.headline(), "rate: runc −20 % (worse). qemu: no number");
+            assert_eq!(answer.rows[1].said, Said::Nothing);
+        }
+    }
+
+    #[test]
+    fn a_baseline_without_a_number_is_said_first() {
+        let mut findings = findings(&[("runc", Verdict::Inconclusive, None)]);
+        sample::run_trials(&mut findings, 3);
+        for arm in findings.arms.iter_mut().filter(|arm| arm.part != "compared") {
+            (arm.trial_count, arm.verdict) = (0, gap(Gap::CommandFailed));
+        }
+        let said = "native: command failed, so nothing is compared with it";
+        assert_eq!(Answer::of(&findings).headline(), said);
+    }
+
+    #[test]
+    fn of_a_fixed_time_that_measured_nothing_only_gaps_are_said() {
+        let mut findings = findings(&[
+            ("runc", Verdict::Equivalent, Some([1.0, 0.99, 1.01])),
+            ("crun", gap(Gap::Broken), None),
+        ]);
+        findings.run.is_of_fixed_time = true;
+        assert_eq!(Answer::of(&findings).headline(), "crun: broken");
+        findings.arms.truncate(3);
+        let said = "Nothing that was measured says what a stack costs";
+        assert_eq!(Answer::of(&findings).headline(), said);
+    }
+
+    #[test]
+    fn no_ratio_that_a_ledger_claims_makes_a_row_of_a_mile() {
+        let cost = Some([1e300, 1e299, 1e301]);
+        let findings = findings(&[("runc", Verdict::Differs, cost)]);
+        let answer = Answer::of(&findings);
+        assert_eq!((answer.rows[0].ratio, answer.rows[0].words.as_str()), (None, "differs"));
     }
 }

@@ -31,6 +31,9 @@ const STEADY: &[&str] =
 /// Ends of the names of such facts.
 const STEADY_ENDS: &[&str] = &["_version", "_hash", "_sha256", "_xxh3", "_digest", "_release"];
 
+/// Code of the caution that nobody here vouches for the run.
+pub(crate) const FOREIGN_RUN: &str = "foreign-run";
+
 /// Every caution, most important first.
 pub(crate) fn all(signs: &Signs<'_>) -> Vec<Caution> {
     let mut cautions = Vec::new();

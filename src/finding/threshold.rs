@@ -25,6 +25,9 @@ const METRICS: [(&str, &str); 9] = [
     ("stop", "stop_ns"),
 ];
 
+/// What stands between a stack and its neighbours in the text of an arm.
+const BESIDE: &str = " beside ";
+
 /// From this ratio on, percents are hard to read.
 const FACTOR_FROM: f64 = 3.0;
 
@@ -145,6 +148,18 @@ impl fmt::Display for Threshold {
 }
 
 impl Threshold {
+    /// The same with the stack that it names written as another text has it.
+    ///
+    /// # Errors
+    /// Those of `rewrite`.
+    pub fn with_stack(
+        self,
+        rewrite: impl FnOnce(&str) -> Result<String, Fault>,
+    ) -> Result<Self, Fault> {
+        let stack = self.stack.as_deref().map(rewrite).transpose()?;
+        Ok(Self { stack, ..self })
+    }
+
     /// Refuses a stack that is not among these, which are compared.
     ///
     /// # Errors
@@ -160,9 +175,10 @@ impl Threshold {
             .hint(instead(&shown, "stacks", known)))
     }
 
-    /// Tells whether it is one of this stack's.
+    /// Tells whether it is one of this stack's, alone or beside neighbours.
     fn is_of(&self, stack: &str) -> bool {
-        self.stack.as_deref().is_none_or(|asked| asked == stack || asked == layers(stack))
+        let alone = stack.split(BESIDE).next().unwrap_or(stack);
+        self.stack.as_deref().is_none_or(|asked| asked == alone || asked == layers(alone))
     }
 
     /// Refuses a name that is neither one of ours nor among these of the run's workload.
@@ -286,8 +302,11 @@ mod tests {
             (" runc : wall > 3x", [false, false, true]),
         ] {
             let threshold = threshold(typed);
-            let of = ["qemu:accel=tcg+runc", "qemu", "runc"].map(|stack| threshold.is_of(stack));
-            assert_eq!(of, stacks, "{typed}");
+            let all = ["qemu:accel=tcg+runc", "qemu", "runc"];
+            assert_eq!(all.map(|stack| threshold.is_of(stack)), stacks, "{typed}");
+            let beside =
+                |stack| format!("{stack} beside adversary.load:cpu=50@qemu:memory=1G+runc");
+            assert_eq!(all.map(|stack| threshold.is_of(&beside(stack))), stacks, "{typed}");
         }
         let compared = [String::from("runc"), String::from("gvisor")];
         assert_eq!(threshold("gvisor: wall > 3x").require_stack(&compared), Ok(()));

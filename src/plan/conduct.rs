@@ -4,7 +4,7 @@ use super::Draft;
 use crate::fault::Fault;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
-use surtax_instrument::wire::Status;
+use surtax_instrument::wire::{Outcome, Status};
 
 /// Iterations of a plan that names none: each start of a stack runs the command once.
 pub(super) const DEFAULT_ITERATIONS: u32 = 1;
@@ -75,12 +75,14 @@ impl TrialSettings {
         }
     }
 
-    /// Tells whether a run of the command that ended so counts. One that was killed never does.
-    pub(crate) fn counts(&self, status: Status) -> bool {
-        match status {
+    /// Tells whether a run of the command that ended so counts, all of its instances. One that was
+    /// killed never does.
+    pub(crate) fn counts(&self, outcome: &Outcome) -> bool {
+        let counts = |status| match status {
             Status::Exit(code) => code == 0 || self.ignore_failure,
             Status::Signal(_) | Status::Deadline | Status::Cancelled => false,
-        }
+        };
+        counts(outcome.status) && outcome.instances.iter().all(|it| counts(it.status))
     }
 
     /// Returns the idle time before each trial.

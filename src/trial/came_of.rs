@@ -17,7 +17,7 @@ pub(super) fn judge(
         return TrialResult::Invalid { why, measured: Some(measured) };
     }
     match flaw {
-        _ if !settings.counts(measured.outcome.status) => TrialResult::CommandFailed(measured),
+        _ if !settings.counts(&measured.outcome) => TrialResult::CommandFailed(measured),
         Some(why) => TrialResult::Invalid { why, measured: Some(measured) },
         None => TrialResult::Done(measured),
     }

@@ -10,7 +10,7 @@ use super::clock_sync::ClockSync;
 use crate::fault::Fault;
 use surtax_instrument::amount::Amounts;
 use surtax_instrument::quantity::Nanoseconds;
-use surtax_instrument::wire::{Outcome, Reading};
+use surtax_instrument::wire::{Outcome, Reading, Status};
 
 /// One run of the command.
 pub(super) struct TimedRun {
@@ -32,7 +32,8 @@ pub(super) fn iterations(runs: &[TimedRun], clock_sync: ClockSync) -> Vec<Iterat
     runs.iter().map(one).collect()
 }
 
-/// The median wall time, and one outcome for all: how the last one ended, medians of the times by
+/// The median wall time, and one outcome for all: how the first that failed
+/// ended, medians of the times by
 /// the level's own clock, means of CPU time, the largest memory. Standard output is that of the
 /// first run, or of the first whose output differs from it; likewise standard error.
 ///
@@ -51,7 +52,9 @@ pub(super) fn whole(
     let mut inside = vec![all.wall];
     for outcome in outcomes {
         inside.push(outcome.wall);
-        all.status = outcome.status;
+        if all.status == Status::Exit(0) {
+            all.status = outcome.status;
+        }
         all.memory_peak = all.memory_peak.max(outcome.memory_peak);
         all.oom_kill_count = added(all.oom_kill_count, outcome.oom_kill_count);
         all.left_running_count = all.left_running_count.saturating_add(outcome.left_running_count);

@@ -195,7 +195,7 @@ impl Stage<'_> {
             }
             acts(Who::Command, Act::Run);
             let ran = self.run()?;
-            let goes_on = self.plan.conduct.counts(ran.outcome.status);
+            let goes_on = self.plan.conduct.counts(&ran.outcome);
             runs.push(ran);
             if !goes_on {
                 break;

@@ -226,6 +226,15 @@ fn a_command_that_fails_in_the_baseline_ends_the_run_unless_failure_is_ignored()
     let answer = machine.answer(&[&["compare", "-i"], &killed[1..]].concat());
     assert_eq!(arm(&answer, "native")["trial_count"], 0);
 
+    // Whoever came before the baseline in its block counts, and is compared with nothing.
+    let stacks = "native:env.CODE=3,runc";
+    let code = ["sh", "-c", "exit ${CODE:-0}"];
+    for seed in ["1", "2", "3", "4"] {
+        let mut arguments = compare(stacks, "2", &code);
+        arguments.splice(1..1, ["--baseline", "native:env.CODE=3", "--seed", seed]);
+        assert_eq!(machine.surtax(&arguments).status.code(), Some(2), "seed {seed}");
+    }
+
     // A failure in a stack that is compared is that stack's.
     let stacks = "native,runc:env.CODE=3";
     let answer = machine.json(&compare(stacks, "2", &["sh", "-c", "exit ${CODE:-0}"]));

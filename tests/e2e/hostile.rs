@@ -1,7 +1,7 @@
 //! Hostile commands: they flood, lie, kill, daemonise, or never end. Each arm says what happened,
 //! and the machine is as before.
 
-use crate::answers::{arm, compare};
+use crate::answers::{alone, arm, compare};
 use crate::machine::{Machine, is_usable, text};
 use serde_json::Value;
 use std::os::unix::process::ExitStatusExt;
@@ -58,9 +58,9 @@ fn the_same_flood_is_hashed_whole_in_every_stack() {
     }
     let script = "head -c 200000 /dev/zero; yes flood | head -c 200000 >&2; \
                   printf '\\033[2J\\033]0;title\\007last words' >&2; exit 1";
-    let answer = machine.json_of_a_failure(&compare(&stacks.join(","), "1", &["sh", "-c", script]));
-    assert_clean(&answer);
     for stack in &stacks {
+        let answer = machine.json_of_a_failure(&alone(stack, &["sh", "-c", script]));
+        assert_clean(&answer);
         let stderr = arm(&answer, stack)["trouble"]["stderr"].as_str().unwrap();
         assert!(stderr.contains("last words"), "{stack}: {stderr}");
     }
@@ -110,27 +110,14 @@ fn a_deadline_ends_a_command_that_ignores_every_signal_it_can() {
     let machine = Machine::alone();
     let stacks = usable(&machine);
     let script = "trap '' TERM INT HUP QUIT; sleep 4321 & sleep 4321; sleep 4321";
-    let list = stacks.join(",");
     let began = monotonic_raw();
-    let answer = machine.json_of_a_failure(&[
-        "compare",
-        "--in",
-        &list,
-        "--runs",
-        "1",
-        "--deadline",
-        "1s",
-        "--format",
-        "json",
-        "--",
-        "sh",
-        "-c",
-        script,
-    ]);
-    let took = Duration::from(monotonic_raw().since(began));
     for stack in &stacks {
+        let mut arguments = alone(stack, &["sh", "-c", script]);
+        arguments.splice(1..1, ["--deadline", "1s"]);
+        let answer = machine.json_of_a_failure(&arguments);
         assert_eq!(arm(&answer, stack)["exit_statuses"][0], "deadline", "{stack}");
     }
+    let took = Duration::from(monotonic_raw().since(began));
     assert!(took < Duration::from_secs(120), "six trials took {took:?}");
     assert_eq!(processes("sleep\u{0}4321"), Vec::<String>::new());
     machine.assert_as_before();

@@ -1,6 +1,6 @@
 //! Limits: each layer keeps what was asked of it, proves it, or refuses it aloud.
 
-use crate::answers::{arm, compare, fact};
+use crate::answers::{alone, arm, compare, fact};
 use crate::machine::{Machine, is_usable, text};
 use serde_json::Value;
 use std::fs;
@@ -33,7 +33,7 @@ impl Drop for Pool {
 /// Runs `script` in `stack`, which must succeed there, and gives its arm.
 #[track_caller]
 fn holds(machine: &Machine, stack: &str, script: &str) -> Value {
-    let answer = machine.json(&compare(stack, "1", &["sh", "-c", script]));
+    let answer = machine.json(&alone(stack, &["sh", "-c", script]));
     let arm = arm(&answer, stack).clone();
     assert_eq!(arm["trial_count"], 1, "{stack}: {}", arm["trouble"]);
     arm
@@ -168,9 +168,9 @@ fn cpus_of_ones_own_are_taken_from_everybody_else_and_given_back() {
         return;
     }
     let script = "n=$(nproc); echo $n >&2; test $n = 1";
-    let answer = machine.json(&compare(stack, "2", &["sh", "-c", script]));
+    let answer = machine.json(&alone(stack, &["sh", "-c", script]));
     let arm = arm(&answer, stack);
-    assert_eq!(arm["trial_count"], 2, "{}", arm["trouble"]);
+    assert_eq!(arm["trial_count"], 1, "{}", arm["trouble"]);
     let inner = &arm["evidence"][1];
     assert_eq!(fact(inner, "limit_cpu_partition"), "isolated");
     assert_eq!(fact(inner, "limit_cpuset"), "1");

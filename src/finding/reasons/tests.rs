@@ -225,7 +225,7 @@ fn of_a_workload_of_fixed_time_no_format_for_people_judges_the_wall_time() {
     assert_eq!(row.matches('|').count(), 7, "{row}");
     assert!(!text.contains("Noise floor") && !text.contains("fast as"), "{text}");
     let page = html::html(&findings);
-    for id in ["verdicts", "progress", "spread"] {
+    for id in ["progress", "spread"] {
         assert!(!page.contains(&format!("<section id=\"{id}\"")), "{id}");
     }
     let answer = page.split("<section id=\"comparison\"").next().unwrap();
@@ -255,6 +255,6 @@ fn of_a_workload_of_fixed_time_a_stack_without_numbers_still_says_why() {
     let page = html::html(&findings);
     let section = &page[page.find("<section id=\"verdicts\"").unwrap()..];
     let section = words(section.split("</section>").next().unwrap());
-    assert!(section.contains("broken no number of it counts: it fell over"), "{section}");
-    assert!(!section.contains("runc"), "{section}");
+    assert!(section.contains("broken it fell over"), "{section}");
+    assert!(!section.contains("fast as"), "{section}");
 }

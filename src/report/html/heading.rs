@@ -3,11 +3,15 @@
 use super::legend::Arm;
 use super::{details, escape};
 use crate::finding::answer::Answer;
+use crate::finding::caution::FOREIGN_RUN;
 use crate::finding::number;
 use crate::finding::{Caution, Findings, KeyValue, RunFacts};
 use crate::plan::shell_line;
 use surtax_instrument::quantity::Bytes;
 
+/// From this length on an answer is set smaller, and beyond the other it is cut: the rows have all.
+const LONG_FROM: usize = 140;
+const HEADLINE_MAX: usize = 600;
 /// Facts of the machine that stand above an answer.
 const HEAD_FACTS: [&str; 3] = ["cpu_model", "cpus_online", "virtualised"];
 /// As many facts of the machine make its one line.
@@ -63,13 +67,18 @@ pub fn answered(findings: &Findings, answer: &Answer<'_>) -> String {
         };
         escape::line(&words)
     }));
-    facts.extend(answer.smallest().map(|share| {
-        escape::line(&format!("differences below {share} cannot be seen in this run"))
-    }));
+    facts.extend(
+        answer.smallest().map(|share| {
+            escape::line(&format!("differences below {share} are not told from noise"))
+        }),
+    );
+    let headline = escape::shortened(&answer.headline(), HEADLINE_MAX);
+    let class = if headline.chars().count() > LONG_FROM { " class=\"long\"" } else { "" };
     format!(
-        "<header>\n<p class=\"kind\">{}</p>\n<h1>{}</h1>\n<p class=\"facts\">{}</p>\n</header>\n",
+        "<header>\n<p class=\"kind\">{}</p>\n<h1{class}>{}</h1>\n<p class=\"facts\">{}</p>\n\
+         </header>\n",
         escape::line(&around.join(" · ")),
-        escape::line(&answer.headline()),
+        escape::line(&headline),
         facts.join(" · ")
     )
 }
@@ -115,53 +124,62 @@ fn said(fact: &KeyValue) -> Option<String> {
     })
 }
 
-/// One sentence for all arms of which it is true; `None` where there is none to say. Closed where
-/// the answer has the numbers, and open where the reasons are all that there is.
-pub fn verdicts(arms: &[Arm<'_>], has_numbers: bool) -> Option<String> {
-    let mut groups: Vec<Vec<&Arm<'_>>> = Vec::new();
-    for arm in arms.iter().filter(|arm| arm.is_judged()) {
-        match groups.iter_mut().find(|group| group.iter().any(|it| says_the_same(it, arm))) {
-            Some(group) => group.push(arm),
-            None => groups.push(vec![arm]),
+/// A verdict, and what is said of it.
+#[derive(Clone, PartialEq)]
+struct Reason {
+    /// The verdict in its class, as markup.
+    verdict: String,
+    because: String,
+    remedy: Option<String>,
+    last_words: String,
+}
+
+/// One sentence for all stacks of which it is true, about the metric of the answer; `None` where
+/// there is none to say. Closed where the answer has the numbers, and open where the reasons are
+/// all that there is.
+pub fn verdicts(arms: &[Arm<'_>], answer: &Answer<'_>, has_numbers: bool) -> Option<String> {
+    let mut groups: Vec<(Reason, Vec<String>)> = Vec::new();
+    for arm in arms {
+        let Some(reason) = reason(arm, answer) else { continue };
+        match groups.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, labels)) => labels.push(arm.label()),
+            None => groups.push((reason, vec![arm.label()])),
         }
     }
     if groups.is_empty() {
         return None;
     }
-    let items = groups.iter().fold(String::new(), |items, group| {
-        let Some(arm) = group.first() else { return items };
-        let labels: Vec<String> = group.iter().map(|arm| arm.label()).collect();
-        let remedy = arm.found.trouble.as_ref().and_then(|trouble| trouble.remedy.as_ref());
-        let remedy = remedy.map_or_else(String::new, |remedy| {
+    let items = groups.iter().fold(String::new(), |items, (reason, labels)| {
+        let remedy = reason.remedy.as_ref().map_or_else(String::new, |remedy| {
             format!("<p class=\"advice\">{}</p>", escape::prose(remedy))
         });
         let item = format!(
             "<li><p class=\"who\"><span class=\"names\">{}</span> {}</p><p>{}</p>{remedy}{}</li>\n",
             labels.join(" "),
-            arm.verdict(),
-            escape::prose(&arm.found.because),
-            last_words(arm)
+            reason.verdict,
+            escape::prose(&reason.because),
+            reason.last_words
         );
         items + &item
     });
     let list = format!("<ul class=\"verdicts\">\n{items}</ul>");
-    let list = match has_numbers {
-        true => {
-            format!("<details><summary>Why each verdict is what it is</summary>{list}</details>")
-        }
-        false => list,
-    };
-    Some(format!("<section id=\"verdicts\">{list}</section>\n"))
+    let open = if has_numbers && answer.has_baseline() { "" } else { " open" };
+    Some(format!(
+        "<section id=\"verdicts\" aria-label=\"Why each verdict is what it is\"><details{open}>\
+         <summary>Why each verdict is what it is</summary>{list}</details></section>\n"
+    ))
 }
 
-/// Tells whether the same sentence is said of two arms, with the same verdict, the same remedy and
-/// the same last words.
-fn says_the_same(one: &Arm<'_>, other: &Arm<'_>) -> bool {
-    let of = |arm: &Arm<'_>| {
-        let remedy = arm.found.trouble.as_ref().map(|trouble| trouble.remedy.clone());
-        (arm.verdict(), arm.found.because.clone(), remedy, last_words(arm))
+/// The reason of an arm's verdict: that on the metric of the answer, or of a baseline on wall time.
+fn reason(arm: &Arm<'_>, answer: &Answer<'_>) -> Option<Reason> {
+    let row = answer.rows.iter().find(|row| std::ptr::eq(row.arm, arm.found));
+    let (verdict, because) = match row {
+        Some(row) => (arm.said(row), row.because.clone()),
+        None if arm.is_judged() => (arm.verdict(), arm.found.because.clone()),
+        None => return None,
     };
-    of(one) == of(other)
+    let remedy = arm.found.trouble.as_ref().and_then(|trouble| trouble.remedy.clone());
+    Some(Reason { verdict, because, remedy, last_words: last_words(arm) })
 }
 
 /// The last lines that a command said in an arm of which nothing counts; all that is kept of them
@@ -173,7 +191,10 @@ fn last_words(arm: &Arm<'_>) -> String {
     };
     let lines: Vec<&str> = said.lines().collect();
     let last = lines.get(lines.len().saturating_sub(LAST_LINES)..).unwrap_or_default();
-    format!("<pre tabindex=\"0\">{}</pre>", escape::lines(&last.join("\n")))
+    let text = escape::lines(&last.join("\n"));
+    format!(
+        "<pre role=\"region\" aria-label=\"Last words of the command\" tabindex=\"0\">{text}</pre>"
+    )
 }
 
 /// Shows what the reader must know before believing a number; `None` when there is nothing.
@@ -201,8 +222,11 @@ pub fn cautions(cautions: &[Caution]) -> Option<String> {
     });
     let rest = cautions.len().saturating_sub(CHIPS_MAX);
     let rest = if rest > 0 { format!("and {rest} more") } else { String::new() };
+    // That nobody vouches for the run is said before all that it says.
+    let open = if cautions.iter().any(|it| it.code == FOREIGN_RUN) { " open" } else { "" };
     Some(format!(
-        "<section id=\"cautions\"><details><summary>Before you believe a number: {}{rest}</summary>\n\
+        "<section id=\"cautions\" aria-label=\"Cautions\"><details{open}><summary>Before you believe a \
+         number: {}{rest}</summary>\n\
          <ul class=\"cautions\">\n{items}</ul></details></section>\n",
         chips.collect::<String>()
     ))

@@ -5,6 +5,7 @@
 
 use super::chart::{Canvas, Fill, Shape};
 use super::escape;
+use crate::finding::answer::{Row, Said};
 use crate::finding::{ArmFindings, Findings, Interval, MetricFindings, TrialPoint, Verdict};
 
 /// An arm as the report shows it.
@@ -94,6 +95,17 @@ impl Arm<'_> {
         format!("<span class=\"verdict {class}\">{word}</span>")
     }
 
+    /// Returns what the answer says of it, in the class of that.
+    pub fn said(&self, row: &Row<'_>) -> String {
+        let class = match row.said {
+            Said::Gain | Said::Alike => "equivalent",
+            Said::Loss => "differs",
+            Said::Open => "inconclusive",
+            Said::Nothing => "invalid",
+        };
+        format!("<span class=\"verdict {class}\">{}</span>", escape::line(&row.words))
+    }
+
     /// Draws the arm's mark, to stand beside its name.
     pub fn swatch(&self) -> String {
         let mut canvas = Canvas::new(14.0, 14.0);
@@ -128,5 +140,5 @@ pub fn legend(arms: &[&Arm<'_>], more: &str) -> String {
     let items = arms.iter().fold(String::new(), |items, arm| {
         items + &format!("<li data-arm=\"{}\">{}</li>\n", arm.found.arm, arm.label())
     });
-    format!("<ul class=\"legend\" aria-label=\"Arms\">\n{items}{more}</ul>\n")
+    format!("<ul class=\"legend\" aria-label=\"Stacks\">\n{items}{more}</ul>\n")
 }

@@ -51,7 +51,7 @@ pub fn html(findings: &Findings) -> String {
         Some(first),
         chart.filter(|_| prices.is_none()),
         heading::cautions(&findings.cautions),
-        heading::verdicts(&arms, has_numbers),
+        heading::verdicts(&arms, &answer, has_numbers),
         prices,
     ];
     let numbers = has_numbers.then(|| numbers(findings, &arms));

@@ -10,9 +10,9 @@ use super::chart::{self, Anchor, Canvas, Caption, Fill};
 use super::escape;
 use super::legend::Arm;
 use super::table::{Cell, Table};
-use crate::finding::answer::{Answer, Row};
+use crate::finding::answer::{Answer, Row, Said};
 use crate::finding::number;
-use crate::finding::{Findings, Interval, Verdict};
+use crate::finding::{Findings, Interval};
 
 /// Layout of one of the two drawings.
 struct Frame {
@@ -84,7 +84,7 @@ pub fn overhead(findings: &Findings, arms: &[Arm<'_>], answer: &Answer<'_>) -> O
         plot: (6.0, chart::NARROW - 6.0),
     };
     Some(format!(
-        "<section id=\"overhead\">\n<figure>\n{}{}</figure>\n<details><summary>How to read this \
+        "<section id=\"overhead\" aria-label=\"The answer, stack by stack\">\n<figure>\n{}{}</figure>\n<details><summary>How to read this \
          chart, and its numbers</summary><p class=\"facts\">{}</p>{}</details></section>\n",
         draw(findings, answer, &lines, &wide),
         draw(findings, answer, &lines, &narrow),
@@ -196,12 +196,16 @@ fn row(canvas: &mut Canvas, line: &Line<'_>, frame: &Frame, axis: &Axis, top: f6
         Some(interval) => whisker(canvas, line, axis, interval, middle),
         None => {
             let x = match frame.names {
-                Names::Beside => frame.plot.0.max(axis.at(1.0) + 10.0),
+                // Beside the baseline's line, unless that stands too far to the right.
+                Names::Beside if axis.at(1.0) < f64::midpoint(frame.plot.0, words_x) => {
+                    frame.plot.0.max(axis.at(1.0) + 10.0)
+                }
+                Names::Beside => frame.plot.0,
                 Names::Above => 22.0,
             };
             let y = if frame.names == Names::Beside { middle + 4.0 } else { middle + 2.0 };
             let end = if frame.names == Names::Beside { words_x - 10.0 } else { frame.width };
-            let reason = chart::fitting_prose(&arm.gap(), end - x, 12);
+            let reason = chart::fitting_prose(&row.because, end - x, 12);
             canvas.open("gap", None, None);
             canvas.text((x, y), 12, Anchor::Start, &reason);
             canvas.close();
@@ -220,13 +224,12 @@ fn words_of(row: &Row<'_>, arm: &Arm<'_>, frame: &Frame) -> String {
     if chart::prose_width_of(&both, 13) <= room { both } else { row.words.clone() }
 }
 
-/// The class that says what a verdict means to whoever reads it.
+/// The class that says what is said means to whoever reads it.
 fn class_of(row: &Row<'_>) -> &'static str {
-    match row.verdict {
-        Verdict::Equivalent => "value good",
-        Verdict::Differs if row.is_gain => "value good",
-        Verdict::Differs => "value bad",
-        _ => "value soft",
+    match row.said {
+        Said::Alike | Said::Gain => "value good",
+        Said::Loss => "value bad",
+        Said::Open | Said::Nothing => "value soft",
     }
 }
 
@@ -241,13 +244,13 @@ fn text(canvas: &mut Canvas, class: &str, at: (f64, f64), anchor: Anchor, conten
 fn whisker(canvas: &mut Canvas, line: &Line<'_>, axis: &Axis, interval: Interval, y: f64) {
     let Line { row, arm } = line;
     let (low, high) = (axis.at(interval.low), axis.at(interval.high));
-    let fill = match row.verdict {
-        Verdict::Inconclusive | Verdict::Invalid { .. } => Fill::Hollow,
+    let fill = match row.said {
+        Said::Open | Said::Nothing => Fill::Hollow,
         _ => Fill::Solid,
     };
     let (one, middle) = (axis.at(1.0), axis.at(interval.ratio));
     canvas.open(&arm.class, None, None);
-    if *row.verdict == Verdict::Differs {
+    if matches!(row.said, Said::Gain | Said::Loss) {
         canvas.rect((one.min(middle), y - 7.0), ((middle - one).abs(), 14.0), 0.22);
     }
     canvas.line((low, y), (high, y), 1.5, None);
@@ -263,7 +266,7 @@ fn hint(line: &Line<'_>) -> String {
     let Line { row, arm } = line;
     match row.ratio {
         Some(_) => format!("{}: {}, {}. {}", arm.name(), row.words, row.range, row.because),
-        None => format!("{}: {}", arm.name(), arm.gap()),
+        None => format!("{}: {}", arm.name(), row.because),
     }
 }
 
@@ -271,7 +274,7 @@ fn hint(line: &Line<'_>) -> String {
 fn spoken(lines: &[Line<'_>]) -> String {
     let said = lines.iter().map(|Line { row, arm }| match row.ratio {
         Some(_) => format!("{} {}, {}", arm.name(), row.words, row.range),
-        None => format!("{} {}: {}", arm.name(), row.words, arm.gap()),
+        None => format!("{} {}: {}", arm.name(), row.words, row.because),
     });
     said.collect::<Vec<_>>().join("; ")
 }
@@ -286,11 +289,14 @@ fn explanation(findings: &Findings, answer: &Answer<'_>) -> String {
         ),
         None => String::from("There are too few trials to say what the noise floor is."),
     };
-    let what = answer.metric.unwrap_or("wall time");
+    let (what, right) = match answer.metric {
+        None => ("wall time", "slower"),
+        Some(metric) => (metric, if answer.is_more_better { "better" } else { "worse" }),
+    };
     format!(
-        "Ratio of {what} to that of {baseline} with its 95 % interval. {floor} A hollow mark is not \
-         decided; dotted lines, where drawn, are the margin of ±{margin} % within which a cost is \
-         none."
+        "Ratio of {what} to that of {baseline} with its 95 % interval; to the right is {right}. \
+         {floor} A hollow mark is not decided; dotted lines, where drawn, are the margin of \
+         ±{margin} % within which stacks count as equivalent."
     )
 }
 
@@ -305,8 +311,8 @@ fn numbers(findings: &Findings, answer: &Answer<'_>, lines: &[Line<'_>]) -> Stri
         table.row(arm, vec![Cell::Code(name), middle, low, high, Cell::Text(remark)]);
     };
     for Line { row, arm } in lines {
-        let remark = row.ratio.map_or_else(|| arm.gap(), |_| row.words.clone());
-        add(Some(arm.found.arm), arm.name(), row.ratio, remark);
+        let remark = if row.ratio.is_some() { &row.words } else { &row.because };
+        add(Some(arm.found.arm), arm.name(), row.ratio, remark.clone());
     }
     if let Some(floor) = answer.floor {
         add(None, findings.run.baseline.clone(), Some(floor), String::from("noise floor"));

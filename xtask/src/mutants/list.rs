@@ -75,9 +75,9 @@ pub const MUTANTS: &[Mutant] = &[
         name: "failures-counted",
         breaks: "a command that fails counts as one that succeeds",
         path: "src/trial/came_of.rs",
-        text: "_ if !settings.counts(measured.outcome.status) => \
+        text: "_ if !settings.counts(&measured.outcome) => \
                TrialResult::CommandFailed(measured),",
-        instead: "_ if !settings.counts(measured.outcome.status) && measured.wall.0 == 0 => \
+        instead: "_ if !settings.counts(&measured.outcome) && measured.wall.0 == 0 => \
                   TrialResult::CommandFailed(measured),",
         proofs: "invalid",
     },
