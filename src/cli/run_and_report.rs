@@ -345,8 +345,8 @@ fn findings_of(ledger: &Ledger, globals: &Globals) -> Result<Findings, Fault> {
     Ok(findings)
 }
 
-/// Returns the first caution of a run that nobody here vouches for, which the report shows whole: who reads the
-/// report alone sees no note.
+/// Returns the first caution of a run that nobody here vouches for, which the report shows whole:
+/// who reads that alone sees no note.
 fn foreign_run() -> Caution {
     Caution {
         code: FOREIGN_RUN.into(),

@@ -40,10 +40,10 @@ pub(crate) struct Answer<'a> {
     findings: &'a Findings,
 }
 
-/// What one stack costs.
+/// Cost of one stack.
 pub(crate) struct Row<'a> {
     pub(crate) arm: &'a ArmFindings,
-    /// Its number.
+    /// Number of the stack.
     pub(crate) median: Option<String>,
     /// Ratio of its value to the baseline's, where it can be drawn.
     pub(crate) ratio: Option<Interval>,
@@ -56,7 +56,7 @@ pub(crate) struct Row<'a> {
     pub(crate) because: String,
 }
 
-/// What is said of a stack.
+/// Word on a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Said {
     /// Better than the baseline.
@@ -261,7 +261,7 @@ fn of_values(found: &MetricFindings, cost: Interval) -> Option<Interval> {
     })
 }
 
-/// How far a ratio is from one: `1.5×`, `12 %`; with its sign where no word says the direction.
+/// Distance of a ratio from one: `1.5×`, `12 %`; with its sign where no word says the direction.
 fn size(interval: &Interval, is_signed: bool) -> String {
     let Interval { ratio, low, high, .. } = *interval;
     if high >= FACTOR_FROM && ratio >= FACTOR_MIN {
@@ -349,8 +349,8 @@ mod tests {
     fn the_sentence_groups_stacks_that_say_the_same() {
         let findings = findings(&SOME);
         let answer = Answer::of(&findings);
-        let said = "runc and crun: no measurable cost (under 3 %). gvisor 1.5×, qemu 7.3× slower. \
-                    podman: not decided";
+        let said = "runc and crun: no measurable cost (under 3 %). gvisor 1.5×, qemu 7.3× \
+                    slower. podman: not decided";
         assert_eq!(answer.headline(), said);
         let rows: Vec<(&str, &str)> =
             answer.rows.iter().map(|row| (row.words.as_str(), row.range.as_str())).collect();

@@ -6,7 +6,7 @@
 use crate::finding::Interval;
 use surtax_instrument::quantity::{Bytes, Nanoseconds};
 
-/// What reaches to this ratio is said as a factor and not in percent.
+/// Ratio from which on a cost is said as a factor and not in percent.
 pub const FACTOR_FROM: f64 = 1.5;
 
 /// Sign that stands where there is no number.

@@ -25,7 +25,7 @@ const METRICS: [(&str, &str); 9] = [
     ("stop", "stop_ns"),
 ];
 
-/// What stands between a stack and its neighbours in the text of an arm.
+/// Words between a stack and its neighbours in the text of an arm.
 const BESIDE: &str = " beside ";
 
 /// From this ratio on, percents are hard to read.

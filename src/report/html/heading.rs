@@ -225,8 +225,8 @@ pub fn cautions(cautions: &[Caution]) -> Option<String> {
     // That nobody vouches for the run is said before all that it says.
     let open = if cautions.iter().any(|it| it.code == FOREIGN_RUN) { " open" } else { "" };
     Some(format!(
-        "<section id=\"cautions\" aria-label=\"Cautions\"><details{open}><summary>Before you believe a \
-         number: {}{rest}</summary>\n\
+        "<section id=\"cautions\" aria-label=\"Cautions\"><details{open}>\
+         <summary>Before you believe a number: {}{rest}</summary>\n\
          <ul class=\"cautions\">\n{items}</ul></details></section>\n",
         chips.collect::<String>()
     ))

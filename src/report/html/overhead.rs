@@ -84,8 +84,9 @@ pub fn overhead(findings: &Findings, arms: &[Arm<'_>], answer: &Answer<'_>) -> O
         plot: (6.0, chart::NARROW - 6.0),
     };
     Some(format!(
-        "<section id=\"overhead\" aria-label=\"The answer, stack by stack\">\n<figure>\n{}{}</figure>\n<details><summary>How to read this \
-         chart, and its numbers</summary><p class=\"facts\">{}</p>{}</details></section>\n",
+        "<section id=\"overhead\" aria-label=\"The answer, stack by stack\">\n<figure>\n{}{}\
+         </figure>\n<details><summary>How to read this chart, and its numbers</summary>\
+         <p class=\"facts\">{}</p>{}</details></section>\n",
         draw(findings, answer, &lines, &wide),
         draw(findings, answer, &lines, &narrow),
         escape::line(&explanation(findings, answer)),

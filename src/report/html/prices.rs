@@ -53,8 +53,8 @@ pub fn prices(findings: &Findings, arms: &[Arm<'_>]) -> Option<String> {
             draw(findings, &list, arms, &wide),
             draw(findings, &list, arms, &narrow),
             escape::line(&format!(
-                "Ratio to {} for one operation, with its 95 % interval; to the right it costs more. A \
-                 hollow mark is not shown to differ.",
+                "Ratio to {} for one operation, with its 95 % interval; to the right it costs \
+                 more. A hollow mark is not shown to differ.",
                 findings.run.baseline
             ))
         )
