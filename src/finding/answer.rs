@@ -111,14 +111,13 @@ impl<'a> Answer<'a> {
     /// One sentence or more for all stacks, without a word that the verdicts do not carry.
     pub(crate) fn headline(&self) -> String {
         let stack = &self.findings.run.baseline;
-        if !self.findings.has_numbers() {
-            return String::from("No trial counts");
-        }
         if !self.has_baseline() {
             let baseline = self.findings.arms.iter().filter(|arm| arm.part != "compared");
-            let tried = baseline.filter(|arm| !arm.trials.is_empty()).map(|arm| &arm.verdict);
-            let word = tried.map(Verdict::word).next().unwrap_or("not run");
-            return format!("{stack}: {word}, so nothing is compared with it");
+            let mut tried = baseline.filter(|arm| !arm.trials.is_empty());
+            return tried.next().map_or_else(
+                || String::from("No trial counts"),
+                |arm| format!("{stack}: {}, so nothing is compared with it", arm.verdict.word()),
+            );
         }
         if self.rows.is_empty() {
             return match (&self.baseline, self.metric) {

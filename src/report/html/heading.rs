@@ -50,7 +50,10 @@ pub fn answered(findings: &Findings, answer: &Answer<'_>) -> String {
     let run = &findings.run;
     let command = shell_line(&run.command);
     let question = run.workload.clone().unwrap_or_else(|| command.clone());
-    let title = (run.title != command && run.title != question).then(|| run.title.clone());
+    // A title that nobody gave is the question, or as much of it as fits.
+    let own = run.title.trim_end_matches('…');
+    let is_own = ![&command, &question].into_iter().any(|text| text.starts_with(own));
+    let title = is_own.then(|| run.title.clone());
     let machine = findings.machine.iter().filter(|fact| HEAD_FACTS.contains(&fact.key.as_str()));
     let around: Vec<String> = [Some(String::from("surtax")), title, Some(date(run))]
         .into_iter()
