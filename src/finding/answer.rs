@@ -102,6 +102,11 @@ impl<'a> Answer<'a> {
         }
     }
 
+    /// Leaves out all that has a number, where every number has a place of its own.
+    pub(crate) fn keep_gaps(&mut self) {
+        self.rows.retain(|row| matches!(row.arm.verdict, Verdict::Invalid { .. }));
+    }
+
     /// Tells whether the baseline has a trial that counts.
     pub(crate) fn has_baseline(&self) -> bool {
         let mut baseline = self.findings.arms.iter().filter(|arm| arm.part != "compared");

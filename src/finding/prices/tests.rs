@@ -68,6 +68,7 @@ fn every_format_shows_the_prices_with_their_ratios_and_the_reason_of_a_gap() {
     assert!(text.contains("- no price of runc, page\\_fault\\_huge: the kernel gave"), "{text}");
 
     let page = html::html(&findings);
+    assert!(!page.contains("<section id=\"overhead\"") && !page.contains("no measurable cost"));
     let section = &page[page.find("<section id=\"prices\"").unwrap()..];
     let section = &section[..section.find("</section>").unwrap()];
     assert!(

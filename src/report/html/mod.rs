@@ -40,8 +40,11 @@ const SCRIPT: &str = include_str!("../../../report-ui/report.js");
 pub fn html(findings: &Findings) -> String {
     let arms = legend::arms(findings);
     let has_numbers = findings.has_numbers();
-    let answer = Answer::of(findings);
     let prices = prices::prices(findings, &arms);
+    let mut answer = Answer::of(findings);
+    if prices.is_some() {
+        answer.keep_gaps();
+    }
     let first = match &prices {
         Some(_) => heading::titled(findings),
         None => heading::answered(findings, &answer),
