@@ -167,8 +167,7 @@ pub fn whole(mut instances: Vec<Instance>) -> Option<Outcome> {
             instances,
         });
     }
-    let first = instances.first()?.status;
-    let failed = instances.iter().map(|it| it.status).find(|it| *it != Status::Exit(0));
+    let status = Status::worst(instances.iter().map(|it| it.status))?;
     let sum = |of: fn(&Instance) -> u64| instances.iter().map(of).fold(0, u64::saturating_add);
     let streams = |of: fn(&Instance) -> &Output| {
         let mut hash = Xxh3Default::new();
@@ -177,7 +176,7 @@ pub fn whole(mut instances: Vec<Instance>) -> Option<Outcome> {
         Output { hash: hash.digest128(), length, tail: Vec::new() }
     };
     Some(Outcome {
-        status: failed.unwrap_or(first),
+        status,
         wall: instances.iter().map(|it| it.wall).max()?,
         cpu_user: Nanoseconds(sum(|it| it.cpu_user.0)),
         cpu_system: Nanoseconds(sum(|it| it.cpu_system.0)),

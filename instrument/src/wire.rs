@@ -196,6 +196,23 @@ pub enum Status {
     Cancelled,
 }
 
+impl Status {
+    /// Order of how badly it ended: with 0, with another code, killed.
+    #[must_use]
+    pub fn rank(self) -> u8 {
+        match self {
+            Self::Exit(0) => 0,
+            Self::Exit(_) => 1,
+            Self::Signal(_) | Self::Deadline | Self::Cancelled => 2,
+        }
+    }
+
+    /// The first of the worst of these; `None` of none.
+    pub fn worst(all: impl IntoIterator<Item = Self>) -> Option<Self> {
+        all.into_iter().reduce(|worst, it| if it.rank() > worst.rank() { it } else { worst })
+    }
+}
+
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -233,7 +250,7 @@ pub struct Outcome {
     /// Standard error.
     pub stderr: Output,
     /// Instances that ran at once, where there were several, in their order. The fields above are
-    /// then those of all together: the first that is no success, the longest time, and sums; of the
+    /// then those of all together: the first of the worst ends, the longest time, and sums; of the
     /// streams the length and a hash of all hashes.
     pub instances: Vec<Instance>,
 }

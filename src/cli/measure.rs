@@ -189,11 +189,15 @@ pub enum Undecided {
     Pass,
 }
 
-/// Reads a threshold; a stack that it names is read as those of `--in` are.
+/// Reads a threshold. A stack that it names is written as surtax does, where it is one of `--in`;
+/// another may be a layer without what it needs, which means all stacks of that.
 fn threshold(text: &str) -> Result<Threshold, Fault> {
     let known = registered();
-    let rewrite = |stack: &str| StackSpec::parse_with(stack, &known).map(|spec| spec.to_string());
-    text.parse::<Threshold>()?.with_stack(rewrite)
+    let rewrite = |typed: String| match StackSpec::parse_with(&typed, &known) {
+        Ok(stack) => stack.to_string(),
+        Err(_) => typed,
+    };
+    text.parse::<Threshold>().map(|threshold| threshold.with_stack(rewrite))
 }
 
 impl GateArguments {
@@ -481,6 +485,18 @@ seed = 5
             start_deadline: Some(Duration::from_secs(70)),
             margin_ppm: Some(15_000),
             ..Draft::default()
+        }
+    }
+
+    #[test]
+    fn a_threshold_names_a_stack_as_people_type_it() {
+        for (typed, stack) in [
+            ("ssh: wall > 2x", "ssh:host=box"),
+            ("qemu:memory=1G,accel=tcg: wall > 2x", "qemu:accel=tcg,memory=1G"),
+            ("runsc: wall > 2x", "gvisor"),
+        ] {
+            let compared = [String::from(stack)];
+            assert_eq!(threshold(typed).unwrap().require_stack(&compared), Ok(()), "{typed}");
         }
     }
 

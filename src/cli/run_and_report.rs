@@ -268,16 +268,16 @@ fn conclude(
     }
     Ok(match state {
         RunState::Interrupted => ExitCode::from(INTERRUPTED),
-        RunState::Finished | RunState::Running => match nothing(&findings) {
+        RunState::Finished | RunState::Running => match code_without_answer(&findings) {
             Some(code) => ExitCode::from(code),
             None => exit_code(&findings, gate.undecided),
         },
     })
 }
 
-/// The exit code of a run that has no answer, since no trial of it or of its baseline counts: the
-/// user's where the command itself failed there.
-fn nothing(findings: &Findings) -> Option<u8> {
+/// The exit code of a run without an answer: no trial of it counts, or the command failed in its
+/// baseline. The user's where the command itself failed.
+fn code_without_answer(findings: &Findings) -> Option<u8> {
     let failed = |arm: &ArmFindings| arm.trials.iter().any(|trial| trial.state == "failed");
     let baseline = || findings.arms.iter().filter(|arm| arm.part != "compared");
     if baseline().all(|arm| arm.trial_count == 0) && baseline().any(failed) {

@@ -14,6 +14,9 @@ const WALL: &str = "wall_ns";
 /// Less than this is no factor in words, however far the interval reaches.
 const FACTOR_MIN: f64 = 1.1;
 
+/// No smaller share is told.
+const SHARE_MIN: f64 = 0.001;
+
 /// As many stacks that differ have a number each in the sentence.
 const EACH_MAX: usize = 3;
 
@@ -35,7 +38,7 @@ pub(crate) struct Answer<'a> {
     pub(crate) floor: Option<Interval>,
     /// The compared stacks of which there is something to say, in the order of the plan.
     pub(crate) rows: Vec<Row<'a>>,
-    /// To what share of itself the metric is rounded.
+    /// Share of itself to which the metric is rounded.
     step_share: f64,
     findings: &'a Findings,
 }
@@ -81,7 +84,7 @@ impl<'a> Answer<'a> {
         let found = |arm| found(arm, metric.unwrap_or(WALL)).filter(|_| says);
         let rows = compared(findings).filter_map(|arm| match says {
             true => Some(row(arm, metric)),
-            false => nothing(arm, None, None),
+            false => nothing(arm, None),
         });
         let baseline = findings.arms.iter().filter(|arm| arm.part != "compared").find_map(found);
         let metrics = || findings.arms.iter().filter_map(found);
@@ -119,10 +122,18 @@ impl<'a> Answer<'a> {
         if !self.has_baseline() {
             let baseline = self.findings.arms.iter().filter(|arm| arm.part != "compared");
             let mut tried = baseline.filter(|arm| !arm.trials.is_empty());
-            return tried.next().map_or_else(
-                || String::from("No trial counts"),
-                |arm| format!("{stack}: {}, so nothing is compared with it", arm.verdict.word()),
-            );
+            let word = tried.next().map(|arm| arm.verdict.word());
+            let is_asked = compared(self.findings).next().is_some();
+            return match word {
+                Some(word) if is_asked => {
+                    format!("{stack}: {word}, so nothing is compared with it")
+                }
+                Some(word) => format!("{stack}: {word}"),
+                None if self.findings.has_numbers() => {
+                    format!("No trial of {stack} counts yet, so nothing is compared with it")
+                }
+                None => String::from("No trial counts"),
+            };
         }
         if self.rows.is_empty() {
             return match (&self.baseline, self.metric) {
@@ -138,6 +149,9 @@ impl<'a> Answer<'a> {
         sentences.extend(self.who(alike).map(|who| format!("{who}: {NO_COST} (under {margin})")));
         sentences.extend(self.differing(Said::Gain));
         sentences.extend(self.differing(Said::Loss));
+        let differs = |row: &&Row<'_>| matches!(row.said, Said::Gain | Said::Loss);
+        let far = self.rows.iter().filter(differs).filter(|row| row.ratio.is_none());
+        sentences.extend(self.who(far).map(|who| format!("{who}: differs")));
         let open = self.rows.iter().filter(is(Said::Open));
         sentences.extend(self.who(open).map(|who| format!("{who}: not decided")));
         let gaps = || self.rows.iter().filter(is(Said::Nothing));
@@ -155,7 +169,7 @@ impl<'a> Answer<'a> {
     pub(crate) fn smallest(&self) -> Option<String> {
         let floor = self.floor.as_ref()?;
         let share = (floor.high - 1.0).max(1.0 / floor.low - 1.0).max(self.step_share);
-        (share.is_finite() && share > 0.0).then(|| percent(share))
+        (share.is_finite() && share > 0.0).then(|| percent(share.max(SHARE_MIN)))
     }
 
     /// The stacks of these rows in words; `None` of none.
@@ -200,15 +214,14 @@ fn found<'a>(arm: &'a ArmFindings, name: &str) -> Option<&'a MetricFindings> {
 }
 
 /// The row of a stack without a number; `None` if its verdict does not say so.
-fn nothing<'a>(
-    arm: &'a ArmFindings,
-    median: Option<String>,
-    words: Option<&str>,
-) -> Option<Row<'a>> {
+fn nothing(arm: &ArmFindings, median: Option<String>) -> Option<Row<'_>> {
     let Verdict::Invalid { reason, .. } = &arm.verdict else { return None };
-    let trouble = arm.trouble.as_ref().filter(|_| arm.trial_count == 0);
-    let because = trouble.map_or(reason, |trouble| &trouble.why).clone();
-    let words = words.unwrap_or(arm.verdict.word()).to_owned();
+    let because = match &arm.trouble {
+        _ if arm.trial_count > 0 => &arm.because,
+        Some(trouble) => &trouble.why,
+        None => reason,
+    };
+    let (words, because) = (String::from(arm.verdict.word()), because.clone());
     let (ratio, said, range) = (None, Said::Nothing, String::new());
     Some(Row { arm, median, ratio, said, words, range, because })
 }
@@ -216,7 +229,7 @@ fn nothing<'a>(
 fn row<'a>(arm: &'a ArmFindings, metric: Option<&str>) -> Row<'a> {
     let found = found(arm, metric.unwrap_or(WALL));
     let median = found.map(|found| amount(found.median, &found.unit)).filter(|it| it != GAP);
-    if let Some(row) = nothing(arm, median.clone(), None) {
+    if let Some(row) = nothing(arm, median.clone()) {
         return row;
     }
     let judged = found.and_then(|found| found.judgement.as_ref());
@@ -271,10 +284,14 @@ fn size(interval: &Interval, is_signed: bool) -> String {
     if high >= FACTOR_FROM && ratio >= FACTOR_MIN {
         return format!("{}×", trimmed(ratio, if ratio < 9.95 { 1 } else { 0 }));
     }
-    let text = percent_within(ratio - 1.0, low, high);
-    if !text.contains(|digit: char| ('1'..='9').contains(&digit)) {
+    let share = ratio - 1.0;
+    if share.abs() < SHARE_MIN {
         return String::from("under 0.1 %");
     }
+    let within = percent_within(share, low, high);
+    // A wide interval leaves no decimals, and a small share is not nothing for that.
+    let is_lost = !within.contains(|digit: char| ('1'..='9').contains(&digit));
+    let text = if is_lost { percent(share) } else { within };
     match is_signed {
         true => format!("{}{text}", if ratio < 1.0 { '−' } else { '+' }),
         false => text,
@@ -425,7 +442,9 @@ mod tests {
     fn a_run_without_stacks_to_compare_says_what_the_baseline_takes() {
         let mut alone = findings(&[]);
         assert!(Answer::of(&alone).headline().starts_with("native takes "));
-        alone.arms.iter_mut().for_each(|arm| arm.trial_count = 0);
+        for arm in &mut alone.arms {
+            (arm.trial_count, arm.trials) = (0, Vec::new());
+        }
         assert_eq!(Answer::of(&alone).headline(), "No trial counts");
     }
 
@@ -451,6 +470,22 @@ mod tests {
         }
         let said = "native: command failed, so nothing is compared with it";
         assert_eq!(Answer::of(&findings).headline(), said);
+        let compared = findings.arms.split_off(2);
+        assert_eq!(Answer::of(&findings).headline(), "native: command failed");
+        findings.arms.extend(compared);
+        findings.arms.iter_mut().take(2).for_each(|arm| arm.trials.clear());
+        let said = "No trial of native counts yet, so nothing is compared with it";
+        assert_eq!(Answer::of(&findings).headline(), said);
+    }
+
+    #[test]
+    fn a_small_difference_is_not_rounded_to_nothing() {
+        let size =
+            |ratio, low, high| super::size(&Interval { ratio, low, high, confidence: 0.95 }, true);
+        assert_eq!(size(1.004, 1.0005, 1.022), "+0.4 %");
+        assert_eq!(size(0.9996, 0.99, 0.9999), "under 0.1 %");
+        assert_eq!(size(1.04, 1.01, 1.6), "+4 %");
+        assert_eq!(size(12.4, 11.0, 13.0), "12×");
     }
 
     #[test]
@@ -472,5 +507,6 @@ mod tests {
         let findings = findings(&[("runc", Verdict::Differs, cost)]);
         let answer = Answer::of(&findings);
         assert_eq!((answer.rows[0].ratio, answer.rows[0].words.as_str()), (None, "differs"));
+        assert_eq!(answer.headline(), "runc: differs");
     }
 }

@@ -148,16 +148,10 @@ impl fmt::Display for Threshold {
 }
 
 impl Threshold {
-    /// The same with the stack that it names written as another text has it.
-    ///
-    /// # Errors
-    /// Those of `rewrite`.
-    pub fn with_stack(
-        self,
-        rewrite: impl FnOnce(&str) -> Result<String, Fault>,
-    ) -> Result<Self, Fault> {
-        let stack = self.stack.as_deref().map(rewrite).transpose()?;
-        Ok(Self { stack, ..self })
+    /// The same with the stack that it names written in another way.
+    #[must_use]
+    pub fn with_stack(self, rewrite: impl FnOnce(String) -> String) -> Self {
+        Self { stack: self.stack.map(rewrite), ..self }
     }
 
     /// Refuses a stack that is not among these, which are compared.

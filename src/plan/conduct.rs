@@ -223,6 +223,21 @@ mod tests {
     }
 
     #[test]
+    fn an_ignored_failure_counts_and_nothing_that_was_killed_does() {
+        let counts = |status: Status, ignore_failure: bool| {
+            let settings = TrialSettings { ignore_failure, ..TrialSettings::plain() };
+            let mut measured = crate::ledger::fixture::measured(1);
+            measured.outcome.status = status;
+            settings.counts(&measured.outcome)
+        };
+        assert!(counts(Status::Exit(0), false) && counts(Status::Exit(3), true));
+        assert!(!counts(Status::Exit(3), false));
+        for killed in [Status::Signal(9), Status::Deadline, Status::Cancelled] {
+            assert!(!counts(killed, true), "{killed}");
+        }
+    }
+
+    #[test]
     fn a_warm_cache_is_one_uncounted_run_more_and_a_cold_one_allows_none() {
         let warm = TrialSettingsDraft { cache: Some(Cache::Warm), ..TrialSettingsDraft::default() };
         assert_eq!(decided(warm, None).unwrap().1, 1);

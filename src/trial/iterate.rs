@@ -10,7 +10,7 @@ use super::clock_sync::ClockSync;
 use crate::fault::Fault;
 use surtax_instrument::amount::Amounts;
 use surtax_instrument::quantity::Nanoseconds;
-use surtax_instrument::wire::{Outcome, Reading, Status};
+use surtax_instrument::wire::{Outcome, Reading};
 
 /// One run of the command.
 pub(super) struct TimedRun {
@@ -32,10 +32,9 @@ pub(super) fn iterations(runs: &[TimedRun], clock_sync: ClockSync) -> Vec<Iterat
     runs.iter().map(one).collect()
 }
 
-/// The median wall time, and one outcome for all: how the first that failed
-/// ended, medians of the times by
-/// the level's own clock, means of CPU time, the largest memory. Standard output is that of the
-/// first run, or of the first whose output differs from it; likewise standard error.
+/// The median wall time, and one outcome for all: how the first of the worst ended, medians of the
+/// times by the level's own clock, means of CPU time, the largest memory. Standard output is that of
+/// the first run, or of the first whose output differs from it; likewise standard error.
 ///
 /// # Errors
 /// Ours: nothing was run.
@@ -52,8 +51,8 @@ pub(super) fn whole(
     let mut inside = vec![all.wall];
     for outcome in outcomes {
         inside.push(outcome.wall);
-        if all.status == Status::Exit(0) {
-            all.status = outcome.status;
+        if outcome.status.rank() > all.status.rank() {
+            (all.status, all.instances) = (outcome.status, outcome.instances);
         }
         all.memory_peak = all.memory_peak.max(outcome.memory_peak);
         all.oom_kill_count = added(all.oom_kill_count, outcome.oom_kill_count);
@@ -174,6 +173,25 @@ mod tests {
             (reading.is_counted(), reading.amounts.get(MEMORY_PEAK))
         };
         assert_eq!((known("shim"), known("late")), ((false, Some(90)), (false, Some(90))));
+    }
+
+    #[test]
+    fn of_several_runs_the_worst_end_is_that_of_all() {
+        let ended = |statuses: &[Status]| {
+            let of = |status: &Status| {
+                let mut run = ran(10, b"a", 0);
+                run.outcome.status = *status;
+                run
+            };
+            let runs: Vec<TimedRun> = statuses.iter().map(of).collect();
+            let iterations: Vec<Iteration> = runs.iter().map(iteration).collect();
+            whole(&iterations, runs).unwrap().1.status
+        };
+        let (failed, killed) = (Status::Exit(3), Status::Signal(9));
+        assert_eq!(ended(&[failed, Status::Exit(0)]), failed);
+        assert_eq!(ended(&[failed, Status::Exit(4)]), failed);
+        assert_eq!(ended(&[failed, killed]), killed);
+        assert_eq!(ended(&[killed, failed]), killed);
     }
 
     #[test]

@@ -229,11 +229,17 @@ fn a_command_that_fails_in_the_baseline_ends_the_run_unless_failure_is_ignored()
     // Whoever came before the baseline in its block counts, and is compared with nothing.
     let stacks = "native:env.CODE=3,runc";
     let code = ["sh", "-c", "exit ${CODE:-0}"];
-    for seed in ["1", "2", "3", "4"] {
+    let counted = ["1", "2", "3", "4", "5", "6", "7", "8"].map(|seed| {
         let mut arguments = compare(stacks, "2", &code);
         arguments.splice(1..1, ["--baseline", "native:env.CODE=3", "--seed", seed]);
-        assert_eq!(machine.surtax(&arguments).status.code(), Some(2), "seed {seed}");
-    }
+        let output = machine.surtax(&arguments);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "seed {seed}: {said}");
+        assert!(said.contains("nothing more is run"), "seed {seed}: {said}");
+        let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+        arm(&answer, "runc")["trial_count"].as_u64().unwrap()
+    });
+    assert!(counted.contains(&0) && counted.contains(&1), "either comes first: {counted:?}");
 
     // A failure in a stack that is compared is that stack's.
     let stacks = "native,runc:env.CODE=3";

@@ -133,6 +133,11 @@ fn a_threshold_that_decides_nothing_is_refused_with_what_would() {
     };
     let stacks = "native,runc";
     refused(stacks, "walls > +3%", &["`walls` in `walls > +3%` is no metric", "use `wall`"]);
+    refused(
+        stacks,
+        "gvisor: wall > 2x",
+        &["`gvisor` in `gvisor: wall > 2x` is no stack that is compared"],
+    );
     refused(stacks, "wall < 3%", &["it has no `>`", "of every metric more is worse"]);
     refused(stacks, "wall > 3", &["`3` in `wall > 3` is no limit of a cost", "as in `+3%`"]);
     refused(stacks, "wall > NaN%", &["`NaN%` in `wall > NaN%` is no limit of a cost"]);

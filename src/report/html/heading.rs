@@ -9,8 +9,9 @@ use crate::finding::{Caution, Findings, KeyValue, RunFacts};
 use crate::plan::shell_line;
 use surtax_instrument::quantity::Bytes;
 
-/// From this length on an answer is set smaller, and beyond the other it is cut: the rows have all.
+/// From this length on an answer is set smaller.
 const LONG_FROM: usize = 140;
+/// Beyond this length it is cut: the rows have all of it.
 const HEADLINE_MAX: usize = 600;
 /// Facts of the machine that stand above an answer.
 const HEAD_FACTS: [&str; 3] = ["cpu_model", "cpus_online", "virtualised"];
@@ -51,9 +52,12 @@ pub fn answered(findings: &Findings, answer: &Answer<'_>) -> String {
     let command = shell_line(&run.command);
     let question = run.workload.clone().unwrap_or_else(|| command.clone());
     // A title that nobody gave is the question, or as much of it as fits.
-    let own = run.title.trim_end_matches('…');
-    let is_own = ![&command, &question].into_iter().any(|text| text.starts_with(own));
-    let title = is_own.then(|| run.title.clone());
+    let is_usual = |text: &String| match run.title.strip_suffix('…') {
+        Some(begin) => text.starts_with(begin),
+        None => *text == run.title,
+    };
+    let is_given = ![&command, &question].into_iter().any(is_usual);
+    let title = is_given.then(|| run.title.clone());
     let machine = findings.machine.iter().filter(|fact| HEAD_FACTS.contains(&fact.key.as_str()));
     let around: Vec<String> = [Some(String::from("surtax")), title, Some(date(run))]
         .into_iter()
@@ -129,7 +133,7 @@ fn said(fact: &KeyValue) -> Option<String> {
 
 /// A verdict, and what is said of it.
 #[derive(Clone, PartialEq)]
-struct Reason {
+struct Explanation {
     /// The verdict in its class, as markup.
     verdict: String,
     because: String,
@@ -141,7 +145,7 @@ struct Reason {
 /// there is none to say. Closed where the answer has the numbers, and open where the reasons are
 /// all that there is.
 pub fn verdicts(arms: &[Arm<'_>], answer: &Answer<'_>, has_numbers: bool) -> Option<String> {
-    let mut groups: Vec<(Reason, Vec<String>)> = Vec::new();
+    let mut groups: Vec<(Explanation, Vec<String>)> = Vec::new();
     for arm in arms {
         let Some(reason) = reason(arm, answer) else { continue };
         match groups.iter_mut().find(|(known, _)| *known == reason) {
@@ -174,7 +178,7 @@ pub fn verdicts(arms: &[Arm<'_>], answer: &Answer<'_>, has_numbers: bool) -> Opt
 }
 
 /// The reason of an arm's verdict: that on the metric of the answer, or of a baseline on wall time.
-fn reason(arm: &Arm<'_>, answer: &Answer<'_>) -> Option<Reason> {
+fn reason(arm: &Arm<'_>, answer: &Answer<'_>) -> Option<Explanation> {
     let row = answer.rows.iter().find(|row| std::ptr::eq(row.arm, arm.found));
     let (verdict, because) = match row {
         Some(row) => (arm.said(row), row.because.clone()),
@@ -182,7 +186,7 @@ fn reason(arm: &Arm<'_>, answer: &Answer<'_>) -> Option<Reason> {
         None => return None,
     };
     let remedy = arm.found.trouble.as_ref().and_then(|trouble| trouble.remedy.clone());
-    Some(Reason { verdict, because, remedy, last_words: last_words(arm) })
+    Some(Explanation { verdict, because, remedy, last_words: last_words(arm) })
 }
 
 /// The last lines that a command said in an arm of which nothing counts; all that is kept of them

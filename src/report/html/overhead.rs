@@ -64,7 +64,8 @@ pub fn overhead(findings: &Findings, arms: &[Arm<'_>], answer: &Answer<'_>) -> O
         // Those without a number last.
         lines.sort_by(|one, other| size(one).total_cmp(&size(other)));
     }
-    if lines.is_empty() {
+    let says = answer.metric.is_some() || !findings.run.is_of_fixed_time;
+    if lines.is_empty() || !says {
         return None;
     }
     let names = lines.iter().map(|line| chart::width_of(&line.arm.name(), 13));
