@@ -33,8 +33,8 @@ pub(super) fn iterations(runs: &[TimedRun], clock_sync: ClockSync) -> Vec<Iterat
 }
 
 /// The median wall time, and one outcome for all: how the first of the worst ended, medians of the
-/// times by the level's own clock, means of CPU time, the largest memory. Standard output is that of
-/// the first run, or of the first whose output differs from it; likewise standard error.
+/// times by the level's own clock, means of CPU time, the largest memory. Standard output is that
+/// of the first run, or of the first whose output differs from it; likewise standard error.
 ///
 /// # Errors
 /// Ours: nothing was run.
