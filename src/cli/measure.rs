@@ -207,23 +207,24 @@ impl GateArguments {
         let of_workload = definition.map_or_else(Vec::new, |definition| definition.metric_names());
         let compared = plan.arms().into_iter().filter(Arm::is_compared);
         let compared: Vec<String> = compared.map(|arm| arm.stack.to_string()).collect();
-        self.require_among(&of_workload, &compared)
+        self.require_among(&of_workload, &compared, &plan.baseline.to_string())
     }
 
     /// Refuses thresholds on what is none of these metrics, and no metric that every trial has, and
-    /// on a stack that is none of these.
+    /// on a stack that is none of these, which are compared with the baseline.
     pub(super) fn require_among(
         &self,
         of_workload: &[String],
         compared: &[String],
+        baseline: &str,
     ) -> Result<(), Fault> {
         self.fail_if.iter().try_for_each(|threshold| {
             threshold.require(of_workload)?;
             if compared.is_empty() {
                 return Err(Fault::user(format!(
-                    "`--fail-if '{threshold}'` has nothing to decide: no stack is compared"
+                    "`--fail-if '{threshold}'` has nothing to decide: only `{baseline}` is measured"
                 ))
-                .hint("measure again with what to compare it with, as in `--in native,runc`"));
+                .hint("name what to compare it with, as in `--in native,runc`"));
             }
             threshold.require_stack(compared)
         })
@@ -231,15 +232,8 @@ impl GateArguments {
 
     /// Refuses thresholds that a run of this plan could not decide, however it ends.
     fn require_an_answer(&self, plan: &Plan) -> Result<(), Fault> {
-        let Some(threshold) = self.fail_if.first() else { return Ok(()) };
-        if plan.stacks.len() == 1 && plan.beside.is_empty() {
-            let baseline = &plan.baseline;
-            return Err(Fault::user(format!(
-                "`--fail-if '{threshold}'` has nothing to decide: only `{baseline}` is measured"
-            ))
-            .hint("name what to compare it with, as in `--in native,runc`"));
-        }
         self.require_metrics(plan)?;
+        let Some(threshold) = self.fail_if.first() else { return Ok(()) };
         match (plan.runs, surtax_statistics::overhead(&[])) {
             (Some(runs), Err(TooFew { need, .. }))
                 if usize::try_from(runs).is_ok_and(|runs| runs < need) =>

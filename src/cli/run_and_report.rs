@@ -6,7 +6,7 @@ use super::{Format, Globals, answer, consent, note, place, program, progress};
 use crate::campaign::Campaign;
 use crate::campaign::interrupts::{Interrupts, Urgency};
 use crate::fault::Fault;
-use crate::finding::caution::FOREIGN_RUN;
+use crate::finding::caution::{FOREIGN_RUN, baseline};
 use crate::finding::threshold::{Standing, held};
 use crate::finding::{ArmFindings, Caution, Findings, compare};
 use crate::lab::{self, Lab, Limits};
@@ -279,7 +279,7 @@ fn conclude(
 /// baseline. The user's where the command itself failed.
 fn code_without_answer(findings: &Findings) -> Option<u8> {
     let failed = |arm: &ArmFindings| arm.trials.iter().any(|trial| trial.state == "failed");
-    let baseline = || findings.arms.iter().filter(|arm| arm.part != "compared");
+    let baseline = || baseline(&findings.arms);
     if baseline().all(|arm| arm.trial_count == 0) && baseline().any(failed) {
         return Some(COMMAND_FAILED);
     }

@@ -3,6 +3,7 @@
 use super::measure::GateArguments;
 use super::{Format, Globals, answer, note, run_and_report};
 use crate::fault::Fault;
+use crate::finding::caution::compared;
 use crate::finding::threshold::held;
 use crate::plan::shell_line;
 use crate::workload::metric::RESERVED;
@@ -25,9 +26,8 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<ExitCode, 
     let names: BTreeSet<String> = metrics.map(|metric| metric.metric.clone()).collect();
     let is_of_workload = |name: &String| !RESERVED.contains(&name.as_str());
     let names: Vec<String> = names.into_iter().filter(is_of_workload).collect();
-    let compared = findings.arms.iter().filter(|arm| arm.part == "compared");
-    let compared: Vec<String> = compared.map(|arm| arm.stack.clone()).collect();
-    arguments.gate.require_among(&names, &compared)?;
+    let compared: Vec<String> = compared(&findings.arms).map(|arm| arm.stack.clone()).collect();
+    arguments.gate.require_among(&names, &compared, &findings.run.baseline)?;
     findings.thresholds = held(&arguments.gate.fail_if, &findings.arms);
     answer(&run_and_report::text(&findings, globals.format_or(Format::Table), globals.look()))?;
     if findings.run.state == "interrupted" {

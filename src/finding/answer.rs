@@ -3,6 +3,7 @@
 //! It is about wall time, and of a workload about its first metric, in that metric's own direction:
 //! a rate that falls by a fifth is −20 %. No word says more than the verdict does.
 
+use crate::finding::caution::{baseline, compared};
 use crate::finding::number::{FACTOR_FROM, GAP, amount, percent, percent_within, range, trimmed};
 use crate::finding::stacks::Stacks;
 use crate::finding::{ArmFindings, Findings, Interval, MetricFindings, Verdict, workload};
@@ -77,16 +78,15 @@ pub(crate) enum Said {
 impl<'a> Answer<'a> {
     /// The answer that these findings give.
     pub(crate) fn of(findings: &'a Findings) -> Self {
-        let first = findings.run.workload.is_some().then(|| workload::rows(findings));
-        let metric = first.and_then(|rows| rows.first().map(|row| row.metric));
+        let metric = findings.run.workload.as_ref().and_then(|_| workload::first_metric(findings));
         // What runs for a time that it is told, and measured nothing, says nothing by wall time.
         let says = metric.is_some() || !findings.run.is_of_fixed_time;
-        let found = |arm| found(arm, metric.unwrap_or(WALL)).filter(|_| says);
-        let rows = compared(findings).filter_map(|arm| match says {
+        let found = |arm: &'a ArmFindings| arm.metric(metric.unwrap_or(WALL)).filter(|_| says);
+        let rows = compared(&findings.arms).filter_map(|arm| match says {
             true => Some(row(arm, metric)),
             false => nothing(arm, None),
         });
-        let baseline = findings.arms.iter().filter(|arm| arm.part != "compared").find_map(found);
+        let baseline = baseline(&findings.arms).find_map(found);
         let metrics = || findings.arms.iter().filter_map(found);
         let judged = || metrics().filter_map(|found| found.judgement.as_ref());
         let floor = match metric {
@@ -112,18 +112,16 @@ impl<'a> Answer<'a> {
 
     /// Tells whether the baseline has a trial that counts.
     pub(crate) fn has_baseline(&self) -> bool {
-        let mut baseline = self.findings.arms.iter().filter(|arm| arm.part != "compared");
-        baseline.any(|arm| arm.trial_count > 0)
+        baseline(&self.findings.arms).any(|arm| arm.trial_count > 0)
     }
 
     /// One sentence or more for all stacks, without a word that the verdicts do not carry.
     pub(crate) fn headline(&self) -> String {
         let stack = &self.findings.run.baseline;
         if !self.has_baseline() {
-            let baseline = self.findings.arms.iter().filter(|arm| arm.part != "compared");
-            let mut tried = baseline.filter(|arm| !arm.trials.is_empty());
-            let word = tried.next().map(|arm| arm.verdict.word());
-            let is_asked = compared(self.findings).next().is_some();
+            let tried = baseline(&self.findings.arms).find(|arm| !arm.trials.is_empty());
+            let word = tried.map(|arm| arm.verdict.word());
+            let is_asked = compared(&self.findings.arms).next().is_some();
             return match word {
                 Some(word) if is_asked => {
                     format!("{stack}: {word}, so nothing is compared with it")
@@ -162,7 +160,10 @@ impl<'a> Answer<'a> {
         }
         let sentences: Vec<String> = sentences.iter().map(|text| capital(text)).collect();
         let text = sentences.join(". ");
-        self.metric.map_or(text.clone(), |metric| format!("{metric}: {text}"))
+        match self.metric {
+            Some(metric) => format!("{metric}: {text}"),
+            None => text,
+        }
     }
 
     /// The share below which a difference is not told from noise, or from rounding, in words.
@@ -178,7 +179,7 @@ impl<'a> Answer<'a> {
         'a: 'r,
     {
         let set: BTreeSet<&str> = rows.map(|row| row.arm.stack.as_str()).collect();
-        let all = Stacks::of(compared(self.findings));
+        let all = Stacks::of(compared(&self.findings.arms));
         (!set.is_empty()).then(|| all.words(&set).replace('`', ""))
     }
 
@@ -205,14 +206,6 @@ impl<'a> Answer<'a> {
     }
 }
 
-fn compared(findings: &Findings) -> impl Iterator<Item = &ArmFindings> {
-    findings.arms.iter().filter(|arm| arm.part == "compared")
-}
-
-fn found<'a>(arm: &'a ArmFindings, name: &str) -> Option<&'a MetricFindings> {
-    arm.metrics.iter().find(|metric| metric.metric == name)
-}
-
 /// The row of a stack without a number; `None` if its verdict does not say so.
 fn nothing(arm: &ArmFindings, median: Option<String>) -> Option<Row<'_>> {
     let Verdict::Invalid { reason, .. } = &arm.verdict else { return None };
@@ -227,7 +220,7 @@ fn nothing(arm: &ArmFindings, median: Option<String>) -> Option<Row<'_>> {
 }
 
 fn row<'a>(arm: &'a ArmFindings, metric: Option<&str>) -> Row<'a> {
-    let found = found(arm, metric.unwrap_or(WALL));
+    let found = arm.metric(metric.unwrap_or(WALL));
     let median = found.map(|found| amount(found.median, &found.unit)).filter(|it| it != GAP);
     if let Some(row) = nothing(arm, median.clone()) {
         return row;
@@ -345,7 +338,7 @@ mod tests {
     fn rated(mut findings: Findings) -> Findings {
         findings.run.workload = Some(String::from("net.tcp_rr"));
         for arm in &mut findings.arms {
-            let (verdict, compared) = (arm.verdict.clone(), arm.part == "compared");
+            let (verdict, compared) = (arm.verdict.clone(), arm.is_compared());
             for metric in arm.metrics.iter_mut().filter(|metric| metric.metric == WALL) {
                 metric.metric = String::from("rate");
                 metric.unit = String::from("1/s");
@@ -465,7 +458,7 @@ mod tests {
     fn a_baseline_without_a_number_is_said_first() {
         let mut findings = findings(&[("runc", Verdict::Inconclusive, None)]);
         sample::run_trials(&mut findings, 3);
-        for arm in findings.arms.iter_mut().filter(|arm| arm.part != "compared") {
+        for arm in findings.arms.iter_mut().filter(|arm| !arm.is_compared()) {
             (arm.trial_count, arm.verdict) = (0, gap(Gap::CommandFailed));
         }
         let said = "native: command failed, so nothing is compared with it";

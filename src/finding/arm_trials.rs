@@ -34,7 +34,7 @@ impl ArmTrials<'_> {
 
     /// Tells whether it is compared with the baseline, and not a part of that.
     pub(crate) fn is_compared(&self) -> bool {
-        self.part() == "compared"
+        self.arm.is_compared()
     }
 
     pub(crate) fn part(&self) -> &'static str {

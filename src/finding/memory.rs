@@ -73,7 +73,7 @@ fn of_native(findings: &Findings) -> Option<String> {
         kind == Some("native") && arm.beside.is_none()
     };
     let arm = findings.arms.iter().find(|arm| is_native(arm) && arm.trial_count > 0)?;
-    let metric = arm.metrics.iter().find(|it| it.metric == "memory_others_peak_bytes")?;
+    let metric = arm.metric("memory_others_peak_bytes")?;
     (metric.median >= WORTH_A_WORD).then(|| {
         format!(
             "{} in `{}` is the command's own beyond its largest process: the page cache of files \

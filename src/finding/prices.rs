@@ -54,7 +54,7 @@ pub(crate) fn list(findings: &Findings) -> Option<List<'_>> {
 }
 
 fn cell<'a>(arm: &'a ArmFindings, name: &str) -> Cell<'a> {
-    match arm.metrics.iter().find(|metric| metric.metric == name) {
+    match arm.metric(name) {
         Some(found) => Cell::Price(found),
         None => {
             let absent = arm.absences.iter().find(|absence| absence.metric == name);

@@ -6,8 +6,9 @@
 
 use crate::fault::Fault;
 use crate::finding::number::percent;
-use crate::finding::{ArmFindings, Interval, MetricFindings, Verdict};
+use crate::finding::{ArmFindings, Interval, Verdict};
 use crate::layer::instead;
+use crate::plan::BESIDE;
 use serde::Serialize;
 use std::fmt;
 use std::str::FromStr;
@@ -24,9 +25,6 @@ const METRICS: [(&str, &str); 9] = [
     ("start", "start_ns"),
     ("stop", "stop_ns"),
 ];
-
-/// Words between a stack and its neighbours in the text of an arm.
-const BESIDE: &str = " beside ";
 
 /// From this ratio on, percents are hard to read.
 const FACTOR_FROM: f64 = 3.0;
@@ -93,7 +91,7 @@ impl fmt::Display for ThresholdFindings {
 /// Every compared arm with its standing to each of these thresholds that is of it.
 #[must_use]
 pub fn held(thresholds: &[Threshold], arms: &[ArmFindings]) -> Vec<ThresholdFindings> {
-    let compared = || arms.iter().filter(|arm| arm.part == "compared");
+    let compared = || arms.iter().filter(|arm| arm.is_compared());
     let of = |threshold: &Threshold, arm: &ArmFindings| ThresholdFindings {
         threshold: threshold.typed.clone(),
         name: arm.name.clone(),
@@ -195,7 +193,7 @@ impl Threshold {
     #[must_use]
     pub fn standing(&self, arm: &ArmFindings) -> Standing {
         let Some(overhead) = self.overhead(arm) else { return Standing::Unknown };
-        let judged = self.found(arm).and_then(|metric| metric.judgement.as_ref());
+        let judged = arm.metric(&self.metric).and_then(|metric| metric.judgement.as_ref());
         let is_shown = match judged {
             Some(judged) => judged.verdict == Verdict::Differs,
             None => self.name != "wall" || arm.verdict == Verdict::Differs,
@@ -211,11 +209,7 @@ impl Threshold {
     }
 
     fn overhead<'a>(&self, arm: &'a ArmFindings) -> Option<&'a Interval> {
-        self.found(arm)?.overhead.as_ref()
-    }
-
-    fn found<'a>(&self, arm: &'a ArmFindings) -> Option<&'a MetricFindings> {
-        arm.metrics.iter().find(|metric| metric.metric == self.metric)
+        arm.metric(&self.metric)?.overhead.as_ref()
     }
 }
 

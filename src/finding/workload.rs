@@ -26,6 +26,11 @@ pub(crate) fn rows(findings: &Findings) -> Vec<Row<'_>> {
     rows.map(|(place, (arm, found))| row(place, arm, found)).collect()
 }
 
+/// Name of the first metric that the workload measured in any arm.
+pub(crate) fn first_metric(findings: &Findings) -> Option<&str> {
+    of_workload(findings).next().map(|(_, found)| found.metric.as_str())
+}
+
 /// Every metric of the workload of every arm.
 fn of_workload(findings: &Findings) -> impl Iterator<Item = (&ArmFindings, &MetricFindings)> {
     let all = findings.arms.iter().flat_map(|arm| arm.metrics.iter().map(move |it| (arm, it)));

@@ -156,6 +156,9 @@ pub struct Arm {
     pub beside: String,
 }
 
+/// Words between a stack and its neighbours in the text of an arm.
+pub(crate) const BESIDE: &str = " beside ";
+
 impl Arm {
     /// Tells whether it is compared with the baseline: all are but the first two, which are that.
     #[must_use]
@@ -167,7 +170,7 @@ impl Arm {
 impl fmt::Display for Arm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.stack.fmt(f)?;
-        if self.beside.is_empty() { Ok(()) } else { write!(f, " beside {}", self.beside) }
+        if self.beside.is_empty() { Ok(()) } else { write!(f, "{BESIDE}{}", self.beside) }
     }
 }
 

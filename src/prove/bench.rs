@@ -322,7 +322,7 @@ pub(super) fn compared(findings: &Findings) -> &[ArmFindings] {
 /// # Errors
 /// Ours: a run whose every trial counts has one.
 pub(super) fn overhead(arm: &ArmFindings) -> Result<Interval, Fault> {
-    let wall = arm.metrics.iter().find(|metric| metric.metric == "wall_ns");
+    let wall = arm.metric("wall_ns");
     wall.and_then(|metric| metric.overhead).ok_or_else(|| {
         Fault::machine(format!("`{}` has no overhead to be proved: {}", arm.stack, arm.because))
     })

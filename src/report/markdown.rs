@@ -94,7 +94,7 @@ fn overheads(findings: &Findings) -> String {
          |---|--:|{line}--:|--:|--:|--:|\n"
     );
     for arm in &findings.arms {
-        let metric = |name: &str| arm.metrics.iter().find(|metric| metric.metric == name);
+        let metric = |name: &str| arm.metric(name);
         let median = |name: &str| {
             metric(name).map_or(GAP.into(), |metric| number::amount(metric.median, &metric.unit))
         };
@@ -245,7 +245,7 @@ fn noise_floor(findings: &Findings) -> String {
 }
 
 fn reasons(findings: &Findings) -> String {
-    let compared = reasons::told(findings).filter(|arm| arm.part == "compared");
+    let compared = reasons::told(findings).filter(|arm| arm.is_compared());
     let lines: String = reasons::of_arms(compared)
         .iter()
         .map(|it| format!("- {}: {}\n", sentence(&it.whose), sentence(it.because)))

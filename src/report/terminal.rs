@@ -260,9 +260,8 @@ fn noise_floor(page: &mut Page, findings: &Findings) {
 
 fn reasons(page: &mut Page, findings: &Findings) {
     // What has no number is said among the troubles, with the remedy.
-    let is_told = |arm: &&ArmFindings| {
-        arm.part == "compared" && (arm.trouble.is_none() || arm.trial_count > 0)
-    };
+    let is_told =
+        |arm: &&ArmFindings| arm.is_compared() && (arm.trouble.is_none() || arm.trial_count > 0);
     for reason in reasons::of_arms(reasons::told(findings).filter(is_told)) {
         page.paragraph("", &format!("{}: {}", reason.plain(), reason.because), 2);
     }

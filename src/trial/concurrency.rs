@@ -7,10 +7,11 @@ use surtax_instrument::wire::{Instance, Outcome, Status};
 /// The condition that says for which share of the longest instance's time all ran.
 const AT_ONCE: &str = "instances_at_once_ratio";
 
-/// Shows what one instance printed: the first that failed, or the first.
+/// Shows what one instance printed: the first of those that ended worst.
 pub(super) fn show(outcome: &mut Outcome) {
-    let failed = outcome.instances.iter().find(|it| it.status != Status::Exit(0));
-    let Some(Instance { stdout, stderr, .. }) = failed.or(outcome.instances.first()) else {
+    let worst = Status::worst(outcome.instances.iter().map(|it| it.status));
+    let shown = outcome.instances.iter().find(|it| Some(it.status) == worst);
+    let Some(Instance { stdout, stderr, .. }) = shown else {
         return;
     };
     // The hashes stay those of all instances.

@@ -249,7 +249,7 @@ pub(super) fn networks(arms: &[ArmFindings]) -> Vec<Caution> {
 /// A filter of system calls that the baseline has not.
 pub(super) fn filters(arms: &[ArmFindings]) -> Option<Caution> {
     let mode = |arm: &ArmFindings| said(&arm.evidence, "inside_seccomp").map(String::from);
-    let expected = arms.iter().filter(|arm| arm.part != "compared").find_map(mode)?;
+    let expected = arms.iter().filter(|arm| !arm.is_compared()).find_map(mode)?;
     let differs = |arm: &ArmFindings| mode(arm).is_some_and(|mode| mode != expected);
     stacks(arms, differs).map(|found| {
         let (there, here) = if expected == "0" { ("a", "none") } else { ("no such", "one") };

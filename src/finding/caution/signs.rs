@@ -50,11 +50,11 @@ pub(crate) fn caution(code: &str, finding: String, advice: impl Into<String>) ->
 }
 
 /// The two arms of the baseline.
-pub(super) fn baseline(arms: &[ArmFindings]) -> impl Iterator<Item = &ArmFindings> {
-    arms.iter().filter(|arm| arm.part != "compared")
+pub(crate) fn baseline(arms: &[ArmFindings]) -> impl Iterator<Item = &ArmFindings> {
+    arms.iter().filter(|arm| !arm.is_compared())
 }
 
 /// All other arms.
-pub(super) fn compared(arms: &[ArmFindings]) -> impl Iterator<Item = &ArmFindings> {
-    arms.iter().filter(|arm| arm.part == "compared")
+pub(crate) fn compared(arms: &[ArmFindings]) -> impl Iterator<Item = &ArmFindings> {
+    arms.iter().filter(|arm| arm.is_compared())
 }

@@ -99,7 +99,7 @@ pub(super) fn precision(signs: &Signs<'_>) -> Option<Caution> {
         return None;
     }
     let is_unknown = |arm: &&crate::finding::ArmFindings| {
-        arm.part == "compared" && arm.trial_count > 0 && arm.overhead.is_none()
+        arm.is_compared() && arm.trial_count > 0 && arm.overhead.is_none()
     };
     if let Some(arm) = signs.arms.iter().find(is_unknown) {
         return Some(caution(
@@ -139,9 +139,9 @@ pub(super) fn precision(signs: &Signs<'_>) -> Option<Caution> {
 /// The same of the workload's first metric.
 fn metric_precision(signs: &Signs<'_>, goal: f64) -> Option<Caution> {
     let name = signs.main_metric.as_deref()?;
-    let compared = signs.arms.iter().filter(|arm| arm.part == "compared" && arm.trial_count > 0);
+    let compared = signs.arms.iter().filter(|arm| arm.is_compared() && arm.trial_count > 0);
     let width = |arm: &crate::finding::ArmFindings| {
-        let metric = arm.metrics.iter().find(|metric| metric.metric == name);
+        let metric = arm.metric(name);
         let overhead = metric.and_then(|metric| metric.overhead);
         overhead.map(|it| (it.high - it.low) / 2.0 / it.ratio)
     };

@@ -1,9 +1,9 @@
 //! Everything that a report may say about a run: every format is a function of it, and JSON is it
 //! whole.
 
+mod arm;
 mod metric;
 
-use crate::finding::number;
 use crate::finding::threshold::ThresholdFindings;
 use crate::plan::Word;
 pub use metric::{
@@ -387,27 +387,6 @@ impl Findings {
     #[must_use]
     pub fn has_numbers(&self) -> bool {
         self.arms.iter().any(|arm| arm.trial_count > 0)
-    }
-}
-
-impl ArmFindings {
-    /// CPU time of the command itself, where it is known.
-    #[must_use]
-    pub fn command_cpu_ns(&self) -> Option<f64> {
-        let of_command = self.payers.iter().filter(|payer| payer.role == "workload");
-        of_command.map(|payer| payer.cpu_ns).reduce(|sum, ns| sum + ns)
-    }
-
-    /// The same for a table, with the number to sort by; where only the sum is known, that it is at
-    /// most so much.
-    #[must_use]
-    pub fn command_cpu(&self) -> Option<(String, f64)> {
-        if let Some(ns) = self.command_cpu_ns() {
-            return Some((number::time(ns), ns));
-        }
-        self.bill_gap.as_ref()?;
-        let total = self.metrics.iter().find(|metric| metric.metric == "cpu_total_ns")?.median;
-        Some((format!("≤ {}", number::time(total)), total))
     }
 }
 

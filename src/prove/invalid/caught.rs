@@ -65,7 +65,7 @@ pub(super) fn others_used_the_cpu(_: &Findings, arm: &ArmFindings) -> bool {
 
 /// Every trial of the arm is marked, and none of the baseline.
 fn only_there(findings: &Findings, arm: &ArmFindings, key: &str) -> bool {
-    let mut baseline = findings.arms.iter().filter(|arm| arm.part != "compared");
+    let mut baseline = findings.arms.iter().filter(|arm| !arm.is_compared());
     everywhere(arm, key)
         && !baseline.any(|arm| arm.trials.iter().any(|trial| is_marked(trial, key)))
 }

@@ -64,8 +64,8 @@ fn arm(arm: &Arm<'_>) -> String {
         _ => format!("{} of {trial_count} count", arm.found.trial_count),
     };
     // Of an arm without numbers the reason is among what was found.
-    let is_told = arm.found.trial_count == 0;
-    let open = if arm.found.trouble.is_some() && !is_told { " open" } else { "" };
+    let has_numbers = arm.found.trial_count > 0;
+    let open = if arm.found.trouble.is_some() && has_numbers { " open" } else { "" };
     let mut text = format!(
         "<details class=\"arm\" id=\"arm-{}\"{open}><summary>{} {}<span class=\"aside\">{counted}\
          </span></summary>\n",

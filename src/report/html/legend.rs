@@ -54,12 +54,12 @@ impl Arm<'_> {
 
     /// Tells whether it is compared with the baseline.
     pub fn is_compared(&self) -> bool {
-        !matches!(self.found.part.as_str(), "baseline" | "baseline-again")
+        self.found.is_compared()
     }
 
     /// A metric, when any trial has it.
     pub fn metric(&self, name: &str) -> Option<&MetricFindings> {
-        self.found.metrics.iter().find(|metric| metric.metric == name)
+        self.found.metric(name)
     }
 
     /// The overhead on wall time, when it is a number that can be drawn.

@@ -45,14 +45,16 @@ pub fn html(findings: &Findings) -> String {
     if prices.is_some() {
         answer.keep_gaps();
     }
-    let first = match &prices {
-        Some(_) => heading::titled(findings),
-        None => heading::answered(findings, &answer),
+    let (head, chart) = match &prices {
+        Some(_) => (heading::titled(findings), None),
+        None if !has_numbers => (heading::answered(findings, &answer), None),
+        None => {
+            (heading::answered(findings, &answer), overhead::overhead(findings, &arms, &answer))
+        }
     };
-    let chart = overhead::overhead(findings, &arms, &answer).filter(|_| has_numbers);
     let first = [
-        Some(first),
-        chart.filter(|_| prices.is_none()),
+        Some(head),
+        chart,
         heading::cautions(&findings.cautions),
         heading::verdicts(&arms, &answer, has_numbers),
         prices,

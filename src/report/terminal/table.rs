@@ -123,7 +123,7 @@ pub(super) fn broken(name: &str, width: usize) -> String {
 }
 
 fn row(arm: &ArmFindings, look: Look) -> [(String, Color); 8] {
-    let metric = |name: &str| arm.metrics.iter().find(|metric| metric.metric == name);
+    let metric = |name: &str| arm.metric(name);
     let median = |name: &str| {
         metric(name).map_or(GAP.into(), |metric| number::amount(metric.median, &metric.unit))
     };

@@ -1,0 +1,37 @@
+//! Questions that are asked of an arm's findings.
+
+use super::{ArmFindings, MetricFindings};
+use crate::finding::number;
+
+impl ArmFindings {
+    /// Tells whether it is compared with the baseline, and not a part of that.
+    #[must_use]
+    pub fn is_compared(&self) -> bool {
+        self.part == "compared"
+    }
+
+    /// The metric of this name, where any trial that counts has it.
+    #[must_use]
+    pub fn metric(&self, name: &str) -> Option<&MetricFindings> {
+        self.metrics.iter().find(|metric| metric.metric == name)
+    }
+
+    /// CPU time of the command itself, where it is known.
+    #[must_use]
+    pub fn command_cpu_ns(&self) -> Option<f64> {
+        let of_command = self.payers.iter().filter(|payer| payer.role == "workload");
+        of_command.map(|payer| payer.cpu_ns).reduce(|sum, ns| sum + ns)
+    }
+
+    /// The same for a table, with the number to sort by; where only the sum is known, that it is at
+    /// most so much.
+    #[must_use]
+    pub fn command_cpu(&self) -> Option<(String, f64)> {
+        if let Some(ns) = self.command_cpu_ns() {
+            return Some((number::time(ns), ns));
+        }
+        self.bill_gap.as_ref()?;
+        let total = self.metric("cpu_total_ns")?.median;
+        Some((format!("≤ {}", number::time(total)), total))
+    }
+}
