@@ -1,11 +1,12 @@
 //! Guards of a run: how much memory and time one input may take, and which one it was if the
 //! process dies of it.
 
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::ptr::NonNull;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -85,34 +86,43 @@ unsafe impl GlobalAlloc for Counted {
     }
 }
 
-/// The input that is being read, in a file that outlives the process.
+/// The input that is being read, in a file that outlives the process. The file is mapped: the kernel
+/// writes it out, whatever becomes of the process, and keeping an input is no call of the system.
 pub struct Current {
-    file: File,
+    bytes: NonNull<u8>,
+    size: usize,
 }
 
+/// Bytes before an input: its length.
+const LENGTH: usize = size_of::<u64>();
+
 impl Current {
-    /// A file at this path.
+    /// A file at this path, for inputs of at most `longest` bytes.
     ///
     /// # Errors
     /// The file system's.
-    pub fn at(path: &Path) -> io::Result<Self> {
-        File::options()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .open(path)
-            .map(|file| Self { file })
+    pub fn at(path: &Path, longest: usize) -> io::Result<Self> {
+        let file = File::options().read(true).write(true).create(true).truncate(true).open(path)?;
+        let size = LENGTH + longest;
+        file.set_len(size as u64)?;
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: the kernel chooses the place, and nobody else writes to this file.
+        let bytes =
+            unsafe { mmap(std::ptr::null_mut(), size, protection, MapFlags::SHARED, &file, 0)? };
+        let bytes = NonNull::new(bytes.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Self { bytes, size })
     }
 
-    /// Writes the input down before it is read.
-    ///
-    /// # Errors
-    /// The file system's.
-    pub fn keep(&self, bytes: &[u8]) -> io::Result<()> {
-        let length = bytes.len() as u64;
-        self.file.write_all_at(&length.to_le_bytes(), 0)?;
-        self.file.write_all_at(bytes, 8)
+    /// Writes the input down before it is read. What is longer than a file of [`Self::at`] holds is
+    /// cut off.
+    pub fn keep(&mut self, bytes: &[u8]) {
+        // SAFETY: the mapping is this long, lives as long as this, and is borrowed here alone.
+        let place = unsafe { std::slice::from_raw_parts_mut(self.bytes.as_ptr(), self.size) };
+        let length = bytes.len().min(self.size - LENGTH);
+        place[..LENGTH].copy_from_slice(&(length as u64).to_le_bytes());
+        place[LENGTH..LENGTH + length].copy_from_slice(&bytes[..length]);
+        // Nothing of it may wait until after the input was read.
+        std::sync::atomic::compiler_fence(Ordering::SeqCst);
     }
 
     /// The input that a process wrote last.
@@ -125,6 +135,13 @@ impl Current {
         let (length, rest) = whole.split_first_chunk().ok_or_else(none)?;
         let length = usize::try_from(u64::from_le_bytes(*length)).map_err(|_| none())?;
         rest.get(..length).map(<[u8]>::to_vec).ok_or_else(none)
+    }
+}
+
+impl Drop for Current {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is this long, and nobody has a reference into it any more.
+        let _gone = unsafe { munmap(self.bytes.as_ptr().cast(), self.size) };
     }
 }
 

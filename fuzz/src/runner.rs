@@ -54,10 +54,11 @@ impl Run {
     /// The file system's: nothing can be kept, or the corpus cannot be read.
     pub fn one(&self, target: &Target) -> Result<Ran, String> {
         let inputs = corpus::of(target)?;
-        let current = Current::at(&self.current(target.name));
-        let current = current.map_err(|error| format!("cannot keep inputs: {error}"))?;
-        let read = |bytes: &[u8]| {
-            current.keep(bytes).map_err(|error| format!("cannot keep an input: {error}"))?;
+        let longest = inputs.iter().map(Vec::len).max().unwrap_or(0).max(target.longest);
+        let current = Current::at(&self.current(target.name), longest);
+        let mut current = current.map_err(|error| format!("cannot keep inputs: {error}"))?;
+        let mut read = |bytes: &[u8]| {
+            current.keep(bytes);
             match self.planted {
                 Some(planted) => guard::read(|bytes| planted.run(bytes), bytes),
                 None => guard::read(target.run, bytes),
