@@ -222,6 +222,11 @@ impl<'a> Bench<'a> {
         })
     }
 
+    /// Makes one run of a plan, and reads its trials alone.
+    pub(super) fn stored(&self, draft: Draft) -> Result<Vec<StoredTrial>, Fault> {
+        self.read(draft, Ledger::trials)
+    }
+
     fn read<T>(
         &self,
         draft: Draft,

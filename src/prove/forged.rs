@@ -3,15 +3,19 @@
 //! Two campaigns. On a **channel** of its own, with a real link at one end, every kind of reply is
 //! forged without the key, replayed, doubled, sent before its turn, and split by somebody else's
 //! bytes. In **layers**, a command writes into every descriptor of its agent that it can reach, and
-//! the trial goes the whole path to the findings. It fails where it reaches none, so that a trial
-//! which counts has been lied to.
+//! the trial goes the whole path to the ledger. Where an agent is in its command's reach the first
+//! frame ends the trial, which is invalid; a trial that counts has been lied to. Where it is out of
+//! reach the command tries many times in a start and says so in words that no forged frame has; a
+//! trial that counts without them has been lied to.
 
 use super::bench::{TRIALS_OF_A_FAILED_RUN, draft};
 use super::proof::ended;
 use super::{Bar, Bench, Figure, Proof, Size, Stopped};
 use crate::agent::{ConsoleTail, Link};
 use crate::fault::{Blame, Doing, Fault};
+use crate::ledger::{StoredTrial, TrialState};
 use crate::plan::Word;
+use serde::{Deserialize, Serialize};
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
@@ -25,19 +29,20 @@ use surtax_instrument::wire::{
 const CHANNEL: &str = "channel";
 
 /// Layers in which a command forges, the quick ones first.
-const LAYERS: [&str; 12] = [
-    "native",
-    "runc",
-    "bubblewrap",
-    "gvisor",
-    "crun",
-    "namespaces",
-    "lxc",
-    "nspawn",
-    "docker",
-    "podman",
-    "qemu:accel=tcg",
-    "qemu:accel=tcg+runc",
+const LAYERS: [Layer; 12] = [
+    Layer::open("native"),
+    Layer::shut("runc"),
+    Layer::open("bubblewrap"),
+    Layer::shut("gvisor"),
+    Layer::shut("crun"),
+    Layer::open("namespaces"),
+    Layer::open("lxc"),
+    Layer::open("nspawn"),
+    Layer::shut("docker"),
+    Layer::shut("podman"),
+    // Each of its starts boots a translated guest, which takes half a minute on a busy machine.
+    Layer { starts: 12, is_guest: true, ..Layer::open("qemu:accel=tcg") },
+    Layer { starts: 12, tries: 84, is_guest: true, ..Layer::shut("qemu:accel=tcg+runc") },
 ];
 
 /// Number of them that are quick.
@@ -53,6 +58,41 @@ const AMOUNTS: [&str; 3] = ["whole", "half", "twice"];
 /// Time that a reply may take on a channel within this process.
 const SOON: Duration = Duration::from_secs(20);
 
+/// Least time that a try takes where nothing is in reach; a frame that is forged says less.
+const SHORTEST_TRY_NS: f64 = 1e6;
+
+/// A layer in which a command forges.
+struct Layer {
+    stack: &'static str,
+    /// Number of starts for each kind of frame, in full.
+    starts: u32,
+    /// Number of tries in each start: one where the first ends it.
+    tries: u32,
+    /// The agent is where its command cannot reach it.
+    is_shut: bool,
+    is_guest: bool,
+}
+
+impl Layer {
+    const fn open(stack: &'static str) -> Self {
+        Self { stack, starts: 1000, tries: 1, is_shut: false, is_guest: false }
+    }
+
+    const fn shut(stack: &'static str) -> Self {
+        Self { stack, starts: 100, tries: 10, is_shut: true, is_guest: false }
+    }
+
+    /// Number of runs of each kind.
+    fn per_kind(&self, size: Size) -> u32 {
+        size.pick(1, self.starts / TRIALS_OF_A_FAILED_RUN)
+    }
+
+    /// Number of runs.
+    fn run_count(&self, size: Size) -> u32 {
+        u32::try_from(kinds(size).len()).unwrap_or(u32::MAX) * self.per_kind(size)
+    }
+}
+
 pub(super) struct Forged;
 
 impl Proof for Forged {
@@ -65,20 +105,21 @@ impl Proof for Forged {
     }
 
     fn parts(&self, size: Size) -> Vec<String> {
-        std::iter::once(CHANNEL).chain(layers(size).iter().copied()).map(part_of).collect()
+        let stacks = layers(size).iter().map(|layer| layer.stack);
+        std::iter::once(CHANNEL).chain(stacks).map(part_of).collect()
     }
 
     fn run_count(&self, size: Size) -> u32 {
-        layers(size).iter().map(|layer| per_layer(layer, size)).sum()
+        layers(size).iter().map(|layer| layer.run_count(size)).sum()
     }
 
     fn run_ms(&self, size: Size, run: u32) -> u32 {
         let mut before = 0;
         let layer = layers(size).iter().find(|layer| {
-            before += per_layer(layer, size);
+            before += layer.run_count(size);
             run < before
         });
-        if layer.is_some_and(|layer| is_guest(layer)) { 100_000 } else { 700 }
+        if layer.is_some_and(|layer| layer.is_guest) { 100_000 } else { 700 }
     }
 
     fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Figure>, Stopped> {
@@ -95,12 +136,12 @@ impl Proof for Forged {
             }
         }
         for layer in layers(size) {
-            if !bench.takes(&part_of(layer), per_layer(layer, size)) {
+            if !bench.takes(&part_of(layer.stack), layer.run_count(size)) {
                 continue;
             }
             let mut count = Count::default();
             let done = in_a_layer(bench, layer, size, &mut count);
-            lines.extend(count.lines_of_a_layer(layer));
+            lines.extend(count.lines_of_a_layer(layer.stack));
             if let Err(fault) = done {
                 return Err(Stopped { fault, lines });
             }
@@ -113,7 +154,7 @@ fn part_of(layer: &str) -> String {
     format!("forged/{layer}")
 }
 
-fn layers(size: Size) -> &'static [&'static str] {
+fn layers(size: Size) -> &'static [Layer] {
     match size {
         Size::Quick => &LAYERS[..QUICK_LAYERS],
         Size::Full => &LAYERS,
@@ -125,23 +166,6 @@ fn kinds(size: Size) -> &'static [&'static str] {
         Size::Quick => &QUICK_KINDS,
         Size::Full => &KINDS,
     }
-}
-
-/// Returns the number of runs of each kind in a layer: in full, of four trials each, a thousand
-/// trials. The first forged frame ends a session, so that each trial boots a guest; a guest that is
-/// translated takes half a minute for it, and gets twelve.
-fn per_kind(layer: &str, size: Size) -> u32 {
-    let trials = if is_guest(layer) { 12 } else { 1000 };
-    size.pick(1, trials / TRIALS_OF_A_FAILED_RUN)
-}
-
-/// Returns the number of runs in a layer.
-fn per_layer(layer: &str, size: Size) -> u32 {
-    u32::try_from(kinds(size).len()).unwrap_or(u32::MAX) * per_kind(layer, size)
-}
-
-fn is_guest(layer: &str) -> bool {
-    layer.starts_with("qemu")
 }
 
 /// Counts of the tries and of what came of them.
@@ -322,13 +346,18 @@ fn by_a_stranger(reply: &Reply) -> Result<Vec<u8>, Fault> {
 }
 
 /// Has commands forge in a layer.
-fn in_a_layer(bench: &Bench<'_>, layer: &str, size: Size, count: &mut Count) -> Result<(), Fault> {
+fn in_a_layer(
+    bench: &Bench<'_>,
+    layer: &Layer,
+    size: Size,
+    count: &mut Count,
+) -> Result<(), Fault> {
     for kind in kinds(size) {
-        for seed in bench.units(per_kind(layer, size)) {
+        for seed in bench.units(layer.per_kind(size)) {
             let amount = AMOUNTS[usize::try_from(seed).unwrap_or(0) % AMOUNTS.len()];
-            let unit = format!("forged/{layer}/{kind}/{seed}");
-            let found = bench.unit(&unit, 1, || forge(bench, layer, kind, amount, seed))?;
-            found.iter().for_each(|(state, why)| count.add(state, why));
+            let unit = format!("forged/{}/{kind}/{seed}", layer.stack);
+            let ends = bench.unit(&unit, 1, || forge(bench, layer, kind, amount, seed))?;
+            ends.into_iter().for_each(|end| count.add(end));
             if count.unavailable > 0 {
                 return Ok(());
             }
@@ -337,36 +366,72 @@ fn in_a_layer(bench: &Bench<'_>, layer: &str, size: Size, count: &mut Count) -> 
     Ok(())
 }
 
-/// Makes one run whose command forges, and returns the state of each of its trials and the reason
-/// for it.
+/// What came of one trial whose command forges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum End {
+    Unavailable,
+    /// Nothing could be written, so many times.
+    OutOfReach(u32),
+    Believed,
+    Told,
+    /// It counts not, and nobody is told why it should not.
+    Untold,
+}
+
+/// Makes one run whose command forges: what came of each of its trials.
 fn forge(
     bench: &Bench<'_>,
-    layer: &str,
+    layer: &Layer,
     kind: &str,
     amount: &str,
     seed: u32,
-) -> Result<Vec<(String, String)>, Fault> {
-    let mut draft = draft(layer, &[], TRIALS_OF_A_FAILED_RUN / 2, seed.into())?;
+) -> Result<Vec<End>, Fault> {
+    let mut draft = draft(layer.stack, &[], TRIALS_OF_A_FAILED_RUN / 2, seed.into())?;
     let words =
         ["@surtax", "engine", "forge", "--kind", kind, "--manner", amount, "--duration", "20ms"];
-    draft.command = words.map(Word::from).to_vec();
-    let findings = bench.findings(draft)?;
-    let trials = findings.arms.into_iter().flat_map(|arm| arm.trials);
-    Ok(trials.map(|trial| (trial.state, trial.why)).collect())
+    let shut = layer.is_shut.then_some("--shut");
+    draft.command = words.into_iter().chain(shut).map(Word::from).collect();
+    draft.conduct.iterations = Some(layer.tries);
+    Ok(bench.stored(draft)?.iter().map(|trial| layer.end(trial)).collect())
+}
+
+impl Layer {
+    fn end(&self, trial: &StoredTrial) -> End {
+        let is_shut = || {
+            let said = format!("{}\n", surtax_engines::shut().finish());
+            let hash = format!("{:032x}", xxhash_rust::xxh3::xxh3_128(said.as_bytes()));
+            let took = &trial.iterations;
+            trial.stdout_hash == Some(hash)
+                && u32::try_from(took.len()) == Ok(self.tries)
+                && took.iter().all(|took| *took >= SHORTEST_TRY_NS)
+        };
+        match trial.state {
+            TrialState::Unavailable => End::Unavailable,
+            TrialState::Done | TrialState::Disturbed if self.is_shut && is_shut() => {
+                End::OutOfReach(self.tries)
+            }
+            TrialState::Done | TrialState::Disturbed => End::Believed,
+            TrialState::Failed if !self.is_shut => End::OutOfReach(1),
+            TrialState::Invalid if trial.why.contains("somebody wrote into") => End::Told,
+            _ => End::Untold,
+        }
+    }
 }
 
 impl Count {
-    fn add(&mut self, state: &str, why: &str) {
-        if state == "unavailable" {
-            self.unavailable += 1;
-            return;
-        }
-        self.tried += 1;
-        match state {
-            "done" | "disturbed" => self.believed += 1,
-            "failed" => self.out_of_reach += 1,
-            "invalid" => self.told += u32::from(why.contains("somebody wrote into")),
-            _ => {}
+    fn add(&mut self, end: End) {
+        let tries = match end {
+            End::OutOfReach(tries) => tries,
+            End::Unavailable => 0,
+            _ => 1,
+        };
+        self.tried += tries;
+        match end {
+            End::Unavailable => self.unavailable += 1,
+            End::OutOfReach(tries) => self.out_of_reach += tries,
+            End::Believed => self.believed += 1,
+            End::Told => self.told += 1,
+            End::Untold => {}
         }
     }
 }
@@ -374,6 +439,7 @@ impl Count {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ledger::fixture::{add, done, id, ledger};
 
     #[test]
     fn every_manner_is_noticed_on_a_channel() {
@@ -385,26 +451,56 @@ mod tests {
     }
 
     #[test]
-    fn guests_are_booted_a_few_times_and_the_others_started_a_thousand() {
-        let (all, kinds) = (LAYERS.len(), KINDS.len());
-        let runs = u32::try_from((all - 2) * kinds * 250 + 2 * kinds * 3).unwrap();
-        assert_eq!(Forged.run_count(Size::Full), runs);
-        let took = |run| Forged.run_ms(Size::Full, run);
-        let last = u32::try_from((all - 2) * kinds * 250).unwrap();
-        assert_eq!([took(0), took(last - 1), took(last), took(runs)], [700, 700, 100_000, 700]);
+    fn every_layer_is_tried_a_thousand_times_for_each_kind_and_an_open_guest_twelve_times() {
+        let tries =
+            |layer: &Layer| layer.per_kind(Size::Full) * TRIALS_OF_A_FAILED_RUN * layer.tries;
+        let few = |layer: &Layer| layer.is_guest && !layer.is_shut;
+        for layer in &LAYERS {
+            let least = if few(layer) { 12 } else { 1000 };
+            assert!((least..=least + 8).contains(&tries(layer)), "{}", layer.stack);
+        }
+        let counts = LAYERS.iter().map(|layer| layer.run_count(Size::Full));
+        let runs = Forged.run_count(Size::Full);
+        assert_eq!(runs, counts.sum::<u32>());
+        let guests = u32::try_from(KINDS.len()).unwrap() * (3 + 3);
+        let took =
+            [0, runs - guests - 1, runs - guests, runs].map(|run| Forged.run_ms(Size::Full, run));
+        assert_eq!(took, [700, 700, 100_000, 700]);
     }
 
     #[test]
     fn a_trial_that_counts_and_one_that_is_not_told_of_miss_a_bar() {
-        let lines = |states: &[(&str, &str)]| -> Vec<bool> {
+        let lines = |ends: &[End]| -> Vec<bool> {
             let mut count = Count::default();
-            states.iter().for_each(|(state, why)| count.add(state, why));
+            ends.iter().for_each(|end| count.add(*end));
             count.lines_of_a_layer("native").iter().map(Figure::is_met).collect()
         };
-        let told = ("invalid", "somebody wrote into the agent's channel of `native`: …");
-        assert_eq!(lines(&[told, ("failed", "")]), [true, true]);
-        assert_eq!(lines(&[told, ("done", "")]), [false, false]);
-        assert_eq!(lines(&[told, ("broken", "the agent is gone")]), [true, false]);
-        assert_eq!(lines(&[("unavailable", "")]), [true]);
+        assert_eq!(lines(&[End::Told, End::OutOfReach(50)]), [true, true]);
+        assert_eq!(lines(&[End::Told, End::Believed]), [false, false]);
+        assert_eq!(lines(&[End::Told, End::Untold]), [true, false]);
+        assert_eq!(lines(&[End::Unavailable]), [true]);
+    }
+
+    #[test]
+    fn a_try_counts_as_out_of_reach_where_it_says_so_itself_and_took_its_time() {
+        let shut = Layer { tries: 2, ..Layer::shut("runc") };
+        let said = format!("{}\n", surtax_engines::shut().finish());
+        let dir = tempfile::tempdir().unwrap();
+        let mut ledger = ledger(&dir.path().join("one.surtax"), &["native"]);
+        add(&mut ledger, &done(id(0, 0), 1));
+        let mut trial = ledger.trials().unwrap().remove(0);
+        let mut end = |said: &str, took: &[f64], state| {
+            trial.stdout_hash =
+                Some(format!("{:032x}", xxhash_rust::xxh3::xxh3_128(said.as_bytes())));
+            (trial.iterations, trial.state) = (took.to_vec(), state);
+            shut.end(&trial)
+        };
+        let two = [2e6, 3e6];
+        assert_eq!(end(&said, &two, TrialState::Done), End::OutOfReach(2));
+        assert_eq!(end(&said, &two, TrialState::Disturbed), End::OutOfReach(2));
+        assert_eq!(end("", &two, TrialState::Done), End::Believed);
+        assert_eq!(end(&said, &[1e3, 3e6], TrialState::Done), End::Believed);
+        assert_eq!(end(&said, &[3e6], TrialState::Done), End::Believed);
+        assert_eq!(end(&said, &two, TrialState::Failed), End::Untold);
     }
 }

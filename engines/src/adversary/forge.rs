@@ -3,7 +3,8 @@
 //!
 //! It looks for the agent's descriptors as any command could (`/proc/PPID/fd`, `pidfd_getfd`), and
 //! writes one frame to each that is no file. It has no key, and does not look for one. It fails
-//! where nothing was in its reach, so that a command which succeeds has written.
+//! where nothing was in its reach, so that a command which succeeds has written; with `--shut` it is
+//! the other way round, and what it says then tells it from a success that was forged.
 //!
 //! Source: `proc_pid_fd(5)`, `pidfd_getfd(2)`.
 
@@ -28,6 +29,11 @@ pub(crate) const ENGINE: Engine = Engine {
         OptionSpec { key: "kind", value: "REPLY", help: "what is said; exited" },
         OptionSpec { key: "manner", value: "whole|half|twice", help: "how much of it; whole" },
         OptionSpec { key: "duration", value: "TIME", help: "for how long it works then; 2s" },
+        OptionSpec {
+            key: "shut",
+            value: "",
+            help: "succeeds where nothing is in reach, only there",
+        },
     ],
     run,
 };
@@ -57,15 +63,30 @@ fn run(options: &Options) -> Result<Answer, Refused> {
     let parent = getppid().ok_or_else(|| Refused::machine("nobody has started this forger"))?;
     let (by_name, by_copy) = (written_by_name(parent, &said), written_by_copy(parent, &said));
     std::thread::sleep(Duration::from_millis(1).min(duration));
-    if by_name + by_copy == 0 {
+    let (is_shut, shall_be) = (by_name + by_copy == 0, options.has("shut"));
+    if is_shut && shall_be {
+        return Ok(shut());
+    }
+    if is_shut {
         return Err(Refused::machine("the agent's channel is out of reach")
             .hint("nothing: that is how it shall be"));
     }
     std::thread::sleep(duration);
+    if shall_be {
+        return Err(Refused::machine("the agent's channel was reached"));
+    }
     let mut answer = Answer::of(ENGINE.name);
     answer.whole("written_by_name", by_name);
     answer.whole("written_by_copy", by_copy);
     Ok(answer)
+}
+
+/// What it says with `--shut` where nothing is in its reach. Nobody who forges says it.
+#[must_use]
+pub fn shut() -> Answer {
+    let mut answer = Answer::of(ENGINE.name);
+    answer.truth("shut", true);
+    answer
 }
 
 /// A frame of that kind, sealed with the key of another session.

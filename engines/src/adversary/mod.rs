@@ -16,6 +16,7 @@ mod thrash;
 
 pub(super) use allocbomb::ENGINE as ALLOCBOMB;
 pub(super) use forge::ENGINE as FORGE;
+pub use forge::shut;
 pub(super) use forkbomb::ENGINE as FORKBOMB;
 pub(super) use load::ENGINE as LOAD;
 pub(super) use logflood::ENGINE as LOGFLOOD;
