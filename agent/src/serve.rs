@@ -18,7 +18,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
 use surtax_instrument::wire::{
-    Cause, Command, Failure, Hello, PROTOCOL, PUSHED_STARTER, Reply, Request, WireError,
+    Cause, Command, FORGED, Failure, Hello, PROTOCOL, PUSHED_STARTER, Reply, Request, WireError,
 };
 use surtax_instrument::{cache, clock};
 
@@ -252,7 +252,7 @@ impl Session {
 fn forgery() -> Failure {
     Failure {
         cause: Some(Cause::Forged),
-        what: String::from("somebody wrote into the channel by which the agent is asked"),
+        what: format!("{FORGED} the channel by which the agent is asked"),
         hint: String::from("look at what the command starts: it writes where only surtax does"),
     }
 }

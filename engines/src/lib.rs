@@ -18,7 +18,7 @@ pub mod region;
 mod stream;
 mod timer;
 
-pub use adversary::shut;
+pub use adversary::forge;
 pub use answer::Answer;
 pub use options::{Options, duration_of};
 

@@ -1,6 +1,7 @@
 //! Guards of a run: how much memory and time one input may take, and which one it was if the
 //! process dies of it.
 
+use rustix::fs::{FallocateFlags, fallocate};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::fs::File;
@@ -86,8 +87,8 @@ unsafe impl GlobalAlloc for Counted {
     }
 }
 
-/// The input that is being read, in a file that outlives the process. The file is mapped: the kernel
-/// writes it out, whatever becomes of the process, and keeping an input is no call of the system.
+/// The input that is being read, in a file that outlives the process. The file is mapped: it holds
+/// the input whatever becomes of the process, and keeping one is no call of the system.
 pub struct Current {
     bytes: NonNull<u8>,
     size: usize,
@@ -96,29 +97,44 @@ pub struct Current {
 /// Bytes before an input: its length.
 const LENGTH: usize = size_of::<u64>();
 
+/// The length of no input.
+const NONE: u64 = u64::MAX;
+
 impl Current {
-    /// A file at this path, for inputs of at most `longest` bytes.
+    /// A new file at this path, for inputs of at most `longest` bytes. One that is there is taken
+    /// away: whoever has it mapped keeps what was its own.
     ///
     /// # Errors
-    /// The file system's.
+    /// The file system's, which must have room for all of it.
     pub fn at(path: &Path, longest: usize) -> io::Result<Self> {
-        let file = File::options().read(true).write(true).create(true).truncate(true).open(path)?;
+        match std::fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let file = File::options().read(true).write(true).create_new(true).open(path)?;
         let size = LENGTH + longest;
-        file.set_len(size as u64)?;
+        // A hole in a mapped file would be a signal where the disk is full, and not an error.
+        fallocate(&file, FallocateFlags::empty(), 0, size as u64)?;
         let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: the kernel chooses the place, and nobody else writes to this file.
+        // SAFETY: the kernel chooses the place; the file is new, so nobody else makes it shorter.
         let bytes =
             unsafe { mmap(std::ptr::null_mut(), size, protection, MapFlags::SHARED, &file, 0)? };
         let bytes = NonNull::new(bytes.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Self { bytes, size })
+        let mut current = Self { bytes, size };
+        current.place()[..LENGTH].copy_from_slice(&NONE.to_le_bytes());
+        Ok(current)
+    }
+
+    fn place(&mut self) -> &mut [u8] {
+        // SAFETY: the mapping is this long, lives as long as this, and is borrowed with it.
+        unsafe { std::slice::from_raw_parts_mut(self.bytes.as_ptr(), self.size) }
     }
 
     /// Writes the input down before it is read. What is longer than a file of [`Self::at`] holds is
     /// cut off.
     pub fn keep(&mut self, bytes: &[u8]) {
-        // SAFETY: the mapping is this long, lives as long as this, and is borrowed here alone.
-        let place = unsafe { std::slice::from_raw_parts_mut(self.bytes.as_ptr(), self.size) };
         let length = bytes.len().min(self.size - LENGTH);
+        let place = self.place();
         place[..LENGTH].copy_from_slice(&(length as u64).to_le_bytes());
         place[LENGTH..LENGTH + length].copy_from_slice(&bytes[..length]);
         // Nothing of it may wait until after the input was read.

@@ -292,6 +292,9 @@ pub enum Cause {
     Forged,
 }
 
+/// First words of whoever was lied to, on either side of a channel: see [`Cause::Forged`].
+pub const FORGED: &str = "somebody wrote into";
+
 impl Cause {
     /// Reads the cause from the number of a system call's error.
     ///

@@ -20,7 +20,7 @@ pub use console::ConsoleTail;
 pub use heartbeat::Pulse;
 use std::time::Duration;
 use surtax_instrument::quantity::Nanoseconds;
-use surtax_instrument::wire::{Cause, Command, Reply, Request};
+use surtax_instrument::wire::{Cause, Command, FORGED, Reply, Request};
 
 /// A reply and the host time at which it was complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -142,8 +142,9 @@ impl Link {
 pub fn refused(failure: surtax_instrument::wire::Failure) -> Fault {
     let fault = match failure.cause {
         Some(Cause::Forged) => Fault::inside(failure.what),
-        cause => Fault { cause, ..Fault::machine(failure.what) },
+        _ => Fault::machine(failure.what),
     };
+    let fault = fault.because(failure.cause);
     if failure.hint.is_empty() { fault } else { fault.hint(failure.hint) }
 }
 
@@ -159,9 +160,10 @@ pub fn unexpected(reply: &Reply, to: &str) -> Fault {
 
 /// Makes the fault for what was written into the channel of `who`, and not by its agent.
 fn forged(who: &str) -> Fault {
-    Fault::inside(format!(
-        "somebody wrote into the agent's channel of `{who}`: a frame that does not bear this \
-         session's seal"
-    ))
-    .hint("look at what the command starts: it reads or writes where only the agent does")
+    let what = format!(
+        "{FORGED} the agent's channel of `{who}`: a frame that does not bear this session's seal"
+    );
+    Fault::inside(what)
+        .because(Cause::Forged)
+        .hint("look at what the command starts: it reads or writes where only the agent does")
 }

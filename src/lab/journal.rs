@@ -13,7 +13,7 @@
 
 mod origin;
 
-use super::undo::Undo;
+use super::undo::{LAB_DIGITS, Undo};
 use super::{exclusive, session, state, sweep};
 use crate::fault::{Doing, Fault};
 pub(super) use origin::Seen;
@@ -70,7 +70,7 @@ impl Header {
             .map_err(|fault| fault.during("a number for the lab"))?;
         let pid = std::process::id();
         Ok(Self {
-            lab: format!("{:08x}", u32::from_ne_bytes(random)),
+            lab: format!("{:0LAB_DIGITS$x}", u32::from_ne_bytes(random)),
             boot: sweep::boot_id()?,
             pid,
             started_ticks: session::started_ticks(pid).unwrap_or(0),

@@ -8,10 +8,14 @@ use super::escaped::{Are, Overlaid};
 use super::{cgroup, directory, engine, escaped, memory, session, xen_domain};
 use crate::fault::Fault;
 use serde::{Deserialize, Serialize};
+use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
 
 /// The beginning of the name of everything that surtax makes.
 pub const TAG: &str = "surtax";
+
+/// Number of hexadecimal digits of a lab's number.
+pub(super) const LAB_DIGITS: usize = 8;
 
 /// Way to take one object away again. Written to the journal before the object is made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -116,14 +120,19 @@ impl Undo {
                 let within = path.strip_prefix(cgroup::SLICE).unwrap_or(path);
                 is_plain(path) && starts_with_tag(within.iter().next())
             }
-            Self::Directory { path } | Self::Memory { path } => is_below_a_tag(path),
+            Self::Directory { path } => is_our_directory(path),
+            Self::Memory { path } => {
+                path.file_name() == Some(OsStr::new(memory::NAME))
+                    && path.parent().is_some_and(is_our_directory)
+            }
             Self::Roots { overlays } => overlays.iter().all(|it| is_below_a_tag(&it.upper)),
             Self::EngineContainer { name, .. }
             | Self::EngineImage { name, .. }
             | Self::EngineNetwork { name, .. }
             | Self::XenDomain { name }
             | Self::Domain { channel: name, .. } => name.starts_with(TAG),
-            Self::Controllers { .. } | Self::Session { .. } => true,
+            Self::Controllers { path, .. } => is_plain(path) && cgroup::may_be_unified(path),
+            Self::Session { .. } => true,
         };
         if tagged { Ok(()) } else { Err(Fault::bug(format!("{self:?} does not carry our tag"))) }
     }
@@ -162,11 +171,25 @@ impl Undo {
     }
 }
 
+/// Tells whether a directory is one that a lab makes: a name with our tag, or a lab's number in
+/// a directory with our tag, as `/run/surtax/0000beef`.
+fn is_our_directory(path: &Path) -> bool {
+    let is_number = |name: &OsStr| {
+        let digits = name.as_encoded_bytes();
+        digits.len() == LAB_DIGITS && digits.iter().all(u8::is_ascii_hexdigit)
+    };
+    let is_within = || starts_with_tag(path.parent().and_then(Path::file_name));
+    path.is_absolute()
+        && is_plain(path)
+        && (starts_with_tag(path.file_name())
+            || path.file_name().is_some_and(is_number) && is_within())
+}
+
 fn is_below_a_tag(path: &Path) -> bool {
     path.is_absolute() && is_plain(path) && path.iter().any(|part| starts_with_tag(Some(part)))
 }
 
-fn starts_with_tag(part: Option<&std::ffi::OsStr>) -> bool {
+fn starts_with_tag(part: Option<&OsStr>) -> bool {
     let text = part.map(|part| part.to_string_lossy()).unwrap_or_default();
     text == TAG || text.strip_prefix(TAG).is_some_and(|rest| rest.starts_with('-'))
 }

@@ -215,16 +215,16 @@ impl<'a> Bench<'a> {
         self.read(draft, compare)
     }
 
-    /// The same, the trials themselves, and one condition of those that have it, by its key.
-    pub(super) fn trials(&self, draft: Draft, condition: &str) -> Result<TrialsOfRun, Fault> {
+    /// The same, and the trials themselves.
+    pub(super) fn trials(&self, draft: Draft) -> Result<(Findings, Vec<StoredTrial>), Fault> {
+        self.read(draft, |ledger| Ok((compare(ledger)?, ledger.trials()?)))
+    }
+
+    /// The same, and one condition of the trials that have it, by its key.
+    pub(super) fn trials_and(&self, draft: Draft, condition: &str) -> Result<TrialsOfRun, Fault> {
         self.read(draft, |ledger| {
             Ok((compare(ledger)?, ledger.trials()?, ledger.conditions_of(condition)?))
         })
-    }
-
-    /// Makes one run of a plan, and reads its trials alone.
-    pub(super) fn stored(&self, draft: Draft) -> Result<Vec<StoredTrial>, Fault> {
-        self.read(draft, Ledger::trials)
     }
 
     fn read<T>(

@@ -140,8 +140,8 @@ fn count_one(bench: &Bench<'_>, layer: &str, seed: u32) -> Result<Count, Fault> 
     let separator = if layer.contains(':') { ',' } else { ':' };
     let baseline = format!("{layer}{separator}env.{}={amount}", Work::Loops.variable());
     let twin = format!("{baseline},env.SURTAX_TOIL_TWIN=1");
-    let (findings, trials, machine) =
-        bench.trials(toil(draft(&baseline, &[&twin], BLOCKS, seed.into())?)?, "machine_cpu_ns")?;
+    let (findings, trials, machine) = bench
+        .trials_and(toil(draft(&baseline, &[&twin], BLOCKS, seed.into())?)?, "machine_cpu_ns")?;
     let mut count = Count::default();
     for trial in trials.iter().filter(|trial| trial.state == TrialState::Done) {
         count.add(trial, machine.get(&trial.id).copied());

@@ -3,8 +3,8 @@
 //!
 //! It looks for the agent's descriptors as any command could (`/proc/PPID/fd`, `pidfd_getfd`), and
 //! writes one frame to each that is no file. It has no key, and does not look for one. It fails
-//! where nothing was in its reach, so that a command which succeeds has written; with `--shut` it is
-//! the other way round, and what it says then tells it from a success that was forged.
+//! where nothing was in its reach, so that a command which succeeds has written. With `--shut` one
+//! that succeeds has reached nothing, and its answer tells that from a success that was forged.
 //!
 //! Source: `proc_pid_fd(5)`, `pidfd_getfd(2)`.
 
@@ -38,6 +38,9 @@ pub(crate) const ENGINE: Engine = Engine {
     run,
 };
 
+/// Time that a try takes at least, whatever was in reach.
+pub const SHORTEST_TRY: Duration = Duration::from_millis(1);
+
 /// Number of descriptors that are tried, from 0 on, where they cannot be listed.
 const NUMBERS: i32 = 1024;
 
@@ -62,10 +65,10 @@ fn run(options: &Options) -> Result<Answer, Refused> {
     let duration = duration(options)?;
     let parent = getppid().ok_or_else(|| Refused::machine("nobody has started this forger"))?;
     let (by_name, by_copy) = (written_by_name(parent, &said), written_by_copy(parent, &said));
-    std::thread::sleep(Duration::from_millis(1).min(duration));
+    std::thread::sleep(SHORTEST_TRY);
     let (is_shut, shall_be) = (by_name + by_copy == 0, options.has("shut"));
     if is_shut && shall_be {
-        return Ok(shut());
+        return Ok(answer_out_of_reach());
     }
     if is_shut {
         return Err(Refused::machine("the agent's channel is out of reach")
@@ -81,9 +84,9 @@ fn run(options: &Options) -> Result<Answer, Refused> {
     Ok(answer)
 }
 
-/// What it says with `--shut` where nothing is in its reach. Nobody who forges says it.
+/// The answer with `--shut` where nothing is in its reach. Nobody who forges says it.
 #[must_use]
-pub fn shut() -> Answer {
+pub fn answer_out_of_reach() -> Answer {
     let mut answer = Answer::of(ENGINE.name);
     answer.truth("shut", true);
     answer

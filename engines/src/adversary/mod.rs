@@ -5,7 +5,7 @@
 //! whoever types them.
 
 mod allocbomb;
-mod forge;
+pub mod forge;
 mod forkbomb;
 mod held;
 mod load;
@@ -16,7 +16,6 @@ mod thrash;
 
 pub(super) use allocbomb::ENGINE as ALLOCBOMB;
 pub(super) use forge::ENGINE as FORGE;
-pub use forge::shut;
 pub(super) use forkbomb::ENGINE as FORKBOMB;
 pub(super) use load::ENGINE as LOAD;
 pub(super) use logflood::ENGINE as LOGFLOOD;

@@ -186,6 +186,17 @@ impl Groups {
     }
 }
 
+/// `CGROUP2_SUPER_MAGIC` of `linux/magic.h`.
+const CGROUP2_MAGIC: i64 = 0x6367_7270;
+
+/// Tells whether a directory lies in a hierarchy of version 2; also where it is gone.
+pub(super) fn may_be_unified(directory: &Path) -> bool {
+    match rustix::fs::statfs(directory) {
+        Ok(found) => found.f_type == CGROUP2_MAGIC,
+        Err(error) => error == rustix::io::Errno::NOENT,
+    }
+}
+
 /// Disables controllers again that we enabled, as far as nobody else uses them.
 pub(super) fn disable(directory: &Path, names: &[String]) -> Result<Vec<String>, Fault> {
     let file = directory.join("cgroup.subtree_control");

@@ -347,6 +347,11 @@ fn a_promise_without_our_tag_is_refused() {
     for undo in [
         Undo::Directory { path: PathBuf::from("/home") },
         Undo::Directory { path: PathBuf::from("/tmp/surtax-x/../y") },
+        Undo::Directory { path: PathBuf::from("/home/me/surtax/src") },
+        Undo::Directory { path: PathBuf::from("/srv/0000beef") },
+        Undo::Memory { path: PathBuf::from("/srv/surtax-x/y/.memory") },
+        Undo::Memory { path: PathBuf::from("/run/surtax/0000beef") },
+        Undo::Controllers { path: PathBuf::from("/tmp"), names: vec![String::from("cpu")] },
         Undo::Group { path: PathBuf::from("system.slice") },
         Undo::EngineContainer { socket: PathBuf::from("/s"), name: String::from("web") },
     ] {
