@@ -7,7 +7,7 @@ mod repeat;
 use crate::fault::Fault;
 use crate::layer::Unavailable;
 use crate::ledger::{Ledger, RunState, Severity};
-use crate::plan::{Arm, Plan, TrialId};
+use crate::plan::{Arm, Plan, TrialId, duration};
 use crate::stack::start::StartContext;
 use crate::trial::{Record, TrialResult, check, protocol};
 use enough::{Enough, Look};
@@ -273,12 +273,19 @@ impl<'a> Campaign<'a> {
             _ => ", which the others are compared with",
         };
         let help = match status {
+            Status::Deadline => "; `--deadline` gives it more time",
             Status::Exit(_) if self.plan.workload.is_none() => {
                 "; `--ignore-failure` counts failures too"
             }
             _ => "",
         };
-        format!("nothing more is run: the command ended with {status} in `{arm}`{compared}{help}")
+        let end = match status {
+            Status::Deadline => {
+                format!("was killed after {}", duration::text(self.plan.command_deadline()))
+            }
+            status => format!("ended with {status}"),
+        };
+        format!("nothing more is run: the command {end} in `{arm}`{compared}{help}")
     }
 
     /// Tells whether any arm of the baseline has ever succeeded.

@@ -283,7 +283,9 @@ fn code_without_answer(findings: &Findings) -> Option<u8> {
     if baseline().all(|arm| arm.trial_count == 0) && baseline().any(failed) {
         return Some(COMMAND_FAILED);
     }
-    if findings.has_numbers() {
+    // Numbers that nothing can be compared with are no answer either.
+    let has_baseline = || baseline().next().is_none() || baseline().any(|arm| arm.trial_count > 0);
+    if findings.has_numbers() && has_baseline() {
         return None;
     }
     Some(if findings.arms.iter().any(failed) { COMMAND_FAILED } else { UNANSWERED })

@@ -372,6 +372,9 @@ fn trouble(sources: &Sources<'_>, column: &ArmTrials<'_>) -> Result<Option<ArmFa
         None => (last.why.as_str(), None),
     };
     let why = match (&last.exit_status, last.state) {
+        (Some(status), TrialState::Failed) if status == "deadline" => {
+            String::from("the command was killed at its deadline")
+        }
         (Some(status), TrialState::Failed) => format!("the command failed: {status}"),
         _ => String::from(why),
     };

@@ -10,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use surtax_instrument::amount::{QUANTITIES, Quantity};
 use surtax_instrument::clock;
-use surtax_instrument::wire::{Output, Reading};
+use surtax_instrument::wire::{Output, Reading, Status};
 
 /// Number of different outputs of one arm that keep their tails though their trials are `done`.
 const DIFFERENT_TAILS_KEPT: usize = 8;
@@ -46,7 +46,9 @@ fn spelled(result: &TrialResult) -> (TrialState, Option<&Measured>, Option<&str>
             (TrialState::Disturbed, Some(measured), Some("disturbed, and repeated"), None)
         }
         TrialResult::CommandFailed(measured) => {
-            (TrialState::Failed, Some(measured), Some("the command failed"), None)
+            let is_late = measured.outcome.status == Status::Deadline;
+            let remedy = is_late.then_some("give the command more time with `--deadline`");
+            (TrialState::Failed, Some(measured), Some("the command failed"), remedy)
         }
         TrialResult::Unavailable { why, remedy } => {
             (TrialState::Unavailable, None, Some(why), remedy.as_deref())

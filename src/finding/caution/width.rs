@@ -73,9 +73,7 @@ pub(super) fn noise(signs: &Signs<'_>) -> Option<Caution> {
              floor down to the margin; what it can tell is a `--margin` of {:.0}% or more",
             (noise.floor * 100.0).ceil()
         ),
-        None => String::from(
-            "end what else runs on this machine: beside it no number of runs tells anything",
-        ),
+        None => String::from("end what else runs on this machine, and repeat the run"),
     };
     Some(caution(
         "noisy-machine",

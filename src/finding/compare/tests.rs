@@ -48,7 +48,7 @@ fn a_margin_is_advised_only_where_it_can_be_given() {
     let large = advice(300);
     assert!(large.contains("what it can tell is a `--margin` of "), "{large}");
     let huge = advice(3000);
-    assert!(huge.contains("no number of runs tells") && !huge.contains("--margin"), "{huge}");
+    assert!(huge.contains("repeat the run") && !huge.contains("--margin"), "{huge}");
 }
 
 fn change_measured(record: &mut Record, change: impl FnOnce(&mut crate::trial::Measured)) {
