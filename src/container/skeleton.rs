@@ -2,7 +2,8 @@
 //!
 //! An engine starts containers from images only. So that none has to be built, this image holds
 //! nothing but directories and symbolic links (`/bin` → `usr/bin`), and each directory that is not
-//! empty gets a volume: an overlay over the real one. Plain files directly in `/` are left out.
+//! a container's own gets a volume: an overlay over the real one. Plain files directly in `/` are
+//! left out.
 
 use crate::fault::{Doing, Fault};
 use crate::rootfs::root::OWN_PLACES;
@@ -47,7 +48,7 @@ impl Skeleton {
                 Kind::Link(fs::read_link(entry.path()).doing(&doing)?)
             } else if !found.is_dir() {
                 continue;
-            } else if is_own(&name) || is_empty(&entry.path()) {
+            } else if is_own(&name) {
                 Kind::EmptyDirectory
             } else {
                 Kind::Directory
@@ -116,18 +117,13 @@ fn is_own(name: &Path) -> bool {
         || name == Path::new("lost+found")
 }
 
-fn is_empty(path: &Path) -> bool {
-    // What cannot be listed is mounted: the daemon may be able to.
-    fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
-}
-
 #[cfg(test)]
 mod tests {
     use crate::container::skeleton::*;
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     #[test]
-    fn a_skeleton_has_links_and_directories_and_only_full_ones_are_mounted() {
+    fn a_skeleton_has_links_and_directories_and_all_but_a_containers_own_are_mounted() {
         let root = tempfile::tempdir().unwrap();
         let at = |name: &str| root.path().join(name);
         for directory in ["usr/bin", "srv", "tmp", "proc/1", "run/lock", "lost+found/x"] {
@@ -140,7 +136,7 @@ mod tests {
 
         let skeleton = Skeleton::read(root.path(), Some("/scratch")).unwrap();
         let mounted: Vec<_> = skeleton.directories().collect();
-        assert_eq!(mounted, [Path::new("tmp"), Path::new("usr")]);
+        assert_eq!(mounted, ["srv", "tmp", "usr"].map(Path::new));
 
         let bytes = skeleton.archive().unwrap();
         let mut archive = tar::Archive::new(bytes.as_slice());

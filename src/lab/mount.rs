@@ -8,6 +8,7 @@ use super::exclusive::c_path;
 use super::unmount;
 use crate::fault::{Doing, Fault};
 use rustix::fs::CWD;
+use rustix::io::Errno;
 use rustix::mount::{MountFlags, MoveMountFlags, OpenTreeFlags};
 use std::ffi::{CStr, CString};
 use std::fs;
@@ -45,6 +46,14 @@ pub enum Mount {
         recursive: bool,
         /// The mounts below included.
         read_only: bool,
+    },
+    /// `source`, which is somebody else's, seen at `target`, without what is mounted below it;
+    /// nothing if it is gone by then.
+    Seen {
+        /// A file, a directory or a socket.
+        source: PathBuf,
+        /// Mount point.
+        target: PathBuf,
     },
     /// `source` seen at `target`, without what is mounted below it, and with its owners mapped.
     Mapped {
@@ -120,6 +129,7 @@ impl Mount {
             Self::Tmpfs { target }
             | Self::Overlay { target, .. }
             | Self::Bind { target, .. }
+            | Self::Seen { target, .. }
             | Self::Mapped { target, .. }
             | Self::Move { target, .. }
             | Self::Directory { target, .. }
@@ -135,6 +145,9 @@ impl Mount {
 /// `ours`, where it goes away again with the mount or the room.
 pub(super) fn make(mount: &Mount, ours: &[PathBuf]) -> Result<(), Fault> {
     let target = mount.target();
+    if let Mount::Seen { source, .. } = mount {
+        return seen(source, target);
+    }
     let is_file = match mount {
         Mount::Device { .. } => true,
         // A socket, too.
@@ -162,6 +175,8 @@ pub(super) fn make(mount: &Mount, ours: &[PathBuf]) -> Result<(), Fault> {
             bound.doing(format_args!("bind `{from}` at `{at}`"))?;
             if *read_only { make_read_only(target, *recursive) } else { Ok(()) }
         }
+        // Above.
+        Mount::Seen { .. } => Ok(()),
         Mount::Mapped { source, users, read_only, .. } => {
             bind_mapped(source, target, users)
                 .doing(format_args!("bind `{}` at `{at}` with mapped owners", source.display()))
@@ -186,6 +201,14 @@ pub(super) fn make(mount: &Mount, ours: &[PathBuf]) -> Result<(), Fault> {
             rustix::mount::mount(kind.as_str(), target, kind.as_str(), flags, data.as_c_str())
                 .doing(format_args!("mount a fresh `{kind}` at `{at}`"))
         }
+    }
+}
+
+/// Binds what may be gone, at a place that is there as long as it is.
+fn seen(source: &Path, target: &Path) -> Result<(), Fault> {
+    match rustix::mount::mount_bind(source, target) {
+        Err(Errno::NOENT | Errno::INVAL | Errno::NOTDIR) => Ok(()),
+        done => done.doing(format_args!("bind `{}` at `{}`", source.display(), target.display())),
     }
 }
 

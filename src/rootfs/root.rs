@@ -6,6 +6,7 @@
 //! disk was asked for. Nothing is copied and no image is built. Not seen are the kernel's own file
 //! systems, `/run`, and what container engines keep mounted.
 
+mod own;
 mod visible;
 
 use crate::fault::{Doing, Fault};
@@ -178,7 +179,7 @@ pub fn mapped(mounts: Vec<Mount>, users: &Path) -> Vec<Mount> {
 }
 
 /// A whole root for a process of this level itself: merged files, kept directories, and the
-/// level's own `/proc`, `/sys`, `/dev` and `/run`.
+/// level's own `/proc`, `/sys` and `/dev`, and `/run` under a layer of its own.
 ///
 /// # Errors
 /// As [`lowers`] and [`merge`].
@@ -191,12 +192,8 @@ pub fn merge_for_native(
     let merged = merged_at(scratch);
     let lowers = lowers(&view.root, cache)?;
     let mut mounts = merge((&lowers, &secrets::hidden(view)), scratch, above)?;
-    mounts.extend(OWN_PLACES.iter().map(|place| Mount::Bind {
-        source: PathBuf::from(place),
-        target: below(&merged, Path::new(place)),
-        recursive: true,
-        read_only: false,
-    }));
+    let table = fs::read("/proc/self/mountinfo").doing("read `/proc/self/mountinfo`")?;
+    mounts.extend(own::mounts(&visible::visible(&table), &merged, &memory_at(scratch)));
     mounts.extend(writable(view, &merged));
     Ok(mounts)
 }

@@ -2,6 +2,8 @@
 
 use crate::machine::{Machine, is_usable, text};
 use serde_json::Value;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
 
 /// The last arm of a stack of which anything was run: of the baseline's two the second, unless the
 /// command failed in the first and nothing more was run.
@@ -311,15 +313,35 @@ fn writes_are_thrown_away_unless_a_directory_is_shared() {
     let machine = Machine::take();
     let shared = machine.path("shared");
     std::fs::create_dir(&shared).unwrap();
-    let lost = machine.path("lost");
-    let script = format!("echo x > {}/kept; echo x > {}", shared.display(), lost.display());
+    let name = format!("surtax-test-{}", std::process::id());
+    let lost: Vec<PathBuf> = ["/var/tmp", "/etc", "/run", "/run/lock", "/dev/shm"]
+        .iter()
+        .map(|directory| Path::new(directory).join(&name))
+        .chain([machine.path("lost")])
+        .collect();
+    // Who listens below `/run` is heard all the same.
+    let socket = Path::new("/run").join(format!("{name}.socket"));
+    let _listener = UnixListener::bind(&socket).unwrap();
+    let connect = "socket(S, AF_UNIX, SOCK_STREAM, 0); connect(S, sockaddr_un(shift)) or die $!";
+    let script = format!(
+        "set -e; echo x > {}/kept; {}; perl -MSocket -e '{connect}' {}",
+        shared.display(),
+        lost.iter()
+            .map(|path| format!("echo x > {}", path.display()))
+            .collect::<Vec<_>>()
+            .join("; "),
+        socket.display()
+    );
     let mut arguments = vec!["compare", "--in", "native", "--runs", "1", "--writable"];
     let shared_text = shared.to_str().unwrap();
     arguments.extend([shared_text, "--", "sh", "-c", &script]);
     let output = machine.surtax(&arguments);
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert!(shared.join("kept").exists(), "a shared directory keeps writes");
-    assert!(!lost.exists(), "any other write is thrown away");
+    for path in lost {
+        assert!(!path.exists(), "`{}` is thrown away as any other write", path.display());
+    }
+    std::fs::remove_file(&socket).unwrap();
     machine.assert_as_before();
 }
 
