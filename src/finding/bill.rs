@@ -1,7 +1,7 @@
 //! The bill: who used the CPU time of a trial, each second counted once.
 //!
 //! What was counted inside only divides what was seen from outside (`trial/outside.rs`). Trials in
-//! which more was counted inside than there was have no part in the division; where all are such,
+//! which more was counted inside than there was have no part in the division; where most are such,
 //! it goes as far in as the levels fit into each other, and names who was seen there with all that
 //! ran inside them. Trials of which somebody was not read have no part in either: their sum is not
 //! known.
@@ -39,22 +39,23 @@ struct Used {
 pub(crate) fn of(trials: &[&StoredTrial], depth: u8) -> Bill {
     let settled = |trial: &&StoredTrial| settle(&trial.readings, trial.cpu_claim());
     let accounts: Vec<Account> = trials.iter().map(settled).collect();
-    let is_divided = accounts.iter().any(|account| account.split.is_some());
+    let divided_count = accounts.iter().filter(|account| account.split.is_some()).count();
+    let is_divided = divided_count > 0 && estimate::is_typical(trials, divided_count);
     let outermost = accounts.iter().filter_map(|account| account.unfit_level).min().unwrap_or(0);
     let mut columns: BTreeMap<Payer, PayerTrials> = BTreeMap::new();
     let mut command = PayerTrials::default();
     for (trial, account) in trials.iter().zip(&accounts) {
         match &account.split {
-            Some(split) => {
+            Some(split) if is_divided => {
                 let peak = trial.sample("memory_peak_bytes").map(|it| it.whole);
                 let amounts = Amounts::default().with(MEMORY_PEAK, peak);
                 command.add(&Used::of(amounts, split.command, false));
                 add(&mut columns, divided(trial, &split.own));
             }
-            None if !is_divided && trial.readings.iter().all(Reading::is_counted) => {
+            _ if !is_divided && trial.readings.iter().all(Reading::is_counted) => {
                 add(&mut columns, undivided(trial, outermost));
             }
-            None => {}
+            _ => {}
         }
     }
     let mut others: Vec<PayerFindings> = columns
@@ -241,6 +242,31 @@ mod tests {
             assert!(flat.contains("was not seen outside: in 6 of 6 trials"), "{text}");
             assert!(!flat.contains("1.50 s") && !flat.contains("1.500 s"), "{text}");
         }
+    }
+
+    #[test]
+    fn few_trials_whose_claims_fit_do_not_speak_for_the_others() {
+        let findings = |fitting: u32| {
+            let seen = Cell::new(0);
+            example(6, |record| {
+                let TrialResult::Done(measured) = &mut record.result else { return };
+                if record.trial.arm != 2 {
+                    return;
+                }
+                seen.set(seen.get() + 1);
+                measured.readings[0].amounts.set(CPU_USER, 500_000_000);
+                let factor = if seen.get() <= fitting { 1 } else { 3 };
+                measured.outcome.cpu_user.0 = 500_000_000 * factor;
+            })
+        };
+        let is_divided = |fitting| {
+            let arm = &findings(fitting).arms[2];
+            let is_split = arm.metric("cpu_others_ns").is_some();
+            assert_eq!(arm.command_cpu_ns().is_some(), is_split, "{fitting}");
+            assert!(arm.metric("cpu_total_ns").is_some() && arm.bill_gap.is_some(), "{fitting}");
+            is_split
+        };
+        assert_eq!([1, 2, 3, 5].map(is_divided), [false, false, true, true]);
     }
 
     #[test]

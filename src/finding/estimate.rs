@@ -33,6 +33,9 @@ const METRICS: [(&str, &str); 9] = [
     ("stop_ns", "ns"),
 ];
 
+/// Those of them that a claim of the inside divides.
+const SPLIT: [&str; 3] = ["cpu_user_ns", "cpu_system_ns", "cpu_others_ns"];
+
 /// A metric as it is compared.
 #[derive(Clone, Debug)]
 pub(crate) struct Measure {
@@ -103,6 +106,9 @@ pub(crate) fn metrics(
         let values: Vec<f64> =
             arm.iter().filter_map(|trial| Some(trial.sample(metric)?.value)).collect();
         let Ok(sample) = Sample::counts(&values) else { continue };
+        if SPLIT.contains(&metric) && !is_typical(arm, values.len()) {
+            continue;
+        }
         let summary = Summary::of(&sample);
         let blocks = baseline.and_then(|baseline| baseline.blocks(arm, measure));
         let overhead = blocks.and_then(|blocks| overhead(&blocks).ok());
@@ -121,6 +127,13 @@ pub(crate) fn metrics(
         });
     }
     found
+}
+
+/// Tells whether trials whose CPU time could be divided speak for the arm: at least half of those
+/// of which the sum is known. Which claims fit is no accident, so that few are not like the others.
+pub(crate) fn is_typical(arm: &[&StoredTrial], divided: usize) -> bool {
+    let known = arm.iter().filter(|trial| trial.sample("cpu_total_ns").is_some()).count();
+    2 * divided >= known
 }
 
 /// The quantiles of a sample, each as far as it supports one.
