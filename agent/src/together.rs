@@ -10,6 +10,7 @@ use crate::started::Started;
 use crate::stream::Stream;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::Signal;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -37,9 +38,6 @@ const READY_DEADLINE: i64 = 60;
 
 /// Number of bytes kept of all standard outputs, and of all standard errors: one frame holds them.
 const KEPT: [usize; 2] = [640 << 10, 192 << 10];
-
-/// Exit status with which a shell tells of a program that it does not find.
-const NOT_STARTED: u8 = 127;
 
 /// The instances of a command, all of them at the gate. Dropped there, they are killed.
 pub struct AtGate {
@@ -143,7 +141,10 @@ pub fn gate(words: &[OsString]) -> ExitCode {
     let mut command = std::process::Command::new(file(program.as_bytes()));
     let error = command.arg0(program).args(arguments).exec();
     eprintln!("surtax agent: cannot start `{}`: {error}", program.display());
-    ExitCode::from(NOT_STARTED)
+    // No exit status tells it from one of the command's own, which counts where failure is ignored;
+    // a process that was killed never counts.
+    let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::KILL);
+    ExitCode::FAILURE
 }
 
 /// Makes the outcome of a command: of one process just that, of several the whole and each of them.

@@ -3,7 +3,7 @@
 use super::{Globals, count};
 use crate::driver::registered;
 use crate::fault::{Doing, Fault};
-use crate::finding::threshold::Threshold;
+use crate::finding::threshold::{Metrics, Threshold};
 use crate::layer::{Descriptor, StackSpec, parse_list_with};
 use crate::ledger;
 use crate::plan::{
@@ -204,22 +204,24 @@ impl GateArguments {
     /// Refuses thresholds on what no trial of this plan has.
     pub(super) fn require_metrics(&self, plan: &Plan) -> Result<(), Fault> {
         let definition = plan.workload.as_ref().map(Workload::resolve).transpose()?;
+        let is_of_fixed_time = definition.as_ref().is_some_and(|it| it.is_of_fixed_time);
         let of_workload = definition.map_or_else(Vec::new, |definition| definition.metric_names());
         let compared = plan.arms().into_iter().filter(Arm::is_compared);
         let compared: Vec<String> = compared.map(|arm| arm.stack.to_string()).collect();
-        self.require_among(&of_workload, &compared, &plan.baseline.to_string())
+        let metrics = Metrics { of_workload: &of_workload, is_of_fixed_time };
+        self.require_among(metrics, &compared, &plan.baseline.to_string())
     }
 
     /// Refuses thresholds on what is none of these metrics, and no metric that every trial has, and
     /// on a stack that is none of these, which are compared with the baseline.
     pub(super) fn require_among(
         &self,
-        of_workload: &[String],
+        metrics: Metrics<'_>,
         compared: &[String],
         baseline: &str,
     ) -> Result<(), Fault> {
         self.fail_if.iter().try_for_each(|threshold| {
-            threshold.require(of_workload)?;
+            threshold.require(metrics)?;
             if compared.is_empty() {
                 return Err(Fault::user(format!(
                     "`--fail-if '{threshold}'` has nothing to decide: only `{baseline}` is measured"

@@ -31,6 +31,9 @@ const DATABASE: &[u8] = b"SQLite format 3\0";
 /// Endings of the names of files that lie beside a run.
 const BESIDE: [&str; 3] = ["-wal", "-shm", "-journal"];
 
+/// Endings of the names of results, manual pages among them, which a newer one replaces.
+const ENDINGS: [&str; 9] = ["html", "htm", "json", "csv", "md", "markdown", "txt", "svg", "1"];
+
 /// Through how many links of one's own a name may lead, as the kernel has it.
 const LINK_LIMIT: usize = 40;
 
@@ -241,7 +244,9 @@ fn look(path: &Path) -> Result<NameKind, Fault> {
         return Err(is_a_directory(path));
     }
     if found.is_file() {
-        return require_no_run(&named).map(|()| NameKind::File(named));
+        require_no_run(&named)?;
+        require_result(path, &named, found.len())?;
+        return Ok(NameKind::File(named));
     }
     if found.file_type().is_block_device() || found.file_type().is_socket() {
         return Err(Fault::user(format!("`{shown}` is neither a file nor a stream"))
@@ -291,6 +296,20 @@ fn require_no_run(named: &Named) -> Result<(), Fault> {
     .hint("choose another name"))
 }
 
+/// That a file is called as a result is, where it holds something.
+fn require_result(path: &Path, named: &Named, length: u64) -> Result<(), Fault> {
+    let is_called_so = |name: &Path| {
+        let ending = name.extension().unwrap_or_default();
+        ENDINGS.iter().any(|known| ending.eq_ignore_ascii_case(known))
+    };
+    if length == 0 || is_called_so(path) || is_called_so(Path::new(&named.name)) {
+        return Ok(());
+    }
+    let shown = named.path.display();
+    Err(Fault::user(format!("`{shown}` is there, is not called as a result is, and would be lost"))
+        .hint("choose another name, such as `report.html`, or remove it first"))
+}
+
 /// That what somebody else could have put there is not obeyed.
 fn require_ours(path: &Path, what: &str, found: &Metadata) -> Result<(), Fault> {
     let owner = found.uid();
@@ -313,6 +332,21 @@ mod tests {
 
     fn place() -> tempfile::TempDir {
         tempfile::tempdir().unwrap()
+    }
+
+    #[test]
+    fn what_is_not_called_as_a_result_is_not_lost() {
+        let place = place();
+        let at = |name: &str| place.path().join(name);
+        for name in ["passwd", "main.c", "tool.sh"] {
+            fs::write(at(name), "theirs").unwrap();
+            let fault = write(&at(name), "ours").unwrap_err();
+            assert!(fault.message.contains("would be lost"), "{fault}");
+            assert_eq!(fs::read_to_string(at(name)).unwrap(), "theirs");
+            // One that is not there, or empty as `mktemp` makes it, is lost to nobody.
+            fs::write(at(name), "").unwrap();
+            write(&at(name), "ours").unwrap();
+        }
     }
 
     #[test]

@@ -111,7 +111,7 @@ fn line(name: &str, definition: &Definition, path: Option<PathBuf>) -> WorkloadR
     let program = definition.command.first().map_or("", String::as_str);
     WorkloadRow {
         name: name.to_owned(),
-        about: definition.about.clone(),
+        about: foreign::line(&definition.about),
         parameters: parameters.collect(),
         metrics: rules.map(metric).collect(),
         needs_scratch: definition.scratch,
@@ -170,7 +170,7 @@ fn show(name: &str, globals: &Globals) -> Result<(), Fault> {
 /// Describes a workload, for people.
 fn shown(workload: &Workload, definition: &Definition, own: Option<&Path>) -> String {
     let shell = |words: &[String]| crate::plan::shell_line(words.iter().map(String::as_str));
-    let mut text = format!("{}: {}\n\n", workload.typed(), definition.about);
+    let mut text = format!("{}: {}\n\n", workload.typed(), foreign::line(&definition.about));
     // Writing into a string cannot fail.
     let mut say = |label: &str, what: &str| {
         let _ = writeln!(text, "  {label:9}  {}", foreign::line(what));

@@ -58,6 +58,15 @@ pub enum Standing {
     Crossed,
 }
 
+/// Metrics that a run has.
+#[derive(Clone, Copy, Debug)]
+pub struct Metrics<'a> {
+    /// Names of those of its workload.
+    pub of_workload: &'a [String],
+    /// The workload takes as long as it was told to, in every stack: its wall time says nothing.
+    pub is_of_fixed_time: bool,
+}
+
 /// A threshold, and how one stack stands to it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ThresholdFindings {
@@ -173,11 +182,21 @@ impl Threshold {
         self.stack.as_deref().is_none_or(|asked| asked == alone || asked == layers(alone))
     }
 
-    /// Refuses a name that is neither one of ours nor among these of the run's workload.
+    /// Refuses a name that is neither one of ours nor among those of the run's workload, and the
+    /// wall time of one that takes as long in every stack.
     ///
     /// # Errors
     /// The user's.
-    pub fn require(&self, of_workload: &[String]) -> Result<(), Fault> {
+    pub fn require(&self, metrics: Metrics<'_>) -> Result<(), Fault> {
+        let Metrics { of_workload, is_of_fixed_time } = metrics;
+        if is_of_fixed_time && self.name == "wall" {
+            let typed = self.typed.escape_debug();
+            let known = of_workload.iter().map(|it| format!("`{it}`")).collect::<Vec<_>>();
+            return Err(Fault::user(format!(
+                "`{typed}` decides nothing: this workload takes as long in every stack"
+            ))
+            .hint(format!("hold one of its own metrics: {}", known.join(", "))));
+        }
         let is_ours = METRICS.into_iter().any(|(_, metric)| metric == self.metric);
         if is_ours || of_workload.contains(&self.metric) {
             return Ok(());
@@ -263,14 +282,20 @@ mod tests {
         for text in ["", "wall", "wall > 3", "wall < 3%", "wall > NaN%", "wall > -100%"] {
             assert!(text.parse::<Threshold>().is_err(), "{text}");
         }
-        let fault = threshold("wal > 3%").require(&[]).unwrap_err();
+        let metrics = |of_workload| Metrics { of_workload, is_of_fixed_time: false };
+        let fault = threshold("wal > 3%").require(metrics(&[])).unwrap_err();
         assert_eq!(fault.message, "`wal` in `wal > 3%` is no metric");
         assert!(fault.hint.unwrap().starts_with("use `wall`"));
         let of_workload = [String::from("latency_p99.9")];
-        assert_eq!(threshold("latency_p99.9 > 2x").require(&of_workload), Ok(()));
-        assert_eq!(threshold("start > 2x").require(&of_workload), Ok(()));
-        let fault = threshold("latency_p9.9 > 2x").require(&of_workload).unwrap_err();
+        assert_eq!(threshold("latency_p99.9 > 2x").require(metrics(&of_workload)), Ok(()));
+        assert_eq!(threshold("start > 2x").require(metrics(&of_workload)), Ok(()));
+        let fault = threshold("latency_p9.9 > 2x").require(metrics(&of_workload)).unwrap_err();
         assert!(fault.hint.unwrap().starts_with("use `latency_p99.9`"));
+        let fixed = Metrics { is_of_fixed_time: true, ..metrics(&of_workload) };
+        let fault = threshold("wall > 3%").require(fixed).unwrap_err();
+        assert!(fault.message.ends_with("takes as long in every stack"), "{fault}");
+        assert_eq!(fault.hint.unwrap(), "hold one of its own metrics: `latency_p99.9`");
+        assert_eq!(threshold("cpu > 3%").require(fixed), Ok(()));
         let fault = "wall < 3%".parse::<Threshold>().unwrap_err();
         assert_eq!(fault.message, "`wall < 3%` is no threshold: it has no `>`");
         let fault = "wall > 3".parse::<Threshold>().unwrap_err();

@@ -3,6 +3,7 @@
 use crate::answers::{arm, fact};
 use crate::machine::{Machine, is_usable, text};
 use serde_json::Value;
+use std::os::unix::fs::PermissionsExt;
 
 /// Returns the JSON answer of a comparison of so many instances.
 fn answer(machine: &Machine, stacks: &str, count: &str, rest: &[&str]) -> Value {
@@ -42,6 +43,23 @@ fn instances_begin_together_each_knows_its_number_and_all_are_counted() {
         assert!(fact(innermost, "command_file").ends_with("/sh"), "{stack}");
         assert_eq!(between(found, "wall_ns")["instance_count"], 3, "{stack}");
     }
+    machine.assert_as_before();
+}
+
+#[test]
+fn an_instance_that_cannot_start_counts_not_even_where_failure_is_ignored() {
+    let machine = Machine::take();
+    let tool = machine.path("tool");
+    std::fs::write(&tool, "#!/no/such/interpreter\n").unwrap();
+    std::fs::set_permissions(&tool, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let asked = ["compare", "--in", "native", "--runs", "1", "--instances", "2", "-i"];
+    let output =
+        machine.surtax(&[&asked[..], &["--format", "json", "--", tool.to_str().unwrap()]].concat());
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let native = arm(&answer, "native");
+    assert_eq!(native["trial_count"], 0, "{native:#}");
+    assert!(native["trouble"].to_string().contains("cannot start"), "{}", native["trouble"]);
     machine.assert_as_before();
 }
 
