@@ -6,7 +6,7 @@
 
 use crate::fault::Fault;
 use crate::finding::number::percent;
-use crate::finding::{ArmFindings, Interval, Verdict};
+use crate::finding::{ArmFindings, Interval, TrialPoint, Verdict};
 use crate::layer::instead;
 use crate::plan::BESIDE;
 use serde::Serialize;
@@ -220,7 +220,7 @@ impl Threshold {
         let rounded_away = judged.and_then(|judged| judged.step_share).unwrap_or(0.0);
         if is_shown && overhead.low > self.ratio {
             Standing::Crossed
-        } else if overhead.high * (1.0 + rounded_away) <= self.ratio {
+        } else if overhead.high * (1.0 + rounded_away) <= self.ratio && !has_lost_most(arm) {
             Standing::Kept
         } else {
             Standing::Undecided
@@ -230,6 +230,14 @@ impl Threshold {
     fn overhead<'a>(&self, arm: &'a ArmFindings) -> Option<&'a Interval> {
         arm.metric(&self.metric)?.overhead.as_ref()
     }
+}
+
+/// Tells whether more trials of an arm were lost than count: those that are left then say nothing
+/// of the others.
+fn has_lost_most(arm: &ArmFindings) -> bool {
+    let is_lost =
+        |trial: &&TrialPoint| ["failed", "broken", "invalid"].contains(&trial.state.as_str());
+    arm.trials.iter().filter(is_lost).count() > arm.trial_count as usize
 }
 
 /// A stack without its options: `qemu+runc` of `qemu:memory=1G,accel=tcg+runc`.
@@ -348,6 +356,20 @@ mod tests {
         assert_eq!(limit.standing(&arm(1.05, 1.09, Verdict::Differs)), Standing::Crossed);
         assert_eq!(limit.standing(&arm(1.02, 1.20, Verdict::Differs)), Standing::Undecided);
         assert_eq!(limit.standing(&arm(0.99, 1.02, Verdict::Equivalent)), Standing::Kept);
+    }
+
+    #[test]
+    fn a_threshold_is_not_kept_by_the_few_trials_that_were_not_lost() {
+        let mut arm = arm(0.99, 1.02, Verdict::Equivalent);
+        let standing = |arm: &ArmFindings| threshold("wall > +3%").standing(arm);
+        let mut findings = sample::colleague();
+        sample::run_trials(&mut findings, 1);
+        let tried = findings.arms.iter().flat_map(|arm| &arm.trials).next().unwrap();
+        let lost = TrialPoint { state: String::from("failed"), ..tried.clone() };
+        arm.trials.extend(vec![lost.clone(); arm.trial_count as usize]);
+        assert_eq!(standing(&arm), Standing::Kept);
+        arm.trials.push(lost);
+        assert_eq!(standing(&arm), Standing::Undecided);
     }
 
     #[test]
