@@ -7,7 +7,7 @@ use super::conceal::{Owners, conceal};
 use super::exclusive::c_path;
 use super::unmount;
 use crate::fault::{Doing, Fault};
-use rustix::fs::CWD;
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, MoveMountFlags, OpenTreeFlags};
 use std::ffi::{CStr, CString};
@@ -204,12 +204,31 @@ pub(super) fn make(mount: &Mount, ours: &[PathBuf]) -> Result<(), Fault> {
     }
 }
 
-/// Binds what may be gone, at a place that is there as long as it is.
+/// Binds what may be gone, at a place that is there as long as it is. It may be in a directory of
+/// another user's, who may put links there at any moment: none is followed.
 fn seen(source: &Path, target: &Path) -> Result<(), Fault> {
-    match rustix::mount::mount_bind(source, target) {
-        Err(Errno::NOENT | Errno::INVAL | Errno::NOTDIR) => Ok(()),
+    let bound = held(source).and_then(|source| {
+        let target = held(target)?;
+        let copy = OpenTreeFlags::OPEN_TREE_CLONE
+            | OpenTreeFlags::OPEN_TREE_CLOEXEC
+            | OpenTreeFlags::AT_EMPTY_PATH;
+        let tree = rustix::mount::open_tree(&source, "", copy)?;
+        let both =
+            MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+        rustix::mount::move_mount(&tree, "", &target, "", both)
+    });
+    match bound {
+        Err(Errno::NOENT | Errno::INVAL | Errno::NOTDIR | Errno::LOOP) => Ok(()),
         done => done.doing(format_args!("bind `{}` at `{}`", source.display(), target.display())),
     }
+}
+
+/// Holds what a path names, without following a link anywhere on the way.
+fn held(path: &Path) -> Result<OwnedFd, Errno> {
+    // One that is a link itself is refused, and not held, as it would be with `O_NOFOLLOW`.
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    rustix::fs::openat2(CWD, path, flags, Mode::empty(), resolve)
 }
 
 /// Mounts at a directory and below it, while something else is mounted over one of its parents.

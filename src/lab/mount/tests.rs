@@ -24,6 +24,41 @@ fn inside<T: Send>(namespace: &OwnedFd, act: impl FnOnce() -> T + Send) -> T {
 const LAB: &str = "/run/surtax/none";
 
 #[test]
+fn what_is_gone_or_has_become_a_link_is_not_seen_and_hinders_nothing() {
+    let room = tempfile::tempdir().unwrap();
+    let at = |name: &str| room.path().join(name);
+    for directory in ["theirs/way", "merged/way"] {
+        fs::create_dir_all(at(directory)).unwrap();
+    }
+    for name in ["end", "link", "gone", "way/end"] {
+        fs::write(at("merged").join(name), "below").unwrap();
+    }
+    fs::write(at("secret"), "secret").unwrap();
+    fs::write(at("theirs/end"), "end").unwrap();
+    std::os::unix::fs::symlink(at("secret"), at("theirs/link")).unwrap();
+    // A directory that was exchanged after it was looked at.
+    fs::create_dir(at("elsewhere")).unwrap();
+    fs::write(at("elsewhere/end"), "secret").unwrap();
+    fs::remove_dir(at("theirs/way")).unwrap();
+    std::os::unix::fs::symlink(at("elsewhere"), at("theirs/way")).unwrap();
+    let mounts = ["end", "link", "gone", "way/end"].map(|name| Mount::Seen {
+        source: at("theirs").join(name),
+        target: at("merged").join(name),
+    });
+    let namespace =
+        holder::mount_namespace(&mounts, vec![room.path().to_path_buf()], Path::new(LAB), None)
+            .unwrap();
+    let read = |name: &str| fs::read_to_string(at("merged").join(name)).unwrap();
+    inside(&namespace.descriptor, || {
+        assert_eq!(
+            ["end", "link", "gone", "way/end"].map(read),
+            ["end", "below", "below", "below"]
+        );
+    });
+    assert_eq!(read("end"), "below");
+}
+
+#[test]
 fn mounts_of_a_namespace_are_seen_inside_only() {
     let room = tempfile::tempdir().unwrap();
     let at = |name: &str| room.path().join(name);
