@@ -132,7 +132,7 @@ pub fn gate(words: &[OsString]) -> ExitCode {
     let nothing = File::open("/dev/null").and_then(|file| Ok(rustix::stdio::dup2_stdin(file)?));
     if let Err(error) = nothing {
         eprintln!("surtax agent: an instance gets no empty input: {error}");
-        return ExitCode::from(3);
+        return not_started();
     }
     #[expect(
         clippy::disallowed_methods,
@@ -141,8 +141,12 @@ pub fn gate(words: &[OsString]) -> ExitCode {
     let mut command = std::process::Command::new(file(program.as_bytes()));
     let error = command.arg0(program).args(arguments).exec();
     eprintln!("surtax agent: cannot start `{}`: {error}", program.display());
-    // No exit status tells it from one of the command's own, which counts where failure is ignored;
-    // a process that was killed never counts.
+    not_started()
+}
+
+/// Ends this process so that it never counts. No exit status would tell it from one of the
+/// command's own, which counts where failure is ignored.
+fn not_started() -> ExitCode {
     let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::KILL);
     ExitCode::FAILURE
 }

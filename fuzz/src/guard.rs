@@ -2,10 +2,11 @@
 //! process dies of it.
 
 use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::Mutex;
@@ -114,7 +115,10 @@ impl Current {
         let file = File::options().read(true).write(true).create_new(true).open(path)?;
         let size = LENGTH + longest;
         // A hole in a mapped file would be a signal where the disk is full, and not an error.
-        fallocate(&file, FallocateFlags::empty(), 0, size as u64)?;
+        match fallocate(&file, FallocateFlags::empty(), 0, size as u64) {
+            Err(Errno::OPNOTSUPP) => (&file).write_all(&vec![0; size])?,
+            done => done?,
+        }
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: the kernel chooses the place; the file is new, so nobody else makes it shorter.
         let bytes =

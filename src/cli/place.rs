@@ -28,11 +28,14 @@ use std::path::{Path, PathBuf};
 /// First bytes of a database, and so of a run, whatever it is called.
 const DATABASE: &[u8] = b"SQLite format 3\0";
 
+/// First bytes of a page of ours, which may have a name without an ending.
+const PAGE: &[u8] = b"<!doctype html>";
+
 /// Endings of the names of files that lie beside a run.
 const BESIDE: [&str; 3] = ["-wal", "-shm", "-journal"];
 
-/// Endings of the names of results, manual pages among them, which a newer one replaces.
-const ENDINGS: [&str; 9] = ["html", "htm", "json", "csv", "md", "markdown", "txt", "svg", "1"];
+/// Endings of the names of results, which a newer one replaces.
+const ENDINGS: [&str; 8] = ["html", "htm", "json", "csv", "md", "markdown", "txt", "svg"];
 
 /// Through how many links of one's own a name may lead, as the kernel has it.
 const LINK_LIMIT: usize = 40;
@@ -245,7 +248,7 @@ fn look(path: &Path) -> Result<NameKind, Fault> {
     }
     if found.is_file() {
         require_no_run(&named)?;
-        require_result(path, &named, found.len())?;
+        require_result(&named, found.len())?;
         return Ok(NameKind::File(named));
     }
     if found.file_type().is_block_device() || found.file_type().is_socket() {
@@ -281,12 +284,7 @@ fn require_directory(path: &Path) -> Result<(), Fault> {
 
 /// That a file is no database: a run may have any name.
 fn require_no_run(named: &Named) -> Result<(), Fault> {
-    let mut begin = [0; DATABASE.len()];
-    let is_database = named
-        .open(OFlags::RDONLY | OFlags::NONBLOCK)
-        .is_ok_and(|mut file| file.read_exact(&mut begin).is_ok())
-        && begin == DATABASE;
-    if !is_database {
+    if !begins_with(named, DATABASE) {
         return Ok(());
     }
     Err(Fault::user(format!(
@@ -296,18 +294,26 @@ fn require_no_run(named: &Named) -> Result<(), Fault> {
     .hint("choose another name"))
 }
 
-/// That a file is called as a result is, where it holds something.
-fn require_result(path: &Path, named: &Named, length: u64) -> Result<(), Fault> {
-    let is_called_so = |name: &Path| {
-        let ending = name.extension().unwrap_or_default();
-        ENDINGS.iter().any(|known| ending.eq_ignore_ascii_case(known))
-    };
-    if length == 0 || is_called_so(path) || is_called_so(Path::new(&named.name)) {
+/// That a file which holds something is called as a result is, or as a manual page of ours, or is a
+/// page.
+fn require_result(named: &Named, length: u64) -> Result<(), Fault> {
+    let name = Path::new(&named.name);
+    let ending = name.extension().unwrap_or_default();
+    let is_called_so = ENDINGS.iter().any(|known| ending.eq_ignore_ascii_case(known));
+    let is_manual = || ending == "1" && named.name.as_encoded_bytes().starts_with(b"surtax");
+    if length == 0 || is_called_so || is_manual() || begins_with(named, PAGE) {
         return Ok(());
     }
     let shown = named.path.display();
     Err(Fault::user(format!("`{shown}` is there, is not called as a result is, and would be lost"))
         .hint("choose another name, such as `report.html`, or remove it first"))
+}
+
+/// Tells whether a file can be read and begins with these bytes.
+fn begins_with(named: &Named, expected: &[u8]) -> bool {
+    let mut begin = vec![0; expected.len()];
+    let read = named.open(OFlags::RDONLY | OFlags::NONBLOCK);
+    read.is_ok_and(|mut file| file.read_exact(&mut begin).is_ok()) && begin == expected
 }
 
 /// That what somebody else could have put there is not obeyed.
@@ -338,13 +344,22 @@ mod tests {
     fn what_is_not_called_as_a_result_is_not_lost() {
         let place = place();
         let at = |name: &str| place.path().join(name);
-        for name in ["passwd", "main.c", "tool.sh"] {
+        for name in ["passwd", "main.c", "libz.so.1"] {
             fs::write(at(name), "theirs").unwrap();
             let fault = write(&at(name), "ours").unwrap_err();
             assert!(fault.message.contains("would be lost"), "{fault}");
             assert_eq!(fs::read_to_string(at(name)).unwrap(), "theirs");
             // One that is not there, or empty as `mktemp` makes it, is lost to nobody.
             fs::write(at(name), "").unwrap();
+            write(&at(name), "ours").unwrap();
+        }
+        // It is what a link leads to that would be lost.
+        fs::write(at("kept"), "theirs").unwrap();
+        symlink(at("kept"), at("link.html")).unwrap();
+        assert!(write(&at("link.html"), "ours").unwrap_err().message.contains("would be lost"));
+        // A page of ours, and one of our manual, is replaced whatever it is called.
+        for (name, before) in [("page", "<!doctype html>\n<html>"), ("surtax.1", ".TH")] {
+            fs::write(at(name), before).unwrap();
             write(&at(name), "ours").unwrap();
         }
     }

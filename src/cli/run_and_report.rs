@@ -283,10 +283,10 @@ fn code_without_answer(findings: &Findings) -> Option<u8> {
     if baseline().all(|arm| arm.trial_count == 0) && baseline().any(failed) {
         return Some(COMMAND_FAILED);
     }
-    // Numbers that nothing can be compared with are no answer either.
-    let has_baseline = || baseline().next().is_none() || baseline().any(|arm| arm.trial_count > 0);
-    if findings.has_numbers() && has_baseline() {
-        return None;
+    if findings.has_numbers() {
+        // Numbers that nothing can be compared with are no answer either.
+        let is_alone = baseline().next().is_some() && baseline().all(|arm| arm.trial_count == 0);
+        return is_alone.then_some(UNANSWERED);
     }
     Some(if findings.arms.iter().any(failed) { COMMAND_FAILED } else { UNANSWERED })
 }

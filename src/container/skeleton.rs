@@ -39,6 +39,7 @@ impl Skeleton {
     /// The machine's, when it cannot be read.
     pub fn read(base: &Path, scratch: Option<&str>) -> Result<Self, Fault> {
         let doing = format!("list the root `{}`", base.display());
+        let device = fs::metadata(base).doing(&doing)?.dev();
         let mut entries = Vec::new();
         for entry in fs::read_dir(base).doing(&doing)? {
             let entry = entry.doing(&doing)?;
@@ -48,7 +49,7 @@ impl Skeleton {
                 Kind::Link(fs::read_link(entry.path()).doing(&doing)?)
             } else if !found.is_dir() {
                 continue;
-            } else if is_own(&name) {
+            } else if is_own(&name) || is_bare_mount(&entry.path(), found.dev(), device) {
                 Kind::EmptyDirectory
             } else {
                 Kind::Directory
@@ -115,6 +116,12 @@ pub fn tag(archive: &[u8]) -> String {
 fn is_own(name: &Path) -> bool {
     OWN_PLACES.iter().any(|own| Path::new(own) == Path::new("/").join(name))
         || name == Path::new("lost+found")
+}
+
+/// Tells whether an empty directory is a file system of its own, such as one that the kernel mounts
+/// when somebody looks into it: nothing can be laid over that.
+fn is_bare_mount(path: &Path, device: u64, of_root: u64) -> bool {
+    device != of_root && fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
 }
 
 #[cfg(test)]

@@ -72,6 +72,10 @@ pub(crate) struct Baseline<'a> {
 impl Baseline<'_> {
     /// The blocks of an arm on one metric, in their order; `None` where a ratio has no meaning.
     pub(crate) fn blocks(&self, arm: &[&StoredTrial], measure: &Measure) -> Option<Vec<Block>> {
+        let all: Vec<&StoredTrial> = self.first.iter().chain(self.again).copied().collect();
+        if !speaks_for(&all, &measure.metric) {
+            return None;
+        }
         let baseline = by_block(self.first.iter().chain(self.again), measure);
         Block::paired(&baseline, &by_block(arm.iter(), measure))
     }
@@ -106,7 +110,7 @@ pub(crate) fn metrics(
         let values: Vec<f64> =
             arm.iter().filter_map(|trial| Some(trial.sample(metric)?.value)).collect();
         let Ok(sample) = Sample::counts(&values) else { continue };
-        if SPLIT.contains(&metric) && !is_typical(arm, values.len()) {
+        if !speaks_for(arm, metric) {
             continue;
         }
         let summary = Summary::of(&sample);
@@ -127,6 +131,12 @@ pub(crate) fn metrics(
         });
     }
     found
+}
+
+/// Tells whether the trials that have a metric speak for all of these.
+fn speaks_for(trials: &[&StoredTrial], metric: &str) -> bool {
+    let has_it = trials.iter().filter(|trial| trial.sample(metric).is_some());
+    !SPLIT.contains(&metric) || is_typical(trials, has_it.count())
 }
 
 /// Tells whether trials whose CPU time could be divided speak for the arm: at least half of those

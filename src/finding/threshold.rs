@@ -101,10 +101,14 @@ impl fmt::Display for ThresholdFindings {
 #[must_use]
 pub fn held(thresholds: &[Threshold], arms: &[ArmFindings]) -> Vec<ThresholdFindings> {
     let compared = || arms.iter().filter(|arm| arm.is_compared());
+    let is_baseline_lost = arms.iter().filter(|arm| !arm.is_compared()).any(has_lost_most);
     let of = |threshold: &Threshold, arm: &ArmFindings| ThresholdFindings {
         threshold: threshold.typed.clone(),
         name: arm.name.clone(),
-        standing: threshold.standing(arm),
+        standing: match threshold.standing(arm) {
+            Standing::Kept if is_baseline_lost => Standing::Undecided,
+            standing => standing,
+        },
         overhead: threshold.overhead(arm).cloned(),
     };
     thresholds

@@ -3,12 +3,13 @@
 //! Nothing but a lab's memory is mounted in the host's own namespace: [`make`] is called by the
 //! holder, in a private one.
 
+mod seen;
+
 use super::conceal::{Owners, conceal};
 use super::exclusive::c_path;
 use super::unmount;
 use crate::fault::{Doing, Fault};
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
-use rustix::io::Errno;
+use rustix::fs::CWD;
 use rustix::mount::{MountFlags, MoveMountFlags, OpenTreeFlags};
 use std::ffi::{CStr, CString};
 use std::fs;
@@ -47,8 +48,8 @@ pub enum Mount {
         /// The mounts below included.
         read_only: bool,
     },
-    /// `source`, which is somebody else's, seen at `target`, without what is mounted below it;
-    /// nothing if it is gone by then.
+    /// `source`, which is somebody else's, seen at `target` without what is mounted below it;
+    /// nothing where that cannot be.
     Seen {
         /// A file, a directory or a socket.
         source: PathBuf,
@@ -146,7 +147,8 @@ impl Mount {
 pub(super) fn make(mount: &Mount, ours: &[PathBuf]) -> Result<(), Fault> {
     let target = mount.target();
     if let Mount::Seen { source, .. } = mount {
-        return seen(source, target);
+        seen::bind(source, target);
+        return Ok(());
     }
     let is_file = match mount {
         Mount::Device { .. } => true,
@@ -202,33 +204,6 @@ pub(super) fn make(mount: &Mount, ours: &[PathBuf]) -> Result<(), Fault> {
                 .doing(format_args!("mount a fresh `{kind}` at `{at}`"))
         }
     }
-}
-
-/// Binds what may be gone, at a place that is there as long as it is. It may be in a directory of
-/// another user's, who may put links there at any moment: none is followed.
-fn seen(source: &Path, target: &Path) -> Result<(), Fault> {
-    let bound = held(source).and_then(|source| {
-        let target = held(target)?;
-        let copy = OpenTreeFlags::OPEN_TREE_CLONE
-            | OpenTreeFlags::OPEN_TREE_CLOEXEC
-            | OpenTreeFlags::AT_EMPTY_PATH;
-        let tree = rustix::mount::open_tree(&source, "", copy)?;
-        let both =
-            MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
-        rustix::mount::move_mount(&tree, "", &target, "", both)
-    });
-    match bound {
-        Err(Errno::NOENT | Errno::INVAL | Errno::NOTDIR | Errno::LOOP) => Ok(()),
-        done => done.doing(format_args!("bind `{}` at `{}`", source.display(), target.display())),
-    }
-}
-
-/// Holds what a path names, without following a link anywhere on the way.
-fn held(path: &Path) -> Result<OwnedFd, Errno> {
-    // One that is a link itself is refused, and not held, as it would be with `O_NOFOLLOW`.
-    let flags = OFlags::PATH | OFlags::CLOEXEC;
-    let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-    rustix::fs::openat2(CWD, path, flags, Mode::empty(), resolve)
 }
 
 /// Mounts at a directory and below it, while something else is mounted over one of its parents.

@@ -181,7 +181,7 @@ fn is_our_directory(path: &Path) -> bool {
     let is_within = || starts_with_tag(path.parent().and_then(Path::file_name));
     path.is_absolute()
         && is_plain(path)
-        && (starts_with_tag(path.file_name())
+        && (starts_with_tag(path.file_name()) && path.file_name() != Some(OsStr::new(TAG))
             || path.file_name().is_some_and(is_number) && is_within())
 }
 

@@ -68,9 +68,12 @@ impl Store {
         })?;
         let disk = disk(&service)?;
         let mut directories: Vec<PathBuf> = skeleton.directories().map(Path::to_path_buf).collect();
-        // A kept directory may be empty yet, or be below one that is shown anyway.
-        let kept = wanted.writable.iter().filter_map(|path| path.strip_prefix("/").ok());
-        directories.extend(kept.map(Path::to_path_buf));
+        // A kept directory may be one of them, or below one.
+        for path in wanted.writable.iter().filter_map(|path| path.strip_prefix("/").ok()) {
+            if !directories.iter().any(|known| known == path) {
+                directories.push(path.to_path_buf());
+            }
+        }
         if matches!(wanted.medium, Some(Medium::Bind | Medium::Tmpfs)) {
             directories.push(PathBuf::from(SCRATCH.trim_start_matches('/')));
         }

@@ -348,6 +348,7 @@ fn a_promise_without_our_tag_is_refused() {
         Undo::Directory { path: PathBuf::from("/home") },
         Undo::Directory { path: PathBuf::from("/tmp/surtax-x/../y") },
         Undo::Directory { path: PathBuf::from("/home/me/surtax/src") },
+        Undo::Directory { path: PathBuf::from("/home/me/surtax") },
         Undo::Directory { path: PathBuf::from("/srv/0000beef") },
         Undo::Memory { path: PathBuf::from("/srv/surtax-x/y/.memory") },
         Undo::Memory { path: PathBuf::from("/run/surtax/0000beef") },
