@@ -40,7 +40,7 @@ pub(crate) fn of(trials: &[&StoredTrial], depth: u8) -> Bill {
     let settled = |trial: &&StoredTrial| settle(&trial.readings, trial.cpu_claim());
     let accounts: Vec<Account> = trials.iter().map(settled).collect();
     let divided_count = accounts.iter().filter(|account| account.split.is_some()).count();
-    let is_divided = divided_count > 0 && estimate::is_typical(trials, divided_count);
+    let is_divided = divided_count > 0 && estimate::is_typical(trials.iter(), divided_count);
     let outermost = accounts.iter().filter_map(|account| account.unfit_level).min().unwrap_or(0);
     let mut columns: BTreeMap<Payer, PayerTrials> = BTreeMap::new();
     let mut command = PayerTrials::default();

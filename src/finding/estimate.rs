@@ -72,8 +72,7 @@ pub(crate) struct Baseline<'a> {
 impl Baseline<'_> {
     /// The blocks of an arm on one metric, in their order; `None` where a ratio has no meaning.
     pub(crate) fn blocks(&self, arm: &[&StoredTrial], measure: &Measure) -> Option<Vec<Block>> {
-        let all: Vec<&StoredTrial> = self.first.iter().chain(self.again).copied().collect();
-        if !speaks_for(&all, &measure.metric) {
+        if !speaks_for(self.first.iter().chain(self.again), &measure.metric) {
             return None;
         }
         let baseline = by_block(self.first.iter().chain(self.again), measure);
@@ -110,7 +109,7 @@ pub(crate) fn metrics(
         let values: Vec<f64> =
             arm.iter().filter_map(|trial| Some(trial.sample(metric)?.value)).collect();
         let Ok(sample) = Sample::counts(&values) else { continue };
-        if !speaks_for(arm, metric) {
+        if !speaks_for(arm.iter(), metric) {
             continue;
         }
         let summary = Summary::of(&sample);
@@ -134,15 +133,18 @@ pub(crate) fn metrics(
 }
 
 /// Tells whether the trials that have a metric speak for all of these.
-fn speaks_for(trials: &[&StoredTrial], metric: &str) -> bool {
-    let has_it = trials.iter().filter(|trial| trial.sample(metric).is_some());
+fn speaks_for<'a>(trials: impl Iterator<Item = &'a &'a StoredTrial> + Clone, metric: &str) -> bool {
+    let has_it = trials.clone().filter(|trial| trial.sample(metric).is_some());
     !SPLIT.contains(&metric) || is_typical(trials, has_it.count())
 }
 
 /// Tells whether trials whose CPU time could be divided speak for the arm: at least half of those
 /// of which the sum is known. Which claims fit is no accident, so that few are not like the others.
-pub(crate) fn is_typical(arm: &[&StoredTrial], divided: usize) -> bool {
-    let known = arm.iter().filter(|trial| trial.sample("cpu_total_ns").is_some()).count();
+pub(crate) fn is_typical<'a>(
+    trials: impl Iterator<Item = &'a &'a StoredTrial>,
+    divided: usize,
+) -> bool {
+    let known = trials.filter(|trial| trial.sample("cpu_total_ns").is_some()).count();
     2 * divided >= known
 }
 

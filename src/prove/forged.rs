@@ -3,10 +3,10 @@
 //! Two campaigns. On a **channel** of its own, with a real link at one end, every kind of reply is
 //! forged without the key, replayed, doubled, sent before its turn, and split by somebody else's
 //! bytes. In **layers**, a command writes into every descriptor of its agent that it can reach, and
-//! the trial goes the whole path to the ledger. Where an agent is in its command's reach the first
-//! frame ends the trial, which is invalid; a trial that counts has been lied to. Where it is out of
-//! reach the command tries many times in a start and says so in words that no forged frame has; a
-//! trial that counts without them has been lied to.
+//! the trial goes the whole path to the findings. Where an agent is in its command's reach, the
+//! first frame ends the trial, which is invalid; a trial that counts has been lied to. Where it is
+//! out of reach the command tries many times in a start and says so in words that no forged frame
+//! has; a trial that counts without them has been lied to.
 
 mod channel;
 mod layers;
