@@ -269,6 +269,34 @@ mod tests {
         assert_eq!([1, 2, 3, 5].map(is_divided), [false, false, true, true]);
     }
 
+    /// An example in whose arm `runc` of so much CPU time the inside claims so much.
+    fn claiming_so(seen_ns: u64, claim_ns: u64) -> Findings {
+        example(6, |record| {
+            let TrialResult::Done(measured) = &mut record.result else { return };
+            if record.trial.arm == 2 {
+                measured.readings[0].amounts.set(CPU_USER, seen_ns);
+                (measured.outcome.cpu_user.0, measured.outcome.cpu_system.0) = (claim_ns, 0);
+            }
+        })
+    }
+
+    #[test]
+    fn a_part_of_few_ticks_is_compared_with_nothing_and_said_to_be_so() {
+        // A command of so much, whose group was seen to use 400 ms.
+        let known = |claim_ns: u64| {
+            let findings = claiming_so(400_000_000, claim_ns);
+            let has = |metric| findings.arms[2].metric(metric).is_some();
+            let is_said = findings.cautions.iter().any(|it| it.code == "bill-in-ticks");
+            assert!(has("cpu_total_ns") && findings.arms[2].command_cpu_ns().is_some());
+            (has("cpu_user_ns"), has("cpu_others_ns"), is_said)
+        };
+        assert_eq!(known(10_000_000), (false, true, true));
+        assert_eq!(known(90_000_000), (false, true, true));
+        assert_eq!(known(100_000_000), (true, true, false));
+        assert_eq!(known(310_000_000), (true, false, true));
+        assert_eq!(known(10_000_001), (true, true, false));
+    }
+
     #[test]
     fn parts_of_one_payer_are_one_line_where_nothing_is_divided_too() {
         let cost = |extra: u64| {

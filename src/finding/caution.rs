@@ -9,6 +9,7 @@ mod page_ins;
 mod position;
 mod setting;
 mod signs;
+mod ticks;
 mod unread;
 mod unseen_time;
 mod width;
@@ -70,6 +71,7 @@ pub(crate) fn all(signs: &Signs<'_>) -> Vec<Caution> {
     cautions.extend(setting::mitigations(signs));
     cautions.extend(kernels::differ(signs.arms));
     cautions.extend(overdrawn::caution_of(signs));
+    cautions.extend(ticks::caution_of(signs));
     cautions.extend(unread::caution_of(signs));
     cautions.extend(leftovers(signs));
     cautions

@@ -4,7 +4,7 @@
 //! it. A metric that is zero somewhere has no ratio, so it gets no overhead rather than a wrong
 //! one.
 
-use crate::finding::{Interval, MetricFindings, QuantileFindings};
+use crate::finding::{Interval, MetricFindings, QuantileFindings, ticks};
 use crate::ledger::StoredTrial;
 use crate::workload::Better;
 use std::collections::BTreeMap;
@@ -135,7 +135,8 @@ pub(crate) fn metrics(
 /// Tells whether the trials that have a metric speak for all of these.
 fn speaks_for<'a>(trials: impl Iterator<Item = &'a &'a StoredTrial> + Clone, metric: &str) -> bool {
     let has_it = trials.clone().filter(|trial| trial.sample(metric).is_some());
-    !SPLIT.contains(&metric) || is_typical(trials, has_it.count())
+    !SPLIT.contains(&metric)
+        || is_typical(trials.clone(), has_it.count()) && !ticks::are_too_coarse(trials, metric)
 }
 
 /// Tells whether trials whose CPU time could be divided speak for the arm: at least half of those

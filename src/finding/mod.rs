@@ -29,6 +29,7 @@ pub(crate) mod stacks;
 pub(crate) mod steady;
 pub(crate) mod step;
 pub mod threshold;
+pub(crate) mod ticks;
 pub(crate) mod verdict;
 pub(crate) mod wall;
 pub(crate) mod workload;
