@@ -18,6 +18,7 @@ mod globals;
 mod list;
 mod man;
 mod measure;
+mod misread;
 mod run_and_report;
 mod place;
 mod plan;
@@ -35,7 +36,6 @@ mod workload;
 
 use crate::fault::Fault;
 use crate::lab::open_files;
-use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 pub use globals::{Format, Globals};
 pub use say::{answer, catch_bugs, exit, note};
@@ -113,40 +113,11 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             Err(fault) => exit(Err(fault)),
         },
         Err(error) => {
-            // Nothing more can be said where printing the error fails.
-            let _ = error.print();
-            if error.kind() == ErrorKind::UnknownArgument {
-                if let Some(list) = list_with_a_space(&typed) {
-                    say::hint(&format!("write the stacks without a space: `--in {list}`"));
-                } else if is_given_a_command(&typed) {
-                    say::hint(
-                        "put `--` before the command, as in `surtax compare --in native,runc -- \
-                         make -j4`",
-                    );
-                }
-            }
-            ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+            let code = error.exit_code();
+            misread::tell(error, &typed);
+            ExitCode::from(u8::try_from(code).unwrap_or(2))
         }
     }
-}
-
-/// Joins a list of stacks that a space after a comma has divided into several arguments; `None`
-/// where there is none.
-fn list_with_a_space(typed: &[OsString]) -> Option<String> {
-    let words: Vec<&str> = typed.iter().map_while(|word| word.to_str()).collect();
-    // `--in=native,` is one word, `--in native,` are two.
-    let words: Vec<&str> = words.iter().flat_map(|word| word.split_inclusive("--in=")).collect();
-    let begin = words.iter().position(|word| matches!(*word, "--in" | "--in="))? + 1;
-    let ends_with_comma = |word: &&&str| word.ends_with(',');
-    let count = words.get(begin..)?.iter().take_while(ends_with_comma).count();
-    let last = words.get(begin + count).filter(|word| !word.starts_with('-'))?;
-    (count > 0).then(|| words[begin..begin + count].concat() + last)
-}
-
-/// Tells whether the subcommand takes a command after `--`, and there is no `--`.
-fn is_given_a_command(typed: &[OsString]) -> bool {
-    let takes_one = ["compare", "enter", "plan"].map(OsString::from);
-    typed.iter().any(|word| takes_one.contains(word)) && !typed.iter().any(|word| word == "--")
 }
 
 fn dispatch(cli: Cli) -> Result<ExitCode, Fault> {
@@ -202,20 +173,6 @@ mod tests {
                     argument.get_id()
                 );
             }
-        }
-    }
-
-    #[test]
-    fn a_list_that_a_space_has_divided_is_put_together_again() {
-        for (typed, list) in [
-            ("compare --in native, runc -- true", Some("native,runc")),
-            ("compare --in=native, runc, crun -- true", Some("native,runc,crun")),
-            ("compare --in=native, --runs 3 -- true", None),
-            ("compare --in=native,runc -- true", None),
-            ("compare --runs 3 -- true", None),
-        ] {
-            let words: Vec<OsString> = typed.split(' ').map(OsString::from).collect();
-            assert_eq!(list_with_a_space(&words).as_deref(), list, "{typed}");
         }
     }
 }

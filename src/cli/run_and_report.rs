@@ -18,6 +18,7 @@ use crate::report::terminal::Look;
 use crate::report::{export, html, markdown, terminal};
 use crate::stack::start::StartContext;
 use crate::trial::command;
+use clap::ValueEnum;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Weak};
@@ -236,7 +237,7 @@ fn conclude(
     globals: &Globals,
 ) -> Result<ExitCode, Fault> {
     let mut findings = findings_of(ledger, globals)?;
-    findings.thresholds = held(&gate.fail_if, &findings.arms);
+    hold(gate, &mut findings);
     let reported = report.map(|path| (path, place::write(path, &html::html(&findings))));
     answer(&text(&findings, globals.format_or(Format::Table), globals.look()))?;
     let is_reported = reported.as_ref().is_some_and(|(_, written)| written.is_ok());
@@ -273,6 +274,30 @@ fn conclude(
             None => exit_code(&findings, gate.undecided),
         },
     })
+}
+
+/// Holds findings to thresholds, which the line that repeats the run then has, too.
+pub(super) fn hold(gate: &GateArguments, findings: &mut Findings) {
+    findings.thresholds = held(&gate.fail_if, &findings.arms);
+    findings.run.repeat_with = gated(&findings.run.repeat_with, gate);
+}
+
+/// The line that repeats a run, held to thresholds: those are the first options of its command.
+fn gated(line: &str, gate: &GateArguments) -> String {
+    let typed = gate.fail_if.iter().map(ToString::to_string);
+    let mut words: Vec<String> =
+        typed.flat_map(|threshold| [String::from("--fail-if"), threshold]).collect();
+    let how = gate.undecided.and_then(|how| how.to_possible_value());
+    words.extend(how.map(|how| format!("--undecided={}", how.get_name())));
+    let options = shell_line(words.iter().map(String::as_str));
+    if words.is_empty() {
+        return line.to_owned();
+    }
+    match line.split_once(" --in ") {
+        Some((before, after)) => format!("{before} {options} --in {after}"),
+        // A plan that comes with surtax names its stacks itself, and no command follows.
+        None => format!("{line} {options}"),
+    }
 }
 
 /// The exit code of a run without an answer: no trial of it counts, or the command failed in its
@@ -388,5 +413,23 @@ mod tests {
             let codes = [None, Some(Undecided::Fail), Some(Undecided::Pass)].map(code);
             assert_eq!(codes, [plain, fail, pass], "{standings:?}");
         }
+    }
+    #[test]
+    fn the_line_that_repeats_a_run_has_its_thresholds_too() {
+        let gate = |fail_if: &[&str], undecided| GateArguments {
+            fail_if: fail_if.iter().map(|text| text.parse().unwrap()).collect(),
+            undecided,
+        };
+        let line = "cd /a && surtax compare --in native,runc --seed 1 -- x --in y";
+        assert_eq!(gated(line, &gate(&[], None)), line);
+        assert_eq!(
+            gated("cd / && surtax run disks", &gate(&["start > 2x"], None)),
+            "cd / && surtax run disks --fail-if 'start > 2x'"
+        );
+        assert_eq!(
+            gated(line, &gate(&["wall > +3%", "runc: cpu > 2x"], Some(Undecided::Pass))),
+            "cd /a && surtax compare --fail-if 'wall > +3%' --fail-if 'runc: cpu > 2x' \
+             --undecided=pass --in native,runc --seed 1 -- x --in y"
+        );
     }
 }

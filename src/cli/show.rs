@@ -4,7 +4,7 @@ use super::measure::GateArguments;
 use super::{Format, Globals, answer, note, run_and_report};
 use crate::fault::Fault;
 use crate::finding::caution::compared;
-use crate::finding::threshold::{Metrics, held};
+use crate::finding::threshold::Metrics;
 use crate::plan::shell_line;
 use crate::workload::metric::RESERVED;
 use std::collections::BTreeSet;
@@ -30,7 +30,7 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<ExitCode, 
     let is_of_fixed_time = findings.run.is_of_fixed_time;
     let metrics = Metrics { of_workload: &names, is_of_fixed_time };
     arguments.gate.require_among(metrics, &compared, &findings.run.baseline)?;
-    findings.thresholds = held(&arguments.gate.fail_if, &findings.arms);
+    run_and_report::hold(&arguments.gate, &mut findings);
     answer(&run_and_report::text(&findings, globals.format_or(Format::Table), globals.look()))?;
     if findings.run.state == "interrupted" {
         let run = shell_line([arguments.run.as_str()]);

@@ -22,6 +22,7 @@ pub static BUBBLEWRAP: ContainerTool = ContainerTool {
     descriptor: &Descriptor {
         kind: "bubblewrap",
         summary: "namespaces and bind mounts by bwrap, as Flatpak uses them",
+        aliases: &[("bwrap", "")],
         reach: &[("host", Reach::Level)],
         options: &[NET, medium::CHOICE],
         limits: Limit::OF_A_GROUP,

@@ -45,6 +45,7 @@ pub static NSPAWN: ContainerTool = ContainerTool {
     descriptor: &Descriptor {
         kind: "nspawn",
         summary: "a container by systemd-nspawn, for one command, or with an init",
+        aliases: &[("systemd-nspawn", "")],
         reach: &[
             ("host", Reach::Level),
             ("veth", Reach::Link),

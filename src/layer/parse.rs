@@ -157,6 +157,13 @@ impl<'a> Source<'a> {
                 .refuse(rest, "options without a `:` after the layer's name")
                 .hint(format!("write `{name}:{options}`")));
         }
+        if let Some(at) = kind.find([';', '|', ' ']) {
+            let (name, rest) = kind.split_at(at);
+            let other = rest.trim_start_matches([';', '|', ' ']);
+            return Err(self
+                .refuse(kind, format!("`{kind}` is not the name of a layer"))
+                .hint(format!("divide stacks by a comma: `{name},{other}`")));
+        }
         let subject = descriptors
             .iter()
             .find(|descriptor| descriptor.kind == kind)

@@ -95,6 +95,12 @@ pub(crate) fn taken(path: &Path) -> Fault {
     let shown = path.display();
     let words = [shown.to_string()];
     let quoted = crate::plan::shell_line(words.iter().map(String::as_str));
+    if path.is_dir() {
+        let inside = [path.join("run.surtax").display().to_string()];
+        let quoted = crate::plan::shell_line(inside.iter().map(String::as_str));
+        return Fault::user(format!("`{shown}` is a directory, and a run is a file"))
+            .hint(format!("name the run in it: --output {quoted}"));
+    }
     if super::stranger::is_unbegun(path) {
         return Fault::user(format!(
             "`{shown}` is there already, and no run was ever begun in it: an older surtax was \

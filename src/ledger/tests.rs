@@ -229,6 +229,8 @@ fn what_is_no_ledger_or_too_new_is_refused_with_a_reason() {
     assert!(error.message.ends_with("is not a surtax ledger"), "{error}");
     let occupied = Ledger::create(&path, &plan(&["native"]), &[]).unwrap_err();
     assert!(occupied.message.ends_with("already exists"), "{occupied}");
+    let directory = Ledger::create(shelf.path(), &plan(&["native"]), &[]).unwrap_err();
+    assert!(directory.message.ends_with("and a run is a file"), "{directory}");
 
     let other = shelf.path().join("other.db");
     rusqlite::Connection::open(&other).unwrap().execute_batch("CREATE TABLE t (a)").unwrap();

@@ -138,7 +138,7 @@ pub fn text(name: &str) -> Result<String, Fault> {
         let shown = name.escape_debug();
         return Err(Fault::user(format!("there is no workload `{shown}`")).hint(format!(
             "{}; a file of your own is named by its path, as in `./mine.toml`",
-            instead(name, "workloads", all.iter().map(|listed| listed.name.as_str()))
+            instead(full_name(name, &all), "workloads", all.iter().map(|it| it.name.as_str()))
         )));
     };
     match &found.path {
@@ -150,6 +150,13 @@ pub fn text(name: &str) -> Result<String, Fault> {
                 .ok_or_else(|| Fault::bug("a workload is lost"))
         }
     }
+}
+
+/// The name that ends with this word, as `web.nginx` does with `nginx`; the word itself where there
+/// is none.
+fn full_name<'a>(word: &'a str, all: &'a [Listed]) -> &'a str {
+    let is_it = |listed: &&Listed| listed.name.rsplit('.').next() == Some(word);
+    all.iter().find(is_it).map_or(word, |listed| &listed.name)
 }
 
 /// Tells whether one of this name comes with surtax: a file of the user's own then stands in its

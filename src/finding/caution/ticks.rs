@@ -6,7 +6,7 @@ use crate::finding::stacks::Stacks;
 use crate::finding::ticks::are_too_coarse;
 use std::collections::BTreeSet;
 
-/// What the ticks divide, in the words of a table.
+/// Parts that the ticks divide, in the words of a table.
 const PARTS: [(&str, &str); 2] =
     [("cpu_user_ns", "the command's own part"), ("cpu_others_ns", "what others used for it")];
 

@@ -79,6 +79,18 @@ fn an_alias_means_a_kind_and_may_mean_an_option_and_no_stack_is_printed_with_it(
 }
 
 #[test]
+fn stacks_that_something_else_than_a_comma_divides_are_told_apart() {
+    refused(
+        "docker; qemu",
+        "
+`docker; qemu` is not the name of a layer
+    docker; qemu
+    ^^^^^^^^^^^^
+  hint: divide stacks by a comma: `docker,qemu`",
+    );
+}
+
+#[test]
 fn a_stack_is_read_outermost_layer_first() {
     let stack = parsed("qemu:mem=2G,accel=tcg+docker:net=host+runc");
     let kinds: Vec<&str> = stack.layers.iter().map(|layer| layer.kind.as_str()).collect();

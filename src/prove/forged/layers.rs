@@ -23,8 +23,8 @@ const LAYERS: [Layer; 12] = [
     Layer::open("nspawn"),
     Layer::shut("docker"),
     Layer::shut("podman"),
-    // Each start of a guest boots it, and the first frame ends one whose agent is in reach: of those
-    // the one that is translated soonest.
+    // Each start of a guest boots it, and the first frame ends one whose agent is in reach: of
+    // those the one that is translated soonest.
     Layer {
         run_ms: 8_000,
         ..Layer::open("qemu:accel=tcg,cpus=1,machine=microvm,memory=256M,root=packed")

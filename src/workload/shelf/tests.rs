@@ -221,6 +221,8 @@ fn a_workload_that_there_is_not_is_answered_with_the_nearest() {
     let fault = Workload::find("disk.randwriet").unwrap_err();
     assert_eq!(fault.message, "there is no workload `disk.randwriet`");
     assert!(fault.hint.unwrap().starts_with("use `disk.randwrite`; the workloads are "));
+    let fault = Workload::find("nginx").unwrap_err();
+    assert!(fault.hint.unwrap().starts_with("use `web.nginx`; the workloads are "));
     let fault = Workload::find("./nowhere/x.toml").unwrap_err();
     assert!(fault.message.starts_with("cannot read the workload `./nowhere/x.toml`: "), "{fault}");
     let fault = Workload::find("disk.randwrite.toml").unwrap_err();

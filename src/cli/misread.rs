@@ -1,0 +1,195 @@
+//! Tells, of a command line that could not be read, what was probably meant: an option by the name
+//! that other tools give it, a list that a space has divided, a command without `--`.
+
+use super::{Cli, say};
+use crate::workload::shelf;
+use clap::CommandFactory;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use std::ffi::OsString;
+
+/// Names that hyperfine, fio, docker, kubectl and others give to options, and what those are called
+/// here: the option, and a value that goes with it.
+const OTHER_NAMES: [(&str, &str, &str); 29] = [
+    ("--color", "no-color", ""),
+    ("--command-name", "title", " TEXT"),
+    ("--count", "runs", " N"),
+    ("--csv", "format", " csv"),
+    ("--duration", "time", " DURATION"),
+    ("--export-csv", "format", " csv"),
+    ("--export-json", "format", " json"),
+    ("--export-markdown", "format", " markdown"),
+    ("--html", "report", " FILE.html"),
+    ("--ignore-failures", "ignore-failure", ""),
+    ("--json", "format", " json"),
+    ("--layer", "in", " STACKS"),
+    ("--layers", "in", " STACKS"),
+    ("--markdown", "format", " markdown"),
+    ("--max-time", "time", " DURATION"),
+    ("--min-runs", "runs", " N"),
+    ("--name", "title", " TEXT"),
+    ("--out", "output", " FILE.surtax"),
+    ("--reference", "baseline", " STACK"),
+    ("--repeat", "runs", " N"),
+    ("--repetitions", "runs", " N"),
+    ("--runtime", "in", " STACKS"),
+    ("--samples", "runs", " N"),
+    ("--stack", "in", " STACKS"),
+    ("--stacks", "in", " STACKS"),
+    ("--threshold", "fail-if", " THRESHOLD"),
+    ("--time-limit", "deadline", " DURATION"),
+    ("--timeout", "deadline", " DURATION"),
+    ("--trials", "runs", " N"),
+];
+
+/// Options that other tools give to a container or a machine, and what belongs to a stack here.
+const OF_A_STACK: [(&str, &str); 6] = [
+    ("--cpus", "cpus=2"),
+    ("--cpuset-cpus", "cpuset=0"),
+    ("--memory", "memory=1G"),
+    ("--net", "net=host"),
+    ("--network", "net=host"),
+    ("--pids-limit", "pids=100"),
+];
+
+/// Prints why a command line could not be read, and what was probably meant.
+pub(super) fn tell(mut error: clap::Error, typed: &[OsString]) {
+    let meant = match error.kind() {
+        ErrorKind::UnknownArgument => meant(&error, typed),
+        _ => None,
+    };
+    if meant.is_some() {
+        error.remove(ContextKind::SuggestedArg);
+    }
+    // That it could be passed on to a command as a value is no advice for a name that is wrong.
+    error.remove(ContextKind::Suggested);
+    // Nothing more can be said where printing the error fails.
+    let _ = error.print();
+    if let Some(hint) = meant {
+        say::hint(&hint);
+    }
+}
+
+fn meant(error: &clap::Error, typed: &[OsString]) -> Option<String> {
+    let unknown = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(unknown)) => unknown.as_str(),
+        _ => "",
+    };
+    let name = unknown.split(['=', ' ']).next().unwrap_or_default();
+    let here = OTHER_NAMES
+        .iter()
+        .find(|(theirs, ours, _)| *theirs == name && is_option(typed, ours))
+        .map(|(_, ours, value)| format!("it is called `--{ours}{value}` here"));
+    let of_a_stack = || {
+        let (_, words) = OF_A_STACK.iter().find(|(theirs, _)| *theirs == name)?;
+        is_option(typed, "in")
+            .then(|| format!("it belongs to a stack: `{words}`, as in `--in native,runc:{words}`"))
+    };
+    let negative = || {
+        name.strip_prefix('-').filter(|rest| rest.starts_with(|it: char| it.is_ascii_digit()))?;
+        let words = typed.iter().filter_map(|word| word.to_str());
+        let word = words.into_iter().find(|word| word.starts_with(name))?;
+        Some(format!("`{word}` is below zero, which nothing here can be"))
+    };
+    let divided = || {
+        let list = list_with_a_space(typed)?;
+        Some(format!("write the stacks without a space: `--in {list}`"))
+    };
+    let workload = || {
+        let all = shelf::all().unwrap_or_default();
+        let mut names = all.iter().map(|listed| listed.name.as_str());
+        let found = names.find(|it| *it == name || it.rsplit('.').next() == Some(name))?;
+        is_option(typed, "workload").then(|| format!("it is a workload: `--workload {found}`"))
+    };
+    let undivided = || {
+        (!name.starts_with('-') && is_given_a_command(typed)).then(|| {
+            String::from(
+                "put `--` before the command, as in `surtax compare --in native,runc -- make -j4`",
+            )
+        })
+    };
+    here.or_else(of_a_stack).or_else(negative).or_else(divided).or_else(workload).or_else(undivided)
+}
+
+/// Tells whether the command that was typed has this option.
+fn is_option(typed: &[OsString], long: &str) -> bool {
+    let mut root = Cli::command();
+    root.build();
+    let name = typed.iter().skip(1).find(|word| root.find_subcommand(word).is_some());
+    let command = name.and_then(|name| root.find_subcommand(name)).unwrap_or(&root);
+    command.get_arguments().any(|argument| argument.get_long() == Some(long))
+}
+
+/// Joins a list of stacks that a space after a comma has divided into several arguments; `None`
+/// where there is none.
+fn list_with_a_space(typed: &[OsString]) -> Option<String> {
+    let words: Vec<&str> = typed.iter().map_while(|word| word.to_str()).collect();
+    // `--in=native,` is one word, `--in native,` are two.
+    let words: Vec<&str> = words.iter().flat_map(|word| word.split_inclusive("--in=")).collect();
+    let begin = words.iter().position(|word| matches!(*word, "--in" | "--in="))? + 1;
+    let ends_with_comma = |word: &&&str| word.ends_with(',');
+    let count = words.get(begin..)?.iter().take_while(ends_with_comma).count();
+    let last = words.get(begin + count).filter(|word| !word.starts_with('-'))?;
+    (count > 0).then(|| words[begin..begin + count].concat() + last)
+}
+
+/// Tells whether the subcommand takes a command after `--`, and there is no `--`.
+fn is_given_a_command(typed: &[OsString]) -> bool {
+    let takes_one = ["compare", "enter", "plan"].map(OsString::from);
+    typed.iter().any(|word| takes_one.contains(word)) && !typed.iter().any(|word| word == "--")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    fn words(typed: &str) -> Vec<OsString> {
+        typed.split(' ').map(OsString::from).collect()
+    }
+
+    fn hint(typed: &str) -> Option<String> {
+        let typed = words(typed);
+        meant(&Cli::try_parse_from(&typed).unwrap_err(), &typed)
+    }
+
+    #[test]
+    fn what_other_tools_call_something_else_is_told_by_its_name_here() {
+        for (typed, told) in [
+            ("surtax compare --in native --timeout 3 -- true", "called `--deadline DURATION` here"),
+            ("surtax compare --stacks=native -- true", "called `--in STACKS` here"),
+            ("surtax show --json last", "called `--format json` here"),
+            ("surtax compare --in runc --cpus 2 -- true", "as in `--in native,runc:cpus=2`"),
+            ("surtax compare --in runc --settle -1s -- true", "`-1s` is below zero"),
+            ("surtax compare --in native nginx", "it is a workload: `--workload web.nginx`"),
+            ("surtax compare --in native make", "put `--` before the command"),
+            ("surtax compare --in native, runc -- true", "write the stacks without a space"),
+        ] {
+            assert!(hint(typed).is_some_and(|it| it.contains(told)), "{typed}: {:?}", hint(typed));
+        }
+        // Where the command has no such option, nothing is made up.
+        assert_eq!(hint("surtax list --timeout 3"), None);
+        assert_eq!(hint("surtax compare --in native --nothing -- true"), None);
+    }
+
+    #[test]
+    fn every_other_name_leads_to_an_option_and_is_none() {
+        let compare = words("surtax compare");
+        for (theirs, ours, _) in OTHER_NAMES {
+            assert!(is_option(&compare, ours), "{ours}");
+            assert!(!is_option(&compare, theirs.trim_start_matches('-')), "{theirs}");
+        }
+    }
+
+    #[test]
+    fn a_list_that_a_space_has_divided_is_put_together_again() {
+        for (typed, list) in [
+            ("compare --in native, runc -- true", Some("native,runc")),
+            ("compare --in=native, runc, crun -- true", Some("native,runc,crun")),
+            ("compare --in=native, --runs 3 -- true", None),
+            ("compare --in=native,runc -- true", None),
+            ("compare --runs 3 -- true", None),
+        ] {
+            assert_eq!(list_with_a_space(&words(typed)).as_deref(), list, "{typed}");
+        }
+    }
+}
