@@ -1,11 +1,13 @@
 //! Thresholds of `--fail-if` on a simulated machine, where the truth is known: a stack that costs
-//! 5 %, held against limits just below and just above that.
+//! 5 %, held against limits just below and just above that, and one that costs 100 %.
 //!
 //! A threshold may be left undecided, and mostly is, so near to the truth. What it may not be is
 //! decided against it: kept where the stack costs more, so that a gate passes wrongly, or crossed
-//! where it costs less.
+//! where it costs less. Far from the truth a gate must decide: one that never did would make no
+//! mistake.
 
 use super::bench::{compared, draft};
+use super::proof::ended;
 use super::{Bar, Bench, Figure, Proof, Size, Stopped, binomial};
 use crate::driver::NOISE_SHAPES;
 use crate::fault::Fault;
@@ -18,13 +20,54 @@ const RATE: f64 = 0.01;
 /// Blocks of each run, as `compare` makes them unless told.
 const BLOCKS: u32 = 10;
 
-/// Cost of the stack that is compared.
-const COST: &str = "1.05";
+/// Costs of the stacks that are compared.
+const COSTS: [&str; 2] = ["1.05", "2"];
 
-/// The limits, what would be wrong there, and what that means.
-const LIMITS: [(&str, Standing, &str, &str); 2] = [
-    ("wall > +4.9%", Standing::Kept, "kept", "a stack that costs 5 % passes `wall > +4.9%`"),
-    ("wall > +5.1%", Standing::Crossed, "crossed", "a stack that costs 5 % fails `wall > +5.1%`"),
+/// A limit, and a standing to it of one of the stacks.
+#[derive(Clone, Copy)]
+struct Limit {
+    cost: usize,
+    text: &'static str,
+    standing: Standing,
+    what: &'static str,
+    because: &'static str,
+    /// The truth is so, and must be found; else it is not so, and must not be said.
+    is_true: bool,
+}
+
+const LIMITS: [Limit; 4] = [
+    Limit {
+        cost: 0,
+        text: "wall > +4.9%",
+        standing: Standing::Kept,
+        what: "kept",
+        because: "a stack that costs 5 % passes `wall > +4.9%`",
+        is_true: false,
+    },
+    Limit {
+        cost: 0,
+        text: "wall > +5.1%",
+        standing: Standing::Crossed,
+        what: "crossed",
+        because: "a stack that costs 5 % fails `wall > +5.1%`",
+        is_true: false,
+    },
+    Limit {
+        cost: 0,
+        text: "wall > +50%",
+        standing: Standing::Kept,
+        what: "kept",
+        because: "a gate that decides nothing is none",
+        is_true: true,
+    },
+    Limit {
+        cost: 1,
+        text: "wall > +50%",
+        standing: Standing::Crossed,
+        what: "crossed",
+        because: "a gate that decides nothing is none",
+        is_true: true,
+    },
 ];
 
 pub(super) struct Thresholds;
@@ -35,7 +78,7 @@ impl Proof for Thresholds {
     }
 
     fn summary(&self) -> &'static str {
-        "a simulated stack that costs 5 %, and limits beside that: how many are decided wrongly"
+        "simulated stacks that cost 5 and 100 %, and limits: how many are decided wrongly"
     }
 
     fn run_count(&self, size: Size) -> u32 {
@@ -43,51 +86,65 @@ impl Proof for Thresholds {
     }
 
     fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Figure>, Stopped> {
-        let mut wrong = LIMITS.map(|_| 0);
-        let mut seed = 0;
-        for shape in NOISE_SHAPES {
-            for _ in 0..per_shape(size) {
-                seed += 1;
-                let stack = format!("simulated:shape={shape},seed={seed}");
-                let dear = format!("{stack},cost={COST}");
-                let findings = bench.findings(draft(&stack, &[&dear], BLOCKS, seed)?)?;
-                for ((limit, standing, ..), wrong) in LIMITS.iter().zip(&mut wrong) {
-                    *wrong += count(limit, *standing, compared(&findings))?;
+        let (mut tried, mut found) = (0, LIMITS.map(|_| 0));
+        let mut all = || {
+            for shape in NOISE_SHAPES {
+                for _ in 0..per_shape(size) {
+                    let seed = tried + 1;
+                    let unit = format!("thresholds/{shape}/{seed}");
+                    let counts = bench.unit(&unit, 1, || held(bench, shape, seed))?;
+                    found.iter_mut().zip(counts).for_each(|(found, count)| *found += count);
+                    tried += 1;
                 }
             }
-        }
-        let tried = self.run_count(size);
-        Ok(LIMITS.iter().zip(wrong).map(|(limit, wrong)| figure(limit, tried, wrong)).collect())
+            Ok(())
+        };
+        let done = all();
+        ended(
+            done,
+            LIMITS.iter().zip(found).map(|(limit, found)| figure(limit, tried, found)).collect(),
+        )
     }
+}
+
+/// Makes one run, and counts the stacks that stand so to each limit.
+fn held(bench: &Bench<'_>, shape: &str, seed: u32) -> Result<[u32; LIMITS.len()], Fault> {
+    let stack = format!("simulated:shape={shape},seed={seed}");
+    let dear = COSTS.map(|cost| format!("{stack},cost={cost}"));
+    let dear = dear.each_ref().map(String::as_str);
+    let findings = bench.findings(draft(&stack, &dear, BLOCKS, seed.into())?)?;
+    let mut counts = [0; LIMITS.len()];
+    for (limit, found) in LIMITS.iter().zip(&mut counts) {
+        *found = count(limit, compared(&findings))?;
+    }
+    Ok(counts)
 }
 
 fn per_shape(size: Size) -> u32 {
     size.pick(10, 300)
 }
 
-/// Counts the stacks that stand so to a limit.
-fn count(limit: &str, standing: Standing, arms: &[ArmFindings]) -> Result<u32, Fault> {
-    let limit: Threshold = limit.parse()?;
-    let count = arms.iter().filter(|arm| limit.standing(arm) == standing).count();
-    Ok(u32::try_from(count).unwrap_or(u32::MAX))
+/// Counts, of the stacks that are compared, the one that a limit is of: one if it stands so to it.
+fn count(limit: &Limit, compared: &[ArmFindings]) -> Result<u32, Fault> {
+    let threshold: Threshold = limit.text.parse()?;
+    let arm = compared.get(limit.cost);
+    Ok(u32::from(arm.is_some_and(|arm| threshold.standing(arm) == limit.standing)))
 }
 
-fn figure(
-    (limit, _, what, because): &(&str, Standing, &'static str, &str),
-    tried: u32,
-    found: u32,
-) -> Figure {
-    let bar = Bar::AtMost(binomial::at_most(tried, RATE));
-    let because =
-        format!("{BLOCKS} blocks; {because}; 1 % exceeds it once in a thousand campaigns");
+fn figure(limit: &Limit, tried: u32, found: u32) -> Figure {
+    let wrong = binomial::at_most(tried, RATE);
+    let because = limit.because;
     Figure {
         proof: "thresholds",
-        part: format!("costs 5 %, {limit}"),
+        part: format!("cost {}, {}", COSTS[limit.cost], limit.text),
         tried,
         found,
-        what,
-        bar,
-        because,
+        what: limit.what,
+        bar: match limit.is_true {
+            true => Bar::AtLeast(tried.saturating_sub(wrong)),
+            false => Bar::AtMost(wrong),
+        },
+        because: format!("{BLOCKS} blocks; {because}; 1 % exceeds it once in a thousand campaigns"),
     }
 }
 
@@ -106,13 +163,15 @@ mod tests {
             arm.metrics[0].overhead = Some(interval);
             arm
         };
-        for (low, high, wrong) in
-            [(1.04, 1.06, [0, 0]), (1.03, 1.048, [1, 0]), (1.052, 1.07, [0, 1])]
-        {
-            let arms = [arm(low, high)];
-            let counted =
-                LIMITS.map(|(limit, standing, ..)| count(limit, standing, &arms).unwrap());
-            assert_eq!(counted, wrong, "{low} to {high}");
+        for (low, high, counts) in [
+            (1.04, 1.06, [0, 0, 1, 1]),
+            (1.03, 1.048, [1, 0, 1, 1]),
+            (1.052, 1.07, [0, 1, 1, 1]),
+            (0.5, 2.0, [0; 4]),
+        ] {
+            let arms = [arm(low, high), arm(low + 1.0, high + 1.0)];
+            let counted = LIMITS.map(|limit| count(&limit, &arms).unwrap());
+            assert_eq!(counted, counts, "{low} to {high}");
         }
     }
 
@@ -121,5 +180,11 @@ mod tests {
         // Half of all estimates lie on either side of the truth.
         assert!(!figure(&LIMITS[0], 3000, 1500).is_met());
         assert!(figure(&LIMITS[0], 3000, 20).is_met());
+    }
+
+    #[test]
+    fn a_gate_that_decides_nothing_misses_the_bar() {
+        assert!(!figure(&LIMITS[2], 3000, 0).is_met());
+        assert!(figure(&LIMITS[2], 3000, 2990).is_met());
     }
 }

@@ -8,6 +8,7 @@
 use super::Iteration;
 use super::clock_sync::ClockSync;
 use crate::fault::Fault;
+use std::collections::BTreeSet;
 use surtax_instrument::amount::Amounts;
 use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::{Outcome, Reading};
@@ -34,7 +35,8 @@ pub(super) fn iterations(runs: &[TimedRun], clock_sync: ClockSync) -> Vec<Iterat
 
 /// The median wall time, and one outcome for all: how the first of the worst ended, medians of the
 /// times by the level's own clock, means of CPU time, the largest memory. Standard output is that
-/// of the first run, or of the first whose output differs from it; likewise standard error.
+/// of the first run, or of the first whose output differs from it; its hash is one of all that were
+/// seen, so that no run hides behind another. Likewise standard error.
 ///
 /// # Errors
 /// Ours: nothing was run.
@@ -48,9 +50,12 @@ pub(super) fn whole(
     let mut outcomes = runs.into_iter().map(|ran| ran.outcome);
     let mut all = outcomes.next().ok_or_else(|| Fault::bug("a command was not run at all"))?;
     let (out, err) = (all.stdout.hash, all.stderr.hash);
+    let (mut outs, mut errs) = (BTreeSet::from([out]), BTreeSet::from([err]));
     let mut inside = vec![all.wall];
     for outcome in outcomes {
         inside.push(outcome.wall);
+        outs.insert(outcome.stdout.hash);
+        errs.insert(outcome.stderr.hash);
         if outcome.status.rank() > all.status.rank() {
             (all.status, all.instances) = (outcome.status, outcome.instances);
         }
@@ -64,7 +69,19 @@ pub(super) fn whole(
             all.stderr = outcome.stderr;
         }
     }
+    (all.stdout.hash, all.stderr.hash) = (hash_of_all(&outs), hash_of_all(&errs));
     Ok((wall, Outcome { wall: median(inside.into_iter()), cpu_user, cpu_system, ..all }))
+}
+
+/// A hash of all outputs that were seen: the output's own where there is one alone.
+fn hash_of_all(hashes: &BTreeSet<u128>) -> u128 {
+    match hashes.first() {
+        Some(only) if hashes.len() == 1 => *only,
+        _ => {
+            let bytes: Vec<u8> = hashes.iter().flat_map(|hash| hash.to_le_bytes()).collect();
+            xxhash_rust::xxh3::xxh3_128(&bytes)
+        }
+    }
 }
 
 /// Returns what was read around all runs, and what the deeper levels read around each, per run.
@@ -211,8 +228,17 @@ mod tests {
         let runs = vec![ran(1, b"a", 0), ran(1, b"b", 0), ran(1, b"a", 3)];
         let iterations: Vec<Iteration> = runs.iter().map(iteration).collect();
         let (_, outcome) = whole(&iterations, runs).unwrap();
-        assert_eq!(outcome.stdout.hash, u128::from(b'b'));
         assert_eq!(outcome.status, Status::Exit(3));
+        // No output hides behind another, wherever it came and however often.
+        let hash = |outputs: &[&[u8]]| {
+            let runs: Vec<TimedRun> = outputs.iter().map(|output| ran(1, output, 0)).collect();
+            let iterations: Vec<Iteration> = runs.iter().map(iteration).collect();
+            whole(&iterations, runs).unwrap().1.stdout.hash
+        };
+        assert_eq!(hash(&[b"a", b"a"]), u128::from(b'a'));
+        let (one, other) = (hash(&[b"a", b"b", b"b"]), hash(&[b"b", b"a", b"a"]));
+        assert_eq!((one, outcome.stdout.hash), (other, other));
+        assert!(![b'a', b'b'].map(u128::from).contains(&one));
         assert!(whole(&[], Vec::new()).is_err());
     }
 

@@ -34,7 +34,7 @@ fn planted_costs_of_simulated_stacks_are_held() {
 fn thresholds_are_not_decided_against_a_planted_cost() {
     let machine = Machine::take();
     let lines = lines(&machine, "thresholds");
-    assert_eq!(tried(&lines, "thresholds", "costs 5 %"), 200);
+    assert_eq!(tried(&lines, "thresholds", "cost "), 400);
     machine.assert_as_before();
 }
 

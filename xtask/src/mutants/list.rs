@@ -212,6 +212,14 @@ pub const MUTANTS: &[Mutant] = &[
         proofs: "thresholds",
     },
     Mutant {
+        name: "threshold-never-crossed",
+        breaks: "a threshold is crossed by nobody, whatever it costs",
+        path: "src/finding/threshold.rs",
+        text: "is_shown && overhead.low > self.ratio",
+        instead: "is_shown && overhead.low > self.ratio.powi(99)",
+        proofs: "thresholds",
+    },
+    Mutant {
         name: "budget-endless",
         breaks: "reading a stranger's ledger may take any time and memory",
         path: "src/ledger/stranger.rs",
