@@ -1,17 +1,26 @@
-//! `surtax export`: the results of a run for other programs.
+//! `surtax export`: the results of a run for other programs; and `--export` of the commands that
+//! measure or show.
 
 use super::{Format, Globals};
 use super::{answer, place, run_and_report};
 use crate::fault::Fault;
-use crate::report::{export, terminal};
+use crate::finding::Findings;
+use crate::layer::instead;
+use crate::report::forms::{FORMS, Form};
+use crate::report::terminal;
 use std::path::{Path, PathBuf};
+
+/// Standard output, as the name of a file.
+const OUTPUT: &str = "-";
 
 /// Flags of `surtax export`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The form follows the name of FILE (.json, .csv, .md, .txt) unless `--format` \
-                  says it.\n\nExamples\n  surtax export -o last.csv\n  surtax export RUN --trials \
-                  > trials.csv\n  surtax export --format json | jq '.arms[].verdict'"
+    after_help = "The form follows the name of FILE (.json, .csv, .md, .txt, .html, .xml for \
+                  JUnit, .prom for OpenMetrics) unless `--as` says it.\n\nExamples\n  surtax \
+                  export -o last.csv\n  surtax export RUN --trials > trials.csv\n  surtax export \
+                  --as hyperfine -o times.json\n  surtax show last --fail-if 'wall > +5%' --export \
+                  junit=tests.xml"
 )]
 pub struct Arguments {
     /// The run: a file, a part of a name that `surtax list` shows, or `last`.
@@ -20,18 +29,14 @@ pub struct Arguments {
     /// File that it goes to; by default standard output.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// The form: benchmark-action, bmf, brief, csv, github, html, hyperfine, json, junit, markdown,
+    /// openmetrics, table or trials.
+    #[arg(long = "as", value_name = "FORM", value_parser = form_of)]
+    pub form: Option<&'static Form>,
     /// Writes CSV with one row per trial, instead of one per stack and metric.
     #[arg(long)]
     pub trials: bool,
 }
-
-/// Endings of files, and the forms that they stand for.
-const ENDINGS: [(&str, Format); 4] = [
-    ("json", Format::Json),
-    ("csv", Format::Csv),
-    ("md", Format::Markdown),
-    ("txt", Format::Table),
-];
 
 impl Arguments {
     /// The form: the one that was asked for, else the one that the file's name says, else JSON;
@@ -39,35 +44,126 @@ impl Arguments {
     ///
     /// # Errors
     /// The user's: a name that says none, or trials in another form.
-    pub fn format(&self, globals: &Globals) -> Result<Format, Fault> {
+    pub fn form(&self, globals: &Globals) -> Result<&'static Form, Fault> {
         let ending = self.output.as_deref().and_then(Path::extension);
-        let named = ending.and_then(|ending| {
-            ENDINGS.into_iter().find(|(known, _)| ending.eq_ignore_ascii_case(known))
-        });
-        let asked = globals.format.or(named.map(|(_, format)| format));
-        if self.trials && asked.is_some_and(|format| format != Format::Csv) {
+        let usual = ending.and_then(|ending| Form::of_ending(&ending.to_string_lossy()));
+        let asked = self.form.or(globals.format.map(form_like));
+        let wanted = asked.or(usual);
+        if self.trials && wanted.is_some_and(|form| !form.endings.contains(&"csv")) {
             return Err(Fault::user("`--trials` writes CSV, and another form was asked for")
                 .hint("leave out one of them; JSON has every trial anyway"));
         }
         if let (None, Some(path)) = (asked, &self.output) {
-            let all = ENDINGS.map(|(known, _)| known);
+            let all: Vec<&str> = usual_endings().collect();
             place::require_form(path, if self.trials { &["csv"] } else { &all })?;
         }
-        Ok(asked.unwrap_or(if self.trials { Format::Csv } else { Format::Json }))
+        named(if self.trials { "trials" } else { wanted.map_or("json", |form| form.name) })
     }
 }
 
 pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault> {
-    let format = arguments.format(globals)?;
+    let form = arguments.form(globals)?;
     let (_, findings) = run_and_report::findings(&arguments.run, globals)?;
-    let text = |look| match arguments.trials {
-        true => export::csv_trials(&findings),
-        false => run_and_report::text(&findings, format, look),
-    };
     match &arguments.output {
-        Some(path) => place::write(path, &text(terminal::PLAIN)),
-        None => answer(&text(globals.look())),
+        Some(path) => place::write(path, &(form.write)(&findings)),
+        None if form.name == "table" => answer(&terminal::render(&findings, globals.look())),
+        None => answer(&(form.write)(&findings)),
     }
+}
+
+/// Flags of what is written of a run for other programs, beside what is printed.
+#[derive(Clone, Debug, Default, PartialEq, clap::Args)]
+pub struct Exports {
+    /// Also writes the results for another program, such as `junit=tests.xml`, `github=-` or
+    /// `times.csv`; may be repeated.
+    ///
+    /// Forms: benchmark-action, bmf, brief (Markdown for a pull request), csv, github (annotations
+    /// of its Actions), html, hyperfine, json, junit, markdown, openmetrics, table, trials. Without
+    /// one the name's ending says it. `-` is standard output, where the table is not printed then.
+    #[arg(long, value_name = "FORM=FILE", value_parser = Export::parse, help_heading = "Results")]
+    export: Vec<Export>,
+}
+
+/// A form, and where it goes.
+#[derive(Clone, Debug)]
+struct Export {
+    form: &'static Form,
+    path: PathBuf,
+}
+
+impl PartialEq for Export {
+    fn eq(&self, other: &Self) -> bool {
+        (self.form.name, &self.path) == (other.form.name, &other.path)
+    }
+}
+
+impl Export {
+    fn parse(text: &str) -> Result<Self, Fault> {
+        if let Some((form, path)) = text.split_once('=') {
+            return Ok(Self { form: form_of(form)?, path: path.into() });
+        }
+        let ending = Path::new(text).extension().unwrap_or_default().to_string_lossy();
+        match (Form::named(text), Form::of_ending(&ending)) {
+            (Some(form), _) => Ok(Self { form, path: OUTPUT.into() }),
+            (None, Some(form)) => Ok(Self { form, path: text.into() }),
+            (None, None) => Err(Fault::user(format!("`{text}` says no form")).hint(format!(
+                "write `FORM=FILE`, as in `junit={text}`, or end the name with one of {}",
+                usual_endings().map(|it| format!("`.{it}`")).collect::<Vec<_>>().join(", ")
+            ))),
+        }
+    }
+}
+
+impl Exports {
+    /// Refuses early what would be refused after hours of measuring.
+    pub(super) fn require_places(&self) -> Result<(), Fault> {
+        let named = || self.export.iter().filter(|export| export.path != Path::new(OUTPUT));
+        named().try_for_each(|export| place::require_form(&export.path, export.form.endings))?;
+        let to_output = self.export.len() - named().count();
+        if to_output > 1 {
+            return Err(Fault::user("several forms are to be written to standard output")
+                .hint("give all but one of `--export` a file"));
+        }
+        Ok(())
+    }
+
+    /// Tells whether standard output is taken by one of them.
+    pub(super) fn take_standard_output(&self) -> bool {
+        self.export.iter().any(|export| export.path == Path::new(OUTPUT))
+    }
+
+    /// Writes all of them; the first that cannot be is told when the others are written.
+    pub(super) fn write(&self, findings: &Findings) -> Result<(), Fault> {
+        let write = |export: &Export| place::write(&export.path, &(export.form.write)(findings));
+        self.export.iter().map(write).fold(Ok(()), Result::and)
+    }
+}
+
+/// Reads the name of a form.
+fn form_of(name: &str) -> Result<&'static Form, Fault> {
+    Form::named(name).ok_or_else(|| {
+        let all = FORMS.iter().map(|form| form.name);
+        Fault::user(format!("there is no form `{name}`")).hint(instead(name, "forms", all))
+    })
+}
+
+fn named(name: &str) -> Result<&'static Form, Fault> {
+    Form::named(name).ok_or_else(|| Fault::bug("a form is lost"))
+}
+
+/// The form of what is printed elsewhere.
+fn form_like(format: Format) -> &'static Form {
+    let name = match format {
+        Format::Table => "table",
+        Format::Json => "json",
+        Format::Csv => "csv",
+        Format::Markdown => "markdown",
+    };
+    Form::named(name).unwrap_or(&FORMS[0])
+}
+
+fn usual_endings() -> impl Iterator<Item = &'static str> {
+    FORMS.iter().filter(|form| form.is_usual).flat_map(|form| form.endings).copied()
 }
 
 #[cfg(test)]
@@ -79,25 +175,61 @@ mod tests {
         let named = |name: &str, trials| Arguments {
             run: String::from("last"),
             output: Some(name.into()),
+            form: None,
             trials,
         };
         let none = Globals::default();
         let asked = Globals { format: Some(Format::Markdown), ..Globals::default() };
-        assert_eq!(named("a.csv", false).format(&none).unwrap(), Format::Csv);
-        assert_eq!(named("a.TXT", false).format(&none).unwrap(), Format::Table);
-        assert_eq!(named("a", false).format(&none).unwrap(), Format::Json);
-        assert_eq!(named("a.csv", false).format(&asked).unwrap(), Format::Markdown);
-        assert_eq!(named("a.v2", false).format(&asked).unwrap(), Format::Markdown);
-        assert_eq!(named("a", true).format(&none).unwrap(), Format::Csv);
-        let refused = |name, trials, globals| named(name, trials).format(globals).unwrap_err();
+        let form = |name, trials, globals| named(name, trials).form(globals).unwrap().name;
+        assert_eq!(form("a.csv", false, &none), "csv");
+        assert_eq!(form("a.TXT", false, &none), "table");
+        assert_eq!(form("a.xml", false, &none), "junit");
+        assert_eq!(form("a", false, &none), "json");
+        assert_eq!(form("a.csv", false, &asked), "markdown");
+        assert_eq!(form("a.v2", false, &asked), "markdown");
+        assert_eq!(form("a", true, &none), "trials");
+        let bare = Arguments { form: Form::named("bmf"), ..named("a.json", false) };
+        assert_eq!(bare.form(&asked).unwrap().name, "bmf");
+        let refused = |name, trials, globals| named(name, trials).form(globals).unwrap_err();
         assert!(refused("a.csv", true, &asked).message.contains("`--trials` writes CSV"));
         assert!(refused("a.json", true, &none).message.contains("`--trials` writes CSV"));
-        let fault = refused("a.xml", false, &none);
-        assert_eq!(fault.message, "`a.xml`: no `.xml` file is written here");
-        let hint = "end the name with `.json` or `.csv` or `.md` or `.txt`";
+        let fault = refused("a.pdf", false, &none);
+        assert_eq!(fault.message, "`a.pdf`: no `.pdf` file is written here");
+        let hint = "end the name with `.csv` or `.html` or `.htm` or `.json` or `.xml` or `.md` or \
+                    `.markdown` or `.prom` or `.txt`";
         assert_eq!(fault.hint.as_deref(), Some(hint));
-        let hint = refused("a.xml", true, &none).hint;
+        let hint = refused("a.pdf", true, &none).hint;
         assert_eq!(hint.as_deref(), Some("end the name with `.csv`"));
-        assert_eq!(named("run-1.2", false).format(&none).unwrap(), Format::Json);
+        assert_eq!(form("run-1.2", false, &none), "json");
+    }
+
+    #[test]
+    fn an_export_is_a_form_and_a_file_or_one_of_them() {
+        let parsed = |text| {
+            let export = Export::parse(text).unwrap();
+            (export.form.name, export.path.display().to_string())
+        };
+        assert_eq!(parsed("junit=a.xml"), ("junit", String::from("a.xml")));
+        assert_eq!(parsed("brief=-"), ("brief", String::from("-")));
+        assert_eq!(parsed("github"), ("github", String::from("-")));
+        assert_eq!(parsed("a/times.csv"), ("csv", String::from("a/times.csv")));
+        assert!(Export::parse("a.pdf").unwrap_err().message.contains("says no form"));
+        let unknown = Export::parse("junti=a.xml").unwrap_err();
+        assert_eq!(unknown.message, "there is no form `junti`");
+        assert!(unknown.hint.unwrap().starts_with("use `junit`"));
+    }
+
+    #[test]
+    fn a_form_goes_where_its_name_fits_and_one_at_most_to_standard_output() {
+        let exports = |texts: &[&str]| Exports {
+            export: texts.iter().map(|text| Export::parse(text).unwrap()).collect(),
+        };
+        exports(&["junit=a.xml", "github=-", "bmf=b.json"]).require_places().unwrap();
+        let fault = exports(&["junit=a.json"]).require_places().unwrap_err();
+        assert!(fault.message.contains("no `.json` file is written here"), "{fault}");
+        let fault = exports(&["github", "brief"]).require_places().unwrap_err();
+        assert!(fault.message.starts_with("several forms"), "{fault}");
+        assert!(exports(&["github"]).take_standard_output());
+        assert!(!exports(&["a.csv"]).take_standard_output());
     }
 }

@@ -1,13 +1,13 @@
 //! The flags that say what to measure and where results go, shared by `compare`, `plan` and `run`.
 
+use super::results::Written;
 use super::{Globals, count};
 use crate::driver::registered;
 use crate::fault::{Doing, Fault};
-use crate::finding::threshold::{Metrics, Threshold};
 use crate::layer::{Descriptor, StackSpec, parse_list_with};
 use crate::ledger;
 use crate::plan::{
-    Arm, Cache, CheckedPlan, Defaults, Draft, Neighbour, Plan, TrialSettingsDraft, Word, duration,
+    Cache, CheckedPlan, Defaults, Draft, Neighbour, Plan, TrialSettingsDraft, Word, duration,
     percentage,
 };
 use crate::workload::Workload;
@@ -19,7 +19,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 use surtax_instrument::clock;
 use surtax_instrument::probe::cgroup::parse_cpus;
-use surtax_statistics::TooFew;
 
 /// Flags that say what is measured. Every one is optional here; the plan refuses what is missing.
 #[derive(Clone, Debug, Default, Args)]
@@ -160,108 +159,14 @@ pub(super) struct MeasureArguments {
     seed: Option<u64>,
 }
 
-/// Flags that decide the exit code.
-#[derive(Clone, Debug, Default, PartialEq, Args)]
-pub(super) struct GateArguments {
-    /// Exits with 1 if a stack is shown to cost more than this, such as `wall > +3%` or, of one
-    /// stack alone, `gvisor: wall > 2x`; may be repeated.
-    ///
-    /// The whole 95 % interval must lie above it, and of wall time and of a workload's metric the
-    /// verdict must be that the stack differs; a point estimate fails nothing. Metrics: wall, cpu,
-    /// cpu-user, cpu-system, cpu-others, memory, memory-others, start, stop, and those of the
-    /// workload, in the direction that costs; a limit is a share (`+3%`) or a factor (`2x`). A
-    /// stack without options means all of the same layers. Where nothing is crossed the exit code
-    /// is 3 if a stack has no such number, 4 if the interval lies on both sides of the limit, so
-    /// that nothing is decided, and 0 if every limit is kept.
-    #[arg(long, value_name = "THRESHOLD", value_parser = threshold, help_heading = "Results")]
-    pub(super) fail_if: Vec<Threshold>,
-    /// Exits with 1 (`fail`) or 0 (`pass`) where a threshold is not decided, and not with 4.
-    #[arg(long, value_name = "HOW", requires = "fail_if", help_heading = "Results")]
-    pub(super) undecided: Option<Undecided>,
-}
-
-/// Meaning of a threshold that is not decided.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Undecided {
-    /// The same as one that is crossed.
-    Fail,
-    /// The same as one that is kept.
-    Pass,
-}
-
-/// Reads a threshold. A stack that it names is written as surtax does, where it is one of `--in`;
-/// another may be a layer without what it needs, which means all stacks of that.
-fn threshold(text: &str) -> Result<Threshold, Fault> {
-    let known = registered();
-    let rewrite = |typed: String| match StackSpec::parse_with(&typed, &known) {
-        Ok(stack) => stack.to_string(),
-        Err(_) => typed,
-    };
-    text.parse::<Threshold>().map(|threshold| threshold.with_stack(rewrite))
-}
-
-impl GateArguments {
-    /// Refuses thresholds on what no trial of this plan has.
-    pub(super) fn require_metrics(&self, plan: &Plan) -> Result<(), Fault> {
-        let definition = plan.workload.as_ref().map(Workload::resolve).transpose()?;
-        let is_of_fixed_time = definition.as_ref().is_some_and(|it| it.is_of_fixed_time);
-        let of_workload = definition.map_or_else(Vec::new, |definition| definition.metric_names());
-        let compared = plan.arms().into_iter().filter(Arm::is_compared);
-        let compared: Vec<String> = compared.map(|arm| arm.stack.to_string()).collect();
-        let metrics = Metrics { of_workload: &of_workload, is_of_fixed_time };
-        self.require_among(metrics, &compared, &plan.baseline.to_string())
-    }
-
-    /// Refuses thresholds on what is none of these metrics, and no metric that every trial has, and
-    /// on a stack that is none of these, which are compared with the baseline.
-    pub(super) fn require_among(
-        &self,
-        metrics: Metrics<'_>,
-        compared: &[String],
-        baseline: &str,
-    ) -> Result<(), Fault> {
-        self.fail_if.iter().try_for_each(|threshold| {
-            threshold.require(metrics)?;
-            if compared.is_empty() {
-                return Err(Fault::user(format!(
-                    "`--fail-if '{threshold}'` has nothing to decide: only `{baseline}` is measured"
-                ))
-                .hint("name what to compare it with, as in `--in native,runc`"));
-            }
-            threshold.require_stack(compared)
-        })
-    }
-
-    /// Refuses thresholds that a run of this plan could not decide, however it ends.
-    fn require_an_answer(&self, plan: &Plan) -> Result<(), Fault> {
-        self.require_metrics(plan)?;
-        let Some(threshold) = self.fail_if.first() else { return Ok(()) };
-        match (plan.runs, surtax_statistics::overhead(&[])) {
-            (Some(runs), Err(TooFew { need, .. }))
-                if usize::try_from(runs).is_ok_and(|runs| runs < need) =>
-            {
-                Err(Fault::user(format!(
-                    "`--fail-if '{threshold}'` cannot be decided with `runs = {runs}`: an interval \
-                     takes {need} blocks"
-                ))
-                .hint("ask for `--runs 10`, or leave the count out"))
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
 /// Flags that say where results go.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct ResultArguments {
     /// Keeps the run in this file [default: a new one, which `surtax list` shows].
     #[arg(short, long, value_name = "FILE.surtax", help_heading = "Results")]
     output: Option<PathBuf>,
-    /// Also writes the report as one HTML file.
-    #[arg(long, value_name = "FILE.html", help_heading = "Results")]
-    report: Option<PathBuf>,
     #[command(flatten)]
-    gate: GateArguments,
+    results: Written,
 }
 
 /// A plan that is ready to run, and where its results go.
@@ -271,10 +176,8 @@ pub struct Question {
     pub plan: Plan,
     /// Path of the ledger; `None`: where `surtax list` finds it.
     pub output: Option<PathBuf>,
-    /// Path of the HTML report, if one is wanted.
-    pub report: Option<PathBuf>,
-    /// Thresholds that fail the run.
-    pub(super) gate: GateArguments,
+    /// Files that are written of it, and thresholds that fail it.
+    pub results: Written,
 }
 
 impl MeasureArguments {
@@ -347,10 +250,10 @@ impl ResultArguments {
     pub(super) fn question(&self, draft: Draft, globals: &Globals) -> Result<Question, Fault> {
         self.check()?;
         let CheckedPlan { plan, notes } = draft.complete(&surroundings(&registered())?)?;
-        self.gate.require_an_answer(&plan)?;
+        self.results.gate.require_an_answer(&plan)?;
         notes.iter().for_each(|text| super::note(text, globals));
-        let Self { output, report, gate } = self.clone();
-        Ok(Question { plan, output, report, gate })
+        let Self { output, results } = self.clone();
+        Ok(Question { plan, output, results })
     }
 
     /// Refuses early what would fail after hours of measuring.
@@ -360,7 +263,7 @@ impl ResultArguments {
         {
             return Err(ledger::taken(output));
         }
-        self.report.as_deref().map_or(Ok(()), super::place::require_page)?;
+        self.results.require_places()?;
         if let Some(path) = &self.output {
             let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
             if let Some(parent) = parent.filter(|parent| !parent.is_dir()) {
@@ -485,18 +388,6 @@ seed = 5
     }
 
     #[test]
-    fn a_threshold_names_a_stack_as_people_type_it() {
-        for (typed, stack) in [
-            ("ssh: wall > 2x", "ssh:host=box"),
-            ("qemu:memory=1G,accel=tcg: wall > 2x", "qemu:accel=tcg,memory=1G"),
-            ("runsc: wall > 2x", "gvisor"),
-        ] {
-            let compared = [String::from(stack)];
-            assert_eq!(threshold(typed).unwrap().require_stack(&compared), Ok(()), "{typed}");
-        }
-    }
-
-    #[test]
     #[expect(clippy::disallowed_methods, reason = "a real shell reads the line")]
     fn the_line_that_repeats_a_run_asks_for_the_same_plan() {
         #[derive(clap::Parser)]
@@ -560,7 +451,8 @@ seed = 5
         let results = ResultArguments { output, ..ResultArguments::default() };
         assert!(results.check().unwrap_err().to_string().contains("no run was ever begun in it"));
         let report = Some(place.path().join("nowhere/r.html"));
-        let results = ResultArguments { report, ..ResultArguments::default() };
+        let written = Written { report, ..Written::default() };
+        let results = ResultArguments { results: written, ..ResultArguments::default() };
         assert!(results.check().unwrap_err().to_string().contains("mkdir -p"));
     }
 

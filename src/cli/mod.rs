@@ -27,6 +27,7 @@ mod program;
 pub mod progress;
 mod prove;
 mod report;
+mod results;
 mod resume;
 mod rows;
 mod run;

@@ -35,7 +35,8 @@ const PAGE: &[u8] = b"<!doctype html>";
 const BESIDE: [&str; 3] = ["-wal", "-shm", "-journal"];
 
 /// Endings of the names of results, which a newer one replaces.
-const ENDINGS: [&str; 8] = ["html", "htm", "json", "csv", "md", "markdown", "txt", "svg"];
+const ENDINGS: [&str; 10] =
+    ["html", "htm", "json", "csv", "md", "markdown", "txt", "svg", "xml", "prom"];
 
 /// Through how many links of one's own a name may lead, as the kernel has it.
 const LINK_LIMIT: usize = 40;

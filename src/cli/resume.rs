@@ -6,9 +6,6 @@ pub struct Arguments {
     /// The run: a file, a part of a name that `surtax list` shows, or `last`.
     #[arg(value_name = "RUN", default_value = "last")]
     pub run: String,
-    /// Also writes the report as one HTML file.
-    #[arg(long, value_name = "FILE.html")]
-    pub report: Option<std::path::PathBuf>,
     /// Goes on with a run that was not begun here, whatever command it names.
     ///
     /// To go on with a run is to execute the command that its file says, in the stacks that it
@@ -17,5 +14,5 @@ pub struct Arguments {
     #[arg(long)]
     pub yes: bool,
     #[command(flatten)]
-    pub(super) gate: super::measure::GateArguments,
+    pub(super) results: super::results::Written,
 }

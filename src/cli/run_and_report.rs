@@ -1,6 +1,7 @@
 //! From a question to its answer: the lab, the ledger, the campaign, and what is printed.
 
-use super::measure::{GateArguments, Question, Undecided};
+use super::measure::Question;
+use super::results::{GateArguments, Undecided, Written};
 use super::resume::Arguments as Resume;
 use super::{Format, Globals, answer, consent, note, place, program, progress};
 use crate::campaign::Campaign;
@@ -160,7 +161,7 @@ pub(super) fn measure(question: &Question, globals: &Globals) -> Result<ExitCode
             Ledger::create_first(names, plan, &machine, key.as_ref())?
         }
     };
-    carry_out(plan, ledger, question.report.as_deref(), &question.gate, globals)
+    carry_out(plan, ledger, &question.results, globals)
 }
 
 /// The folder of all runs; where the one that was named is not it, that is said.
@@ -174,15 +175,14 @@ pub(super) fn shelf_directory(globals: &Globals) -> Result<PathBuf, Fault> {
 
 /// Continues a run.
 pub(super) fn resume(arguments: &Resume, globals: &Globals) -> Result<ExitCode, Fault> {
-    let Resume { run, report, gate, yes } = arguments;
-    let report = report.as_deref();
-    report.map_or(Ok(()), place::require_page)?;
+    let Resume { run, results, yes } = arguments;
+    results.require_places()?;
     let path = shelf::find(&shelf::directory()?, run)?;
     let ledger = Ledger::open(&path)?;
-    gate.require_metrics(&ledger.plan()?)?;
+    results.gate.require_metrics(&ledger.plan()?)?;
     if ledger.run()?.state == RunState::Finished {
         note("the run is finished: nothing is left to do, and this is what it found", globals);
-        return conclude(&ledger, RunState::Finished, report, gate, globals);
+        return conclude(&ledger, RunState::Finished, results, globals);
     }
     let plan = ledger.plan()?;
     if !ledger.is_made_here() {
@@ -203,14 +203,13 @@ pub(super) fn resume(arguments: &Resume, globals: &Globals) -> Result<ExitCode, 
         &format!("goes on where it stopped: {done} trials are done and stay as they are"),
         globals,
     );
-    carry_out(&plan, ledger, report, gate, globals)
+    carry_out(&plan, ledger, results, globals)
 }
 
 fn carry_out(
     plan: &Plan,
     mut ledger: Ledger,
-    report: Option<&Path>,
-    gate: &GateArguments,
+    results: &Written,
     globals: &Globals,
 ) -> Result<ExitCode, Fault> {
     let opened = OpenedLab::open(globals)?;
@@ -225,21 +224,24 @@ fn carry_out(
     let closed = opened.close(globals);
     let state = ended?;
     closed?;
-    conclude(&ledger, state, report, gate, globals)
+    conclude(&ledger, state, results, globals)
 }
 
 /// Says what a run found, where it is kept, and whether a threshold is crossed.
 fn conclude(
     ledger: &Ledger,
     state: RunState,
-    report: Option<&Path>,
-    gate: &GateArguments,
+    results: &Written,
     globals: &Globals,
 ) -> Result<ExitCode, Fault> {
     let mut findings = findings_of(ledger, globals)?;
-    hold(gate, &mut findings);
+    hold(&results.gate, &mut findings);
+    let report = results.report.as_deref();
     let reported = report.map(|path| (path, place::write(path, &html::html(&findings))));
-    answer(&text(&findings, globals.format_or(Format::Table), globals.look()))?;
+    let exported = results.exports.write(&findings);
+    if !results.exports.take_standard_output() {
+        answer(&text(&findings, globals.format_or(Format::Table), globals.look()))?;
+    }
     let is_reported = reported.as_ref().is_some_and(|(_, written)| written.is_ok());
     let kept = ledger.path().display();
     let kept_words = shell_line([ledger.path().to_string_lossy().as_ref()]);
@@ -267,11 +269,12 @@ fn conclude(
         written?;
         note(&format!("the report is `{}`", path.display()), globals);
     }
+    exported?;
     Ok(match state {
         RunState::Interrupted => ExitCode::from(INTERRUPTED),
         RunState::Finished | RunState::Running => match code_without_answer(&findings) {
             Some(code) => ExitCode::from(code),
-            None => exit_code(&findings, gate.undecided),
+            None => exit_code(&findings, results.gate.undecided),
         },
     })
 }
@@ -279,6 +282,10 @@ fn conclude(
 /// Holds findings to thresholds, which the line that repeats the run then has, too.
 pub(super) fn hold(gate: &GateArguments, findings: &mut Findings) {
     findings.thresholds = held(&gate.fail_if, &findings.arms);
+    let is_let_pass = gate.undecided == Some(Undecided::Pass);
+    for held in &mut findings.thresholds {
+        held.passes |= is_let_pass && held.standing == Standing::Undecided;
+    }
     findings.run.repeat_with = gated(&findings.run.repeat_with, gate);
 }
 

@@ -1,6 +1,7 @@
 //! `surtax show`: the results of a run, on the terminal.
 
-use super::measure::GateArguments;
+use super::export::Exports;
+use super::results::GateArguments;
 use super::{Format, Globals, answer, note, run_and_report};
 use crate::fault::Fault;
 use crate::finding::caution::compared;
@@ -17,10 +18,13 @@ pub struct Arguments {
     #[arg(value_name = "RUN", default_value = "last")]
     pub run: String,
     #[command(flatten)]
+    exports: Exports,
+    #[command(flatten)]
     gate: GateArguments,
 }
 
 pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<ExitCode, Fault> {
+    arguments.exports.require_places()?;
     let (_, mut findings) = run_and_report::findings(&arguments.run, globals)?;
     let metrics = findings.arms.iter().flat_map(|arm| &arm.metrics);
     let names: BTreeSet<String> = metrics.map(|metric| metric.metric.clone()).collect();
@@ -31,7 +35,10 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<ExitCode, 
     let metrics = Metrics { of_workload: &names, is_of_fixed_time };
     arguments.gate.require_among(metrics, &compared, &findings.run.baseline)?;
     run_and_report::hold(&arguments.gate, &mut findings);
-    answer(&run_and_report::text(&findings, globals.format_or(Format::Table), globals.look()))?;
+    arguments.exports.write(&findings)?;
+    if !arguments.exports.take_standard_output() {
+        answer(&run_and_report::text(&findings, globals.format_or(Format::Table), globals.look()))?;
+    }
     if findings.run.state == "interrupted" {
         let run = shell_line([arguments.run.as_str()]);
         note(&format!("the run was interrupted: `surtax resume {run}` continues it"), globals);

@@ -76,13 +76,15 @@ pub struct ThresholdFindings {
     pub name: String,
     /// The standing.
     pub standing: Standing,
+    /// The exit code goes by it as by one that is kept: it is, or what is not decided is to pass.
+    pub passes: bool,
     /// The overhead that it was held against; `None` where there is no such number.
     pub overhead: Option<Interval>,
 }
 
 impl fmt::Display for ThresholdFindings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { threshold, name, standing, overhead } = self;
+        let Self { threshold, name, standing, overhead, passes: _ } = self;
         match standing {
             Standing::Crossed => write!(f, "`{threshold}` is crossed by `{name}`")?,
             Standing::Kept => write!(f, "`{threshold}` is not crossed by `{name}`")?,
@@ -102,14 +104,18 @@ impl fmt::Display for ThresholdFindings {
 pub fn held(thresholds: &[Threshold], arms: &[ArmFindings]) -> Vec<ThresholdFindings> {
     let compared = || arms.iter().filter(|arm| arm.is_compared());
     let is_baseline_lost = arms.iter().filter(|arm| !arm.is_compared()).any(has_lost_most);
-    let of = |threshold: &Threshold, arm: &ArmFindings| ThresholdFindings {
-        threshold: threshold.typed.clone(),
-        name: arm.name.clone(),
-        standing: match threshold.standing(arm) {
+    let of = |threshold: &Threshold, arm: &ArmFindings| {
+        let standing = match threshold.standing(arm) {
             Standing::Kept if is_baseline_lost => Standing::Undecided,
             standing => standing,
-        },
-        overhead: threshold.overhead(arm).cloned(),
+        };
+        ThresholdFindings {
+            threshold: threshold.typed.clone(),
+            name: arm.name.clone(),
+            standing,
+            passes: standing == Standing::Kept,
+            overhead: threshold.overhead(arm).cloned(),
+        }
     };
     thresholds
         .iter()

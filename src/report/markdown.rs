@@ -45,7 +45,7 @@ pub fn markdown(findings: &Findings) -> String {
 }
 
 /// Text that Markdown and HTML leave as it is.
-fn plain(text: &str) -> String {
+pub(super) fn plain(text: &str) -> String {
     let mut safe = String::new();
     for letter in foreign::line(text).chars() {
         match letter {
@@ -60,7 +60,7 @@ fn plain(text: &str) -> String {
 }
 
 /// Our own sentences: what stands in backticks stays as it is, all else is made plain.
-fn sentence(text: &str) -> String {
+pub(super) fn sentence(text: &str) -> String {
     if !text.matches('`').count().is_multiple_of(2) {
         return plain(&text.replace('`', "'"));
     }
@@ -72,7 +72,7 @@ fn sentence(text: &str) -> String {
 }
 
 /// Text as code within a line, also within a table.
-fn code(text: &str) -> String {
+pub(super) fn code(text: &str) -> String {
     format!("`{}`", foreign::line(text).replace('`', "'").replace('|', "¦"))
 }
 

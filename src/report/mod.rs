@@ -4,6 +4,7 @@
 //! disagree.
 
 pub mod export;
+pub mod forms;
 pub mod html;
 pub mod json;
 pub mod markdown;

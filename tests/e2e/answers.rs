@@ -112,6 +112,29 @@ fn a_threshold_fails_a_run_only_when_it_is_shown_to_be_crossed() {
 }
 
 #[test]
+fn an_answer_is_written_for_other_programs_as_the_exit_code_has_it() {
+    let machine = Machine::take();
+    let (tests, times) = (machine.path("tests.xml"), machine.path("times.json"));
+    let exports = [format!("junit={}", tests.display()), format!("hyperfine={}", times.display())];
+    let question = ["--runs", "20", "--fail-if", "wall > +3%", "--fail-if", "wall > +20%"];
+    let flags = ["--export", &exports[0], "--export", &exports[1], "--export", "github"];
+    let ended = machine.surtax(&simulated(&[&question[..], &flags].concat()));
+    assert_eq!(ended.status.code(), Some(1));
+    let printed = text(&ended.stdout);
+    assert!(printed.lines().all(|line| line.starts_with("::")), "{printed}");
+    assert_eq!(printed.matches("::error title=surtax%3A wall > +3%25::").count(), 1, "{printed}");
+    let tests = std::fs::read_to_string(&tests).unwrap();
+    assert!(tests.contains("tests=\"2\" failures=\"1\" errors=\"0\""), "{tests}");
+    let times: Value = serde_json::from_slice(&std::fs::read(&times).unwrap()).unwrap();
+    assert_eq!(times["results"][0]["times"].as_array().unwrap().len(), 40);
+    // What the next one would be refused for is said before anything is measured.
+    let refused = machine.surtax(&simulated(&["--export", "junit=/nowhere/at/all.xml"]));
+    assert_eq!(refused.status.code(), Some(2), "{}", text(&refused.stderr));
+    assert!(refused.stdout.is_empty());
+    machine.assert_as_before();
+}
+
+#[test]
 fn what_a_verdict_rests_on_is_in_every_format() {
     let machine = Machine::take();
     let answer = machine.json(&simulated(&["--runs", "20"]));

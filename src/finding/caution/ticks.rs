@@ -28,9 +28,10 @@ pub(super) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
             "bill-in-ticks",
             format!(
                 "CPU time inside {} was counted in ticks of 10 ms, and few of them were used: the \
-                 sum is right, {} is right to a tick and compared with nothing",
+                 sum is right, and {} {} known to a tick only and compared with nothing",
                 Stacks::counted(signs.arms).words(&stacks),
                 parts.join(" and "),
+                if parts.len() == 1 { "is" } else { "are" },
             ),
             "repeat with so many `--iterations` that the command uses at least 100 ms in a trial, \
              where the parts are asked for",

@@ -1,0 +1,141 @@
+//! Flags of what is written of a run, and of what it is held to.
+
+use super::export::Exports;
+use super::place;
+use crate::driver::registered;
+use crate::fault::Fault;
+use crate::finding::threshold::{Metrics, Threshold};
+use crate::layer::StackSpec;
+use crate::plan::{Arm, Plan};
+use crate::workload::Workload;
+use clap::Args;
+use std::path::PathBuf;
+use surtax_statistics::TooFew;
+
+/// Flags of what is written of a run beside its file, and of what it is held to.
+#[derive(Clone, Debug, Default, PartialEq, Args)]
+pub struct Written {
+    /// Also writes the report as one HTML file.
+    #[arg(long, value_name = "FILE.html", help_heading = "Results")]
+    pub report: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) exports: Exports,
+    #[command(flatten)]
+    pub(super) gate: GateArguments,
+}
+
+impl Written {
+    /// Refuses early what would be refused after hours of measuring.
+    pub(super) fn require_places(&self) -> Result<(), Fault> {
+        self.report.as_deref().map_or(Ok(()), place::require_page)?;
+        self.exports.require_places()
+    }
+}
+
+/// Flags that decide the exit code.
+#[derive(Clone, Debug, Default, PartialEq, Args)]
+pub(super) struct GateArguments {
+    /// Exits with 1 if a stack is shown to cost more than this, such as `wall > +3%` or, of one
+    /// stack alone, `gvisor: wall > 2x`; may be repeated.
+    ///
+    /// The whole 95 % interval must lie above it, and of wall time and of a workload's metric the
+    /// verdict must be that the stack differs; a point estimate fails nothing. Metrics: wall, cpu,
+    /// cpu-user, cpu-system, cpu-others, memory, memory-others, start, stop, and those of the
+    /// workload, in the direction that costs; a limit is a share (`+3%`) or a factor (`2x`). A
+    /// stack without options means all of the same layers. Where nothing is crossed the exit code
+    /// is 3 if a stack has no such number, 4 if the interval lies on both sides of the limit, so
+    /// that nothing is decided, and 0 if every limit is kept.
+    #[arg(long, value_name = "THRESHOLD", value_parser = threshold, help_heading = "Results")]
+    pub(super) fail_if: Vec<Threshold>,
+    /// Exits with 1 (`fail`) or 0 (`pass`) where a threshold is not decided, and not with 4.
+    #[arg(long, value_name = "HOW", requires = "fail_if", help_heading = "Results")]
+    pub(super) undecided: Option<Undecided>,
+}
+
+/// Meaning of a threshold that is not decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Undecided {
+    /// The same as one that is crossed.
+    Fail,
+    /// The same as one that is kept.
+    Pass,
+}
+
+/// Reads a threshold. A stack that it names is written as surtax does, where it is one of `--in`;
+/// another may be a layer without what it needs, which means all stacks of that.
+fn threshold(text: &str) -> Result<Threshold, Fault> {
+    let known = registered();
+    let rewrite = |typed: String| match StackSpec::parse_with(&typed, &known) {
+        Ok(stack) => stack.to_string(),
+        Err(_) => typed,
+    };
+    text.parse::<Threshold>().map(|threshold| threshold.with_stack(rewrite))
+}
+
+impl GateArguments {
+    /// Refuses thresholds on what no trial of this plan has.
+    pub(super) fn require_metrics(&self, plan: &Plan) -> Result<(), Fault> {
+        let definition = plan.workload.as_ref().map(Workload::resolve).transpose()?;
+        let is_of_fixed_time = definition.as_ref().is_some_and(|it| it.is_of_fixed_time);
+        let of_workload = definition.map_or_else(Vec::new, |definition| definition.metric_names());
+        let compared = plan.arms().into_iter().filter(Arm::is_compared);
+        let compared: Vec<String> = compared.map(|arm| arm.stack.to_string()).collect();
+        let metrics = Metrics { of_workload: &of_workload, is_of_fixed_time };
+        self.require_among(metrics, &compared, &plan.baseline.to_string())
+    }
+
+    /// Refuses thresholds on what is none of these metrics, and no metric that every trial has, and
+    /// on a stack that is none of these, which are compared with the baseline.
+    pub(super) fn require_among(
+        &self,
+        metrics: Metrics<'_>,
+        compared: &[String],
+        baseline: &str,
+    ) -> Result<(), Fault> {
+        self.fail_if.iter().try_for_each(|threshold| {
+            threshold.require(metrics)?;
+            if compared.is_empty() {
+                return Err(Fault::user(format!(
+                    "`--fail-if '{threshold}'` has nothing to decide: only `{baseline}` is measured"
+                ))
+                .hint("name what to compare it with, as in `--in native,runc`"));
+            }
+            threshold.require_stack(compared)
+        })
+    }
+
+    /// Refuses thresholds that a run of this plan could not decide, however it ends.
+    pub(super) fn require_an_answer(&self, plan: &Plan) -> Result<(), Fault> {
+        self.require_metrics(plan)?;
+        let Some(threshold) = self.fail_if.first() else { return Ok(()) };
+        match (plan.runs, surtax_statistics::overhead(&[])) {
+            (Some(runs), Err(TooFew { need, .. }))
+                if usize::try_from(runs).is_ok_and(|runs| runs < need) =>
+            {
+                Err(Fault::user(format!(
+                    "`--fail-if '{threshold}'` cannot be decided with `runs = {runs}`: an interval \
+                     takes {need} blocks"
+                ))
+                .hint("ask for `--runs 10`, or leave the count out"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_threshold_names_a_stack_as_people_type_it() {
+        for (typed, stack) in [
+            ("ssh: wall > 2x", "ssh:host=box"),
+            ("qemu:memory=1G,accel=tcg: wall > 2x", "qemu:accel=tcg,memory=1G"),
+            ("runsc: wall > 2x", "gvisor"),
+        ] {
+            let compared = [String::from(stack)];
+            assert_eq!(threshold(typed).unwrap().require_stack(&compared), Ok(()), "{typed}");
+        }
+    }
+}

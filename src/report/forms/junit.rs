@@ -1,0 +1,178 @@
+//! JUnit XML: a test for each threshold and stack; without thresholds one for each stack, which
+//! holds where it has a number.
+//!
+//! Source: the schema of Apache Ant's `junit` task as Jenkins and GitLab read it
+//! (<https://github.com/testmoapp/junitxml>).
+
+use crate::finding::findings::Gap;
+use crate::finding::threshold::{Standing, ThresholdFindings};
+use crate::finding::{ArmFindings, Findings, Verdict, foreign};
+
+/// Outcome of a test that does not hold.
+struct Miss {
+    element: &'static str,
+    kind: &'static str,
+    message: String,
+}
+
+/// Findings as one document.
+pub(super) fn xml(findings: &Findings) -> String {
+    let tests: Vec<(String, Option<Miss>)> = match findings.thresholds.is_empty() {
+        true => {
+            let compared = findings.arms.iter().filter(|arm| arm.is_compared());
+            compared.map(|arm| (arm.name.clone(), miss_of_a_stack(arm))).collect()
+        }
+        false => findings.thresholds.iter().map(of_a_threshold).collect(),
+    };
+    let count = |element: &str| {
+        tests
+            .iter()
+            .filter(|(_, miss)| miss.as_ref().is_some_and(|it| it.element == element))
+            .count()
+    };
+    let seconds = std::time::Duration::from_nanos(findings.run.wall_ns).as_secs_f64();
+    let counts = format!(
+        "tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\" time=\"{seconds:.3}\"",
+        tests.len(),
+        count("failure"),
+        count("error"),
+        count("skipped")
+    );
+    let title = attribute(&findings.run.title);
+    let mut text = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+    text += &format!("<testsuites name=\"surtax\" {counts}>\n");
+    text += &format!(
+        "  <testsuite name=\"{title}\" {counts} timestamp=\"{}\">\n",
+        attribute(findings.run.began_at.trim_end_matches('Z'))
+    );
+    text += "    <properties>\n";
+    for (name, value) in [
+        ("surtax", &findings.surtax_version),
+        ("run", &findings.run.id),
+        ("repeat", &findings.run.repeat_with),
+    ] {
+        text += &format!("      <property name=\"{name}\" value=\"{}\"/>\n", attribute(value));
+    }
+    text += "    </properties>\n";
+    for (name, miss) in &tests {
+        let opened = format!("    <testcase classname=\"{title}\" name=\"{}\"", attribute(name));
+        text += &match miss {
+            None => format!("{opened}/>\n"),
+            Some(Miss { element: "skipped", message, .. }) => {
+                format!(
+                    "{opened}>\n      <skipped message=\"{}\"/>\n    </testcase>\n",
+                    attribute(message)
+                )
+            }
+            Some(Miss { element, kind, message }) => format!(
+                "{opened}>\n      <{element} type=\"{kind}\" message=\"{}\"/>\n    </testcase>\n",
+                attribute(message)
+            ),
+        };
+    }
+    text + "  </testsuite>\n</testsuites>\n"
+}
+
+fn of_a_threshold(held: &ThresholdFindings) -> (String, Option<Miss>) {
+    let miss = |element, kind| Some(Miss { element, kind, message: held.to_string() });
+    let found = match held.standing {
+        _ if held.passes => None,
+        Standing::Kept => None,
+        Standing::Crossed => miss("failure", "crossed"),
+        Standing::Undecided => miss("failure", "undecided"),
+        Standing::Unknown => miss("error", "unknown"),
+    };
+    (format!("{}: {}", held.name, held.threshold), found)
+}
+
+fn miss_of_a_stack(arm: &ArmFindings) -> Option<Miss> {
+    let Verdict::Invalid { gap, reason } = &arm.verdict else { return None };
+    let (element, kind) = match gap {
+        Gap::NotAvailable | Gap::NotRun => ("skipped", "unavailable"),
+        Gap::CommandFailed | Gap::Broken | Gap::Rejected => ("error", "no-number"),
+    };
+    Some(Miss { element, kind, message: reason.clone() })
+}
+
+/// Text within the quotes of an attribute.
+fn attribute(text: &str) -> String {
+    let mut safe = String::new();
+    for letter in foreign::line(text).chars() {
+        match letter {
+            '<' => safe += "&lt;",
+            '>' => safe += "&gt;",
+            '&' => safe += "&amp;",
+            '"' => safe += "&quot;",
+            // No document may have these, and they are nobody's text.
+            '\u{fffe}' | '\u{ffff}' => safe.push('\u{fffd}'),
+            _ => safe.push(letter),
+        }
+    }
+    safe
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::finding::compare::tests::example;
+    use crate::finding::threshold::held;
+    use crate::trial::TrialResult;
+
+    /// Name, element and type of each test of a document.
+    fn tests(findings: &Findings) -> Vec<(String, Option<(String, String)>)> {
+        let text = xml(findings);
+        let document = roxmltree::Document::parse(&text).unwrap();
+        let cases = document.descendants().filter(|node| node.has_tag_name("testcase"));
+        let of = |node: roxmltree::Node<'_, '_>| {
+            let miss = node.children().find(roxmltree::Node::is_element);
+            let kind =
+                |node: roxmltree::Node<'_, '_>| node.attribute("type").unwrap_or("").to_owned();
+            let miss = miss.map(|node| (node.tag_name().name().to_owned(), kind(node)));
+            (node.attribute("name").unwrap().to_owned(), miss)
+        };
+        cases.map(of).collect()
+    }
+
+    #[test]
+    fn a_test_fails_where_its_threshold_is_crossed_or_not_decided_and_not_where_that_passes() {
+        let mut findings = example(6, |_| {});
+        let limits = ["wall > +900%", "wall > -90%"].map(|text| text.parse().unwrap());
+        findings.thresholds = held(&limits, &findings.arms);
+        let found = tests(&findings);
+        assert_eq!(found[0], (String::from("runc: wall > +900%"), None));
+        assert_eq!(found.len(), 4);
+        for (standing, miss) in [
+            (Standing::Crossed, Some(("failure", "crossed"))),
+            (Standing::Undecided, Some(("failure", "undecided"))),
+            (Standing::Unknown, Some(("error", "unknown"))),
+            (Standing::Kept, None),
+        ] {
+            findings.thresholds[0].standing = standing;
+            findings.thresholds[0].passes = standing == Standing::Kept;
+            let miss = miss.map(|(element, kind)| (element.to_owned(), kind.to_owned()));
+            assert_eq!(tests(&findings)[0].1, miss, "{standing:?}");
+        }
+        findings.thresholds[0].standing = Standing::Undecided;
+        findings.thresholds[0].passes = true;
+        assert_eq!(tests(&findings)[0].1, None);
+    }
+
+    #[test]
+    fn without_thresholds_a_stack_is_a_test_that_has_a_number_or_says_why_not() {
+        let gap = Some((String::from("skipped"), String::new()));
+        let expected = [(String::from("runc"), None), (String::from("qemu"), gap)];
+        assert_eq!(tests(&example(6, |_| {})), expected);
+        let lost = |result: TrialResult| {
+            let findings = example(6, move |record| {
+                if record.trial.arm == 2 {
+                    record.result = result.clone();
+                }
+            });
+            tests(&findings).remove(0).1.map(|(element, _)| element)
+        };
+        let why = || String::from("a \"reason\" & <more>");
+        let gone = TrialResult::Unavailable { why: why(), remedy: None };
+        assert_eq!(lost(gone).as_deref(), Some("skipped"));
+        assert_eq!(lost(TrialResult::Broken { why: why() }).as_deref(), Some("error"));
+    }
+}

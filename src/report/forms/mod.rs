@@ -1,0 +1,207 @@
+//! Forms of the results for other programs, beside those for people: what runs tests, what draws
+//! histories, what collects numbers.
+//!
+//! A form is a file of its own and a line of [`FORMS`]. Names and units are those that the other
+//! program reads, by its own documentation; what it has no place for is left out.
+
+mod bencher;
+mod brief;
+mod github;
+mod hyperfine;
+mod junit;
+mod openmetrics;
+
+use super::{export, html, markdown, terminal};
+use crate::finding::{ArmFindings, Findings, TrialPoint};
+
+/// A form of the results.
+#[derive(Clone, Copy, Debug)]
+pub struct Form {
+    /// The word for it.
+    pub name: &'static str,
+    /// One line for people.
+    pub about: &'static str,
+    /// Endings of the names of its files.
+    pub endings: &'static [&'static str],
+    /// It is what such an ending alone means.
+    pub is_usual: bool,
+    /// Writes findings in it, ended by a line feed.
+    pub write: fn(&Findings) -> String,
+}
+
+/// Every form, by name.
+pub static FORMS: [Form; 13] = [
+    Form {
+        name: "benchmark-action",
+        about: "github-action-benchmark, `customSmallerIsBetter`: each cost as a ratio to native",
+        endings: &["json"],
+        is_usual: false,
+        write: bencher::benchmark_action,
+    },
+    Form {
+        name: "bmf",
+        about: "Bencher Metric Format: every metric of every stack, and what it costs",
+        endings: &["json"],
+        is_usual: false,
+        write: bencher::metric_format,
+    },
+    Form {
+        name: "brief",
+        about: "Markdown for a pull request, 30 lines at most",
+        endings: &["md"],
+        is_usual: false,
+        write: brief::brief,
+    },
+    Form {
+        name: "csv",
+        about: "a row for each stack and metric",
+        endings: &["csv"],
+        is_usual: true,
+        write: export::csv,
+    },
+    Form {
+        name: "github",
+        about: "annotations of GitHub Actions: what is crossed or not decided, and the answer",
+        endings: &["txt"],
+        is_usual: false,
+        write: github::annotations,
+    },
+    Form {
+        name: "html",
+        about: "the report, one file",
+        endings: &["html", "htm"],
+        is_usual: true,
+        write: html::html,
+    },
+    Form {
+        name: "hyperfine",
+        about: "what `hyperfine --export-json` writes, a command for each stack",
+        endings: &["json"],
+        is_usual: false,
+        write: hyperfine::json,
+    },
+    Form {
+        name: "json",
+        about: "all findings, as `--format json` prints them",
+        endings: &["json"],
+        is_usual: true,
+        write: export::json,
+    },
+    Form {
+        name: "junit",
+        about: "JUnit XML: a test for each threshold and stack",
+        endings: &["xml"],
+        is_usual: true,
+        write: junit::xml,
+    },
+    Form {
+        name: "markdown",
+        about: "the whole report as Markdown",
+        endings: &["md", "markdown"],
+        is_usual: true,
+        write: markdown::markdown,
+    },
+    Form {
+        name: "openmetrics",
+        about: "OpenMetrics text, for a collector of text files",
+        endings: &["prom"],
+        is_usual: true,
+        write: openmetrics::text,
+    },
+    Form {
+        name: "table",
+        about: "the table of the terminal",
+        endings: &["txt"],
+        is_usual: true,
+        write: |findings| terminal::render(findings, terminal::PLAIN),
+    },
+    Form {
+        name: "trials",
+        about: "CSV with a row for each trial, those that do not count included",
+        endings: &["csv"],
+        is_usual: false,
+        write: export::csv_trials,
+    },
+];
+
+impl Form {
+    /// The form of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<&'static Self> {
+        FORMS.iter().find(|form| form.name == name)
+    }
+
+    /// The form that the ending of a file's name means.
+    #[must_use]
+    pub fn of_ending(ending: &str) -> Option<&'static Self> {
+        let is_it = |known: &&'static str| known.eq_ignore_ascii_case(ending);
+        FORMS.iter().find(|form| form.is_usual && form.endings.iter().any(is_it))
+    }
+}
+
+/// A stack, with its arms: both of the baseline are one.
+struct Stack<'a> {
+    name: &'a str,
+    arms: Vec<&'a ArmFindings>,
+}
+
+impl<'a> Stack<'a> {
+    fn all(findings: &'a Findings) -> Vec<Self> {
+        let mut all: Vec<Self> = Vec::new();
+        for arm in &findings.arms {
+            match all.first_mut() {
+                Some(baseline) if !arm.is_compared() => baseline.arms.push(arm),
+                _ => all.push(Self { name: &arm.name, arms: vec![arm] }),
+            }
+        }
+        all
+    }
+
+    /// The trials that count, in the order of arms and time.
+    fn counted(&self) -> impl Iterator<Item = &'a TrialPoint> {
+        let trials = self.arms.iter().copied().flat_map(|arm| &arm.trials);
+        trials.filter(|trial| trial.state == "done")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::finding::compare::tests::example;
+
+    #[test]
+    fn forms_are_in_order_and_each_is_told_by_its_name_and_its_ending() {
+        let is_less = |pair: &[Form]| pair[0].name < pair[1].name;
+        assert!(FORMS.windows(2).all(is_less));
+        let usual = FORMS.iter().filter(|form| form.is_usual).flat_map(|form| form.endings);
+        let endings: Vec<&&str> = usual.collect();
+        assert_eq!(endings.iter().collect::<std::collections::BTreeSet<_>>().len(), endings.len());
+        for form in FORMS {
+            assert_eq!(Form::named(form.name).map(|it| it.about), Some(form.about));
+            assert!(form.endings.iter().all(|ending| Form::of_ending(ending).is_some()));
+        }
+        assert_eq!(Form::of_ending("XML").map(|form| form.name), Some("junit"));
+    }
+
+    #[test]
+    fn every_form_is_whole_and_nothing_in_it_acts() {
+        let mut findings = example(6, |_| {});
+        findings.run.title = String::from("a\u{1b}]0;title\u{7}<b>\u{202e}");
+        findings.arms[2].name = String::from("runc\u{1b}[31m");
+        for form in FORMS {
+            let text = (form.write)(&findings);
+            assert!(text.ends_with('\n'), "{}", form.name);
+            let acting = text.chars().find(|it| crate::finding::foreign::acts(*it));
+            assert_eq!(acting.filter(|it| !matches!(it, '\n' | '\r')), None, "{}", form.name);
+        }
+    }
+
+    #[test]
+    fn both_arms_of_the_baseline_are_one_stack() {
+        let findings = example(6, |_| {});
+        let all = Stack::all(&findings);
+        let names: Vec<(&str, usize)> =
+            all.iter().map(|stack| (stack.name, stack.counted().count())).collect();
+        assert_eq!(names, [("native", 12), ("runc", 6), ("qemu", 0)]);
+    }
+}
