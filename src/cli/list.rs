@@ -8,6 +8,8 @@ use crate::layer::StackSpec;
 use crate::ledger::{Ledger, RunState, calendar, shelf};
 use crate::report::json;
 use std::path::PathBuf;
+use surtax_instrument::clock;
+use surtax_instrument::quantity::Nanoseconds;
 
 /// Flags of `surtax list`.
 #[derive(Debug, clap::Args)]
@@ -21,6 +23,8 @@ pub struct Arguments {
 #[derive(serde::Serialize)]
 struct RunRow {
     name: String,
+    #[serde(skip)]
+    began: Nanoseconds,
     began_at: String,
     state: &'static str,
     /// Number of trials that are in the results.
@@ -48,15 +52,29 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault>
     if globals.format_or(Format::Table) == Format::Json {
         return answer(&json::pretty(&lines).doing("write the list as JSON")?);
     }
+    let (is_table, now) = (globals.format_or(Format::Table) == Format::Table, clock::wall());
     let mut rows = Rows::new(&["Run", "Began", "State", "Took", "Stacks", "Title"]);
     for line in lines {
         let took = line.wall_ns.map_or_else(String::new, number::span);
         let is_empty = line.state == RunState::Finished.word() && line.counted_trial_count == 0;
         let state = if is_empty { "nothing counts" } else { line.state };
         let (state, stacks) = (String::from(state), line.stacks.join(","));
-        rows.push(vec![line.name, line.began_at, state, took, stacks, line.title]);
+        let began = if is_table { ago(now.since(line.began)) } else { line.began_at };
+        rows.push(vec![line.name, began, state, took, stacks, line.title]);
     }
     answer(&rows.text(globals.format_or(Format::Table), globals.table_width()))
+}
+
+/// Time since then, in one unit.
+fn ago(since: Nanoseconds) -> String {
+    let minutes = since.0 / 60_000_000_000;
+    let (count, unit) = match minutes {
+        0 => return String::from("just now"),
+        1..60 => (minutes, "min"),
+        60..2880 => (minutes / 60, "h"),
+        _ => (minutes / 1440, "days"),
+    };
+    format!("{count} {unit} ago")
 }
 
 fn texts(stacks: &[StackSpec]) -> Vec<String> {
@@ -68,6 +86,7 @@ fn line(path: &std::path::Path) -> Result<RunRow, Fault> {
     let run = ledger.run()?;
     Ok(RunRow {
         name: path.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
+        began: run.began_at,
         began_at: calendar::rfc3339(run.began_at),
         state: run.state.word(),
         counted_trial_count: ledger.counted_trial_count()?,
@@ -77,4 +96,17 @@ fn line(path: &std::path::Path) -> Result<RunRow, Fault> {
         title: run.title,
         path: path.to_string_lossy().into_owned(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_ago_is_told_in_one_unit() {
+        let told = |seconds: u64| ago(Nanoseconds(seconds * 1_000_000_000));
+        let times = [59, 60, 3_599, 3_600, 86_400, 172_800].map(told);
+        let expected = ["just now", "1 min ago", "59 min ago", "1 h ago", "24 h ago", "2 days ago"];
+        assert_eq!(times, expected);
+    }
 }

@@ -29,6 +29,7 @@ mod prove;
 mod report;
 mod results;
 mod resume;
+mod rm;
 mod rows;
 mod run;
 mod say;
@@ -92,6 +93,8 @@ pub enum Command {
     Export(export::Arguments),
     /// Lists the runs that are kept.
     List(list::Arguments),
+    /// Removes runs that are kept.
+    Rm(rm::Arguments),
     /// Shows what there is to run by name, and checks a file of your own.
     Workload(workload::Arguments),
     /// Measures surtax's own error where the truth is known, and says which bars were met.
@@ -144,6 +147,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode, Fault> {
         Command::Report(arguments) => report::run(&arguments, globals)?,
         Command::Export(arguments) => export::run(&arguments, globals)?,
         Command::List(arguments) => list::run(&arguments, globals)?,
+        Command::Rm(arguments) => rm::run(&arguments, globals)?,
         Command::Workload(arguments) => workload::run(&arguments, globals)?,
         Command::Gc(_) => gc::run(globals)?,
         Command::Completions(arguments) => completions::run(&arguments)?,

@@ -14,6 +14,7 @@ mod measured;
 mod read;
 mod record;
 mod recovered;
+mod removal;
 mod row;
 mod samples;
 mod schema;

@@ -182,6 +182,11 @@ fn a_finished_run_says_so_when_it_is_resumed_and_the_list_says_what_it_was() {
     assert_eq!(run["stacks"][1], "simulated:cost=1.07,noise=0.02,seed=1");
     assert_eq!(run["wall_ns"], answer["run"]["wall_ns"]);
     assert_eq!(run["counted_trial_count"], 9, "three blocks of three trials");
+    let listed = machine.surtax(&["list"]);
+    assert!(text(&listed.stdout).contains("just now"), "{}", text(&listed.stdout));
+    assert!(machine.surtax(&["rm", "last"]).status.success());
+    assert_eq!(machine.json(&["list", "--format", "json"]), serde_json::json!([]));
+    assert_eq!(machine.surtax(&["rm", "last"]).status.code(), Some(2));
     machine.assert_as_before();
 }
 

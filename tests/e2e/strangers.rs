@@ -153,6 +153,7 @@ fn a_file_that_an_older_surtax_left_empty_is_said_and_is_in_nobodys_way() {
     let refused = machine.surtax(&output);
     assert_eq!(refused.status.code(), Some(2));
     assert!(text(&refused.stderr).contains("remove it, and ask again: rm "));
+    assert_eq!(machine.surtax(&["rm", "99990101"]).status.code(), Some(2), "it is no run");
     machine.assert_as_before();
 }
 

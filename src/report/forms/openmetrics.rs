@@ -46,7 +46,10 @@ fn of_an_arm(findings: &Findings, arm: &ArmFindings, samples: &mut Samples) {
     };
     add("surtax_trials", &[], arm.trial_count.into());
     for metric in &arm.metrics {
-        let name = ("metric", metric.metric.as_str());
+        let whole = metric.metric.as_str();
+        // Its unit is the family's.
+        let bare = whole.strip_suffix("_ns").or(whole.strip_suffix("_bytes")).unwrap_or(whole);
+        let name = ("metric", bare);
         match metric.unit.as_str() {
             "ns" => add("surtax_median_seconds", &[name], metric.median / 1e9),
             "bytes" => add("surtax_median_bytes", &[name], metric.median),
@@ -79,7 +82,7 @@ mod tests {
         let wall = findings.arms[2].metric("wall_ns").unwrap();
         let line = format!(
             "surtax_median_seconds{{title=\"say \\\"no\\\" \\\\ twice\",stack=\"runc\",\
-             metric=\"wall_ns\"}} {}",
+             metric=\"wall\"}} {}",
             wall.median / 1e9
         );
         assert!(lines.contains(&line.as_str()), "{text}\n{line}");

@@ -1,0 +1,27 @@
+//! `surtax rm`: removes runs that are kept.
+
+use super::{Globals, note, run_and_report};
+use crate::fault::Fault;
+use crate::ledger::{Ledger, shelf};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+/// Flags of `surtax rm`.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// The runs: files, parts of names that `surtax list` shows, or `last`.
+    #[arg(value_name = "RUN", required = true)]
+    pub runs: Vec<String>,
+}
+
+/// Removes all of them, or none where one is not found.
+pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault> {
+    let directory = run_and_report::shelf_directory(globals)?;
+    let found = arguments.runs.iter().map(|name| shelf::find(&directory, name));
+    let found: BTreeSet<PathBuf> = found.collect::<Result<_, _>>()?;
+    for path in &found {
+        Ledger::remove(path)?;
+        note(&format!("removed the run `{}`", path.display()), globals);
+    }
+    Ok(())
+}
