@@ -15,9 +15,30 @@ pub struct Globals {
     /// Uses no colour; the environment variable NO_COLOR does the same.
     #[arg(long, global = true, help_heading = "Everywhere")]
     pub no_color: bool,
+    /// Uses colours where standard output is a terminal, always, or never; without it as the
+    /// environment variables NO_COLOR and CLICOLOR_FORCE say.
+    #[arg(
+        long,
+        global = true,
+        value_name = "WHEN",
+        conflicts_with = "no_color",
+        help_heading = "Everywhere"
+    )]
+    pub color: Option<When>,
     /// The form of what is printed.
     #[arg(long, global = true, value_name = "FORMAT", help_heading = "Everywhere")]
     pub format: Option<Format>,
+}
+
+/// Condition on which colours are used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum When {
+    /// Standard output is a terminal.
+    Auto,
+    /// None.
+    Always,
+    /// One that never holds.
+    Never,
 }
 
 /// The form of what is printed.
@@ -45,6 +66,12 @@ impl Globals {
     #[must_use]
     pub fn look(&self) -> Look {
         let look = Look::of_standard_output();
-        if self.no_color { Look { colour: Colour::No, ..look } } else { look }
+        let colour = match self.color {
+            _ if self.no_color => Colour::No,
+            Some(When::Always) => Colour::Yes,
+            Some(When::Never) => Colour::No,
+            Some(When::Auto) | None => look.colour,
+        };
+        Look { colour, ..look }
     }
 }

@@ -10,7 +10,7 @@ use std::ffi::OsString;
 /// Names that hyperfine, fio, docker, kubectl and others give to options, and what those are called
 /// here: the option, and a value that goes with it.
 const OTHER_NAMES: [(&str, &str, &str); 29] = [
-    ("--color", "no-color", ""),
+    ("--colour", "color", " WHEN"),
     ("--command-name", "title", " TEXT"),
     ("--count", "runs", " N"),
     ("--csv", "format", " csv"),

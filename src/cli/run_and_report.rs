@@ -161,6 +161,11 @@ pub(super) fn measure(question: &Question, globals: &Globals) -> Result<ExitCode
             Ledger::create_first(names, plan, &machine, key.as_ref())?
         }
     };
+    // Without a home there is no folder, and nothing is asked for by `last`.
+    let noted = shelf::directory().map(|it| shelf::note_last(&it, question.output.as_deref()));
+    if let Ok(Err(fault)) = noted {
+        note(&format!("`last` will not be this run: {fault}"), globals);
+    }
     carry_out(plan, ledger, &question.results, globals)
 }
 

@@ -4,7 +4,7 @@
 //! it. A metric that is zero somewhere has no ratio, so it gets no overhead rather than a wrong
 //! one.
 
-use crate::finding::{Interval, MetricFindings, QuantileFindings, ticks};
+use crate::finding::{ArmFindings, Interval, MetricFindings, QuantileFindings, Verdict, ticks};
 use crate::ledger::StoredTrial;
 use crate::workload::Better;
 use std::collections::BTreeMap;
@@ -189,6 +189,18 @@ pub(crate) fn half_width_with(estimate: &Estimate, block_count: usize) -> f64 {
 /// The median; `None` of nothing.
 pub(crate) fn median(values: &[f64]) -> Option<f64> {
     Sample::counts(values).ok().map(|sample| Summary::of(&sample).median)
+}
+
+/// The ratio of an arm's median wall time to the baseline's, where there are too few blocks for an
+/// interval: an estimate of which nobody knows how good it is. `None` where there is one, or no
+/// number.
+pub(crate) fn rough_ratio(arms: &[ArmFindings], arm: &ArmFindings) -> Option<f64> {
+    let wall = |arm: &ArmFindings| arm.metric(WALL).map(|metric| metric.median);
+    let baseline: Vec<f64> =
+        arms.iter().filter(|arm| !arm.is_compared()).filter_map(wall).collect();
+    let has_none = arm.is_compared() && arm.overhead.is_none();
+    let is_of_few = has_none && matches!(arm.verdict, Verdict::Inconclusive);
+    Some(wall(arm).filter(|_| is_of_few)? / median(&baseline).filter(|it| *it > 0.0)?)
 }
 
 /// A count as a number to compute with; exact up to 2^53, which is 104 days in nanoseconds.

@@ -26,6 +26,7 @@ pub(crate) mod reasons;
 mod run_facts;
 pub(crate) mod settings;
 pub(crate) mod stacks;
+pub(crate) mod starts;
 pub(crate) mod steady;
 pub(crate) mod step;
 pub mod threshold;

@@ -119,6 +119,14 @@ pub fn range(low: f64, high: f64) -> String {
     format!("{} to {} %", signed_percent(low, decimals), signed_percent(high, decimals))
 }
 
+/// A ratio without an interval: `about +42 %`, `about 3×`.
+pub fn rough(ratio: f64) -> String {
+    match ratio {
+        FACTOR_FROM.. => format!("about {}×", factor(ratio)),
+        _ => format!("about {} %", signed_percent(ratio, 0)),
+    }
+}
+
 /// A share without a sign: `12 %`, `0.4 %`; with one decimal below two.
 pub fn percent(share: f64) -> String {
     let percent = (share * 100.0).abs();

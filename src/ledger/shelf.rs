@@ -1,11 +1,14 @@
 //! Place of the ledgers: `$XDG_DATA_HOME/surtax/runs`, one file per run, named by time and title.
 
-use super::{EXTENSION, calendar, stranger};
+use super::{EXTENSION, calendar, files, stranger};
 use crate::fault::{Doing, Fault};
+use crate::lab::exclusive;
+use crate::regular_file;
 use etcetera::BaseStrategy;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use surtax_instrument::quantity::Nanoseconds;
@@ -23,6 +26,12 @@ const SLUG_LENGTH: usize = 40;
 ///
 /// Source: XDG Base Directory Specification 0.8, section 4.
 const FOLDER_MODE: u32 = 0o700;
+
+/// Name of the file beside the folder that says where the last run is, if not in the folder.
+const LAST: &str = "last";
+
+/// The longest path, as the kernel has it.
+const PATH_MAX: u64 = 4096;
 
 /// The folder of all runs; it need not exist yet.
 ///
@@ -84,6 +93,46 @@ pub fn names(
     Ok((1..=NAMES_MAX).map(named))
 }
 
+/// Notes beside the folder that the last run was begun elsewhere, in this file; or, without one,
+/// that it is in the folder.
+///
+/// # Errors
+/// The machine's.
+pub fn note_last(directory: &Path, elsewhere: Option<&Path>) -> Result<(), Fault> {
+    let Some(note) = directory.parent().map(|parent| parent.join(LAST)) else { return Ok(()) };
+    let Some(path) = elsewhere else {
+        return match fs::remove_file(&note) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(error).doing(format!("remove `{}`", note.display()))
+            }
+            _ => Ok(()),
+        };
+    };
+    let doing = || format!("note in `{}` where the run is", note.display());
+    let folder = note.parent().unwrap_or(Path::new("."));
+    fs::DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder).doing(doing())?;
+    let path = std::path::absolute(path).doing(doing())?;
+    // As a whole or not at all.
+    let part = folder.join(format!("{LAST}-{}", exclusive::unguessable()?));
+    exclusive::create(&part, 0o600)?
+        .write_all(path.as_os_str().as_bytes())
+        .and_then(|()| fs::rename(&part, &note))
+        .doing(doing())
+}
+
+/// The file of the last run, if that was begun elsewhere and is still there. A note that somebody
+/// else could have written is none.
+fn last_elsewhere(directory: &Path) -> Option<PathBuf> {
+    let file = regular_file::open(&directory.parent()?.join(LAST)).ok()?;
+    if !files::is_of_us_alone(&file.metadata().ok()?) {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    file.take(PATH_MAX).read_to_end(&mut bytes).ok()?;
+    let path = PathBuf::from(OsString::from_vec(bytes));
+    (path.is_absolute() && fs::symlink_metadata(&path).is_ok_and(|it| it.is_file())).then_some(path)
+}
+
 /// The ledgers in this folder, oldest first; none when the folder does not exist.
 ///
 /// # Errors
@@ -109,8 +158,8 @@ pub fn list(directory: &Path) -> Result<Vec<PathBuf>, Fault> {
 }
 
 /// Finds a run: by path, which has a `/` or ends in `.surtax`, by its file's name, by a part of it
-/// that only one run has, or `last`, which is the one that was begun last: a file that an older
-/// surtax left without a run is none.
+/// that only one run has, or `last`, which is the one that was begun last, wherever it is kept: a
+/// file that an older surtax left without a run is none.
 ///
 /// # Errors
 /// The user's, when no run or more than one fits.
@@ -123,6 +172,11 @@ pub fn find(directory: &Path, name: &str) -> Result<PathBuf, Fault> {
     let is_named = |it: fs::Metadata| !it.is_dir() || name.contains('/');
     if is_path && fs::symlink_metadata(path).is_ok_and(is_named) {
         return Ok(path.into());
+    }
+    if name == "last"
+        && let Some(path) = last_elsewhere(directory)
+    {
+        return Ok(path);
     }
     let ledgers = list(directory)?;
     if name == "last" {
@@ -175,6 +229,7 @@ fn slug(title: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
 
     #[test]
     fn a_folder_that_is_named_and_not_used_is_said() {
@@ -199,6 +254,30 @@ mod tests {
         let path = names.find(|path| !path.exists()).unwrap();
         fs::write(&path, "something").unwrap();
         path
+    }
+
+    #[test]
+    fn the_last_run_is_the_one_that_was_begun_last_wherever_it_is_kept() {
+        let home = tempfile::tempdir().unwrap();
+        let shelf = home.path().join("runs");
+        let first = place(&shelf, "first", 1_000_000_000);
+        let elsewhere = home.path().join("mine.surtax");
+        fs::write(&elsewhere, "something").unwrap();
+        note_last(&shelf, Some(&elsewhere)).unwrap();
+        assert_eq!(find(&shelf, "last").unwrap(), elsewhere);
+        // Somebody else's note is none, and neither is one of a file that is gone.
+        let note = home.path().join(LAST);
+        let mode = |mode| fs::set_permissions(&note, fs::Permissions::from_mode(mode)).unwrap();
+        mode(0o666);
+        assert_eq!(find(&shelf, "last").unwrap(), first);
+        mode(0o600);
+        fs::remove_file(&elsewhere).unwrap();
+        assert_eq!(find(&shelf, "last").unwrap(), first);
+        note_last(&shelf, None).unwrap();
+        note_last(&shelf, None).unwrap();
+        assert!(!note.exists());
+        let left: Vec<_> = fs::read_dir(home.path()).unwrap().collect();
+        assert_eq!(left.len(), 1, "{left:?}");
     }
 
     #[test]

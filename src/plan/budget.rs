@@ -8,7 +8,7 @@ use super::expand::BLOCK_LIMIT;
 use super::refuse::Draft;
 use super::{Plan, percentage};
 use crate::fault::Fault;
-use surtax_statistics::LOOK_FROM;
+use surtax_statistics::{LOOK_FROM, TooFew};
 
 /// The deviation of a command that hardly varies at all: 0.1 %.
 const QUIET_PPM: u64 = 1_000;
@@ -68,9 +68,19 @@ impl Draft {
 
 /// Lists what a plan asks for and will hardly get.
 pub(super) fn notes(plan: &Plan) -> Vec<String> {
-    let Some(precision) = plan.precision_ppm else { return Vec::new() };
-    let shown = percentage::text(precision);
     let mut notes = Vec::new();
+    let is_compared = plan.stacks.len() > 1 || !plan.beside.is_empty();
+    if let (Some(runs), Err(TooFew { need, .. })) = (plan.runs, surtax_statistics::overhead(&[]))
+        && is_compared
+        && usize::try_from(runs).is_ok_and(|runs| runs < need)
+    {
+        notes.push(format!(
+            "with `--runs {runs}` no overhead has an interval, and nothing is decided: that takes \
+             {need} blocks"
+        ));
+    }
+    let Some(precision) = plan.precision_ppm else { return notes };
+    let shown = percentage::text(precision);
     let blocks = blocks_at_best(precision);
     if let Some(runs) = plan.runs.filter(|&runs| blocks > u64::from(runs)) {
         notes.push(format!(
@@ -130,5 +140,16 @@ mod tests {
         let notes = decided(100_000, Some(50)).unwrap().notes;
         assert!(notes[0].contains("too wide to call a stack equivalent within ±3%"), "{notes:?}");
         assert!(decided(29_999, Some(50)).unwrap().notes.is_empty());
+    }
+
+    #[test]
+    fn too_few_blocks_for_any_interval_are_said_before_they_are_measured() {
+        let notes = |stacks: &[&str], runs| {
+            let draft = Draft { runs: Some(runs), ..draft(stacks) };
+            let notes = draft.complete(&around()).unwrap().notes;
+            notes.into_iter().filter(|note| note.contains("no overhead has an interval")).count()
+        };
+        assert_eq!([1, 2, 3].map(|runs| notes(&["native", "runc"], runs)), [1, 1, 0]);
+        assert_eq!(notes(&["native"], 1), 0);
     }
 }

@@ -6,8 +6,8 @@ use crate::finding::prices::List;
 use crate::finding::reasons::{Failure, no_numbers};
 use crate::finding::stacks::Stacks;
 use crate::finding::{
-    ArmFailure, ArmFindings, Findings, KeyValue, PayerFindings, foreign, number, prices, reasons,
-    workload,
+    ArmFailure, ArmFindings, Findings, KeyValue, PayerFindings, estimate, foreign, number, prices,
+    reasons, workload,
 };
 
 /// The findings as one Markdown document, ended by a line feed.
@@ -101,7 +101,10 @@ fn overheads(findings: &Findings) -> String {
         let overhead = metric("wall_ns").and_then(|wall| wall.overhead);
         let of_wall_time = [
             median("wall_ns"),
-            overhead.map_or(GAP.into(), |interval| number::overhead(&interval)),
+            overhead.map_or_else(
+                || estimate::rough_ratio(&findings.arms, arm).map_or(GAP.into(), number::rough),
+                |interval| number::overhead(&interval),
+            ),
             arm.verdict.word().into(),
         ];
         let mut cells = vec![name(arm), arm.trial_count.to_string()];
@@ -116,6 +119,9 @@ fn overheads(findings: &Findings) -> String {
     }
     if let Some(remark) = crate::finding::memory::remark(findings) {
         text += &format!("\nMemory, others: {}.\n", sentence(&remark));
+    }
+    if let Some(remark) = crate::finding::starts::remark(findings) {
+        text += &format!("\nStart and stop: {}.\n", sentence(&remark));
     }
     text + "\n"
 }

@@ -62,16 +62,18 @@ pub enum Colour {
 }
 
 impl Look {
-    /// Returns the look of standard output: its width, and colours unless `NO_COLOR` is set
-    /// (no-color.org).
+    /// Returns the look of standard output: its width, and colours where it is a terminal or
+    /// `CLICOLOR_FORCE` is set (bixense.com/clicolors), unless `NO_COLOR` is (no-color.org).
     #[must_use]
     pub fn of_standard_output() -> Self {
         let output = std::io::stdout();
         let size = rustix::termios::tcgetwinsize(&output).ok();
         let width = size.map(|size| size.ws_col).filter(|columns| *columns > 0);
-        let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
-            || std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-        let colour = if output.is_terminal() && !refused { Colour::Yes } else { Colour::No };
+        let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+        let refused = set("NO_COLOR").is_some();
+        let forced = set("CLICOLOR_FORCE").is_some_and(|value| value != "0");
+        let shown = output.is_terminal() && set("TERM").is_none_or(|term| term != "dumb");
+        let colour = if (forced || shown) && !refused { Colour::Yes } else { Colour::No };
         Self { width: width.unwrap_or(WIDTH_ELSEWHERE), colour, name: Name::AsRun }
     }
 }
@@ -93,6 +95,9 @@ pub fn render(findings: &Findings, look: Look) -> String {
         page.add(&table::table(findings, look));
         if let Some(remark) = crate::finding::memory::remark(findings) {
             page.paragraph("Memory of others: ", &remark, 2);
+        }
+        if let Some(remark) = crate::finding::starts::remark(findings) {
+            page.paragraph("Start and stop: ", &remark.replace('`', ""), 2);
         }
         page.gap();
         workload(&mut page, findings, look);
@@ -325,6 +330,19 @@ mod tests {
     use crate::finding::ArmFailure;
     use crate::finding::compare::tests::example;
     use crate::finding::number::GAP;
+    use crate::report::markdown::markdown;
+
+    #[test]
+    fn of_too_few_blocks_for_an_interval_the_estimate_is_shown_as_one() {
+        let about = |blocks| {
+            let findings = example(blocks, |_| {});
+            let text = render(&findings, PLAIN);
+            let is_about = text.contains("about +10 %");
+            assert_eq!(markdown(&findings).contains("| about +10 % |"), is_about, "{text}");
+            is_about
+        };
+        assert_eq!([1, 2, 3, 10].map(about), [true, true, false, false]);
+    }
 
     #[test]
     fn a_terminal_shows_numbers_gaps_reasons_and_how_to_repeat() {

@@ -2,7 +2,7 @@
 
 use super::{Look, colour, name, plain};
 use crate::finding::number::GAP;
-use crate::finding::{ArmFindings, Findings, number};
+use crate::finding::{ArmFindings, Findings, estimate, number};
 use comfy_table::{Attribute, Cell, CellAlignment, Color};
 
 /// The columns after the stack's, with what makes room first where the terminal is narrow: all of
@@ -43,7 +43,8 @@ const APART: usize = 2;
 
 /// One row per arm, with what fits into the width.
 pub(super) fn table(findings: &Findings, look: Look) -> String {
-    let rows: Vec<[(String, Color); 8]> = findings.arms.iter().map(|arm| row(arm, look)).collect();
+    let rows: Vec<[(String, Color); 8]> =
+        findings.arms.iter().map(|arm| row(&findings.arms, arm, look)).collect();
     let names: Vec<String> = findings.arms.iter().map(name).collect();
     let (kept, room) =
         fitting(&rows, &names, usize::from(look.width), findings.run.is_of_fixed_time);
@@ -122,20 +123,24 @@ pub(super) fn broken(name: &str, width: usize) -> String {
     lines
 }
 
-fn row(arm: &ArmFindings, look: Look) -> [(String, Color); 8] {
+fn row(arms: &[ArmFindings], arm: &ArmFindings, look: Look) -> [(String, Color); 8] {
     let metric = |name: &str| arm.metric(name);
     let median = |name: &str| {
         metric(name).map_or(GAP.into(), |metric| number::amount(metric.median, &metric.unit))
     };
     let command_cpu = arm.command_cpu().map_or(GAP.into(), |(text, _)| text);
     let overhead = metric("wall_ns").and_then(|wall| wall.overhead);
+    let rough = || {
+        estimate::rough_ratio(arms, arm)
+            .map_or_else(|| (GAP.into(), Color::Reset), |it| (number::rough(it), Color::DarkGrey))
+    };
     let plain = |text: String| (text, Color::Reset);
     let between = if look.width < WIDE_FROM { "\n" } else { " " };
     let verdict = arm.verdict.word().replace(' ', between);
     [
         plain(arm.trial_count.to_string()),
         plain(median("wall_ns")),
-        plain(overhead.map_or(GAP.into(), |interval| number::overhead(&interval))),
+        overhead.map_or_else(rough, |interval| plain(number::overhead(&interval))),
         (verdict, colour(&arm.verdict)),
         plain(command_cpu),
         plain(median("cpu_others_ns")),
