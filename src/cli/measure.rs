@@ -1,6 +1,6 @@
 //! The flags that say what to measure and where results go, shared by `compare`, `plan` and `run`.
 
-use super::results::Written;
+use super::results::RunFlags;
 use super::{Globals, count};
 use crate::driver::registered;
 use crate::fault::{Doing, Fault};
@@ -166,7 +166,7 @@ pub(super) struct ResultArguments {
     #[arg(short, long, value_name = "FILE.surtax", help_heading = "Results")]
     output: Option<PathBuf>,
     #[command(flatten)]
-    results: Written,
+    results: RunFlags,
 }
 
 /// A plan that is ready to run, and where its results go.
@@ -177,7 +177,7 @@ pub struct Question {
     /// Path of the ledger; `None`: where `surtax list` finds it.
     pub output: Option<PathBuf>,
     /// Files that are written of it, and thresholds that fail it.
-    pub results: Written,
+    pub results: RunFlags,
 }
 
 impl MeasureArguments {
@@ -451,7 +451,7 @@ seed = 5
         let results = ResultArguments { output, ..ResultArguments::default() };
         assert!(results.check().unwrap_err().to_string().contains("no run was ever begun in it"));
         let report = Some(place.path().join("nowhere/r.html"));
-        let written = Written { report, ..Written::default() };
+        let written = RunFlags { report, ..RunFlags::default() };
         let results = ResultArguments { results: written, ..ResultArguments::default() };
         assert!(results.check().unwrap_err().to_string().contains("mkdir -p"));
     }

@@ -1,4 +1,4 @@
-//! Flags of what is written of a run, and of what it is held to.
+//! Flags of a run beside its plan: what is written of it, what it is held to, what it waits for.
 
 use super::export::Exports;
 use super::place;
@@ -12,9 +12,9 @@ use clap::Args;
 use std::path::PathBuf;
 use surtax_statistics::TooFew;
 
-/// Flags of what is written of a run beside its file, and of what it is held to.
+/// Flags of a run beside its plan and its file.
 #[derive(Clone, Debug, Default, PartialEq, Args)]
-pub struct Written {
+pub struct RunFlags {
     /// Also writes the report as one HTML file.
     #[arg(long, value_name = "FILE.html", help_heading = "Results")]
     pub report: Option<PathBuf>,
@@ -22,9 +22,12 @@ pub struct Written {
     pub(super) exports: Exports,
     #[command(flatten)]
     pub(super) gate: GateArguments,
+    /// Begins when no other surtax works on this machine any more.
+    #[arg(long, help_heading = "How often and how long")]
+    pub(super) wait: bool,
 }
 
-impl Written {
+impl RunFlags {
     /// Refuses early what would be refused after hours of measuring.
     pub(super) fn require_places(&self) -> Result<(), Fault> {
         self.report.as_deref().map_or(Ok(()), place::require_page)?;

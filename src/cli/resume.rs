@@ -14,5 +14,5 @@ pub struct Arguments {
     #[arg(long)]
     pub yes: bool,
     #[command(flatten)]
-    pub(super) results: super::results::Written,
+    pub(super) results: super::results::RunFlags,
 }

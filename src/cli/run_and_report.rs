@@ -1,15 +1,17 @@
 //! From a question to its answer: the lab, the ledger, the campaign, and what is printed.
 
 use super::measure::Question;
-use super::results::{GateArguments, Undecided, Written};
+use super::results::{GateArguments, RunFlags, Undecided};
 use super::resume::Arguments as Resume;
 use super::{Format, Globals, answer, consent, note, place, program, progress};
 use crate::campaign::Campaign;
 use crate::campaign::interrupts::{Interrupts, Urgency};
 use crate::fault::Fault;
 use crate::finding::caution::{FOREIGN_RUN, baseline};
+use crate::finding::foreign::line;
 use crate::finding::threshold::{Standing, held};
 use crate::finding::{ArmFindings, Caution, Findings, compare};
+use crate::lab::turn::{self, Turn, Worker};
 use crate::lab::{self, Lab, Limits};
 use crate::layer::{Site, View};
 use crate::ledger::{Key, Ledger, RunState, machine, shelf};
@@ -150,6 +152,7 @@ pub(super) fn measure(question: &Question, globals: &Globals) -> Result<ExitCode
     for stack in &plan.stacks {
         command::require_short(&command::command(plan, stack))?;
     }
+    let _turn = turn(question.results.wait, globals)?;
     let key = Key::of_this_machine().map_err(|fault| {
         note(&format!("going on with this run will have to be confirmed: {fault}"), globals);
     });
@@ -195,6 +198,7 @@ pub(super) fn resume(arguments: &Resume, globals: &Globals) -> Result<ExitCode, 
         consent::require(&plan, &path, *yes)?;
     }
     drop(ledger);
+    let _turn = turn(results.wait, globals)?;
     let ledger = Ledger::resume(&path)?;
     if ledger.plan()? != plan {
         let shown = path.display();
@@ -214,7 +218,7 @@ pub(super) fn resume(arguments: &Resume, globals: &Globals) -> Result<ExitCode, 
 fn carry_out(
     plan: &Plan,
     mut ledger: Ledger,
-    results: &Written,
+    results: &RunFlags,
     globals: &Globals,
 ) -> Result<ExitCode, Fault> {
     let opened = OpenedLab::open(globals)?;
@@ -232,11 +236,35 @@ fn carry_out(
     conclude(&ledger, state, results, globals)
 }
 
+/// Waits for the others if that is asked for; else says who works here, too.
+fn turn(is_awaited: bool, globals: &Globals) -> Result<Option<Turn>, Fault> {
+    let named = |workers: &[Worker]| -> String {
+        let one = |it: &Worker| format!("process {} (`{}`)", it.pid, line(&it.line));
+        workers.iter().map(one).collect::<Vec<_>>().join(" and ")
+    };
+    if is_awaited {
+        let told = |workers: &[Worker]| note(&format!("waits for {}", named(workers)), globals);
+        return Turn::wait(told).map(Some);
+    }
+    let workers = turn::workers()?;
+    if !workers.is_empty() {
+        note(
+            &format!(
+                "another surtax works on this machine, and each disturbs what the other measures: \
+                 {}; `--wait` begins when it has ended",
+                named(&workers)
+            ),
+            globals,
+        );
+    }
+    Ok(None)
+}
+
 /// Says what a run found, where it is kept, and whether a threshold is crossed.
 fn conclude(
     ledger: &Ledger,
     state: RunState,
-    results: &Written,
+    results: &RunFlags,
     globals: &Globals,
 ) -> Result<ExitCode, Fault> {
     let mut findings = findings_of(ledger, globals)?;

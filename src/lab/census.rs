@@ -255,7 +255,7 @@ fn network_namespaces(process: &Path) -> BTreeSet<String> {
 
 /// An empty file that stays beside the journals, since labs lock bytes of it.
 fn is_for_locks(path: &Path) -> bool {
-    let of_locks = [super::unprivileged::FILE, super::ports::FILE];
+    let of_locks = [super::unprivileged::FILE, super::ports::FILE, super::turn::FILE];
     let is_one = path.file_name().is_some_and(|name| of_locks.iter().any(|it| name == *it));
     is_one && path.metadata().is_ok_and(|it| it.is_file() && it.len() == 0)
 }

@@ -43,6 +43,7 @@ pub mod state;
 mod sweep;
 mod tool_run;
 pub mod tool_version;
+pub mod turn;
 mod undo;
 mod unmount;
 mod unprivileged;

@@ -67,6 +67,21 @@ impl Others {
     }
 }
 
+/// The living processes of others that have a lab, by number.
+///
+/// # Errors
+/// As [`Others::look`].
+pub(super) fn owners() -> Result<Vec<u32>, Fault> {
+    let mut owners: Vec<u32> = processes::ids()?
+        .filter_map(reaped)
+        .map(|(_, owner)| owner)
+        .filter(|owner| !is_below_us(*owner))
+        .collect();
+    owners.sort_unstable();
+    owners.dedup();
+    Ok(owners)
+}
+
 /// The lab that a process reaps, and its living owner. Whatever a process of another user says of
 /// itself is not believed.
 fn reaped(pid: u32) -> Option<(String, u32)> {

@@ -77,3 +77,35 @@ fn a_port_that_another_surtax_has_is_told_with_its_process_and_its_run() {
     assert_eq!(arm(&first, "native")["trial_count"], 1, "{first}");
     machine.assert_as_before();
 }
+
+#[test]
+fn who_waits_begins_when_the_others_have_ended_and_who_does_not_names_them() {
+    let machine = Machine::alone();
+    let began = |name: &str| {
+        let runs = machine.json(&["list", "--format", "json"]);
+        let run = runs.as_array().unwrap().iter().find(|run| run["title"] == name).cloned();
+        run.unwrap_or_else(|| panic!("no run `{name}`: {runs}"))
+    };
+    let question = |title: &'static str, seconds: &'static str| {
+        ["compare", "--in", "native", "--runs", "1", "--title", title, "--", "sleep", seconds]
+    };
+    let first = machine.start(&question("first", "3"));
+    let pid = first.id();
+    while surtax::lab::living().unwrap().is_empty() {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let waiting = [&question("waiting", "0")[..7], &["--wait", "--", "true"]].concat();
+    let waiting = machine.start(&waiting);
+    let beside = machine.surtax(&question("beside", "0"));
+    let said = text(&beside.stderr);
+    assert!(said.contains("another surtax works on this machine, and each"), "{said}");
+    assert!(said.contains(&format!("process {pid} (`")), "{said}");
+    first.wait_with_output().unwrap();
+    let waited = waiting.wait_with_output().unwrap();
+    let said = text(&waited.stderr);
+    assert!(said.contains(&format!("waits for process {pid} (`")), "{said}");
+    // The one beside began while the first one slept for three seconds.
+    let (beside, waited) = (began("beside"), began("waiting"));
+    assert!(beside["began_at"].as_str() < waited["began_at"].as_str(), "{beside} {waited}");
+    machine.assert_as_before();
+}

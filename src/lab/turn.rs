@@ -1,0 +1,76 @@
+//! Turns of surtaxes that measure on one machine: who else works here, and waiting until nobody
+//! does.
+//!
+//! Those that wait stand in line at a lock, so that two of them do not begin together when a third
+//! ends. Who does not wait takes no lock.
+
+use super::{exclusive, journal, others};
+use crate::fault::{Doing, Fault};
+use std::fs::{self, File, TryLockError};
+use std::time::Duration;
+
+/// Name of the lock, in the directory of the journals.
+pub(super) const FILE: &str = "turn";
+
+/// Between two looks.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
+
+/// The most of a command line that is told.
+const LINE_LIMIT: usize = 200;
+
+/// Another surtax that works on this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Worker {
+    /// Number of the process.
+    pub pid: u32,
+    /// Command line, as it says itself, with spaces between the words.
+    pub line: String,
+}
+
+/// The surtaxes of others that work here now, by their numbers.
+///
+/// # Errors
+/// The machine's: processes cannot be listed.
+pub fn workers() -> Result<Vec<Worker>, Fault> {
+    let worker = |pid| {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let line = String::from_utf8_lossy(&line).replace('\0', " ");
+        let line = line.trim_end().chars().take(LINE_LIMIT).collect();
+        Worker { pid, line }
+    };
+    Ok(others::owners()?.into_iter().map(worker).collect())
+}
+
+/// A turn: as long as it is kept, nobody else who waits for one has it.
+#[derive(Debug)]
+pub struct Turn {
+    _lock: File,
+}
+
+impl Turn {
+    /// Waits until no other surtax works here, and nobody who came before waits. `told` is called
+    /// with those that are waited for when they are others than before.
+    ///
+    /// # Errors
+    /// The machine's: the lock cannot be opened, or processes cannot be listed.
+    pub fn wait(mut told: impl FnMut(&[Worker])) -> Result<Self, Fault> {
+        let lock = exclusive::lock_file(&journal::state_directory()?.join(FILE))?;
+        let mut known = Vec::new();
+        loop {
+            let is_first = match lock.try_lock() {
+                Ok(()) => true,
+                Err(TryLockError::WouldBlock) => false,
+                Err(TryLockError::Error(error)) => return Err(error).doing("take a turn"),
+            };
+            let workers = workers()?;
+            if is_first && workers.is_empty() {
+                return Ok(Self { _lock: lock });
+            }
+            if workers != known && !workers.is_empty() {
+                told(&workers);
+            }
+            known = workers;
+            std::thread::sleep(LOOK_AGAIN);
+        }
+    }
+}
