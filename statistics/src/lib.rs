@@ -8,6 +8,7 @@
 //!           noise     └─ NoiseFloor┘  family: many comparisons, p-values after Holm
 //!                                     power: what can be seen, how many more blocks
 //!                                     stopping: whether the interval is narrow enough
+//!                                     change: between two runs
 //! ```
 //!
 //! What comes from outside is checked once, where a [`Sample`] or a [`Block`] is made; from there
@@ -35,6 +36,7 @@
 //! ```
 
 mod bootstrap;
+mod change;
 mod confidence;
 mod equivalence;
 mod family;
@@ -51,6 +53,7 @@ mod student;
 mod warm_up;
 
 pub use bootstrap::{Bootstrap, Bounds};
+pub use change::change;
 pub use confidence::Confidence;
 pub use equivalence::{Verdict, is_equivalent, verdict};
 pub use family::{holm, p_value};
