@@ -10,6 +10,7 @@ mod compare;
 mod completions;
 mod consent;
 mod count;
+mod diff;
 pub mod doctor;
 mod enter;
 mod export;
@@ -87,6 +88,8 @@ pub enum Command {
     Enter(enter::Arguments),
     /// Prints the results of a run.
     Show(show::Arguments),
+    /// Compares two runs of one question.
+    Diff(diff::Arguments),
     /// Writes the results of a run as one HTML file.
     Report(report::Arguments),
     /// Writes the results of a run for other programs.
@@ -146,6 +149,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode, Fault> {
         Command::Doctor(arguments) => doctor::run(&arguments, globals)?,
         Command::Report(arguments) => report::run(&arguments, globals)?,
         Command::Export(arguments) => export::run(&arguments, globals)?,
+        Command::Diff(arguments) => diff::run(&arguments, globals)?,
         Command::List(arguments) => list::run(&arguments, globals)?,
         Command::Rm(arguments) => rm::run(&arguments, globals)?,
         Command::Workload(arguments) => workload::run(&arguments, globals)?,

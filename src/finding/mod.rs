@@ -9,6 +9,7 @@ pub(crate) mod bill;
 pub(crate) mod by_metric;
 pub(crate) mod caution;
 pub(crate) mod compare;
+pub mod diff;
 pub(crate) mod distribution;
 pub(crate) mod estimate;
 pub(crate) mod findings;

@@ -26,6 +26,11 @@ const METRICS: [(&str, &str); 9] = [
     ("stop", "stop_ns"),
 ];
 
+/// The name of a metric as people type it; that of a workload's is its own.
+pub(crate) fn typed_name(metric: &str) -> &str {
+    METRICS.iter().find(|(_, name)| *name == metric).map_or(metric, |(typed, _)| typed)
+}
+
 /// From this ratio on, percents are hard to read.
 const FACTOR_FROM: f64 = 3.0;
 

@@ -14,6 +14,7 @@ mod bill;
 mod binomial;
 mod centre;
 mod child;
+mod differences;
 mod equivalence;
 mod example;
 mod false_positives;
@@ -50,6 +51,7 @@ pub static REGISTRY: &[&dyn Proof] = &[
     &centre::Centre,
     &equivalence::Equivalence,
     &thresholds::Thresholds,
+    &differences::Differences,
     &order::Order,
     &recounted::Recounted,
     &bill::Bill,

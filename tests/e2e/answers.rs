@@ -135,6 +135,40 @@ fn an_answer_is_written_for_other_programs_as_the_exit_code_has_it() {
 }
 
 #[test]
+fn two_runs_of_one_question_are_compared_and_of_two_questions_are_not() {
+    let machine = Machine::take();
+    let [one, other, another] = ["one", "other", "another"].map(|it| machine.path(it));
+    let run = |path: &Path, seed: &str| {
+        let flags = ["--runs", "20", "--seed", seed, "-o", path.to_str().unwrap()];
+        assert!(machine.surtax(&simulated(&flags)).status.success());
+        path.to_str().unwrap().to_owned()
+    };
+    let (one, other) = (run(&one, "1"), run(&other, "2"));
+    let found = machine.json(&["diff", &one, &other, "--format", "json"]);
+    assert_eq!(found["machine"], "same-boot");
+    let changes = found["changes"].as_array().unwrap();
+    let wall = changes.iter().find(|it| it["basis"] == "baseline" && it["metric"] == "wall_ns");
+    assert_eq!(wall.unwrap()["verdict"], "unchanged", "{found}");
+    assert!(changes.iter().any(|it| it["basis"] == "absolute"), "{found}");
+    // The later run is the last one where none is named.
+    let shown = machine.surtax(&["diff", &one]);
+    let (table, said) = (text(&shown.stdout), text(&shown.stderr));
+    assert!(table.contains("unchanged") && said.contains("the same machine"), "{table}{said}");
+    let refused = |arguments: &[&str]| {
+        let ended = machine.surtax(&[&["diff"], arguments].concat());
+        assert_eq!(ended.status.code(), Some(2), "{arguments:?}");
+        text(&ended.stderr)
+    };
+    assert!(refused(&[&one, &one]).contains("both are the same run"));
+    assert!(refused(&[&one, &other, "--metric", "wal"]).contains("use `wall`"));
+    let another = another.to_str().unwrap();
+    let question = ["compare", "--in", "native", "--runs", "1", "-o", another, "--", "true"];
+    assert!(machine.surtax(&question).status.success());
+    assert!(refused(&[&one, another]).contains("cannot be compared"));
+    machine.assert_as_before();
+}
+
+#[test]
 fn what_a_verdict_rests_on_is_in_every_format() {
     let machine = Machine::take();
     let answer = machine.json(&simulated(&["--runs", "20"]));

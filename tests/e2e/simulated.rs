@@ -39,6 +39,15 @@ fn thresholds_are_not_decided_against_a_planted_cost() {
 }
 
 #[test]
+fn differences_between_runs_are_found_and_none_is_made_up() {
+    let machine = Machine::take();
+    let lines = lines(&machine, "differences");
+    let tried = |part| tried(&lines, "differences", part);
+    assert_eq!((tried("equal"), tried("few")), (60, 10));
+    machine.assert_as_before();
+}
+
+#[test]
 fn a_simulated_cost_is_found_as_often_as_is_foretold() {
     let machine = Machine::take();
     assert!(!lines(&machine, "power").is_empty());

@@ -220,6 +220,14 @@ pub const MUTANTS: &[Mutant] = &[
         proofs: "thresholds",
     },
     Mutant {
+        name: "diff-of-one-interval",
+        breaks: "a change between two runs is as sure as the later one alone",
+        path: "statistics/src/change.rs",
+        text: "below(after).hypot(above(before))",
+        instead: "(below(after) / 3.0).hypot(0.0 * above(before))",
+        proofs: "differences",
+    },
+    Mutant {
         name: "budget-endless",
         breaks: "reading a stranger's ledger may take any time and memory",
         path: "src/ledger/stranger.rs",

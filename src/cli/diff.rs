@@ -1,0 +1,158 @@
+//! `surtax diff`: what two runs of one question differ in.
+
+use super::rows::Rows;
+use super::{Format, Globals, answer, note, run_and_report};
+use crate::fault::{Doing, Fault};
+use crate::finding::diff::{Basis, Change, Diff, diff};
+use crate::finding::estimate::WALL;
+use crate::finding::threshold::typed_name;
+use crate::finding::{foreign, number};
+use crate::layer::instead;
+use crate::report::json;
+use std::collections::BTreeSet;
+
+/// Flags of `surtax diff`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Each stack is compared by what it costs over its own run's native, so that what \
+                  makes a whole day slower is in neither number. A change is one where its whole \
+                  95 % interval lies on one side and it is larger than either run's noise \
+                  floor.\n\nExamples\n  surtax diff monday tuesday\n  surtax diff old.surtax last \
+                  --metric cpu\n  surtax diff monday last --format json"
+)]
+pub struct Arguments {
+    /// The earlier run: a file, a part of a name that `surtax list` shows, or `last`.
+    #[arg(value_name = "BEFORE")]
+    pub before: String,
+    /// The later run.
+    #[arg(value_name = "AFTER", default_value = "last")]
+    pub after: String,
+    /// Shows this metric, such as `cpu` or `start`; may be repeated [default: wall
+    /// time, or what the workload measures].
+    #[arg(long, value_name = "METRIC")]
+    pub metric: Vec<String>,
+}
+
+pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault> {
+    let (_, before) = run_and_report::findings(&arguments.before, globals)?;
+    let (_, after) = run_and_report::findings(&arguments.after, globals)?;
+    if before.run.id == after.run.id {
+        return Err(Fault::user("both are the same run")
+            .hint("name two; `surtax list` shows those that are kept"));
+    }
+    let mut found = diff(&before, &after)?;
+    let is_of_workload = after.run.workload.is_some();
+    choose(&mut found, &arguments.metric, is_of_workload, globals)?;
+    answer(&text(&found, globals)?)
+}
+
+/// Keeps the changes that are asked for. JSON and CSV have all unless a metric is named.
+fn choose(
+    found: &mut Diff,
+    metrics: &[String],
+    is_of_workload: bool,
+    globals: &Globals,
+) -> Result<(), Fault> {
+    let known: BTreeSet<&str> = found.changes.iter().map(|it| typed_name(&it.metric)).collect();
+    for metric in metrics {
+        if !known.contains(typed_name(metric)) {
+            let shown = metric.escape_debug();
+            return Err(Fault::user(format!("the two runs have no metric `{shown}` in common"))
+                .hint(instead(metric, "metrics", known.iter().copied())));
+        }
+    }
+    let is_for_people =
+        matches!(globals.format_or(Format::Table), Format::Table | Format::Markdown);
+    let is_usual = |change: &Change| match is_of_workload {
+        true => !crate::finding::estimate::is_of_every_trial(&change.metric),
+        false => change.metric == WALL,
+    };
+    let has_usual = found.changes.iter().any(is_usual);
+    found.changes.retain(|change| match metrics.is_empty() {
+        true => !is_for_people || !has_usual || is_usual(change),
+        false => metrics.iter().any(|it| typed_name(it) == typed_name(&change.metric)),
+    });
+    Ok(())
+}
+
+fn text(found: &Diff, globals: &Globals) -> Result<String, Fault> {
+    let format = globals.format_or(Format::Table);
+    if format == Format::Json {
+        return json::pretty(found).doing("write the difference as JSON");
+    }
+    if format == Format::Csv {
+        return Ok(csv(found));
+    }
+    for line in said(found) {
+        note(&line, globals);
+    }
+    let mut rows = Rows::new(&["Stack", "Metric", "Before", "After", "Change", "Verdict"]);
+    for change in &found.changes {
+        let own = match change.basis {
+            Basis::Baseline => String::new(),
+            Basis::Absolute => String::from(" itself"),
+        };
+        rows.push(vec![
+            format!("{}{own}", change.stack),
+            typed_name(&change.metric).into(),
+            change.told(&change.before),
+            change.told(&change.after),
+            number::overhead(&change.change),
+            change.verdict.word().into(),
+        ]);
+    }
+    Ok(rows.text(format, globals.table_width()))
+}
+
+/// Says what may be concluded, and what stands in the way.
+fn said(found: &Diff) -> Vec<String> {
+    let mut lines = vec![format!("both were measured on {}", found.machine.words())];
+    for change in &found.machine_changes {
+        let [key, before, after] =
+            [&change.key, &change.before, &change.after].map(|text| foreign::line(text));
+        lines.push(format!("`{key}` was `{before}`, and is `{after}`"));
+    }
+    if !found.not_in_both.is_empty() {
+        let names: Vec<String> =
+            found.not_in_both.iter().map(|it| format!("`{}`", foreign::line(it))).collect();
+        lines.push(format!("in one of the runs alone: {}", names.join(", ")));
+    }
+    lines
+}
+
+fn csv(found: &Diff) -> String {
+    let mut rows = Rows::new(&[
+        "stack",
+        "metric",
+        "unit",
+        "basis",
+        "before",
+        "before low",
+        "before high",
+        "after",
+        "after low",
+        "after high",
+        "change",
+        "change low",
+        "change high",
+        "verdict",
+    ]);
+    for change in &found.changes {
+        let basis = match change.basis {
+            Basis::Baseline => "baseline",
+            Basis::Absolute => "absolute",
+        };
+        let mut row = vec![
+            change.stack.clone(),
+            change.metric.clone(),
+            change.unit.clone(),
+            String::from(basis),
+        ];
+        for it in [&change.before, &change.after, &change.change] {
+            row.extend([it.ratio, it.low, it.high].map(|value| value.to_string()));
+        }
+        row.push(change.verdict.word().into());
+        rows.push(row);
+    }
+    rows.text(Format::Csv, None)
+}

@@ -1,0 +1,173 @@
+//! Differences between runs on a simulated machine: pairs of runs whose stack costs the same over
+//! its baseline, and pairs between which it became 5 % dearer, in ten kinds of noise by turns.
+//!
+//! The second run of a pair is of another day: all of it, the baseline too, may be slower.
+
+use super::bench::draft;
+use super::proof::ended;
+use super::{Bar, Bench, Figure, Proof, Size, Stopped, binomial};
+use crate::driver::NOISE_SHAPES;
+use crate::fault::Fault;
+use crate::finding::Findings;
+use crate::finding::diff::{Basis, ChangeVerdict, diff};
+
+/// Rate of false changes that the bar stands for.
+const RATE: f64 = 0.01;
+
+/// Rate of changes that are found.
+const FOUND: f64 = 0.8;
+
+/// Cost before, as a ratio.
+const BEFORE: &str = "1.2";
+
+/// Kind of pair.
+#[derive(Clone, Copy)]
+struct Pair {
+    name: &'static str,
+    /// Cost after, as a ratio.
+    after: &'static str,
+    /// Blocks of each run.
+    blocks: u32,
+    /// Pairs in a quick campaign, and in full.
+    counts: (u32, u32),
+}
+
+const EQUAL: Pair = Pair { name: "equal", after: BEFORE, blocks: 40, counts: (60, 1000) };
+const DEARER: Pair = Pair { name: "5 % dearer", after: "1.26", blocks: 40, counts: (30, 200) };
+/// As many as are usual, or twice: fewer are found, and how many is shown.
+const OF_FEW: Pair = Pair { name: "5 % dearer, few", blocks: 20, counts: (10, 200), ..DEARER };
+const PAIRS: [Pair; 3] = [EQUAL, DEARER, OF_FEW];
+
+pub(super) struct Differences;
+
+impl Proof for Differences {
+    fn name(&self) -> &'static str {
+        "differences"
+    }
+
+    fn summary(&self) -> &'static str {
+        "pairs of simulated runs, between which a stack became 5 % dearer or not: what diff says"
+    }
+
+    fn run_count(&self, size: Size) -> u32 {
+        PAIRS.iter().map(|pair| 2 * pair.count(size)).sum()
+    }
+
+    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Figure>, Stopped> {
+        let mut counts = PAIRS.map(|_| Counts::default());
+        let mut all = || {
+            for (pair, counts) in PAIRS.iter().zip(&mut counts) {
+                for (seed, shape) in (0..pair.count(size)).zip(NOISE_SHAPES.iter().cycle()) {
+                    let unit = format!("differences/{}/{seed}", pair.name);
+                    let verdict = bench.unit(&unit, 2, || verdict(bench, pair, shape, seed))?;
+                    counts.add(&verdict);
+                }
+            }
+            Ok(())
+        };
+        let done = all();
+        ended(done, lines(&counts))
+    }
+}
+
+impl Pair {
+    fn count(&self, size: Size) -> u32 {
+        size.pick(self.counts.0, self.counts.1)
+    }
+}
+
+/// Counts of pairs, by what was said.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    tried: u32,
+    dearer: u32,
+    cheaper: u32,
+}
+
+impl Counts {
+    fn add(&mut self, verdict: &str) {
+        self.tried += 1;
+        self.dearer += u32::from(verdict == ChangeVerdict::Dearer.word());
+        self.cheaper += u32::from(verdict == ChangeVerdict::Cheaper.word());
+    }
+}
+
+/// Makes both runs of a pair, and returns the word for what their difference says of wall time.
+fn verdict(bench: &Bench<'_>, pair: &Pair, shape: &str, seed: u32) -> Result<String, Fault> {
+    let run = |cost: &str, seed: u32| -> Result<Findings, Fault> {
+        let stack = format!("simulated:shape={shape},seed={seed}");
+        let dear = format!("{stack},cost={cost}");
+        let mut findings = bench.findings(draft(&stack, &[&dear], pair.blocks, seed.into())?)?;
+        // Seed and cost are in a stack's name here; elsewhere the same stack has the same name.
+        findings.run.baseline = String::from("native");
+        for arm in &mut findings.arms {
+            arm.stack = String::from(if arm.is_compared() { "dear" } else { "native" });
+        }
+        Ok(findings)
+    };
+    let (before, after) = (run(BEFORE, 2 * seed)?, run(pair.after, 2 * seed + 1)?);
+    let found = diff(&before, &after)?;
+    let is_it =
+        |it: &&crate::finding::diff::Change| it.metric == "wall_ns" && it.basis == Basis::Baseline;
+    let change = found.changes.iter().find(is_it);
+    let change = change.ok_or_else(|| Fault::bug("two runs have no wall time in common"))?;
+    Ok(change.verdict.word().into())
+}
+
+fn lines([equal, dearer, few]: &[Counts; PAIRS.len()]) -> Vec<Figure> {
+    let line = |pair: &Pair, tried, found, what, bar, because: &str| Figure {
+        proof: "differences",
+        part: pair.name.into(),
+        tried,
+        found,
+        what,
+        bar,
+        because: format!("{} blocks each; {because}", pair.blocks),
+    };
+    let (most, least) =
+        (binomial::at_most(equal.tried, RATE), binomial::at_least(dearer.tried, FOUND));
+    vec![
+        line(
+            &EQUAL,
+            equal.tried,
+            equal.dearer + equal.cheaper,
+            "called changed",
+            Bar::AtMost(most),
+            "1 % exceeds it once in a thousand campaigns",
+        ),
+        line(
+            &DEARER,
+            dearer.tried,
+            dearer.dearer,
+            "called dearer",
+            Bar::AtLeast(least),
+            "80 % falls below it once in a thousand campaigns",
+        ),
+        line(
+            &DEARER,
+            dearer.tried,
+            dearer.cheaper,
+            "called cheaper",
+            Bar::AtMost(0),
+            "5 % more is never said to be less",
+        ),
+        line(&OF_FEW, few.tried, few.dearer, "called dearer", Bar::Shown, "power of fewer blocks"),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_diff_that_finds_all_or_nothing_or_the_wrong_sign_misses_a_bar() {
+        let counts = |tried, dearer, cheaper| Counts { tried, dearer, cheaper };
+        let met = |equal: Counts, dearer: Counts| -> Vec<bool> {
+            let lines = lines(&[equal, dearer, Counts::default()]);
+            lines.iter().map(Figure::is_met).collect()
+        };
+        assert_eq!(met(counts(1000, 5, 5), counts(200, 170, 0)), [true, true, true, true]);
+        assert_eq!(met(counts(1000, 0, 0), counts(200, 0, 0)), [true, false, true, true]);
+        assert_eq!(met(counts(1000, 20, 20), counts(200, 199, 1)), [false, true, false, true]);
+    }
+}
