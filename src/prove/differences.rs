@@ -32,10 +32,10 @@ struct Pair {
     counts: (u32, u32),
 }
 
-const EQUAL: Pair = Pair { name: "equal", after: BEFORE, blocks: 40, counts: (60, 1000) };
-const DEARER: Pair = Pair { name: "5 % dearer", after: "1.26", blocks: 40, counts: (30, 200) };
+const EQUAL: Pair = Pair { name: "equal", after: BEFORE, blocks: 40, counts: (30, 1000) };
+const DEARER: Pair = Pair { name: "5 % dearer", after: "1.26", blocks: 40, counts: (20, 200) };
 /// As many as are usual, or twice: fewer are found, and how many is shown.
-const OF_FEW: Pair = Pair { name: "5 % dearer, few", blocks: 20, counts: (10, 200), ..DEARER };
+const OF_FEW: Pair = Pair { name: "5 % dearer, few", blocks: 20, counts: (5, 200), ..DEARER };
 const PAIRS: [Pair; 3] = [EQUAL, DEARER, OF_FEW];
 
 pub(super) struct Differences;
