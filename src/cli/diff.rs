@@ -3,12 +3,14 @@
 use super::rows::Rows;
 use super::{Format, Globals, answer, note, run_and_report};
 use crate::fault::{Doing, Fault};
-use crate::finding::diff::{Basis, Change, Diff, diff};
+use crate::finding::diff::{Basis, Change, ChangeVerdict, Diff, diff};
 use crate::finding::estimate::WALL;
+use crate::finding::number::GAP;
 use crate::finding::threshold::typed_name;
 use crate::finding::{foreign, number};
 use crate::layer::instead;
 use crate::report::json;
+use crate::report::markdown::sentence;
 use std::collections::BTreeSet;
 
 /// Flags of `surtax diff`.
@@ -16,9 +18,10 @@ use std::collections::BTreeSet;
 #[command(
     after_help = "Each stack is compared by what it costs over its own run's native, so that what \
                   makes a whole day slower is in neither number. A change is one where its whole \
-                  95 % interval lies on one side and it is larger than either run's noise \
-                  floor.\n\nExamples\n  surtax diff monday tuesday\n  surtax diff old.surtax last \
-                  --metric cpu\n  surtax diff monday last --format json"
+                  95 % interval lies on one side and it is larger than either run's noise floor; \
+                  each verdict stands alone, and native's own time gets none.\n\nExamples\n  \
+                  surtax diff monday tuesday\n  surtax diff old.surtax last --metric cpu\n  \
+                  surtax diff monday last --format json"
 )]
 pub struct Arguments {
     /// The earlier run: a file, a part of a name that `surtax list` shows, or `last`.
@@ -83,8 +86,15 @@ fn text(found: &Diff, globals: &Globals) -> Result<String, Fault> {
     if format == Format::Csv {
         return Ok(csv(found));
     }
+    let mut above = String::new();
     for line in said(found) {
-        note(&line, globals);
+        match format {
+            Format::Markdown => above += &format!("- {}\n", sentence(&line)),
+            _ => note(&line, globals),
+        }
+    }
+    if !above.is_empty() {
+        above.push('\n');
     }
     let mut rows = Rows::new(&["Stack", "Metric", "Before", "After", "Change", "Verdict"]);
     for change in &found.changes {
@@ -98,10 +108,10 @@ fn text(found: &Diff, globals: &Globals) -> Result<String, Fault> {
             change.told(&change.before),
             change.told(&change.after),
             number::overhead(&change.change),
-            change.verdict.word().into(),
+            change.verdict.map_or(GAP, ChangeVerdict::word).into(),
         ]);
     }
-    Ok(rows.text(format, globals.table_width()))
+    Ok(above + &rows.text(format, globals.table_width()))
 }
 
 /// Says what may be concluded, and what stands in the way.
@@ -112,10 +122,16 @@ fn said(found: &Diff) -> Vec<String> {
             [&change.key, &change.before, &change.after].map(|text| foreign::line(text));
         lines.push(format!("`{key}` was `{before}`, and is `{after}`"));
     }
-    if !found.not_in_both.is_empty() {
-        let names: Vec<String> =
-            found.not_in_both.iter().map(|it| format!("`{}`", foreign::line(it))).collect();
-        lines.push(format!("in one of the runs alone: {}", names.join(", ")));
+    for missing in &found.missing {
+        let [stack, because] = [&missing.stack, &missing.because].map(|text| foreign::line(text));
+        lines.push(format!("nothing is said of `{stack}`: {because}"));
+    }
+    for (which, run) in [("earlier", &found.before), ("later", &found.after)] {
+        if let Some(worst) = run.cautions.first() {
+            let count = number::count(run.cautions.len(), "caution");
+            let finding = foreign::line(&worst.finding);
+            lines.push(format!("the {which} run has {count}, first that {finding}"));
+        }
     }
     lines
 }
@@ -138,20 +154,20 @@ fn csv(found: &Diff) -> String {
         "verdict",
     ]);
     for change in &found.changes {
-        let basis = match change.basis {
-            Basis::Baseline => "baseline",
-            Basis::Absolute => "absolute",
+        let (basis, unit) = match change.basis {
+            Basis::Baseline => ("baseline", "ratio"),
+            Basis::Absolute => ("absolute", change.unit.as_str()),
         };
         let mut row = vec![
             change.stack.clone(),
             change.metric.clone(),
-            change.unit.clone(),
+            String::from(unit),
             String::from(basis),
         ];
         for it in [&change.before, &change.after, &change.change] {
             row.extend([it.ratio, it.low, it.high].map(|value| value.to_string()));
         }
-        row.push(change.verdict.word().into());
+        row.push(change.verdict.map_or("", ChangeVerdict::word).into());
         rows.push(row);
     }
     rows.text(Format::Csv, None)

@@ -24,6 +24,9 @@ const OUTPUT: &str = "-";
 )]
 pub struct Arguments {
     /// The run: a file, a part of a name that `surtax list` shows, or `last`.
+    ///
+    /// Thresholds are not kept with a run: `surtax show RUN --fail-if … --export FORM=FILE` holds
+    /// it to some, and writes what came of that.
     #[arg(value_name = "RUN", default_value = "last")]
     pub run: String,
     /// File that it goes to; by default standard output.
@@ -65,7 +68,10 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault>
     let form = arguments.form(globals)?;
     let (_, findings) = run_and_report::findings(&arguments.run, globals)?;
     match &arguments.output {
-        Some(path) => place::write(path, &(form.write)(&findings)),
+        Some(path) => {
+            place::require_form(path, form.endings)?;
+            place::write(path, &(form.write)(&findings))
+        }
         None if form.name == "table" => answer(&terminal::render(&findings, globals.look())),
         None => answer(&(form.write)(&findings)),
     }
@@ -100,6 +106,10 @@ impl PartialEq for Export {
 impl Export {
     fn parse(text: &str) -> Result<Self, Fault> {
         if let Some((form, path)) = text.split_once('=') {
+            if path.is_empty() {
+                return Err(Fault::user(format!("`{text}` names no file"))
+                    .hint(format!("write `{text}FILE`, or `{text}-` for standard output")));
+            }
             return Ok(Self { form: form_of(form)?, path: path.into() });
         }
         let ending = Path::new(text).extension().unwrap_or_default().to_string_lossy();
@@ -118,7 +128,18 @@ impl Exports {
     /// Refuses early what would be refused after hours of measuring.
     pub(super) fn require_places(&self) -> Result<(), Fault> {
         let named = || self.export.iter().filter(|export| export.path != Path::new(OUTPUT));
-        named().try_for_each(|export| place::require_form(&export.path, export.form.endings))?;
+        for (index, export) in self.export.iter().enumerate() {
+            let is_same = |it: &Export| it.path == export.path && it.path != Path::new(OUTPUT);
+            if self.export.iter().take(index).any(is_same) {
+                let shown = export.path.display();
+                return Err(Fault::user(format!("`{shown}` is named by two of `--export`"))
+                    .hint("give each a file of its own"));
+            }
+        }
+        named().try_for_each(|export| {
+            place::require_form(&export.path, export.form.endings)
+                .map_err(|fault| fault.during(format_args!("`--export {}=`", export.form.name)))
+        })?;
         let to_output = self.export.len() - named().count();
         if to_output > 1 {
             return Err(Fault::user("several forms are to be written to standard output")

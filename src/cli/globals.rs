@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 /// Flags of every command.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Globals {
-    /// Shows no progress and no notes; errors and results stay.
+    /// Shows no progress and no notes; errors, results and thresholds that are not kept stay.
     #[arg(short, long, global = true, help_heading = "Everywhere")]
     pub quiet: bool,
     /// Says of every trial how it ended, not only of every block.
@@ -33,11 +33,11 @@ pub struct Globals {
 /// Condition on which colours are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum When {
-    /// Standard output is a terminal.
+    /// Colours where standard output is a terminal.
     Auto,
-    /// None.
+    /// Colours wherever it goes.
     Always,
-    /// One that never holds.
+    /// No colours.
     Never,
 }
 

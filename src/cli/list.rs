@@ -42,6 +42,12 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault>
         Some(directory) => directory.clone(),
         None => run_and_report::shelf_directory(globals)?,
     };
+    if arguments.directory.is_some() && !directory.is_dir() {
+        let shown = directory.display();
+        return Err(Fault::user(format!("`{shown}` is no directory")).hint(
+            "a run is shown by `surtax show RUN`; `surtax list` lists those of a directory",
+        ));
+    }
     let mut lines = Vec::new();
     for path in shelf::list(&directory)? {
         match line(&path) {
@@ -51,6 +57,9 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault>
     }
     if globals.format_or(Format::Table) == Format::Json {
         return answer(&json::pretty(&lines).doing("write the list as JSON")?);
+    }
+    if lines.is_empty() {
+        note(&format!("no run is kept in `{}`", directory.display()), globals);
     }
     let (is_table, now) = (globals.format_or(Format::Table) == Format::Table, clock::wall());
     let mut rows = Rows::new(&["Run", "Began", "State", "Took", "Stacks", "Title"]);

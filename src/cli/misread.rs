@@ -15,12 +15,13 @@ const OTHER_NAMES: [(&str, &str, &str); 29] = [
     ("--count", "runs", " N"),
     ("--csv", "format", " csv"),
     ("--duration", "time", " DURATION"),
-    ("--export-csv", "format", " csv"),
-    ("--export-json", "format", " json"),
-    ("--export-markdown", "format", " markdown"),
+    ("--export-csv", "export", " csv=FILE.csv"),
+    ("--export-json", "export", " hyperfine=FILE.json"),
+    ("--export-markdown", "export", " markdown=FILE.md"),
     ("--html", "report", " FILE.html"),
     ("--ignore-failures", "ignore-failure", ""),
     ("--json", "format", " json"),
+    ("--junit", "export", " junit=FILE.xml"),
     ("--layer", "in", " STACKS"),
     ("--layers", "in", " STACKS"),
     ("--markdown", "format", " markdown"),
@@ -31,7 +32,6 @@ const OTHER_NAMES: [(&str, &str, &str); 29] = [
     ("--reference", "baseline", " STACK"),
     ("--repeat", "runs", " N"),
     ("--repetitions", "runs", " N"),
-    ("--runtime", "in", " STACKS"),
     ("--samples", "runs", " N"),
     ("--stack", "in", " STACKS"),
     ("--stacks", "in", " STACKS"),
@@ -102,9 +102,11 @@ fn meant(error: &clap::Error, typed: &[OsString]) -> Option<String> {
     };
     let undivided = || {
         (!name.starts_with('-') && is_given_a_command(typed)).then(|| {
-            String::from(
-                "put `--` before the command, as in `surtax compare --in native,runc -- make -j4`",
-            )
+            let example = match typed.iter().any(|word| word == "enter") {
+                true => "surtax enter runc -- cat /etc/hostname",
+                false => "surtax compare --in native,runc -- make -j4",
+            };
+            format!("put `--` before the command, as in `{example}`")
         })
     };
     here.or_else(of_a_stack).or_else(negative).or_else(divided).or_else(workload).or_else(undivided)

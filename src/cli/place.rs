@@ -262,7 +262,7 @@ fn look(path: &Path) -> Result<NameKind, Fault> {
 
 fn is_a_directory(path: &Path) -> Fault {
     Fault::user(format!("`{}` is a directory", path.display()))
-        .hint(format!("name a file in it: {}", quoted(&path.join("report.html"))))
+        .hint(format!("name a file in it: {}", quoted(&path.join("FILE"))))
 }
 
 fn is_called_like_a_run(path: &Path) -> bool {

@@ -4,11 +4,12 @@ use super::export::Exports;
 use super::place;
 use crate::driver::registered;
 use crate::fault::Fault;
-use crate::finding::threshold::{Metrics, Threshold};
+use crate::finding::Findings;
+use crate::finding::threshold::{Metrics, Standing, Threshold, held};
 use crate::layer::StackSpec;
-use crate::plan::{Arm, Plan};
+use crate::plan::{Arm, Plan, shell_line};
 use crate::workload::Workload;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use surtax_statistics::TooFew;
 
@@ -126,6 +127,36 @@ impl GateArguments {
     }
 }
 
+/// Holds findings to thresholds, which the line that repeats the run then has, too.
+pub(super) fn hold(gate: &GateArguments, findings: &mut Findings) {
+    findings.thresholds = held(&gate.fail_if, &findings.arms);
+    let is_let_pass = gate.undecided == Some(Undecided::Pass);
+    for held in &mut findings.thresholds {
+        held.passes |= is_let_pass && held.standing == Standing::Undecided;
+    }
+    findings.run.repeat_with = gated(&findings.run.repeat_with, gate);
+}
+
+/// The line that repeats a run, held to thresholds: those are the first options of its command.
+fn gated(line: &str, gate: &GateArguments) -> String {
+    let typed = gate.fail_if.iter().map(ToString::to_string);
+    let mut words: Vec<String> =
+        typed.flat_map(|threshold| [String::from("--fail-if"), threshold]).collect();
+    let how = gate.undecided.and_then(|how| how.to_possible_value());
+    words.extend(how.map(|how| format!("--undecided={}", how.get_name())));
+    let options = shell_line(words.iter().map(String::as_str));
+    if words.is_empty() {
+        return line.to_owned();
+    }
+    // What stands before is the directory, whatever its name has in it.
+    let (place, said) = match line.rsplit_once(" && surtax compare --in ") {
+        Some((place, rest)) => (place, format!("surtax compare {options} --in {rest}")),
+        // A plan that comes with surtax names its stacks itself, and no command follows.
+        None => return format!("{line} {options}"),
+    };
+    format!("{place} && {said}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -140,5 +171,24 @@ mod tests {
             let compared = [String::from(stack)];
             assert_eq!(threshold(typed).unwrap().require_stack(&compared), Ok(()), "{typed}");
         }
+    }
+
+    #[test]
+    fn the_line_that_repeats_a_run_has_its_thresholds_too() {
+        let gate = |fail_if: &[&str], undecided| GateArguments {
+            fail_if: fail_if.iter().map(|text| text.parse().unwrap()).collect(),
+            undecided,
+        };
+        let line = "cd /a && surtax compare --in native,runc --seed 1 -- x --in y";
+        assert_eq!(gated(line, &gate(&[], None)), line);
+        assert_eq!(
+            gated("cd / && surtax run disks", &gate(&["start > 2x"], None)),
+            "cd / && surtax run disks --fail-if 'start > 2x'"
+        );
+        assert_eq!(
+            gated(line, &gate(&["wall > +3%", "runc: cpu > 2x"], Some(Undecided::Pass))),
+            "cd /a && surtax compare --fail-if 'wall > +3%' --fail-if 'runc: cpu > 2x' \
+             --undecided=pass --in native,runc --seed 1 -- x --in y"
+        );
     }
 }

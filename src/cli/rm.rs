@@ -9,7 +9,8 @@ use std::path::PathBuf;
 /// Flags of `surtax rm`.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// The runs: files, parts of names that `surtax list` shows, or `last`.
+    /// The runs: files, parts of names that `surtax list` shows, or `last`, which may be one that
+    /// `--output` keeps elsewhere.
     #[arg(value_name = "RUN", required = true)]
     pub runs: Vec<String>,
 }

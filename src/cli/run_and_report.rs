@@ -1,7 +1,7 @@
 //! From a question to its answer: the lab, the ledger, the campaign, and what is printed.
 
 use super::measure::Question;
-use super::results::{GateArguments, RunFlags, Undecided};
+use super::results::{RunFlags, Undecided, hold};
 use super::resume::Arguments as Resume;
 use super::{Format, Globals, answer, consent, note, place, program, progress};
 use crate::campaign::Campaign;
@@ -9,7 +9,7 @@ use crate::campaign::interrupts::{Interrupts, Urgency};
 use crate::fault::Fault;
 use crate::finding::caution::{FOREIGN_RUN, baseline};
 use crate::finding::foreign::line;
-use crate::finding::threshold::{Standing, held};
+use crate::finding::threshold::Standing;
 use crate::finding::{ArmFindings, Caution, Findings, compare};
 use crate::lab::turn::{self, Turn, Worker};
 use crate::lab::{self, Lab, Limits};
@@ -21,7 +21,6 @@ use crate::report::terminal::Look;
 use crate::report::{export, html, markdown, terminal};
 use crate::stack::start::StartContext;
 use crate::trial::command;
-use clap::ValueEnum;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Weak};
@@ -240,10 +239,20 @@ fn carry_out(
 fn turn(is_awaited: bool, globals: &Globals) -> Result<Option<Turn>, Fault> {
     let named = |workers: &[Worker]| -> String {
         let one = |it: &Worker| format!("process {} (`{}`)", it.pid, line(&it.line));
-        workers.iter().map(one).collect::<Vec<_>>().join(" and ")
+        let more = match workers.len() {
+            0 | 1 => String::new(),
+            count => format!(" and {} more", count - 1),
+        };
+        workers.first().map(one).unwrap_or_default() + &more
     };
     if is_awaited {
-        let told = |workers: &[Worker]| note(&format!("waits for {}", named(workers)), globals);
+        let told = |workers: &[Worker]| {
+            let whom = match workers.is_empty() {
+                true => String::from("another surtax that waits"),
+                false => named(workers),
+            };
+            note(&format!("waits for {whom}"), globals);
+        };
         return Turn::wait(told).map(Some);
     }
     let workers = turn::workers()?;
@@ -310,34 +319,6 @@ fn conclude(
             None => exit_code(&findings, results.gate.undecided),
         },
     })
-}
-
-/// Holds findings to thresholds, which the line that repeats the run then has, too.
-pub(super) fn hold(gate: &GateArguments, findings: &mut Findings) {
-    findings.thresholds = held(&gate.fail_if, &findings.arms);
-    let is_let_pass = gate.undecided == Some(Undecided::Pass);
-    for held in &mut findings.thresholds {
-        held.passes |= is_let_pass && held.standing == Standing::Undecided;
-    }
-    findings.run.repeat_with = gated(&findings.run.repeat_with, gate);
-}
-
-/// The line that repeats a run, held to thresholds: those are the first options of its command.
-fn gated(line: &str, gate: &GateArguments) -> String {
-    let typed = gate.fail_if.iter().map(ToString::to_string);
-    let mut words: Vec<String> =
-        typed.flat_map(|threshold| [String::from("--fail-if"), threshold]).collect();
-    let how = gate.undecided.and_then(|how| how.to_possible_value());
-    words.extend(how.map(|how| format!("--undecided={}", how.get_name())));
-    let options = shell_line(words.iter().map(String::as_str));
-    if words.is_empty() {
-        return line.to_owned();
-    }
-    match line.split_once(" --in ") {
-        Some((before, after)) => format!("{before} {options} --in {after}"),
-        // A plan that comes with surtax names its stacks itself, and no command follows.
-        None => format!("{line} {options}"),
-    }
 }
 
 /// The exit code of a run without an answer: no trial of it counts, or the command failed in its
@@ -453,23 +434,5 @@ mod tests {
             let codes = [None, Some(Undecided::Fail), Some(Undecided::Pass)].map(code);
             assert_eq!(codes, [plain, fail, pass], "{standings:?}");
         }
-    }
-    #[test]
-    fn the_line_that_repeats_a_run_has_its_thresholds_too() {
-        let gate = |fail_if: &[&str], undecided| GateArguments {
-            fail_if: fail_if.iter().map(|text| text.parse().unwrap()).collect(),
-            undecided,
-        };
-        let line = "cd /a && surtax compare --in native,runc --seed 1 -- x --in y";
-        assert_eq!(gated(line, &gate(&[], None)), line);
-        assert_eq!(
-            gated("cd / && surtax run disks", &gate(&["start > 2x"], None)),
-            "cd / && surtax run disks --fail-if 'start > 2x'"
-        );
-        assert_eq!(
-            gated(line, &gate(&["wall > +3%", "runc: cpu > 2x"], Some(Undecided::Pass))),
-            "cd /a && surtax compare --fail-if 'wall > +3%' --fail-if 'runc: cpu > 2x' \
-             --undecided=pass --in native,runc --seed 1 -- x --in y"
-        );
     }
 }

@@ -1,7 +1,7 @@
 //! `surtax show`: the results of a run, on the terminal.
 
 use super::export::Exports;
-use super::results::GateArguments;
+use super::results::{GateArguments, hold};
 use super::{Format, Globals, answer, note, run_and_report};
 use crate::fault::Fault;
 use crate::finding::caution::compared;
@@ -34,7 +34,7 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<ExitCode, 
     let is_of_fixed_time = findings.run.is_of_fixed_time;
     let metrics = Metrics { of_workload: &names, is_of_fixed_time };
     arguments.gate.require_among(metrics, &compared, &findings.run.baseline)?;
-    run_and_report::hold(&arguments.gate, &mut findings);
+    hold(&arguments.gate, &mut findings);
     arguments.exports.write(&findings)?;
     if !arguments.exports.take_standard_output() {
         answer(&run_and_report::text(&findings, globals.format_or(Format::Table), globals.look()))?;

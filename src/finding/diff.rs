@@ -6,10 +6,12 @@
 //! since all that makes the machine slower is in both.
 
 use crate::fault::Fault;
-use crate::finding::caution::{baseline, compared};
+use crate::finding::caution::{FOREIGN_RUN, baseline, compared};
 use crate::finding::estimate::WALL;
-use crate::finding::{ArmFindings, Findings, Interval, KeyValue, number};
+use crate::finding::threshold::has_lost_most;
+use crate::finding::{ArmFindings, Caution, Findings, Interval, KeyValue, RunFacts, number};
 use crate::ledger::machine::{BOOT_HASH, MACHINE_HASH, UNKNOWN};
+use crate::plan::{Word, shell_line};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use surtax_statistics::{
@@ -36,12 +38,21 @@ pub struct Diff {
     pub machine: SameMachine,
     /// Facts about the machine in which they differ.
     pub machine_changes: Vec<FactChange>,
-    /// Half-width of the margin within which a change is none, as a share.
+    /// Half-width of the margin within which a change is none, as a share: the smaller one of both.
     pub margin: f64,
     /// A change for each stack and metric that both have.
     pub changes: Vec<Change>,
-    /// Stacks that one of them has alone.
-    pub not_in_both: Vec<String>,
+    /// Stacks of which nothing can be said, each with the reason.
+    pub missing: Vec<Missing>,
+}
+
+/// A stack that one run has alone, or of which one has no overhead.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Missing {
+    /// Name of the stack.
+    pub stack: String,
+    /// Reason in words.
+    pub because: String,
 }
 
 /// A run of which two are compared.
@@ -57,6 +68,8 @@ pub struct RunOfDiff {
     pub blocks_done: u32,
     /// `finished`, `interrupted` or `running`.
     pub state: String,
+    /// Cautions that a reader must know before believing its numbers.
+    pub cautions: Vec<Caution>,
 }
 
 /// Degree to which the machine of two runs is the same.
@@ -127,8 +140,9 @@ pub struct Change {
     pub change: Interval,
     /// The largest departure from 1 that the two baselines leave possible between equals.
     pub noise_floor: Option<f64>,
-    /// Verdict on it.
-    pub verdict: ChangeVerdict,
+    /// Verdict on it; `None` where there is no noise floor to be held against: of a metric that
+    /// gets no verdict in a run either, and of the baseline itself.
+    pub verdict: Option<ChangeVerdict>,
 }
 
 impl ChangeVerdict {
@@ -172,37 +186,35 @@ impl SameMachine {
 /// The user's: they ask something else, or have no stack with a number in common.
 pub fn diff(before: &Findings, after: &Findings) -> Result<Diff, Fault> {
     require_one_question(before, after)?;
-    let (machine, machine_changes) = machines(&before.machine, &after.machine);
-    let margin = before.run.equivalence_margin.max(after.run.equivalence_margin);
-    let mut changes = Vec::new();
-    let mut not_in_both = Vec::new();
-    let of = |findings: &'_ Findings| -> Vec<String> {
-        compared(&findings.arms).map(|arm| arm.stack.clone()).collect()
+    let (known, machine_changes) = machines(&before.machine, &after.machine);
+    let is_strange =
+        |findings: &Findings| findings.cautions.iter().any(|it| it.code == FOREIGN_RUN);
+    let machine = match known {
+        // Whoever wrote a run wrote what it says of its machine.
+        SameMachine::SameBoot | SameMachine::Same if is_strange(before) || is_strange(after) => {
+            SameMachine::Alike
+        }
+        known => known,
     };
-    let (old, new) = (of(before), of(after));
-    not_in_both.extend(old.iter().filter(|stack| !new.contains(stack)).cloned());
-    not_in_both.extend(new.iter().filter(|stack| !old.contains(stack)).cloned());
-    if matches!(machine, SameMachine::SameBoot | SameMachine::Same) {
-        changes.extend(of_the_baseline(before, after, margin));
-    }
-    for arm in compared(&after.arms) {
-        let Some(earlier) = compared(&before.arms).find(|it| it.stack == arm.stack) else {
-            continue;
-        };
-        changes.extend(of_a_stack((before, earlier), (after, arm), margin));
-    }
-    if !changes.iter().any(|change| change.basis == Basis::Baseline) {
-        return Err(Fault::user("the two runs have no stack with an overhead in common").hint(
-            "compare runs of the same stacks, each of at least three blocks; `surtax show` has \
-             their tables",
+    let margin = before.run.equivalence_margin.min(after.run.equivalence_margin);
+    let (of_stacks, missing) = of_stacks(before, after, margin);
+    if of_stacks.is_empty() {
+        let one = |it: &Missing| format!("`{}`: {}", it.stack, it.because);
+        let why = missing.iter().map(one).collect::<Vec<_>>().join("; ");
+        return Err(Fault::user(format!("no stack has an overhead in both runs: {why}")).hint(
+            "compare runs of the same stacks, of three blocks at least, in which they count",
         ));
     }
+    let is_same = matches!(machine, SameMachine::SameBoot | SameMachine::Same);
+    let itself = is_same.then(|| of_the_baseline(before, after)).flatten();
+    let changes = itself.into_iter().chain(of_stacks).collect();
     let run = |findings: &Findings| RunOfDiff {
         id: findings.run.id.clone(),
         title: findings.run.title.clone(),
         began_at: findings.run.began_at.clone(),
         blocks_done: findings.run.blocks_done,
         state: findings.run.state.clone(),
+        cautions: findings.cautions.clone(),
     };
     Ok(Diff {
         schema_version: SCHEMA_VERSION,
@@ -212,8 +224,38 @@ pub fn diff(before: &Findings, after: &Findings) -> Result<Diff, Fault> {
         machine_changes,
         margin,
         changes,
-        not_in_both,
+        missing,
     })
+}
+
+/// The changes of all stacks that have an overhead in both runs, and the others.
+fn of_stacks(before: &Findings, after: &Findings, margin: f64) -> (Vec<Change>, Vec<Missing>) {
+    let (mut changes, mut missing) = (Vec::new(), Vec::new());
+    for arm in compared(&after.arms) {
+        let earlier = compared(&before.arms).find(|it| it.stack == arm.stack);
+        let found = earlier.map(|earlier| of_a_stack((before, earlier), (after, arm), margin));
+        let because = match (earlier, &found) {
+            (None, _) => String::from("the earlier run has no such stack"),
+            (Some(earlier), Some(found)) if found.is_empty() => {
+                let without = [(earlier, "earlier"), (arm, "later")];
+                let without = without.into_iter().find(|(arm, _)| arm.overhead.is_none());
+                without.map_or_else(String::new, |(arm, which)| {
+                    format!("of the {which} run: {}", arm.because)
+                })
+            }
+            _ => {
+                changes.extend(found.into_iter().flatten());
+                continue;
+            }
+        };
+        missing.push(Missing { stack: arm.name.clone(), because });
+    }
+    let is_gone = |arm: &&ArmFindings| !compared(&after.arms).any(|it| it.stack == arm.stack);
+    missing.extend(compared(&before.arms).filter(is_gone).map(|arm| Missing {
+        stack: arm.name.clone(),
+        because: String::from("the later run has no such stack"),
+    }));
+    (changes, missing)
 }
 
 fn require_one_question(before: &Findings, after: &Findings) -> Result<(), Fault> {
@@ -227,7 +269,15 @@ fn require_one_question(before: &Findings, after: &Findings) -> Result<(), Fault
         return refused("the workload was", name(&one.workload), name(&other.workload));
     }
     if one.workload.is_none() && one.command != other.command {
-        return refused("the command was", one.title.clone(), other.title.clone());
+        let line = |it: &RunFacts| shell_line(it.command.iter().map(Word::as_bytes));
+        return refused("the command was", line(one), line(other));
+    }
+    if one.conduct != other.conduct {
+        let said = |it: &str| String::from(if it.is_empty() { "the usual one" } else { it });
+        return refused("the conduct was", said(&one.conduct), said(&other.conduct));
+    }
+    if one.cwd != other.cwd && has_a_path_of_its_own(one) {
+        return refused("the command was run in", one.cwd.clone(), other.cwd.clone());
     }
     if one.baseline != other.baseline {
         return refused("the baseline was", one.baseline.clone(), other.baseline.clone());
@@ -235,16 +285,24 @@ fn require_one_question(before: &Findings, after: &Findings) -> Result<(), Fault
     Ok(())
 }
 
+/// Tells whether a command names a file by a path that begins in its directory.
+fn has_a_path_of_its_own(run: &RunFacts) -> bool {
+    let is_one = |word: &[u8]| word.starts_with(b"./") || word.starts_with(b"../");
+    run.workload.is_none() && run.command.iter().any(|word| is_one(word.as_bytes()))
+}
+
 /// Tells how far two machines are the same, and in which facts they are not.
 fn machines(before: &[KeyValue], after: &[KeyValue]) -> (SameMachine, Vec<FactChange>) {
     let known = |facts: &[KeyValue]| -> BTreeMap<String, String> {
-        let lasting = facts.iter().filter(|it| !OF_A_MOMENT.contains(&it.key.as_str()));
+        let is_lasting =
+            |it: &&KeyValue| it.value != UNKNOWN && !OF_A_MOMENT.contains(&it.key.as_str());
+        let lasting = facts.iter().filter(is_lasting);
         lasting.map(|it| (it.key.clone(), it.value.clone())).collect()
     };
     let (mut old, mut new) = (known(before), known(after));
     let mut same = |key: &str| {
-        let pair = old.remove(key).zip(new.remove(key));
-        pair.filter(|(one, _)| one != UNKNOWN).map(|(one, other)| one == other)
+        let pair = (old.remove(key), new.remove(key));
+        pair.0.zip(pair.1).map(|(one, other)| one == other)
     };
     let (machine, boot) = (same(MACHINE_HASH), same(BOOT_HASH));
     let keys = old.keys().filter(|key| new.contains_key(*key));
@@ -280,8 +338,11 @@ fn of_a_stack(
     let of = |metric: &crate::finding::MetricFindings| {
         let old = earlier.metric(&metric.metric)?;
         let (one, other) = (old.overhead?, metric.overhead?);
-        let floors = [floor_of(before, old), floor_of(after, metric)];
-        let floor = floors.into_iter().flatten().reduce(f64::max);
+        let floors = floor_of(before, old).zip(floor_of(after, metric));
+        let floor = floors.map(|(one, other)| one.max(other));
+        let step = [old, metric].into_iter().filter_map(|it| it.judgement.as_ref()?.step_share);
+        let step = step.fold(0.0, f64::max);
+        let is_lost = has_lost_most(earlier) || has_lost_most(later);
         let found = change(&estimate(&one), &estimate(&other));
         Some(Change {
             stack: later.name.clone(),
@@ -292,23 +353,29 @@ fn of_a_stack(
             after: other,
             change: interval(&found),
             noise_floor: floor,
-            verdict: judged(&found, floor, margin),
+            verdict: floor.map(|floor| match judged(&found, floor.max(step), margin) {
+                ChangeVerdict::Unchanged if is_lost || step > margin => ChangeVerdict::Undecided,
+                said => said,
+            }),
         })
     };
     let is_of_wall = |name: &str| name == WALL && after.run.is_of_fixed_time;
     later.metrics.iter().filter(|it| !is_of_wall(&it.metric)).filter_map(of).collect()
 }
 
-/// The noise floor of a metric, where its run has one: of those without, that of wall time.
+/// The noise floor of a metric, where its run has one: wall time has, and what a workload measures.
 fn floor_of(findings: &Findings, metric: &crate::finding::MetricFindings) -> Option<f64> {
-    let own = metric.judgement.as_ref().and_then(|judged| judged.noise_floor);
-    let floor = own.or(findings.noise_floor)?;
+    let floor = match metric.metric.as_str() {
+        WALL => findings.noise_floor?,
+        _ => metric.judgement.as_ref()?.noise_floor?,
+    };
     let departure = |ratio: f64| ratio.max(1.0 / ratio) - 1.0;
     Some(departure(floor.low).max(departure(floor.high)))
 }
 
-/// The change of the baseline's own wall time.
-fn of_the_baseline(before: &Findings, after: &Findings, margin: f64) -> Option<Change> {
+/// The change of the baseline's own wall time, without a verdict: how far a day is from another is
+/// in no interval of a run.
+fn of_the_baseline(before: &Findings, after: &Findings) -> Option<Change> {
     if after.run.is_of_fixed_time {
         return None;
     }
@@ -323,7 +390,7 @@ fn of_the_baseline(before: &Findings, after: &Findings, margin: f64) -> Option<C
         after: interval(&other),
         change: interval(&found),
         noise_floor: None,
-        verdict: judged(&found, Some(0.0), margin),
+        verdict: None,
     })
 }
 
@@ -341,8 +408,7 @@ fn wall_of_baseline(findings: &Findings) -> Option<Estimate> {
 }
 
 /// The verdict on a change: by the same rule as that on an overhead.
-fn judged(found: &Estimate, floor: Option<f64>, margin: f64) -> ChangeVerdict {
-    let Some(floor) = floor else { return ChangeVerdict::Undecided };
+fn judged(found: &Estimate, floor: f64, margin: f64) -> ChangeVerdict {
     let noise = NoiseFloor { estimate: *found, floor };
     match verdict(found, &noise, margin) {
         Verdict::Differs if found.ratio > 1.0 => ChangeVerdict::Dearer,
@@ -403,7 +469,8 @@ mod tests {
 
     #[test]
     fn a_stack_that_became_dearer_is_found_and_a_day_that_is_slower_is_no_change() {
-        let verdict = |runc, all| wall(&diff(&run(1.0, 1.0), &run(runc, all)).unwrap()).verdict;
+        let verdict =
+            |runc, all| wall(&diff(&run(1.0, 1.0), &run(runc, all)).unwrap()).verdict.unwrap();
         assert_eq!(verdict(1.05, 1.0), ChangeVerdict::Dearer);
         assert_eq!(verdict(0.95, 1.0), ChangeVerdict::Cheaper);
         assert_eq!(verdict(1.0, 1.0), ChangeVerdict::Unchanged);
@@ -411,7 +478,8 @@ mod tests {
         let found = diff(&run(1.0, 1.0), &run(1.05, 1.5)).unwrap();
         let Interval { ratio, low, high, .. } = wall(&found).change;
         assert!((ratio - 1.05).abs() < 1e-3 && low <= ratio && ratio <= high, "{found:?}");
-        assert_eq!(found.not_in_both, Vec::<String>::new());
+        let missing: Vec<&str> = found.missing.iter().map(|it| it.stack.as_str()).collect();
+        assert_eq!(missing, ["qemu"], "it has no number in either");
     }
 
     #[test]
@@ -438,6 +506,7 @@ mod tests {
             (machine("n", "c", "6.1"), SameMachine::Alike, false),
             (machine(UNKNOWN, UNKNOWN, "6.1"), SameMachine::Alike, false),
             (machine("m", "c", "6.2"), SameMachine::Another, false),
+            (machine("m", "b", UNKNOWN), SameMachine::SameBoot, true),
         ] {
             let found = diff(&one, &other).unwrap();
             let absolute = found.changes.iter().find(|it| it.basis == Basis::Absolute);
@@ -458,8 +527,10 @@ mod tests {
         assert!(refused(|it| it.run.baseline = String::from("runc")).contains("the baseline was"));
         let workload = |it: &mut Findings| it.run.workload = Some(String::from("timer"));
         assert!(refused(workload).contains("the workload was"));
-        assert!(refused(|it| it.arms.truncate(2)).contains("no stack with an overhead in common"));
+        let conduct = |it: &mut Findings| it.run.conduct = String::from("100 iterations");
+        assert!(refused(conduct).contains("the conduct was"));
+        assert!(refused(|it| it.arms.truncate(2)).contains("no stack has an overhead in both"));
         let few = example(2, |_| {});
-        assert!(diff(&one, &few).unwrap_err().message.contains("no stack with an overhead"));
+        assert!(diff(&one, &few).unwrap_err().message.contains("no stack has an overhead in both"));
     }
 }

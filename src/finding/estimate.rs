@@ -198,7 +198,7 @@ pub(crate) fn rough_ratio(arms: &[ArmFindings], arm: &ArmFindings) -> Option<f64
     let wall = |arm: &ArmFindings| arm.metric(WALL).map(|metric| metric.median);
     let baseline: Vec<f64> =
         arms.iter().filter(|arm| !arm.is_compared()).filter_map(wall).collect();
-    let has_none = arm.is_compared() && arm.overhead.is_none();
+    let has_none = arm.is_compared() && arm.overhead.is_none() && arm.more_blocks.is_some();
     let is_of_few = has_none && matches!(arm.verdict, Verdict::Inconclusive);
     Some(wall(arm).filter(|_| is_of_few)? / median(&baseline).filter(|it| *it > 0.0)?)
 }

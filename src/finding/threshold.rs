@@ -85,11 +85,14 @@ pub struct ThresholdFindings {
     pub passes: bool,
     /// The overhead that it was held against; `None` where there is no such number.
     pub overhead: Option<Interval>,
+    /// Reason why there is no number, or why one that lies beyond the limit does not decide; empty
+    /// where the numbers say it.
+    pub because: String,
 }
 
 impl fmt::Display for ThresholdFindings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { threshold, name, standing, overhead, passes: _ } = self;
+        let Self { threshold, name, standing, overhead, because, passes: _ } = self;
         match standing {
             Standing::Crossed => write!(f, "`{threshold}` is crossed by `{name}`")?,
             Standing::Kept => write!(f, "`{threshold}` is not crossed by `{name}`")?,
@@ -98,9 +101,10 @@ impl fmt::Display for ThresholdFindings {
                 write!(f, "`{threshold}` cannot be answered for `{name}`: no such number")?;
             }
         }
-        overhead.as_ref().map_or(Ok(()), |found| {
-            write!(f, ": {} [{}, {}]", cost(found.ratio), cost(found.low), cost(found.high))
-        })
+        if let Some(found) = overhead {
+            write!(f, ": {} [{}, {}]", cost(found.ratio), cost(found.low), cost(found.high))?;
+        }
+        if because.is_empty() { Ok(()) } else { write!(f, "; {because}") }
     }
 }
 
@@ -120,6 +124,7 @@ pub fn held(thresholds: &[Threshold], arms: &[ArmFindings]) -> Vec<ThresholdFind
             standing,
             passes: standing == Standing::Kept,
             overhead: threshold.overhead(arm).cloned(),
+            because: threshold.because(arm, standing, is_baseline_lost),
         }
     };
     thresholds
@@ -242,6 +247,23 @@ impl Threshold {
         }
     }
 
+    /// Says why there is no number, or why one beyond the limit does not decide.
+    fn because(&self, arm: &ArmFindings, standing: Standing, is_baseline_lost: bool) -> String {
+        let is_beyond = |found: &Interval| found.low > self.ratio || found.high <= self.ratio;
+        match (standing, &arm.verdict) {
+            (Standing::Unknown, Verdict::Invalid { reason, .. }) => reason.clone(),
+            (Standing::Undecided, _) if !self.overhead(arm).is_some_and(is_beyond) => String::new(),
+            (Standing::Undecided, _) if is_baseline_lost || has_lost_most(arm) => {
+                String::from("more trials were lost than count")
+            }
+            (Standing::Undecided, _) => {
+                let judged = arm.metric(&self.metric).and_then(|metric| metric.judgement.as_ref());
+                judged.map_or_else(|| arm.because.clone(), |judged| judged.because.clone())
+            }
+            _ => String::new(),
+        }
+    }
+
     fn overhead<'a>(&self, arm: &'a ArmFindings) -> Option<&'a Interval> {
         arm.metric(&self.metric)?.overhead.as_ref()
     }
@@ -249,7 +271,7 @@ impl Threshold {
 
 /// Tells whether more trials of an arm were lost than count: those that are left then say nothing
 /// of the others.
-fn has_lost_most(arm: &ArmFindings) -> bool {
+pub(crate) fn has_lost_most(arm: &ArmFindings) -> bool {
     let is_lost =
         |trial: &&TrialPoint| ["failed", "broken", "invalid"].contains(&trial.state.as_str());
     arm.trials.iter().filter(is_lost).count() > arm.trial_count as usize

@@ -18,17 +18,38 @@ pub(crate) fn are_too_coarse<'a>(
     trials: impl Iterator<Item = &'a &'a StoredTrial> + Clone,
     metric: &str,
 ) -> bool {
-    let claims = trials.clone().filter_map(|trial| trial.cpu_claim());
-    let whole = |trial: &StoredTrial| match metric {
-        "cpu_others_ns" => trial.sample(metric).map(|sample| sample.whole),
-        _ => trial.cpu_claim().map(|claim| claim.total()),
+    let claimed = trials.clone().filter(|trial| trial.cpu_claim().is_some());
+    let mut claimed = claimed.peekable();
+    if claimed.peek().is_none() || !claimed.all(|trial| comes_in_ticks(trial)) {
+        return false;
+    }
+    // Of several iterations a trial has the mean.
+    let whole = |trial: &StoredTrial| {
+        let claim = trial.cpu_claim();
+        let amount = match metric {
+            "cpu_user_ns" => claim?.user,
+            "cpu_system_ns" => claim?.system,
+            _ => trial.sample(metric)?.whole,
+        };
+        Some(float(amount.saturating_mul(iterations(trial))))
     };
-    let amounts: Vec<f64> = trials.filter_map(|trial| whole(trial)).map(float).collect();
-    come_in_ticks(claims.map(|claim| claim.total()))
-        && median(&amounts).is_some_and(|amount| float(TICK_NS) > COARSE * amount)
+    let amounts: Vec<f64> = trials.filter_map(|trial| whole(trial)).collect();
+    median(&amounts).is_some_and(|amount| float(TICK_NS) > COARSE * amount)
 }
 
-/// Tells whether each of these is a number of ticks, and one of them not none.
-fn come_in_ticks(mut claims: impl Iterator<Item = u64> + Clone) -> bool {
-    claims.clone().any(|claim| claim > 0) && claims.all(|claim| claim % TICK_NS == 0)
+fn iterations(trial: &StoredTrial) -> u64 {
+    u64::try_from(trial.iterations.len()).unwrap_or(u64::MAX).max(1)
+}
+
+/// Tells whether a claim is a number of ticks, none included: a kernel that counts finer has no
+/// command that used nothing.
+fn comes_in_ticks(trial: &StoredTrial) -> bool {
+    let Some(claim) = trial.cpu_claim() else { return false };
+    let count = iterations(trial);
+    // Each part is a mean, rounded down.
+    let is_one = |part: u64| {
+        let beyond = part.saturating_mul(count) % TICK_NS;
+        beyond == 0 || TICK_NS - beyond <= count
+    };
+    is_one(claim.user) && is_one(claim.system)
 }

@@ -15,15 +15,16 @@ pub(super) const FILE: &str = "turn";
 /// Between two looks.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
-/// The most of a command line that is told.
-const LINE_LIMIT: usize = 200;
+/// Number of words of a command line that are told: the program and what it does. What follows may
+/// be the value of a variable.
+const WORDS: usize = 2;
 
 /// Another surtax that works on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Worker {
     /// Number of the process.
     pub pid: u32,
-    /// Command line, as it says itself, with spaces between the words.
+    /// The first words of its command line, as it says itself.
     pub line: String,
 }
 
@@ -34,9 +35,9 @@ pub struct Worker {
 pub fn workers() -> Result<Vec<Worker>, Fault> {
     let worker = |pid| {
         let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        let line = String::from_utf8_lossy(&line).replace('\0', " ");
-        let line = line.trim_end().chars().take(LINE_LIMIT).collect();
-        Worker { pid, line }
+        let line = String::from_utf8_lossy(&line);
+        let words: Vec<&str> = line.split('\0').take(WORDS).collect();
+        Worker { pid, line: words.join(" ") }
     };
     Ok(others::owners()?.into_iter().map(worker).collect())
 }
@@ -49,13 +50,14 @@ pub struct Turn {
 
 impl Turn {
     /// Waits until no other surtax works here, and nobody who came before waits. `told` is called
-    /// with those that are waited for when they are others than before.
+    /// with those that are waited for when they are others than before: with nobody where it is one
+    /// that waits, too.
     ///
     /// # Errors
     /// The machine's: the lock cannot be opened, or processes cannot be listed.
     pub fn wait(mut told: impl FnMut(&[Worker])) -> Result<Self, Fault> {
         let lock = exclusive::lock_file(&journal::state_directory()?.join(FILE))?;
-        let mut known = Vec::new();
+        let mut known = None;
         loop {
             let is_first = match lock.try_lock() {
                 Ok(()) => true,
@@ -66,10 +68,10 @@ impl Turn {
             if is_first && workers.is_empty() {
                 return Ok(Self { _lock: lock });
             }
-            if workers != known && !workers.is_empty() {
+            if known.as_ref() != Some(&workers) {
                 told(&workers);
             }
-            known = workers;
+            known = Some(workers);
             std::thread::sleep(LOOK_AGAIN);
         }
     }

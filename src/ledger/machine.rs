@@ -110,7 +110,10 @@ impl Host<'_> {
     ///
     /// Source: machine-id(5).
     fn hash_of(&self, path: &str) -> Option<String> {
-        let id = self.line(path).filter(|id| !id.is_empty())?;
+        let is_one = |id: &String| {
+            id.len() >= 32 && id.bytes().all(|it| it.is_ascii_hexdigit() || it == b'-')
+        };
+        let id = self.line(path).filter(is_one)?;
         let digest = Sha256::digest(format!("surtax {id}").as_bytes());
         Some(digest.iter().take(HASH_BYTES).map(|byte| format!("{byte:02x}")).collect())
     }

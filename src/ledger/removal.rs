@@ -19,6 +19,7 @@ impl Ledger {
         let reader = Self::open(path)?;
         let hold = hold::take(path)?;
         hold.require_same(&reader.hold)?;
+        hold.require_named()?;
         unlink(&hold)
     }
 }

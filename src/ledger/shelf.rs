@@ -28,7 +28,7 @@ const SLUG_LENGTH: usize = 40;
 const FOLDER_MODE: u32 = 0o700;
 
 /// Name of the file beside the folder that says where the last run is, if not in the folder.
-const LAST: &str = "last";
+const LAST: &str = "last-run";
 
 /// The longest path, as the kernel has it.
 const PATH_MAX: u64 = 4096;
@@ -100,37 +100,56 @@ pub fn names(
 /// The machine's.
 pub fn note_last(directory: &Path, elsewhere: Option<&Path>) -> Result<(), Fault> {
     let Some(note) = directory.parent().map(|parent| parent.join(LAST)) else { return Ok(()) };
-    let Some(path) = elsewhere else {
-        return match fs::remove_file(&note) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                Err(error).doing(format!("remove `{}`", note.display()))
-            }
-            _ => Ok(()),
-        };
-    };
     let doing = || format!("note in `{}` where the run is", note.display());
+    let there = match fs::symlink_metadata(&note) {
+        Err(error) if error.kind() == ErrorKind::NotFound => false,
+        found => {
+            found.doing(doing())?;
+            if noted(&note).is_none() {
+                return Err(Fault::user(format!("`{}` is no note of a run", note.display()))
+                    .hint("see what it is, and remove it"));
+            }
+            true
+        }
+    };
     let folder = note.parent().unwrap_or(Path::new("."));
+    let Some(path) = elsewhere else {
+        if there {
+            exclusive::require_ours_alone(folder)?;
+            fs::remove_file(&note).doing(format!("remove `{}`", note.display()))?;
+        }
+        return Ok(());
+    };
     fs::DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder).doing(doing())?;
+    exclusive::require_ours_alone(folder)?;
     let path = std::path::absolute(path).doing(doing())?;
     // As a whole or not at all.
     let part = folder.join(format!("{LAST}-{}", exclusive::unguessable()?));
-    exclusive::create(&part, 0o600)?
+    let written = exclusive::create(&part, 0o600)?
         .write_all(path.as_os_str().as_bytes())
-        .and_then(|()| fs::rename(&part, &note))
-        .doing(doing())
+        .and_then(|()| fs::rename(&part, &note));
+    if written.is_err() {
+        let _ = fs::remove_file(&part);
+    }
+    written.doing(doing())
 }
 
-/// The file of the last run, if that was begun elsewhere and is still there. A note that somebody
-/// else could have written is none.
+/// The file of the last run, if that was begun elsewhere and is still there.
 fn last_elsewhere(directory: &Path) -> Option<PathBuf> {
-    let file = regular_file::open(&directory.parent()?.join(LAST)).ok()?;
+    let path = noted(&directory.parent()?.join(LAST))?;
+    fs::symlink_metadata(&path).is_ok_and(|it| it.is_file()).then_some(path)
+}
+
+/// The path in a note. One that somebody else could have written is none.
+fn noted(note: &Path) -> Option<PathBuf> {
+    let file = regular_file::open(note).ok()?;
     if !files::is_of_us_alone(&file.metadata().ok()?) {
         return None;
     }
     let mut bytes = Vec::new();
     file.take(PATH_MAX).read_to_end(&mut bytes).ok()?;
     let path = PathBuf::from(OsString::from_vec(bytes));
-    (path.is_absolute() && fs::symlink_metadata(&path).is_ok_and(|it| it.is_file())).then_some(path)
+    path.is_absolute().then_some(path)
 }
 
 /// The ledgers in this folder, oldest first; none when the folder does not exist.
@@ -270,6 +289,8 @@ mod tests {
         let mode = |mode| fs::set_permissions(&note, fs::Permissions::from_mode(mode)).unwrap();
         mode(0o666);
         assert_eq!(find(&shelf, "last").unwrap(), first);
+        note_last(&shelf, None).unwrap_err();
+        assert!(note.exists(), "what is no note of ours stays");
         mode(0o600);
         fs::remove_file(&elsewhere).unwrap();
         assert_eq!(find(&shelf, "last").unwrap(), first);

@@ -111,7 +111,7 @@ fn verdict(bench: &Bench<'_>, pair: &Pair, shape: &str, seed: u32) -> Result<Str
         |it: &&crate::finding::diff::Change| it.metric == "wall_ns" && it.basis == Basis::Baseline;
     let change = found.changes.iter().find(is_it);
     let change = change.ok_or_else(|| Fault::bug("two runs have no wall time in common"))?;
-    Ok(change.verdict.word().into())
+    Ok(change.verdict.map_or("", ChangeVerdict::word).into())
 }
 
 fn lines([equal, dearer, few]: &[Counts; PAIRS.len()]) -> Vec<Figure> {

@@ -60,7 +60,7 @@ pub(super) fn plain(text: &str) -> String {
 }
 
 /// Our own sentences: what stands in backticks stays as it is, all else is made plain.
-pub(super) fn sentence(text: &str) -> String {
+pub(crate) fn sentence(text: &str) -> String {
     if !text.matches('`').count().is_multiple_of(2) {
         return plain(&text.replace('`', "'"));
     }
@@ -138,7 +138,7 @@ fn of_workload(findings: &Findings) -> String {
         code(findings.run.workload.as_deref().unwrap_or("the workload"))
     );
     for row in &rows {
-        let cells = [code(row.metric), name(row.arm), row.median.clone(), row.overhead.clone()];
+        let cells = [code(row.metric), name(row.arm), plain(&row.median), row.overhead.clone()];
         text += &format!("| {} | {} |\n", cells.join(" | "), row.verdict);
     }
     text += "\n";
@@ -189,7 +189,8 @@ fn instances(findings: &Findings) -> String {
         let (count, variation) = (row.found.instance_count, &row.variation);
         text += &format!(
             "| {metric} | {stack} | {count} | {} | {} | {variation} |\n",
-            row.least, row.most
+            plain(&row.least),
+            plain(&row.most)
         );
     }
     text + "\n"

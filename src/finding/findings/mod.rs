@@ -280,6 +280,20 @@ pub enum Gap {
     NotRun,
 }
 
+impl Gap {
+    /// The word for it in every format.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::NotAvailable => "not available",
+            Self::CommandFailed => "command failed",
+            Self::Broken => "broken",
+            Self::Rejected => "rejected",
+            Self::NotRun => "not run",
+        }
+    }
+}
+
 impl Verdict {
     /// The word for it in every format.
     #[must_use]
@@ -289,13 +303,7 @@ impl Verdict {
             Self::Differs => "differs",
             Self::Equivalent => "equivalent",
             Self::Inconclusive => "inconclusive",
-            Self::Invalid { gap, .. } => match gap {
-                Gap::NotAvailable => "not available",
-                Gap::CommandFailed => "command failed",
-                Gap::Broken => "broken",
-                Gap::Rejected => "rejected",
-                Gap::NotRun => "not run",
-            },
+            Self::Invalid { gap, .. } => gap.word(),
         }
     }
 }

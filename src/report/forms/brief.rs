@@ -66,10 +66,11 @@ fn stacks(findings: &Findings, lines: &mut Vec<String>) {
     lines.push(format!("| Stack | {metric} | Cost | 95 % interval |"));
     lines.push(String::from("|---|---|---|---|"));
     if let Some(baseline) = &answer.baseline {
-        lines.push(format!("| {} | {baseline} | baseline | |", code(&findings.run.baseline)));
+        let (name, median) = (code(&findings.run.baseline), plain(baseline));
+        lines.push(format!("| {name} | {median} | baseline | |"));
     }
     for row in answer.rows.iter().take(ROWS) {
-        let median = row.median.as_deref().unwrap_or("");
+        let median = plain(row.median.as_deref().unwrap_or(""));
         let (name, words, range) = (code(&row.arm.name), plain(&row.words), plain(&row.range));
         lines.push(format!("| {name} | {median} | {words} | {range} |"));
     }
@@ -129,5 +130,21 @@ mod tests {
         let findings = example(0, |_| {});
         let text = brief(&findings);
         assert!(text.lines().count() <= 30 && text.starts_with("**"), "{text}");
+    }
+
+    #[test]
+    fn a_strangers_unit_is_no_cell_and_no_markup() {
+        let mut findings = example(6, |_| {});
+        findings.run.workload = Some(String::from("mine"));
+        for arm in &mut findings.arms {
+            let mut metric = arm.metrics.first().cloned();
+            for metric in metric.iter_mut() {
+                metric.metric = String::from("own");
+                metric.unit = String::from("x | <img src=y>");
+            }
+            arm.metrics.splice(0..0, metric);
+        }
+        let text = brief(&findings);
+        assert!(!text.contains("<img") && !text.contains("x | "), "{text}");
     }
 }

@@ -4,9 +4,10 @@
 //! `@actions/core`, `command.ts`, for what is escaped.
 
 use crate::finding::answer::Answer;
+use crate::finding::findings::Gap;
 use crate::finding::reasons::no_numbers;
 use crate::finding::threshold::Standing;
-use crate::finding::{Findings, foreign};
+use crate::finding::{Findings, Verdict, foreign};
 
 /// Number of annotations of a kind that a step shows.
 const SHOWN: usize = 10;
@@ -18,6 +19,15 @@ pub(super) fn annotations(findings: &Findings) -> String {
         false => no_numbers(findings),
     };
     let mut lines = Vec::new();
+    for arm in &findings.arms {
+        let Verdict::Invalid { gap, reason } = &arm.verdict else { continue };
+        let level = match gap {
+            Gap::NotRun => continue,
+            Gap::NotAvailable => "warning",
+            Gap::CommandFailed | Gap::Broken | Gap::Rejected => "error",
+        };
+        lines.push(command(level, &arm.name, reason));
+    }
     for held in &findings.thresholds {
         let level = match held.standing {
             _ if held.passes => continue,
@@ -30,9 +40,12 @@ pub(super) fn annotations(findings: &Findings) -> String {
         let text = format!("{}; {}", caution.finding, caution.advice);
         lines.push(command("warning", &caution.code, &text));
     }
-    lines.truncate(SHOWN);
-    lines.insert(0, command("notice", &findings.run.title, &answer));
-    lines.concat()
+    let of = |level: &str| {
+        let begin = format!("::{level} ");
+        lines.iter().filter(move |line| line.starts_with(&begin)).take(SHOWN).cloned()
+    };
+    let notice = command("notice", &findings.run.title, &answer);
+    std::iter::once(notice).chain(of("error")).chain(of("warning")).collect()
 }
 
 fn command(level: &str, title: &str, message: &str) -> String {

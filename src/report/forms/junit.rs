@@ -17,13 +17,17 @@ struct Miss {
 
 /// Findings as one document.
 pub(super) fn xml(findings: &Findings) -> String {
-    let tests: Vec<(String, Option<Miss>)> = match findings.thresholds.is_empty() {
-        true => {
-            let compared = findings.arms.iter().filter(|arm| arm.is_compared());
-            compared.map(|arm| (arm.name.clone(), miss_of_a_stack(arm))).collect()
-        }
-        false => findings.thresholds.iter().map(of_a_threshold).collect(),
-    };
+    let of_stacks = findings.arms.iter().filter_map(|arm| {
+        let miss = miss_of_a_stack(arm);
+        // A baseline is a test of its own where it failed: then nothing is answered.
+        let is_one = match arm.is_compared() {
+            true => findings.thresholds.is_empty(),
+            false => miss.as_ref().is_some_and(|miss| miss.element == "error"),
+        };
+        is_one.then(|| (arm.name.clone(), miss))
+    });
+    let tests: Vec<(String, Option<Miss>)> =
+        of_stacks.chain(findings.thresholds.iter().map(of_a_threshold)).collect();
     let count = |element: &str| {
         tests
             .iter()
@@ -55,7 +59,7 @@ pub(super) fn xml(findings: &Findings) -> String {
     }
     text += "    </properties>\n";
     for (name, miss) in &tests {
-        let opened = format!("    <testcase classname=\"{title}\" name=\"{}\"", attribute(name));
+        let opened = format!("    <testcase classname=\"surtax\" name=\"{}\"", attribute(name));
         text += &match miss {
             None => format!("{opened}/>\n"),
             Some(Miss { element: "skipped", message, .. }) => {
@@ -82,7 +86,11 @@ fn of_a_threshold(held: &ThresholdFindings) -> (String, Option<Miss>) {
         Standing::Undecided => miss("failure", "undecided"),
         Standing::Unknown => miss("error", "unknown"),
     };
-    (format!("{}: {}", held.name, held.threshold), found)
+    let name = match held.threshold.contains(':') {
+        true => held.threshold.clone(),
+        false => format!("{}: {}", held.name, held.threshold),
+    };
+    (name, found)
 }
 
 fn miss_of_a_stack(arm: &ArmFindings) -> Option<Miss> {
@@ -174,5 +182,13 @@ mod tests {
         let gone = TrialResult::Unavailable { why: why(), remedy: None };
         assert_eq!(lost(gone).as_deref(), Some("skipped"));
         assert_eq!(lost(TrialResult::Broken { why: why() }).as_deref(), Some("error"));
+        // A baseline that failed is one, whatever is asked of the others.
+        let mut findings = example(6, |_| {});
+        let limits = ["wall > +900%".parse().unwrap()];
+        findings.thresholds = held(&limits, &findings.arms);
+        let (gap, reason) = (Gap::CommandFailed, why());
+        findings.arms[0].verdict = Verdict::Invalid { gap, reason };
+        let miss = tests(&findings).remove(0);
+        assert_eq!((miss.0.as_str(), miss.1.unwrap().0.as_str()), ("native", "error"));
     }
 }

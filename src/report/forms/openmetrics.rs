@@ -57,7 +57,7 @@ fn of_an_arm(findings: &Findings, arm: &ArmFindings, samples: &mut Samples) {
         }
         let Some(cost) = &metric.overhead else { continue };
         for (end, value) in [("estimate", cost.ratio), ("low", cost.low), ("high", cost.high)] {
-            add("surtax_cost_ratio", &[name, ("bound", end)], value);
+            add("surtax_cost_ratio", &[("metric", whole), ("bound", end)], value);
         }
     }
 }
