@@ -122,6 +122,13 @@ fn said(found: &Diff) -> Vec<String> {
             [&change.key, &change.before, &change.after].map(|text| foreign::line(text));
         lines.push(format!("`{key}` was `{before}`, and is `{after}`"));
     }
+    if found.before.cwd != found.after.cwd {
+        let [one, other] = [&found.before.cwd, &found.after.cwd].map(|text| foreign::line(text));
+        lines.push(format!(
+            "the command was run in `{one}`, then in `{other}`: a path that begins there may be \
+             another file"
+        ));
+    }
     for missing in &found.missing {
         let [stack, because] = [&missing.stack, &missing.because].map(|text| foreign::line(text));
         lines.push(format!("nothing is said of `{stack}`: {because}"));

@@ -64,6 +64,8 @@ pub struct RunOfDiff {
     pub title: String,
     /// RFC 3339, UTC.
     pub began_at: String,
+    /// Working directory: a path that begins in it may lead to another file.
+    pub cwd: String,
     /// Blocks that were done.
     pub blocks_done: u32,
     /// `finished`, `interrupted` or `running`.
@@ -212,6 +214,7 @@ pub fn diff(before: &Findings, after: &Findings) -> Result<Diff, Fault> {
         id: findings.run.id.clone(),
         title: findings.run.title.clone(),
         began_at: findings.run.began_at.clone(),
+        cwd: findings.run.cwd.clone(),
         blocks_done: findings.run.blocks_done,
         state: findings.run.state.clone(),
         cautions: findings.cautions.clone(),
@@ -276,19 +279,10 @@ fn require_one_question(before: &Findings, after: &Findings) -> Result<(), Fault
         let said = |it: &str| String::from(if it.is_empty() { "the usual one" } else { it });
         return refused("the conduct was", said(&one.conduct), said(&other.conduct));
     }
-    if one.cwd != other.cwd && has_a_path_of_its_own(one) {
-        return refused("the command was run in", one.cwd.clone(), other.cwd.clone());
-    }
     if one.baseline != other.baseline {
         return refused("the baseline was", one.baseline.clone(), other.baseline.clone());
     }
     Ok(())
-}
-
-/// Tells whether a command names a file by a path that begins in its directory.
-fn has_a_path_of_its_own(run: &RunFacts) -> bool {
-    let is_one = |word: &[u8]| word.starts_with(b"./") || word.starts_with(b"../");
-    run.workload.is_none() && run.command.iter().any(|word| is_one(word.as_bytes()))
 }
 
 /// Tells how far two machines are the same, and in which facts they are not.
