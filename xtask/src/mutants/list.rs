@@ -220,11 +220,11 @@ pub const MUTANTS: &[Mutant] = &[
         proofs: "thresholds",
     },
     Mutant {
-        name: "diff-of-one-interval",
-        breaks: "a change between two runs is as sure as the later one alone",
+        name: "diff-backwards",
+        breaks: "a change between two runs is that from the later one to the earlier",
         path: "statistics/src/change.rs",
-        text: "below(after).hypot(above(before))",
-        instead: "(below(after) / 3.0).hypot(0.0 * above(before))",
+        text: "let centre = (after.ratio / before.ratio).ln();",
+        instead: "let centre = (before.ratio / after.ratio).ln();",
         proofs: "differences",
     },
     Mutant {
