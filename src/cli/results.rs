@@ -11,7 +11,6 @@ use crate::plan::{Arm, Plan, shell_line};
 use crate::workload::Workload;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
-use surtax_statistics::TooFew;
 
 /// Flags of a run beside its plan and its file.
 #[derive(Clone, Debug, Default, PartialEq, Args)]
@@ -111,17 +110,12 @@ impl GateArguments {
     /// Refuses thresholds that a run of this plan could not decide, however it ends.
     pub(super) fn require_an_answer(&self, plan: &Plan) -> Result<(), Fault> {
         self.require_metrics(plan)?;
-        let Some(threshold) = self.fail_if.first() else { return Ok(()) };
-        match (plan.runs, surtax_statistics::overhead(&[])) {
-            (Some(runs), Err(TooFew { need, .. }))
-                if usize::try_from(runs).is_ok_and(|runs| runs < need) =>
-            {
-                Err(Fault::user(format!(
-                    "`--fail-if '{threshold}'` cannot be decided with `runs = {runs}`: an interval \
-                     takes {need} blocks"
-                ))
-                .hint("ask for `--runs 10`, or leave the count out"))
-            }
+        match (self.fail_if.first(), plan.runs_too_few()) {
+            (Some(threshold), Some((runs, need))) => Err(Fault::user(format!(
+                "`--fail-if '{threshold}'` cannot be decided with `runs = {runs}`: an interval \
+                 takes {need} blocks"
+            ))
+            .hint("ask for `--runs 10`, or leave the count out")),
             _ => Ok(()),
         }
     }

@@ -15,7 +15,7 @@ use crate::plan::{Word, shell_line};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use surtax_statistics::{
-    Block, Confidence, Estimate, Method, NoiseFloor, Verdict, change, overhead, verdict,
+    Block, Confidence, Estimate, Method, NoiseFloor, Verdict, change, departure, overhead, verdict,
 };
 
 /// Raised when a field changes its meaning.
@@ -363,7 +363,6 @@ fn floor_of(findings: &Findings, metric: &crate::finding::MetricFindings) -> Opt
         WALL => findings.noise_floor?,
         _ => metric.judgement.as_ref()?.noise_floor?,
     };
-    let departure = |ratio: f64| ratio.max(1.0 / ratio) - 1.0;
     Some(departure(floor.low).max(departure(floor.high)))
 }
 

@@ -197,7 +197,7 @@ pub(crate) const TELLING: f64 = 9.0;
 
 /// Tells whether the estimate is farther from 1 than the noise floor.
 fn is_above(estimate: &Estimate, noise: &NoiseFloor) -> bool {
-    estimate.ratio.max(1.0 / estimate.ratio) - 1.0 > noise.floor
+    statistics::departure(estimate.ratio) > noise.floor
 }
 
 /// About how many more blocks would decide if the estimates stay where they are: until the interval

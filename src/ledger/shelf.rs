@@ -192,13 +192,11 @@ pub fn find(directory: &Path, name: &str) -> Result<PathBuf, Fault> {
     if is_path && fs::symlink_metadata(path).is_ok_and(is_named) {
         return Ok(path.into());
     }
-    if name == "last"
-        && let Some(path) = last_elsewhere(directory)
-    {
-        return Ok(path);
-    }
     let ledgers = list(directory)?;
     if name == "last" {
+        if let Some(path) = last_elsewhere(directory) {
+            return Ok(path);
+        }
         let begun = |path: &&PathBuf| !stranger::is_unbegun(path);
         return ledgers.iter().rev().find(begun).cloned().ok_or_else(|| {
             Fault::user(format!("there is no run in `{}` yet", directory.display()))

@@ -66,13 +66,24 @@ impl Draft {
     }
 }
 
+impl Plan {
+    /// The number of runs that is asked for and that which an interval takes, where it is too few
+    /// for one.
+    pub(crate) fn runs_too_few(&self) -> Option<(u32, usize)> {
+        let (Some(runs), Err(TooFew { need, .. })) = (self.runs, surtax_statistics::overhead(&[]))
+        else {
+            return None;
+        };
+        usize::try_from(runs).is_ok_and(|runs| runs < need).then_some((runs, need))
+    }
+}
+
 /// Lists what a plan asks for and will hardly get.
 pub(super) fn notes(plan: &Plan) -> Vec<String> {
     let mut notes = Vec::new();
     let is_compared = plan.stacks.len() > 1 || !plan.beside.is_empty();
-    if let (Some(runs), Err(TooFew { need, .. })) = (plan.runs, surtax_statistics::overhead(&[]))
+    if let Some((runs, need)) = plan.runs_too_few()
         && is_compared
-        && usize::try_from(runs).is_ok_and(|runs| runs < need)
     {
         notes.push(format!(
             "with `--runs {runs}` no overhead has an interval, and nothing is decided: that takes \

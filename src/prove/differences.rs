@@ -1,7 +1,5 @@
 //! Differences between runs on a simulated machine: pairs of runs whose stack costs the same over
 //! its baseline, and pairs between which it became 5 % dearer, in ten kinds of noise by turns.
-//!
-//! The second run of a pair is of another day: all of it, the baseline too, may be slower.
 
 use super::bench::draft;
 use super::proof::ended;

@@ -58,7 +58,7 @@ pub use confidence::Confidence;
 pub use equivalence::{Verdict, is_equivalent, verdict};
 pub use family::{holm, p_value};
 pub use histogram::{Histogram, OutOfRange, Unreadable};
-pub use noise::{NoiseFloor, noise_floor};
+pub use noise::{NoiseFloor, departure, noise_floor};
 pub use overhead::{Block, Estimate, Method, overhead, overhead_at};
 pub use power::{blocks_needed, detectable_effect};
 pub use quantile::{

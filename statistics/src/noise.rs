@@ -50,7 +50,8 @@ pub fn noise_floor(pairs: &[Block]) -> Result<NoiseFloor, TooFew> {
 
 /// Returns the distance of a ratio from 1, the same for a ratio and its inverse: 0.25 for 1.25 and
 /// for 0.8.
-pub(crate) fn departure(ratio: f64) -> f64 {
+#[must_use]
+pub fn departure(ratio: f64) -> f64 {
     ratio.max(1.0 / ratio) - 1.0
 }
 

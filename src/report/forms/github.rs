@@ -18,7 +18,7 @@ pub(super) fn annotations(findings: &Findings) -> String {
         true => Answer::of(findings).headline() + ".",
         false => no_numbers(findings),
     };
-    let mut lines = Vec::new();
+    let mut found = Vec::new();
     for arm in &findings.arms {
         let Verdict::Invalid { gap, reason } = &arm.verdict else { continue };
         let level = match gap {
@@ -26,7 +26,7 @@ pub(super) fn annotations(findings: &Findings) -> String {
             Gap::NotAvailable => "warning",
             Gap::CommandFailed | Gap::Broken | Gap::Rejected => "error",
         };
-        lines.push(command(level, &arm.name, reason));
+        found.push((level, command(level, &arm.name, reason)));
     }
     for held in &findings.thresholds {
         let level = match held.standing {
@@ -34,18 +34,18 @@ pub(super) fn annotations(findings: &Findings) -> String {
             Standing::Undecided => "warning",
             _ => "error",
         };
-        lines.push(command(level, &held.threshold, &held.to_string()));
+        found.push((level, command(level, &held.threshold, &held.to_string())));
     }
     for caution in &findings.cautions {
         let text = format!("{}; {}", caution.finding, caution.advice);
-        lines.push(command("warning", &caution.code, &text));
+        found.push(("warning", command("warning", &caution.code, &text)));
     }
-    let of = |level: &str| {
-        let begin = format!("::{level} ");
-        lines.iter().filter(move |line| line.starts_with(&begin)).take(SHOWN).cloned()
-    };
-    let notice = command("notice", &findings.run.title, &answer);
-    std::iter::once(notice).chain(of("error")).chain(of("warning")).collect()
+    let mut text = command("notice", &findings.run.title, &answer);
+    for level in ["error", "warning"] {
+        let of_it = found.iter().filter(|(its, _)| *its == level).take(SHOWN);
+        text.extend(of_it.map(|(_, line)| line.as_str()));
+    }
+    text
 }
 
 fn command(level: &str, title: &str, message: &str) -> String {

@@ -7,6 +7,7 @@
 use crate::finding::findings::Gap;
 use crate::finding::threshold::{Standing, ThresholdFindings};
 use crate::finding::{ArmFindings, Findings, Verdict, foreign};
+use crate::report::html::markup;
 
 /// Outcome of a test that does not hold.
 struct Miss {
@@ -104,19 +105,8 @@ fn miss_of_a_stack(arm: &ArmFindings) -> Option<Miss> {
 
 /// Text within the quotes of an attribute.
 fn attribute(text: &str) -> String {
-    let mut safe = String::new();
-    for letter in foreign::line(text).chars() {
-        match letter {
-            '<' => safe += "&lt;",
-            '>' => safe += "&gt;",
-            '&' => safe += "&amp;",
-            '"' => safe += "&quot;",
-            // No document may have these, and they are nobody's text.
-            '\u{fffe}' | '\u{ffff}' => safe.push('\u{fffd}'),
-            _ => safe.push(letter),
-        }
-    }
-    safe
+    // No document may have these, and they are nobody's text.
+    markup(&foreign::line(text).replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}"))
 }
 
 #[cfg(test)]

@@ -26,6 +26,7 @@ mod trials;
 
 use crate::finding::Findings;
 use crate::finding::answer::Answer;
+pub(in crate::report) use escape::markup;
 
 const STYLE: &str = concat!(
     include_str!("../../../report-ui/page.css"),
