@@ -38,18 +38,18 @@ struct RunRow {
 }
 
 pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault> {
-    let directory = match &arguments.directory {
-        Some(directory) => directory.clone(),
-        None => run_and_report::shelf_directory(globals)?,
+    let directories = match &arguments.directory {
+        Some(directory) => vec![directory.clone()],
+        None => run_and_report::shelf_directories(globals)?,
     };
-    if arguments.directory.is_some() && !directory.is_dir() {
+    if let Some(directory) = arguments.directory.as_ref().filter(|it| !it.is_dir()) {
         let shown = directory.display();
         return Err(Fault::user(format!("`{shown}` is no directory")).hint(
             "a run is shown by `surtax show RUN`; `surtax list` lists those of a directory",
         ));
     }
     let mut lines = Vec::new();
-    for path in shelf::list(&directory)? {
+    for path in shelf::list(&directories)? {
         match line(&path) {
             Ok(line) => lines.push(line),
             Err(fault) => note(&foreign::line(&fault.message), globals),
@@ -59,7 +59,7 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault>
         return answer(&json::pretty(&lines).doing("write the list as JSON")?);
     }
     if lines.is_empty() {
-        note(&format!("no run is kept in `{}`", directory.display()), globals);
+        note(&format!("no run is kept in `{}`", directories[0].display()), globals);
     }
     let (is_table, now) = (globals.format_or(Format::Table) == Format::Table, clock::wall());
     let mut rows = Rows::new(&["Run", "Began", "State", "Took", "Stacks", "Title"]);

@@ -11,7 +11,7 @@ mod way;
 
 use super::say;
 use crate::fault::{Doing, Fault};
-use crate::lab::exclusive;
+use crate::lab::{exclusive, sudoer};
 use crate::ledger::EXTENSION;
 use crate::plan::shell_line;
 use crate::regular_file::handed_down;
@@ -179,6 +179,7 @@ fn replace(named: &Named, text: &str) -> Result<(), Fault> {
             let mode = Mode::from_raw_mode(mode);
             rustix::fs::fchmod(&file, mode).doing("set its permissions")
         })
+        .and_then(|()| hand_over(directory, &file))
         .and_then(|()| {
             rustix::fs::renameat(directory, &part, directory, name).doing("put it in its place")
         });
@@ -186,6 +187,15 @@ fn replace(named: &Named, text: &str) -> Result<(), Fault> {
         let _ = rustix::fs::unlinkat(directory, &part, AtFlags::empty());
     }
     filled
+}
+
+/// Gives a result in a directory of whoever typed `sudo` to them, as if they had made it.
+fn hand_over(directory: &OwnedFd, file: &File) -> Result<(), Fault> {
+    let doing = "give it to who typed `sudo`";
+    let theirs = rustix::fs::fstat(directory).doing(doing)?;
+    let Some(user) = sudoer::uid().filter(|user| *user == theirs.st_uid) else { return Ok(()) };
+    let group = sudoer::group().map(rustix::fs::Gid::from_raw);
+    rustix::fs::fchown(file, Some(rustix::fs::Uid::from_raw(user)), group).doing(doing)
 }
 
 /// Reads the permission bits that this process takes from the files that it makes; `0o022` where

@@ -17,8 +17,8 @@ pub struct Arguments {
 
 /// Removes all of them, or none where one is not found.
 pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault> {
-    let directory = run_and_report::shelf_directory(globals)?;
-    let found = arguments.runs.iter().map(|name| shelf::find(&directory, name));
+    let directories = run_and_report::shelf_directories(globals)?;
+    let found = arguments.runs.iter().map(|name| shelf::find(&directories, name));
     let found: BTreeSet<PathBuf> = found.collect::<Result<_, _>>()?;
     for path in &found {
         Ledger::remove(path)?;

@@ -159,32 +159,36 @@ pub(super) fn measure(question: &Question, globals: &Globals) -> Result<ExitCode
     let ledger = match &question.output {
         Some(path) => Ledger::create_first([path.clone()], plan, &machine, key.as_ref())?,
         None => {
-            let names = shelf::names(&shelf_directory(globals)?, &plan.title, clock::wall())?;
+            let names = shelf::names(&shelf_directories(globals)?[0], &plan.title, clock::wall())?;
             Ledger::create_first(names, plan, &machine, key.as_ref())?
         }
     };
+    if let Some(text) = shelf::unreadable(ledger.path()) {
+        note(&text, globals);
+    }
     // Without a home there is no folder, and nothing is asked for by `last`.
-    let noted = shelf::directory().map(|it| shelf::note_last(&it, question.output.as_deref()));
+    let noted = shelf::directories().map(|it| shelf::note_last(&it[0], question.output.as_deref()));
     if let Ok(Err(fault)) = noted {
         note(&format!("`last` will not be this run: {fault}"), globals);
     }
     carry_out(plan, ledger, &question.results, globals)
 }
 
-/// The folder of all runs; where the one that was named is not it, that is said.
-pub(super) fn shelf_directory(globals: &Globals) -> Result<PathBuf, Fault> {
-    let directory = shelf::directory()?;
-    if let Some(text) = shelf::ignored(&directory) {
+/// The folders of all runs, first the one for new ones; where the one that was named is none of
+/// them, that is said.
+pub(super) fn shelf_directories(globals: &Globals) -> Result<Vec<PathBuf>, Fault> {
+    let directories = shelf::directories()?;
+    if let Some(text) = directories.first().and_then(|first| shelf::ignored(first)) {
         note(&text, globals);
     }
-    Ok(directory)
+    Ok(directories)
 }
 
 /// Continues a run.
 pub(super) fn resume(arguments: &Resume, globals: &Globals) -> Result<ExitCode, Fault> {
     let Resume { run, results, yes } = arguments;
     results.require_places()?;
-    let path = shelf::find(&shelf::directory()?, run)?;
+    let path = shelf::find(&shelf::directories()?, run)?;
     let ledger = Ledger::open(&path)?;
     results.gate.require_metrics(&ledger.plan()?)?;
     if ledger.run()?.state == RunState::Finished {
@@ -365,12 +369,13 @@ fn code(standings: impl Iterator<Item = Standing>, undecided: Option<Undecided>)
 
 /// Tells whether `last` means this run.
 fn is_on_shelf(path: &Path) -> bool {
-    shelf::directory().is_ok_and(|directory| path.parent() == Some(&directory))
+    let is_of = |directory: &PathBuf| path.parent() == Some(directory);
+    shelf::directories().is_ok_and(|directories| directories.iter().any(is_of))
 }
 
 /// Findings of a run that is kept; says where nobody here vouches for it.
 pub(super) fn findings(run: &str, globals: &Globals) -> Result<(PathBuf, Findings), Fault> {
-    let path = shelf::find(&shelf::directory()?, run)?;
+    let path = shelf::find(&shelf::directories()?, run)?;
     let findings = findings_of(&Ledger::open(&path)?, globals)?;
     Ok((path, findings))
 }
@@ -378,7 +383,7 @@ pub(super) fn findings(run: &str, globals: &Globals) -> Result<(PathBuf, Finding
 /// Findings of a ledger; says, and has the findings say, where nobody here vouches for it.
 fn findings_of(ledger: &Ledger, globals: &Globals) -> Result<Findings, Fault> {
     let mut findings = compare(ledger)?;
-    if !ledger.is_made_here() {
+    if !ledger.is_made_here() && !shelf::is_of_sudo(ledger.path()) {
         findings.cautions.insert(0, foreign_run());
         note(
             &format!(

@@ -40,6 +40,7 @@ mod service;
 mod session;
 mod shaping;
 pub mod state;
+pub mod sudoer;
 mod sweep;
 mod tool_run;
 pub mod tool_version;

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 const VARIABLE: &str = "SURTAX_STATE_DIR";
 
 /// Directory of root.
-const OF_ROOT: &str = "/var/lib/surtax";
+pub(super) const OF_ROOT: &str = "/var/lib/surtax";
 
 /// Extension of the files of runs, wherever they are.
 pub const RUN_EXTENSION: &str = "surtax";

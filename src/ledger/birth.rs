@@ -8,6 +8,7 @@ use super::files::{self, Beside, Files};
 use super::hold::{self, Hold};
 use super::recovered;
 use crate::fault::{Doing, Fault};
+use crate::lab::sudoer;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use std::fs::File;
@@ -16,7 +17,8 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// A run may hold values of `--env`: it is for whoever made it alone.
+/// A run may hold values of `--env`: it is for whoever made it, and whoever had root make it by
+/// `sudo`, alone.
 const MODE: u32 = 0o600;
 
 /// Beginning of the name of a file that has no final name yet, on a file system that has no files
@@ -167,6 +169,10 @@ impl Unnamed {
             Err(error) => return Err(error.into()),
         };
         made.file.set_permissions(std::fs::Permissions::from_mode(MODE))?;
+        if let Some(user) = sudoer::uid() {
+            // Without it the run is root's alone, which its maker says.
+            let _ = sudoer::let_read(&made.file, user);
+        }
         let mut file = &made.file;
         file.write_all(image)?;
         file.sync_all()?;

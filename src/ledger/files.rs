@@ -255,12 +255,12 @@ fn foreign(path: &Path, found: &Metadata) -> Option<Fault> {
         ))
         .hint(match shown.ends_with("-wal") || shown.ends_with("-journal") {
             true => format!(
-                "it is not of your making: move it away, and believe nothing in it: mv \
-                             {quoted} {quoted}.not-mine"
+                "it is not of your making: move it away, and believe nothing in it: mv {quoted} \
+                 {quoted}.not-mine"
             ),
+            false if found.uid() == 0 => String::from("it is root's: sudo surtax …"),
             false => String::from(
-                "copy the run to a directory of your own: what it says is \
-                                   whoever's it is",
+                "copy the run to a directory of your own: what it says is whoever's it is",
             ),
         })
     } else {

@@ -1,16 +1,21 @@
 //! Place of the ledgers: `$XDG_DATA_HOME/surtax/runs`, one file per run, named by time and title.
+//!
+//! Runs under `sudo` are for the user who typed it. They are in a folder that root keeps for them,
+//! which they may read: a folder of their own they could exchange under root's hands.
 
-use super::{EXTENSION, calendar, files, stranger};
+use super::{EXTENSION, calendar, stranger};
 use crate::fault::{Doing, Fault};
 use crate::lab::exclusive;
+use crate::lab::sudoer;
 use crate::regular_file;
 use etcetera::BaseStrategy;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 use surtax_instrument::quantity::Nanoseconds;
 
 /// The part of a file name that is the time: `20260102T030405Z`.
@@ -30,18 +35,77 @@ const FOLDER_MODE: u32 = 0o700;
 /// Name of the file beside the folder that says where the last run is, if not in the folder.
 const LAST: &str = "last-run";
 
+/// Name of a folder of runs.
+const RUNS: &str = "runs";
+
 /// The longest path, as the kernel has it.
 const PATH_MAX: u64 = 4096;
 
-/// The folder of all runs; it need not exist yet.
+/// The folders of runs, which need not exist yet: first the one for new runs, then others that are
+/// looked into. Of root under `sudo` the first is the one for whoever typed it, of anybody else
+/// that is the second.
 ///
 /// # Errors
 /// The machine's, when there is neither `XDG_DATA_HOME` nor a home directory.
-pub fn directory() -> Result<PathBuf, Fault> {
+pub fn directories() -> Result<Vec<PathBuf>, Fault> {
     let strategy = etcetera::base_strategy::Xdg::new()
         .doing("find the home directory")
         .map_err(|fault| fault.hint("set HOME or XDG_DATA_HOME"))?;
-    Ok(strategy.data_dir().join("surtax/runs"))
+    let own = strategy.data_dir().join("surtax").join(RUNS);
+    let is_named = std::env::var_os("XDG_DATA_HOME").is_some_and(|it| Path::new(&it).is_absolute());
+    if is_named {
+        return Ok(vec![own]);
+    }
+    let us = rustix::process::geteuid();
+    Ok(match sudoer::uid() {
+        Some(user) => vec![folder_for(user), own],
+        None if us.is_root() => vec![own],
+        None => vec![own, folder_for(us.as_raw())],
+    })
+}
+
+/// The folder that root keeps for runs that a user asked for by `sudo`.
+fn folder_for(user: u32) -> PathBuf {
+    sudoer::folder(user).join(RUNS)
+}
+
+/// The user of `sudo` whom a folder is for.
+fn reader_of(directory: &Path) -> Option<u32> {
+    sudoer::uid().filter(|user| directory == folder_for(*user))
+}
+
+/// Tells whether a run is in the folder that root keeps for the user of this process: then root
+/// began it, as they asked by `sudo`.
+#[must_use]
+pub fn is_of_sudo(run: &Path) -> bool {
+    let folder = folder_for(rustix::process::geteuid().as_raw());
+    let is_of_root = |path: &Path| fs::symlink_metadata(path).is_ok_and(|it| it.uid() == 0);
+    run.parent() == Some(&folder)
+        && is_of_root(run)
+        && exclusive::require_ours_alone(&folder).is_ok()
+}
+
+/// Returns what is to be said of a new run that whoever typed `sudo` cannot read.
+#[must_use]
+pub fn unreadable(run: &Path) -> Option<String> {
+    let user = sudoer::uid().filter(|user| !sudoer::may_read(run, *user))?;
+    let shown = run.display();
+    Some(format!("only root can read `{shown}`, and not user {user}: its disk has no access lists"))
+}
+
+/// Makes a folder for new runs if absent.
+fn ensure(directory: &Path) -> Result<(), Fault> {
+    if let Some(user) = reader_of(directory) {
+        return sudoer::ensure(user, RUNS);
+    }
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(FOLDER_MODE)
+        .create(directory)
+        .doing(format!("make the folder `{}`", directory.display()))
+        .map_err(|fault| {
+            fault.hint("run it as root, or name a run file that can be written with `--output`")
+        })
 }
 
 /// Returns what is to be said of an `XDG_DATA_HOME` that names no folder for runs: a relative one
@@ -76,14 +140,7 @@ pub fn names(
     title: &str,
     at: Nanoseconds,
 ) -> Result<impl Iterator<Item = PathBuf> + use<>, Fault> {
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(FOLDER_MODE)
-        .create(directory)
-        .doing(format!("make the folder `{}`", directory.display()))
-        .map_err(|fault| {
-            fault.hint("run it as root, or name a run file that can be written with `--output`")
-        })?;
+    ensure(directory)?;
     let stem = format!("{}-{}", calendar::compact(at), slug(title));
     let directory = directory.to_path_buf();
     let named = move |count| match count {
@@ -120,30 +177,62 @@ pub fn note_last(directory: &Path, elsewhere: Option<&Path>) -> Result<(), Fault
         }
         return Ok(());
     };
-    fs::DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder).doing(doing())?;
+    ensure(directory)?;
     exclusive::require_ours_alone(folder)?;
     let path = std::path::absolute(path).doing(doing())?;
     // As a whole or not at all.
     let part = folder.join(format!("{LAST}-{}", exclusive::unguessable()?));
-    let written = exclusive::create(&part, 0o600)?
-        .write_all(path.as_os_str().as_bytes())
-        .and_then(|()| fs::rename(&part, &note));
+    let mut file = exclusive::create(&part, 0o600)?;
+    if let Some(user) = reader_of(directory) {
+        // Without it, `last` is the last one in the folder for them.
+        let _ = sudoer::let_read(&file, user);
+    }
+    let written =
+        file.write_all(path.as_os_str().as_bytes()).and_then(|()| fs::rename(&part, &note));
     if written.is_err() {
         let _ = fs::remove_file(&part);
     }
     written.doing(doing())
 }
 
-/// The file of the last run, if that was begun elsewhere and is still there.
-fn last_elsewhere(directory: &Path) -> Option<PathBuf> {
-    let path = noted(&directory.parent()?.join(LAST))?;
-    fs::symlink_metadata(&path).is_ok_and(|it| it.is_file()).then_some(path)
+/// The file of the run that was begun last, over all folders.
+fn last<P: AsRef<Path>>(directories: &[P]) -> Result<PathBuf, Fault> {
+    let ledgers = list(directories)?;
+    let of_each = directories.iter().filter_map(|it| last_in(it.as_ref(), &ledgers));
+    of_each.max_by_key(|(begun, _)| *begun).map(|(_, path)| path).ok_or_else(|| {
+        let first = directories.first().map_or(Path::new("."), AsRef::as_ref);
+        Fault::user(format!("there is no run in `{}` yet", first.display()))
+            .hint("make one: surtax compare --in native,runc -- true")
+    })
+}
+
+/// The file of the run that was begun last of those in a folder, or that the note beside it names,
+/// and when.
+fn last_in(directory: &Path, ledgers: &[PathBuf]) -> Option<(SystemTime, PathBuf)> {
+    let note = directory.parent().map(|parent| parent.join(LAST));
+    if let Some(path) = note.as_deref().and_then(noted).filter(|path| is_file(path)) {
+        return Some((time_of(&note?)?, path));
+    }
+    let is_here = |path: &&PathBuf| path.parent() == Some(directory);
+    let path = ledgers.iter().rev().filter(is_here).find(|path| !stranger::is_unbegun(path))?;
+    Some((time_of(path)?, path.clone()))
+}
+
+fn is_file(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|it| it.is_file())
+}
+
+/// The time when a file was made; where its file system keeps none, when it was written to last.
+fn time_of(path: &Path) -> Option<SystemTime> {
+    let found = fs::symlink_metadata(path).ok()?;
+    found.created().or_else(|_| found.modified()).ok()
 }
 
 /// The path in a note. One that somebody else could have written is none.
 fn noted(note: &Path) -> Option<PathBuf> {
     let file = regular_file::open(note).ok()?;
-    if !files::is_of_us_alone(&file.metadata().ok()?) {
+    let found = file.metadata().ok()?;
+    if !exclusive::is_trusted(found.uid()) || found.mode() & exclusive::OTHERS_WRITE != 0 {
         return None;
     }
     let mut bytes = Vec::new();
@@ -152,21 +241,23 @@ fn noted(note: &Path) -> Option<PathBuf> {
     path.is_absolute().then_some(path)
 }
 
-/// The ledgers in this folder, oldest first; none when the folder does not exist.
+/// The ledgers in these folders, oldest first; none when no folder exists. Of the folders after the
+/// first, one that may not be looked into has none.
 ///
 /// # Errors
-/// The machine's, when the folder cannot be read.
-pub fn list(directory: &Path) -> Result<Vec<PathBuf>, Fault> {
-    let entries = match fs::read_dir(directory) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        result => result.doing(format!("read the folder `{}`", directory.display()))?,
-    };
-    let mut ledgers: Vec<PathBuf> = entries
-        .filter_map(Result::ok)
-        .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == EXTENSION))
-        .filter(|path| !path.is_dir())
-        .collect();
+/// The machine's, when a folder cannot be read.
+pub fn list<P: AsRef<Path>>(directories: &[P]) -> Result<Vec<PathBuf>, Fault> {
+    let mut ledgers = Vec::new();
+    for (index, directory) in directories.iter().map(AsRef::as_ref).enumerate() {
+        let entries = match fs::read_dir(directory) {
+            Err(error) if error.kind() == ErrorKind::NotFound => continue,
+            Err(error) if error.kind() == ErrorKind::PermissionDenied && index > 0 => continue,
+            result => result.doing(format!("read the folder `{}`", directory.display()))?,
+        };
+        let paths = entries.filter_map(Result::ok).map(|entry| entry.path());
+        let named = paths.filter(|path| path.extension().is_some_and(|it| it == EXTENSION));
+        ledgers.extend(named.filter(|path| !path.is_dir()));
+    }
     // Of one second, the one that was made first: their names do not tell.
     ledgers.sort_by_cached_key(|path| {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -182,27 +273,24 @@ pub fn list(directory: &Path) -> Result<Vec<PathBuf>, Fault> {
 ///
 /// # Errors
 /// The user's, when no run or more than one fits.
-pub fn find(directory: &Path, name: &str) -> Result<PathBuf, Fault> {
+pub fn find<P: AsRef<Path>>(directories: &[P], name: &str) -> Result<PathBuf, Fault> {
     let path = Path::new(name);
     // Somebody else may have laid a file there that is called as a run of ours, or `last`. What
     // else than a file is named so is told when it is opened.
     let is_path = name.contains('/') || path.extension().is_some_and(|it| it == EXTENSION);
     // A folder may have a run's name by chance.
     let is_named = |it: fs::Metadata| !it.is_dir() || name.contains('/');
-    if is_path && fs::symlink_metadata(path).is_ok_and(is_named) {
+    let is_there = match fs::symlink_metadata(path) {
+        Err(error) => error.kind() == ErrorKind::PermissionDenied && name.contains('/'),
+        Ok(found) => is_named(found),
+    };
+    if is_path && is_there {
         return Ok(path.into());
     }
-    let ledgers = list(directory)?;
     if name == "last" {
-        if let Some(path) = last_elsewhere(directory) {
-            return Ok(path);
-        }
-        let begun = |path: &&PathBuf| !stranger::is_unbegun(path);
-        return ledgers.iter().rev().find(begun).cloned().ok_or_else(|| {
-            Fault::user(format!("there is no run in `{}` yet", directory.display()))
-                .hint("make one: surtax compare --in native,runc -- true")
-        });
+        return last(directories);
     }
+    let ledgers = list(directories)?;
     let stem = |path: &Path| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let wanted = name.strip_suffix(&format!(".{EXTENSION}")).unwrap_or(name);
     let fits: [&dyn Fn(&str) -> bool; 3] =
@@ -281,17 +369,17 @@ mod tests {
         let elsewhere = home.path().join("mine.surtax");
         fs::write(&elsewhere, "something").unwrap();
         note_last(&shelf, Some(&elsewhere)).unwrap();
-        assert_eq!(find(&shelf, "last").unwrap(), elsewhere);
+        assert_eq!(find(&[&shelf], "last").unwrap(), elsewhere);
         // Somebody else's note is none, and neither is one of a file that is gone.
         let note = home.path().join(LAST);
         let mode = |mode| fs::set_permissions(&note, fs::Permissions::from_mode(mode)).unwrap();
         mode(0o666);
-        assert_eq!(find(&shelf, "last").unwrap(), first);
+        assert_eq!(find(&[&shelf], "last").unwrap(), first);
         note_last(&shelf, None).unwrap_err();
         assert!(note.exists(), "what is no note of ours stays");
         mode(0o600);
         fs::remove_file(&elsewhere).unwrap();
-        assert_eq!(find(&shelf, "last").unwrap(), first);
+        assert_eq!(find(&[&shelf], "last").unwrap(), first);
         note_last(&shelf, None).unwrap();
         note_last(&shelf, None).unwrap();
         assert!(!note.exists());
@@ -300,18 +388,38 @@ mod tests {
     }
 
     #[test]
+    fn of_two_folders_the_last_run_is_the_one_that_was_begun_last_and_each_is_found_by_name() {
+        let home = tempfile::tempdir().unwrap();
+        let folders = ["own", "of-sudo"].map(|it| home.path().join(it).join("runs"));
+        let pause = || std::thread::sleep(std::time::Duration::from_millis(20));
+        assert!(find(&folders, "last").unwrap_err().message.contains("own/runs` yet"));
+        let first = place(&folders[1], "first", 2_000_000_000);
+        assert_eq!(find(&folders, "last").unwrap(), first);
+        pause();
+        let second = place(&folders[0], "second", 3_000_000_000);
+        assert_eq!(find(&folders, "last").unwrap(), second);
+        let elsewhere = home.path().join("mine.surtax");
+        fs::write(&elsewhere, "something").unwrap();
+        pause();
+        note_last(&folders[1], Some(&elsewhere)).unwrap();
+        assert_eq!(find(&folders, "last").unwrap(), elsewhere);
+        assert_eq!(find(&folders, "first").unwrap(), first);
+        assert_eq!(list(&folders).unwrap(), [first, second]);
+    }
+
+    #[test]
     fn a_run_is_found_by_last_by_its_beginning_and_by_a_part_that_only_it_has() {
         let shelf = tempfile::tempdir().unwrap();
         let day = 86_400_000_000_000;
         let runs = [("make", 0), ("sysbench cpu", day), ("make", 2 * day)];
         let paths = runs.map(|(title, at)| place(shelf.path(), title, at));
-        assert_eq!(list(shelf.path()).unwrap(), paths);
-        assert_eq!(find(shelf.path(), "last").unwrap(), paths[2]);
-        assert_eq!(find(shelf.path(), "19700101").unwrap(), paths[0]);
-        assert_eq!(find(shelf.path(), "sysbench").unwrap(), paths[1]);
-        let error = find(shelf.path(), "make").unwrap_err();
+        assert_eq!(list(&[shelf.path()]).unwrap(), paths);
+        assert_eq!(find(&[shelf.path()], "last").unwrap(), paths[2]);
+        assert_eq!(find(&[shelf.path()], "19700101").unwrap(), paths[0]);
+        assert_eq!(find(&[shelf.path()], "sysbench").unwrap(), paths[1]);
+        let error = find(&[shelf.path()], "make").unwrap_err();
         assert!(error.message.contains("19700101T000000Z-make"), "{error}");
-        assert_eq!(find(shelf.path(), "nothing").unwrap_err().exit_code(), 2);
+        assert_eq!(find(&[shelf.path()], "nothing").unwrap_err().exit_code(), 2);
     }
 
     #[test]
@@ -337,7 +445,7 @@ mod tests {
         std::thread::sleep(std::time::Duration::from_millis(20));
         let second = place(shelf.path(), "make", 0);
         assert!(second.to_string_lossy().ends_with("-make-2.surtax"));
-        assert_eq!(find(shelf.path(), "last").unwrap(), second);
+        assert_eq!(find(&[shelf.path()], "last").unwrap(), second);
     }
 
     #[test]
@@ -350,7 +458,7 @@ mod tests {
         connection.pragma_update(None, "journal_mode", "WAL").unwrap();
         drop(connection);
         assert!(half.metadata().unwrap().len() > 0);
-        assert_eq!(find(shelf.path(), "last").unwrap(), first);
-        assert_eq!(list(shelf.path()).unwrap().len(), 3);
+        assert_eq!(find(&[shelf.path()], "last").unwrap(), first);
+        assert_eq!(list(&[shelf.path()]).unwrap().len(), 3);
     }
 }

@@ -19,7 +19,7 @@ fn runs_that_begin_at_once_get_a_name_each() {
     let names: std::collections::BTreeSet<_> =
         ledgers.iter().map(|it| it.path().to_path_buf()).collect();
     assert_eq!(names.len(), 8, "{names:?}");
-    assert_eq!(shelf::list(shelf.path()).unwrap().len(), 8);
+    assert_eq!(shelf::list(&[shelf.path()]).unwrap().len(), 8);
 }
 
 #[test]

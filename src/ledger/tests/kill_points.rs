@@ -56,7 +56,7 @@ fn assert_whole(place: &Path, said: &str, point: usize) {
     let strange: Vec<&String> =
         names.iter().filter(|name| !name.ends_with(".surtax") && !is_beside(name)).collect();
     assert!(strange.is_empty(), "point {point} leaves {strange:?}");
-    let found = shelf::find(place, "last");
+    let found = shelf::find(&[place], "last");
     if !said.contains("begun") && found.is_err() {
         assert_eq!(names.len(), 0, "point {point}");
         return;

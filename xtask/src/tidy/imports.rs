@@ -31,6 +31,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "layer",
             "lab::state",
             "lab::byte_lock",
+            "lab::sudoer",
             "lab::exclusive",
             "fault",
         ],
