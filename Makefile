@@ -35,7 +35,7 @@ FUZZ_ROUNDS  ?= 1
 MDBOOK_VERSION = 0.5.4
 MDBOOK         = $(TARGET)/mdbook/bin/mdbook
 
-.PHONY: help setup appliance build demo test test-all bench protocol mutants fuzz check docs install clean
+.PHONY: help setup appliance build demo test test-all bench protocol mutants fuzz check docs install deb try-deb clean
 
 help: ## Lists these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-16s%s\n", $$1, $$2 }'
@@ -59,7 +59,7 @@ test: setup appliance ## Runs every test; the layers named in REQUIRED must run 
 	    CARGO="$(CARGO)" tests/run.sh
 
 test-all: export SURTAX_SLOW_TESTS = 1
-test-all: test ## Runs every test with all of its cases, and those that take minutes, too
+test-all: test try-deb ## Runs every test with all of its cases, and those that take minutes, too
 
 # The images of `appliance:arceos` and `appliance:grub-xen` and its PVH twin are built once, and only where their tests must run.
 appliance:
@@ -111,6 +111,12 @@ install: build ## Installs surtax, its completions and its manual below PREFIX (
 	$(TARGET)/release/surtax completions fish | \
 	    $(AS_ROOT) install -D -m 644 /dev/stdin $(SHARED)/fish/vendor_completions.d/surtax.fish
 	$(AS_ROOT) $(TARGET)/release/surtax man --directory $(SHARED)/man/man1
+
+deb: build ## Packs it for Debian into target/debian, and has lintian look at it
+	packaging/deb.sh
+
+try-deb: deb ## Installs the package on a fresh Debian 12, measures there, and removes it (a minute, as root)
+	$(AS_ROOT) packaging/try-deb.sh
 
 clean: ## Removes what was built
 	$(CARGO) clean

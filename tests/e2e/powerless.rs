@@ -197,7 +197,8 @@ fn a_run_by_sudo_is_roots_and_whoever_typed_it_finds_and_reads_it_and_nobody_els
     let home = theirs.to_str().unwrap();
     let (show, list) = (["show", "last", "--format", "json"], ["list", "--format", "json"]);
     let shown = nobody.surtax_as(SUDOER, &show, home);
-    let answer: Value = serde_json::from_slice(&shown.stdout).expect(&text(&shown.stderr));
+    let answer: Value =
+        serde_json::from_slice(&shown.stdout).unwrap_or_else(|_| panic!("{}", text(&shown.stderr)));
     assert_eq!(answer["arms"][0]["trial_count"], 1);
     let cautions = answer["cautions"].to_string();
     assert!(!cautions.contains("was not begun"), "{cautions}");
