@@ -9,6 +9,7 @@
 //!                                     power: what can be seen, how many more blocks
 //!                                     stopping: whether the interval is narrow enough
 //!                                     change: between two runs
+//!                                     shifts: in a series of runs
 //! ```
 //!
 //! What comes from outside is checked once, where a [`Sample`] or a [`Block`] is made; from there
@@ -47,6 +48,7 @@ mod overhead;
 mod power;
 mod quantile;
 mod sample;
+mod shift;
 mod signed_rank;
 mod stopping;
 mod student;
@@ -66,6 +68,7 @@ pub use quantile::{
     quantile_interval,
 };
 pub use sample::{Sample, TooFew, Unusable};
+pub use shift::{Shift, shifts};
 pub use stopping::{LOOK_FROM, blocks_to_precision, is_narrow_enough, relative_half_width};
 pub use student::critical_value;
 pub use warm_up::{Steadiness, WarmUp, warm_up};
