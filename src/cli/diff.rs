@@ -1,17 +1,14 @@
 //! `surtax diff`: what two runs of one question differ in.
 
 use super::rows::Rows;
-use super::{Format, Globals, answer, note, run_and_report};
+use super::{Format, Globals, answer, note, of_metric, run_and_report};
 use crate::fault::{Doing, Fault};
-use crate::finding::diff::{Basis, Change, ChangeVerdict, Diff, diff};
-use crate::finding::estimate::WALL;
+use crate::finding::diff::{Basis, ChangeVerdict, Diff, diff};
 use crate::finding::number::GAP;
 use crate::finding::threshold::typed_name;
 use crate::finding::{foreign, number};
-use crate::layer::instead;
 use crate::report::json;
 use crate::report::markdown::sentence;
-use std::collections::BTreeSet;
 
 /// Flags of `surtax diff`.
 #[derive(Debug, clap::Args)]
@@ -45,37 +42,14 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault>
     }
     let mut found = diff(&before, &after)?;
     let is_of_workload = after.run.workload.is_some();
-    choose(&mut found, &arguments.metric, is_of_workload, globals)?;
+    of_metric::keep(
+        &mut found.changes,
+        |it| &it.metric,
+        &arguments.metric,
+        is_of_workload,
+        globals,
+    )?;
     answer(&text(&found, globals)?)
-}
-
-/// Keeps the changes that are asked for. JSON and CSV have all unless a metric is named.
-fn choose(
-    found: &mut Diff,
-    metrics: &[String],
-    is_of_workload: bool,
-    globals: &Globals,
-) -> Result<(), Fault> {
-    let known: BTreeSet<&str> = found.changes.iter().map(|it| typed_name(&it.metric)).collect();
-    for metric in metrics {
-        if !known.contains(typed_name(metric)) {
-            let shown = metric.escape_debug();
-            return Err(Fault::user(format!("the two runs have no metric `{shown}` in common"))
-                .hint(instead(metric, "metrics", known.iter().copied())));
-        }
-    }
-    let is_for_people =
-        matches!(globals.format_or(Format::Table), Format::Table | Format::Markdown);
-    let is_usual = |change: &Change| match is_of_workload {
-        true => !crate::finding::estimate::is_of_every_trial(&change.metric),
-        false => change.metric == WALL,
-    };
-    let has_usual = found.changes.iter().any(is_usual);
-    found.changes.retain(|change| match metrics.is_empty() {
-        true => !is_for_people || !has_usual || is_usual(change),
-        false => metrics.iter().any(|it| typed_name(it) == typed_name(&change.metric)),
-    });
-    Ok(())
 }
 
 fn text(found: &Diff, globals: &Globals) -> Result<String, Fault> {

@@ -11,6 +11,8 @@ mod completions;
 mod consent;
 mod count;
 mod diff;
+mod history;
+mod of_metric;
 pub mod doctor;
 mod enter;
 mod export;
@@ -90,6 +92,8 @@ pub enum Command {
     Show(show::Arguments),
     /// Compares two runs of one question.
     Diff(diff::Arguments),
+    /// Shows what each stack cost in all runs of one question, and since when.
+    History(history::Arguments),
     /// Writes the results of a run as one HTML file.
     Report(report::Arguments),
     /// Writes the results of a run for other programs.
@@ -150,6 +154,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode, Fault> {
         Command::Report(arguments) => report::run(&arguments, globals)?,
         Command::Export(arguments) => export::run(&arguments, globals)?,
         Command::Diff(arguments) => diff::run(&arguments, globals)?,
+        Command::History(arguments) => history::run(&arguments, globals)?,
         Command::List(arguments) => list::run(&arguments, globals)?,
         Command::Rm(arguments) => rm::run(&arguments, globals)?,
         Command::Workload(arguments) => workload::run(&arguments, globals)?,

@@ -6,11 +6,11 @@
 //! since all that makes the machine slower is in both.
 
 use crate::fault::Fault;
-use crate::finding::caution::{FOREIGN_RUN, baseline, compared};
+use crate::finding::caution::{baseline, compared};
 use crate::finding::estimate::WALL;
+use crate::finding::same_machine::{self, FactChange, SameMachine};
 use crate::finding::threshold::has_lost_most;
-use crate::finding::{ArmFindings, Caution, Findings, Interval, KeyValue, RunFacts, number};
-use crate::ledger::machine::{BOOT_HASH, MACHINE_HASH, UNKNOWN};
+use crate::finding::{ArmFindings, Caution, Findings, Interval, RunFacts, number};
 use crate::plan::{Word, shell_line};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -20,10 +20,6 @@ use surtax_statistics::{
 
 /// Raised when a field changes its meaning.
 const SCHEMA_VERSION: u32 = 1;
-
-/// Facts that are of a moment and not of a machine.
-const OF_A_MOMENT: [&str; 4] =
-    ["load_1min", "memory_available_bytes", "swap_free_bytes", "surtax_version"];
 
 /// Differences between two runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -72,31 +68,6 @@ pub struct RunOfDiff {
     pub state: String,
     /// Cautions that a reader must know before believing its numbers.
     pub cautions: Vec<Caution>,
-}
-
-/// Degree to which the machine of two runs is the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum SameMachine {
-    /// The same machine, since the same boot.
-    SameBoot,
-    /// The same machine, booted again.
-    Same,
-    /// Alike in all that is known, and perhaps the same.
-    Alike,
-    /// Another machine, or the same with something changed.
-    Another,
-}
-
-/// A fact that is not the same.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct FactChange {
-    /// Stable name.
-    pub key: String,
-    /// As it was.
-    pub before: String,
-    /// As it is.
-    pub after: String,
 }
 
 /// Verdict on a change.
@@ -160,44 +131,13 @@ impl ChangeVerdict {
     }
 }
 
-impl SameMachine {
-    /// Returns what may be concluded, in a sentence.
-    #[must_use]
-    pub fn words(self) -> &'static str {
-        match self {
-            Self::SameBoot => "the same machine, since the same boot",
-            Self::Same => {
-                "the same machine, booted again: where memory came to lie is another draw for all \
-                 stacks"
-            }
-            Self::Alike => {
-                "two machines that are alike in all that is known: ratios to native may be \
-                 compared, times may not"
-            }
-            Self::Another => {
-                "another machine, or one on which something has changed: a change may be the \
-                 machine's, also of a ratio to native"
-            }
-        }
-    }
-}
-
 /// Compares two runs of one question.
 ///
 /// # Errors
 /// The user's: they ask something else, or have no stack with a number in common.
 pub fn diff(before: &Findings, after: &Findings) -> Result<Diff, Fault> {
     require_one_question(before, after)?;
-    let (known, machine_changes) = machines(&before.machine, &after.machine);
-    let is_strange =
-        |findings: &Findings| findings.cautions.iter().any(|it| it.code == FOREIGN_RUN);
-    let machine = match known {
-        // Whoever wrote a run wrote what it says of its machine.
-        SameMachine::SameBoot | SameMachine::Same if is_strange(before) || is_strange(after) => {
-            SameMachine::Alike
-        }
-        known => known,
-    };
+    let (machine, machine_changes) = same_machine::of_runs(before, after);
     let margin = before.run.equivalence_margin.min(after.run.equivalence_margin);
     let (of_stacks, missing) = of_stacks(before, after, margin);
     if of_stacks.is_empty() {
@@ -210,19 +150,10 @@ pub fn diff(before: &Findings, after: &Findings) -> Result<Diff, Fault> {
     let is_same = matches!(machine, SameMachine::SameBoot | SameMachine::Same);
     let itself = is_same.then(|| of_the_baseline(before, after)).flatten();
     let changes = itself.into_iter().chain(of_stacks).collect();
-    let run = |findings: &Findings| RunOfDiff {
-        id: findings.run.id.clone(),
-        title: findings.run.title.clone(),
-        began_at: findings.run.began_at.clone(),
-        cwd: findings.run.cwd.clone(),
-        blocks_done: findings.run.blocks_done,
-        state: findings.run.state.clone(),
-        cautions: findings.cautions.clone(),
-    };
     Ok(Diff {
         schema_version: SCHEMA_VERSION,
-        before: run(before),
-        after: run(after),
+        before: RunOfDiff::of(before),
+        after: RunOfDiff::of(after),
         machine,
         machine_changes,
         margin,
@@ -261,7 +192,11 @@ fn of_stacks(before: &Findings, after: &Findings, margin: f64) -> (Vec<Change>, 
     (changes, missing)
 }
 
-fn require_one_question(before: &Findings, after: &Findings) -> Result<(), Fault> {
+/// Demands that two runs ask the same.
+///
+/// # Errors
+/// The user's, with what they differ in.
+pub(crate) fn require_one_question(before: &Findings, after: &Findings) -> Result<(), Fault> {
     let refused = |what: &str, one: String, other: String| {
         Err(Fault::user(format!("the two runs cannot be compared: {what} `{one}`, then `{other}`"))
             .hint("compare runs of one question: `surtax show RUN` has the line that repeats one"))
@@ -285,37 +220,9 @@ fn require_one_question(before: &Findings, after: &Findings) -> Result<(), Fault
     Ok(())
 }
 
-/// Tells how far two machines are the same, and in which facts they are not.
-fn machines(before: &[KeyValue], after: &[KeyValue]) -> (SameMachine, Vec<FactChange>) {
-    let known = |facts: &[KeyValue]| -> BTreeMap<String, String> {
-        let is_lasting =
-            |it: &&KeyValue| it.value != UNKNOWN && !OF_A_MOMENT.contains(&it.key.as_str());
-        let lasting = facts.iter().filter(is_lasting);
-        lasting.map(|it| (it.key.clone(), it.value.clone())).collect()
-    };
-    let (mut old, mut new) = (known(before), known(after));
-    let mut same = |key: &str| {
-        let pair = (old.remove(key), new.remove(key));
-        pair.0.zip(pair.1).map(|(one, other)| one == other)
-    };
-    let (machine, boot) = (same(MACHINE_HASH), same(BOOT_HASH));
-    let keys = old.keys().filter(|key| new.contains_key(*key));
-    let changes: Vec<FactChange> = keys
-        .filter(|key| old[*key] != new[*key])
-        .map(|key| FactChange {
-            key: key.clone(),
-            before: old[key].clone(),
-            after: new[key].clone(),
-        })
-        .collect();
-    let found = match (machine, boot) {
-        _ if !changes.is_empty() => SameMachine::Another,
-        (Some(false), _) => SameMachine::Alike,
-        (Some(true), Some(true)) => SameMachine::SameBoot,
-        (Some(true), _) => SameMachine::Same,
-        (None, _) => SameMachine::Alike,
-    };
-    (found, changes)
+/// Tells whether a stack has no number that counts.
+pub(super) fn is_invalid(arm: &ArmFindings) -> bool {
+    matches!(arm.verdict, crate::finding::Verdict::Invalid { .. })
 }
 
 /// The changes of every metric of a stack that has an overhead in both.
@@ -324,8 +231,6 @@ fn of_a_stack(
     (after, later): (&Findings, &ArmFindings),
     margin: f64,
 ) -> Vec<Change> {
-    let is_invalid =
-        |arm: &ArmFindings| matches!(arm.verdict, crate::finding::Verdict::Invalid { .. });
     if is_invalid(earlier) || is_invalid(later) {
         return Vec::new();
     }
@@ -411,7 +316,8 @@ fn judged(found: &Estimate, floor: f64, margin: f64) -> ChangeVerdict {
     }
 }
 
-fn estimate(found: &Interval) -> Estimate {
+/// The estimate that an interval was made of.
+pub(super) fn estimate(found: &Interval) -> Estimate {
     let Interval { ratio, low, high, confidence } = *found;
     Estimate {
         ratio,
@@ -423,8 +329,25 @@ fn estimate(found: &Interval) -> Estimate {
     }
 }
 
-fn interval(found: &Estimate) -> Interval {
+/// The interval of an estimate.
+pub(super) fn interval(found: &Estimate) -> Interval {
     crate::finding::estimate::interval(found)
+}
+
+impl RunOfDiff {
+    /// Tells of a run what its findings say.
+    #[must_use]
+    pub fn of(findings: &Findings) -> Self {
+        Self {
+            id: findings.run.id.clone(),
+            title: findings.run.title.clone(),
+            began_at: findings.run.began_at.clone(),
+            cwd: findings.run.cwd.clone(),
+            blocks_done: findings.run.blocks_done,
+            state: findings.run.state.clone(),
+            cautions: findings.cautions.clone(),
+        }
+    }
 }
 
 impl Change {
@@ -439,13 +362,15 @@ impl Change {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+    use crate::finding::KeyValue;
     use crate::finding::compare::tests::example;
+    use crate::ledger::machine::{BOOT_HASH, MACHINE_HASH, UNKNOWN};
     use crate::trial::TrialResult;
 
     /// A run in which `runc` takes so much longer than in the example, and everything so much.
-    fn run(runc: f64, all: f64) -> Findings {
+    pub(in crate::finding) fn run(runc: f64, all: f64) -> Findings {
         #[expect(clippy::cast_precision_loss, reason = "a second")]
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a second")]
         let scaled = |wall: u64, by: f64| (wall as f64 * by) as u64;

@@ -10,6 +10,8 @@ pub(crate) mod by_metric;
 pub(crate) mod caution;
 pub(crate) mod compare;
 pub mod diff;
+pub mod history;
+pub mod same_machine;
 pub(crate) mod distribution;
 pub(crate) mod estimate;
 pub(crate) mod findings;

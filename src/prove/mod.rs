@@ -19,6 +19,7 @@ mod equivalence;
 mod example;
 mod false_positives;
 mod forged;
+mod histories;
 mod hostile;
 mod invalid;
 mod kills;
@@ -52,6 +53,7 @@ pub static REGISTRY: &[&dyn Proof] = &[
     &equivalence::Equivalence,
     &thresholds::Thresholds,
     &differences::Differences,
+    &histories::Histories,
     &order::Order,
     &recounted::Recounted,
     &bill::Bill,

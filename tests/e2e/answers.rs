@@ -169,6 +169,43 @@ fn two_runs_of_one_question_are_compared_and_of_two_questions_are_not() {
 }
 
 #[test]
+fn the_runs_of_one_question_are_a_history_and_those_of_others_are_not_in_it() {
+    let machine = Machine::take();
+    for _ in 0..3 {
+        assert!(machine.surtax(&simulated(&["--runs", "6"])).status.success());
+    }
+    // The same command with another baseline, and another command.
+    for (baseline, command) in [("native", "true"), ("simulated", "false")] {
+        let question = ["compare", "--in", "simulated,native", "--runs", "1", "--ignore-failure"];
+        let rest = ["--baseline", baseline, "--", command];
+        assert!(machine.surtax(&[&question[..], &rest].concat()).status.success());
+    }
+    let runs = machine.surtax(&["list", "--format", "json"]);
+    let runs: Value = serde_json::from_slice(&runs.stdout).unwrap();
+    let first = runs[0]["name"].as_str().unwrap();
+    let found = machine.json(&["history", first, "--format", "json"]);
+    assert_eq!(found["runs"].as_array().unwrap().len(), 3, "{found}");
+    assert_eq!(found["runs"][1]["machine"], "same-boot");
+    let series = found["series"].as_array().unwrap();
+    let wall = series.iter().find(|it| it["metric"] == "wall_ns").unwrap();
+    assert_eq!(wall["points"].as_array().unwrap().len(), 3);
+    let shown = machine.surtax(&["history", first]);
+    let (table, said) = (text(&shown.stdout), text(&shown.stderr));
+    assert!(table.contains("New level") && said.contains("3 runs of this question"), "{said}");
+    let names = [runs[0]["path"].as_str().unwrap(), runs[1]["path"].as_str().unwrap()];
+    let two = machine.json(&["history", names[0], names[1], "--format", "json"]);
+    assert_eq!(two["runs"].as_array().unwrap().len(), 2);
+    let refused = |arguments: &[&str]| {
+        let ended = machine.surtax(&[&["history"], arguments].concat());
+        assert_eq!(ended.status.code(), Some(2), "{arguments:?}");
+        text(&ended.stderr)
+    };
+    assert!(refused(&[first, "--metric", "wal"]).contains("use `wall`"));
+    assert!(refused(&[first, "last"]).contains("cannot be compared"));
+    machine.assert_as_before();
+}
+
+#[test]
 fn what_a_verdict_rests_on_is_in_every_format() {
     let machine = Machine::take();
     let answer = machine.json(&simulated(&["--runs", "20"]));

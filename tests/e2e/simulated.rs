@@ -48,6 +48,15 @@ fn differences_between_runs_are_found_and_none_is_made_up() {
 }
 
 #[test]
+fn a_run_from_which_on_a_stack_is_dearer_is_found_and_none_is_made_up() {
+    let machine = Machine::take();
+    let lines = lines(&machine, "histories");
+    let tried = |part| tried(&lines, "histories", part);
+    assert_eq!((tried("steady"), tried("10 %")), (6, 12));
+    machine.assert_as_before();
+}
+
+#[test]
 fn a_simulated_cost_is_found_as_often_as_is_foretold() {
     let machine = Machine::take();
     assert!(!lines(&machine, "power").is_empty());

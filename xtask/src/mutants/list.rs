@@ -228,6 +228,14 @@ pub const MUTANTS: &[Mutant] = &[
         proofs: "differences",
     },
     Mutant {
+        name: "history-level",
+        breaks: "runs are one level, however far apart they are",
+        path: "statistics/src/shift.rs",
+        text: "self.t() > critical_value(self.freedom, of_each) && self.difference.abs() > own",
+        instead: "self.t() > critical_value(self.freedom, of_each) && self.difference.abs() < own",
+        proofs: "histories",
+    },
+    Mutant {
         name: "budget-endless",
         breaks: "reading a stranger's ledger may take any time and memory",
         path: "src/ledger/stranger.rs",

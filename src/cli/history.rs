@@ -1,0 +1,243 @@
+//! `surtax history`: what each stack cost in all runs of one question, and since when.
+
+use super::rows::Rows;
+use super::{Format, Globals, answer, note, of_metric, run_and_report};
+use crate::fault::{Doing, Fault};
+use crate::finding::diff::require_one_question;
+use crate::finding::history::{History, RUNS_MIN, RunOfHistory, Series, SeriesPoint, history};
+use crate::finding::same_machine::{FactChange, SameMachine};
+use crate::finding::threshold::typed_name;
+use crate::finding::{Findings, foreign, number};
+use crate::ledger::{Ledger, shelf};
+use crate::plan::Plan;
+use crate::report::json;
+use crate::report::markdown::sentence;
+use std::path::Path;
+
+/// Letters of a fact's value in a table, at most; JSON has it whole.
+const VALUE_LENGTH: usize = 24;
+
+/// Flags of `surtax history`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Each cost is one over its own run's native, so that a slow day is in no number. \
+                  A new level is told where at least two runs on each side differ by more than \
+                  runs differ from each other, and by more than their own intervals; of a hundred \
+                  stacks that cost the same all the time, one gets a new level by chance. What \
+                  else changed there is shown beside it, and may be the cause.\n\nExamples\n  \
+                  surtax history\n  surtax history gzip --metric cpu\n  \
+                  surtax history nightly/*.surtax --format csv"
+)]
+pub struct Arguments {
+    /// One run: all that are kept and ask the same. Several: these. Each is a file, a part of a
+    /// name that `surtax list` shows, or `last`.
+    #[arg(value_name = "RUN", default_value = "last")]
+    pub runs: Vec<String>,
+    /// Shows this metric, such as `cpu` or `start`; may be repeated [default: wall
+    /// time, or what the workload measures].
+    #[arg(long, value_name = "METRIC")]
+    pub metric: Vec<String>,
+}
+
+pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault> {
+    let runs = match &arguments.runs[..] {
+        [one] => of_one_question(one, globals)?,
+        several => {
+            let found = several.iter().map(|run| run_and_report::findings(run, globals));
+            found.map(|found| Ok(found?.1)).collect::<Result<Vec<_>, Fault>>()?
+        }
+    };
+    let is_of_workload = runs.iter().any(|it| it.run.workload.is_some());
+    let mut found = history(runs)?;
+    of_metric::keep(
+        &mut found.series,
+        |it| &it.metric,
+        &arguments.metric,
+        is_of_workload,
+        globals,
+    )?;
+    answer(&text(&found, globals)?)
+}
+
+/// A run, and all that are kept and ask the same.
+fn of_one_question(run: &str, globals: &Globals) -> Result<Vec<Findings>, Fault> {
+    let (path, findings) = run_and_report::findings(run, globals)?;
+    let plan = Ledger::open(&path)?.plan()?;
+    let (mut runs, mut others) = (Vec::new(), 0);
+    for other in shelf::list(&run_and_report::shelf_directories(globals)?)? {
+        // To see that a run asks something else is quick, and to read one is not.
+        if other == path || !is_like(&other, &plan) {
+            continue;
+        }
+        let (_, other) = run_and_report::findings(&other.to_string_lossy(), globals)?;
+        match require_one_question(&other, &findings) {
+            Ok(()) => runs.push(other),
+            Err(_) => others += 1,
+        }
+    }
+    // Of one second, the one that was asked for is the last.
+    runs.push(findings);
+    if others > 0 {
+        let runs = number::count(others, "run");
+        note(&format!("{runs} of the same command asked for something else beside it"), globals);
+    }
+    Ok(runs)
+}
+
+/// Tells whether a file holds a run of the same command or workload.
+fn is_like(path: &Path, plan: &Plan) -> bool {
+    let name = |plan: &Plan| plan.workload.as_ref().map(|it| it.name.clone());
+    let found = Ledger::open(path).and_then(|ledger| ledger.plan());
+    found.is_ok_and(|found| match (name(&found), name(plan)) {
+        (None, None) => found.command == plan.command,
+        (one, other) => one == other,
+    })
+}
+
+fn text(found: &History, globals: &Globals) -> Result<String, Fault> {
+    let format = globals.format_or(Format::Table);
+    if format == Format::Json {
+        return json::pretty(found).doing("write the history as JSON");
+    }
+    if format == Format::Csv {
+        return Ok(csv(found));
+    }
+    let mut above = String::new();
+    for line in said(found) {
+        match format {
+            Format::Markdown => above += &format!("- {}\n", sentence(&line)),
+            _ => note(&line, globals),
+        }
+    }
+    if !above.is_empty() {
+        above.push('\n');
+    }
+    let mut rows = Rows::new(&["Stack", "Metric", "Run", "Cost", "New level", "Changed there"]);
+    for series in &found.series {
+        let mut name = series.stack.as_str();
+        for point in &series.points {
+            let run = &found.runs[point.run];
+            let level = point.shift.as_ref().map_or_else(String::new, number::overhead);
+            rows.push(vec![
+                name.into(),
+                typed_name(&series.metric).into(),
+                day(&run.run.began_at),
+                number::overhead(&point.cost),
+                level,
+                changed(run, point).join(", "),
+            ]);
+            // In a table the eye goes down; Markdown is read by programs, too.
+            if format == Format::Table {
+                name = "";
+            }
+        }
+    }
+    Ok(above + &rows.text(format, globals.table_width()))
+}
+
+/// Says where each stack got a new level, and what stands in the way of more.
+fn said(found: &History) -> Vec<String> {
+    let count = number::count(found.runs.len(), "run");
+    let mut lines = Vec::new();
+    if found.runs.len() < RUNS_MIN {
+        lines.push(format!("{count} of this question: a new level shows with {RUNS_MIN} at least"));
+    }
+    for series in &found.series {
+        let shifts = series.points.iter().filter_map(|it| Some((it, it.shift.as_ref()?)));
+        for (point, shift) in shifts {
+            let run = &found.runs[point.run];
+            let what = match changed(run, point) {
+                none if none.is_empty() => String::from("nothing that is known changed there"),
+                changed => format!("there changed {}", changed.join(", ")),
+            };
+            lines.push(format!(
+                "`{}`: {} {} from the run of {} on; {what}",
+                foreign::line(&series.stack),
+                foreign::line(typed_name(&series.metric)),
+                number::overhead(shift),
+                day(&run.run.began_at),
+            ));
+        }
+    }
+    let has_shift = |it: &Series| it.points.iter().any(|point| point.shift.is_some());
+    if found.runs.len() >= RUNS_MIN && !found.series.iter().any(has_shift) {
+        lines.push(format!("no new level in {count}"));
+    }
+    lines
+}
+
+/// Lists what changed in a run against the one before it.
+fn changed(run: &RunOfHistory, point: &SeriesPoint) -> Vec<String> {
+    let machine = match run.machine {
+        Some(SameMachine::Alike) => Some(String::from("perhaps the machine")),
+        Some(SameMachine::Another | SameMachine::Same | SameMachine::SameBoot) | None => None,
+    };
+    let told = |it: &FactChange| {
+        let [key, before, after] = [&it.key, &it.before, &it.after].map(|text| short(text));
+        format!("{key} {before} → {after}")
+    };
+    let facts = run.machine_changes.iter().chain(&point.version_changes).map(told);
+    machine.into_iter().chain(facts).collect()
+}
+
+fn short(text: &str) -> String {
+    let line = foreign::line(text);
+    match line.char_indices().nth(VALUE_LENGTH) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
+}
+
+/// The minute in which a run began, of RFC 3339.
+fn day(began_at: &str) -> String {
+    let line = foreign::line(began_at);
+    line.chars().take("2026-01-02T03:04".len()).collect::<String>().replace('T', " ")
+}
+
+fn csv(found: &History) -> String {
+    let mut rows = Rows::new(&[
+        "stack",
+        "metric",
+        "run",
+        "began at",
+        "cost",
+        "cost low",
+        "cost high",
+        "new level",
+        "new level low",
+        "new level high",
+        "changed",
+    ]);
+    for series in &found.series {
+        for point in &series.points {
+            let run = &found.runs[point.run];
+            let numbers = |it: &crate::finding::Interval| {
+                [it.ratio, it.low, it.high].map(|value| value.to_string())
+            };
+            let mut row = vec![
+                series.stack.clone(),
+                series.metric.clone(),
+                run.run.id.clone(),
+                run.run.began_at.clone(),
+            ];
+            row.extend(numbers(&point.cost));
+            row.extend(point.shift.as_ref().map_or_else(<[String; 3]>::default, numbers));
+            row.push(changed(run, point).join(", "));
+            rows.push(row);
+        }
+    }
+    rows.text(Format::Csv, None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_day_is_cut_from_any_text_and_a_value_to_its_beginning() {
+        assert_eq!(day("2026-01-02T03:04:05Z"), "2026-01-02 03:04");
+        assert_eq!(day("no time\u{1b}[31m"), "no time\\u{1b}[31"[..16].to_string());
+        assert_eq!(short("a"), "a");
+        assert_eq!(short(&"ä".repeat(30)), format!("{}…", "ä".repeat(24)));
+    }
+}
