@@ -19,6 +19,7 @@ use crate::fault::Fault;
 pub use console::ConsoleTail;
 pub use heartbeat::Pulse;
 use std::time::Duration;
+use surtax_instrument::clock;
 use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::{Cause, Command, FORGED, Reply, Request};
 
@@ -38,6 +39,9 @@ pub const PATIENCE: Duration = Duration::from_secs(180);
 /// No limit: a person, or a command that has not read its input yet, may take any time. The
 /// deadline of a command is kept by its agent.
 pub const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// Between two looks whether somebody who is listened to is still there.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// The half of a link that speaks.
 pub trait Speaker: Send {
@@ -74,6 +78,31 @@ pub trait Listener: Send {
     /// The machine's: see [`Self::wait`] and [`Self::silence`].
     fn receive(&mut self, limit: Duration) -> Result<Stamped, Fault> {
         self.wait(limit)?.ok_or_else(|| self.silence(limit))
+    }
+
+    /// Waits for the next reply, which is to come within `limit`, and not past the end of whoever
+    /// carries the other end: a child of theirs may keep the channel open.
+    ///
+    /// # Errors
+    /// As [`Self::receive`].
+    fn receive_from_living(
+        &mut self,
+        limit: Duration,
+        has_ended: &mut dyn FnMut() -> bool,
+    ) -> Result<Stamped, Fault> {
+        let began = clock::monotonic_raw();
+        loop {
+            let is_dead = has_ended();
+            let passed = Duration::from(clock::monotonic_raw().since(began));
+            let left = limit.saturating_sub(passed);
+            // What was said before the end is still on its way.
+            match self.wait(left.min(LOOK_AGAIN))? {
+                Some(reply) => return Ok(reply),
+                None if is_dead => return Err(self.silence(passed + LOOK_AGAIN)),
+                None if left <= LOOK_AGAIN => return Err(self.silence(limit)),
+                None => {}
+            }
+        }
     }
 }
 

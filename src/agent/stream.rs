@@ -157,6 +157,24 @@ mod tests {
     }
 
     #[test]
+    fn who_has_ended_is_not_waited_for_though_its_channel_is_open() {
+        let (mut link, theirs, _) = link();
+        let mut looks = 0;
+        let mut has_ended = || {
+            looks += 1;
+            true
+        };
+        let limit = Duration::from_secs(3600);
+        let fault = link.listener.receive_from_living(limit, &mut has_ended).map(drop).unwrap_err();
+        assert!(fault.message.starts_with("guest: no answer within 1.0 s"), "{fault}");
+        assert_eq!(looks, 1);
+        // Who said something before counts.
+        let mut inside = AgentEnd::over(theirs);
+        inside.greet();
+        link.listener.receive_from_living(limit, &mut || true).unwrap();
+    }
+
+    #[test]
     fn a_reply_is_stamped_with_host_time() {
         let (mut link, theirs, _) = link();
         let mut inside = AgentEnd::greeted(theirs, &mut link);

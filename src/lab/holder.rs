@@ -60,7 +60,14 @@ fn enter_and_mount(
         .doing("make a mount namespace")
         .map_err(|fault| fault.hint("run as root"))?;
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
-    rustix::mount::mount_change("/", private).doing("keep mounts from the host")?;
+    let shut = rustix::mount::mount_change("/", private);
+    shut.doing("keep mounts from the host").map_err(|fault| match shut {
+        Err(rustix::io::Errno::INVAL) => fault.hint(
+            "`/` is no mount point, as in a chroot: make it the root of its mount namespace, as \
+             systemd-nspawn or pivot_root(8) do",
+        ),
+        _ => fault,
+    })?;
     for mount in mounts {
         let kept = KeptInSight::before(mount, lab)?;
         mount::make(mount, &ours)?;

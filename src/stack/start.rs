@@ -136,7 +136,8 @@ impl StackSpec {
         let mut running = driver.start(outermost, &site, &room)?;
         let mut link = running.link()?;
         let patience = patience(context.start_deadline);
-        let inside = greet(&mut link, &outermost.kind, context.start_deadline)
+        let mut has_ended = || running.obituary().is_some();
+        let inside = greet(&mut link, &outermost.kind, context.start_deadline, &mut has_ended)
             .and_then(|_| identify(&mut link, patience))
             .map_err(|fault| with_obituary(fault, running.as_mut()))?;
         let mut evidence = vec![prove(
@@ -289,13 +290,18 @@ fn with_obituary(mut fault: Fault, running: &mut dyn Running) -> Fault {
 }
 
 /// Waits for the first frame.
-fn greet(link: &mut Link, who: &str, deadline: Duration) -> Result<Nanoseconds, Fault> {
+fn greet(
+    link: &mut Link,
+    who: &str,
+    deadline: Duration,
+    has_ended: &mut dyn FnMut() -> bool,
+) -> Result<Nanoseconds, Fault> {
     let asked = clock::monotonic_raw();
     // Nobody starts in no time, also who was quick enough to have spoken already.
     let answer = if deadline.is_zero() {
         Err(link.listener.silence(deadline))
     } else {
-        link.receive(deadline)
+        link.listener.receive_from_living(deadline, has_ended)
     };
     let first = answer.map_err(|fault| {
         let is_silent = Duration::from(clock::monotonic_raw().since(asked)) >= deadline;
@@ -404,7 +410,8 @@ fn start_nested(
     argv.extend(inside.descriptor.elsewhere.then(|| ELSEWHERE.as_bytes().to_vec()));
     let command = Command { argv, env: environment, cwd: b"/".to_vec(), ..Command::default() };
     let mut deeper = link.relay(&format!("the starter of `{stack}`"), command)?;
-    greet(&mut deeper, &stack, context.start_deadline).map_err(|fault| inside.homeless(fault))?;
+    greet(&mut deeper, &stack, context.start_deadline, &mut || false)
+        .map_err(|fault| inside.homeless(fault))?;
     let depth = u32::try_from(rest.len()).unwrap_or(u32::MAX);
     let request = Request::StartNested(StartNested {
         stack,
