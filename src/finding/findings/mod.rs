@@ -302,7 +302,7 @@ impl Verdict {
             Self::Baseline => "baseline",
             Self::Differs => "differs",
             Self::Equivalent => "equivalent",
-            Self::Inconclusive => "inconclusive",
+            Self::Inconclusive => "not decided",
             Self::Invalid { gap, .. } => gap.word(),
         }
     }

@@ -90,8 +90,11 @@ impl Arm<'_> {
             return String::new();
         }
         let word = self.found.verdict.word();
-        let is_gap = matches!(self.found.verdict, Verdict::Invalid { .. });
-        let class = if is_gap { "invalid" } else { word };
+        let class = match self.found.verdict {
+            Verdict::Invalid { .. } => "invalid",
+            Verdict::Inconclusive => "inconclusive",
+            _ => word,
+        };
         format!("<span class=\"verdict {class}\">{word}</span>")
     }
 
