@@ -112,27 +112,33 @@ fn text(found: &History, globals: &Globals) -> Result<String, Fault> {
     if !above.is_empty() {
         above.push('\n');
     }
-    let mut rows = Rows::new(&["Stack", "Metric", "Run", "Cost", "New level", "Changed there"]);
-    for series in &found.series {
-        let mut name = series.stack.as_str();
-        for point in &series.points {
-            let run = &found.runs[point.run];
-            let level = point.shift.as_ref().map_or_else(String::new, number::overhead);
-            rows.push(vec![
-                name.into(),
-                typed_name(&series.metric).into(),
-                day(&run.run.began_at),
-                number::overhead(&point.cost),
-                level,
-                changed(run, point).join(", "),
-            ]);
-            // In a table the eye goes down; Markdown is read by programs, too.
-            if format == Format::Table {
-                name = "";
-            }
+    let header = ["Stack", "Metric", "Run", "Cost", "New level", "Changed there"];
+    if format == Format::Markdown {
+        let mut rows = Rows::new(&header);
+        for series in &found.series {
+            let name = [series.stack.clone(), typed_name(&series.metric).to_owned()];
+            cells(found, series).for_each(|cells| rows.push([&name[..], &cells].concat()));
         }
+        return Ok(above + &rows.text(format, None));
     }
-    Ok(above + &rows.text(format, globals.table_width()))
+    // A stack's name may be long: it stands above its own table.
+    let table = |series: &Series| {
+        let mut rows = Rows::new(&header[2..]);
+        cells(found, series).for_each(|cells| rows.push(cells.to_vec()));
+        let [stack, metric] = [&series.stack, typed_name(&series.metric)].map(foreign::line);
+        format!("{stack}, {metric}\n{}", rows.text(format, globals.table_width()))
+    };
+    Ok(found.series.iter().map(table).collect::<Vec<_>>().join("\n"))
+}
+
+/// Cells of each point of a series: the run, its cost, a new level, and what changed there.
+fn cells<'a>(found: &'a History, series: &'a Series) -> impl Iterator<Item = [String; 4]> + 'a {
+    series.points.iter().map(|point| {
+        let run = &found.runs[point.run];
+        let level = point.shift.as_ref().map_or_else(String::new, number::overhead);
+        let cost = number::overhead(&point.cost);
+        [day(&run.run.began_at), cost, level, changed(run, point).join(", ")]
+    })
 }
 
 /// Says where each stack got a new level, and what stands in the way of more.

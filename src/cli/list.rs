@@ -11,6 +11,9 @@ use std::path::PathBuf;
 use surtax_instrument::clock;
 use surtax_instrument::quantity::Nanoseconds;
 
+/// Columns of a terminal that has room for a title beside a run's name.
+const ROOM_FOR_A_TITLE: u16 = 110;
+
 /// Flags of `surtax list`.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
@@ -62,14 +65,20 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault>
         note(&format!("no run is kept in `{}`", directories[0].display()), globals);
     }
     let (is_table, now) = (globals.format_or(Format::Table) == Format::Table, clock::wall());
-    let mut rows = Rows::new(&["Run", "Began", "State", "Took", "Stacks", "Title"]);
+    // A name ends with the beginning of the title: where there is little room, that is enough.
+    let has_title = !is_table || globals.table_width().is_none_or(|it| it >= ROOM_FOR_A_TITLE);
+    let header = ["Run", "Began", "State", "Took", "Stacks", "Title"];
+    let header = if has_title { &header[..] } else { &header[..5] };
+    let mut rows = Rows::new(header);
     for line in lines {
         let took = line.wall_ns.map_or_else(String::new, number::span);
         let is_empty = line.state == RunState::Finished.word() && line.counted_trial_count == 0;
         let state = if is_empty { "nothing counts" } else { line.state };
         let (state, stacks) = (String::from(state), line.stacks.join(","));
         let began = if is_table { ago(now.since(line.began)) } else { line.began_at };
-        rows.push(vec![line.name, began, state, took, stacks, line.title]);
+        let mut row = vec![line.name, began, state, took, stacks];
+        row.extend(has_title.then_some(line.title));
+        rows.push(row);
     }
     answer(&rows.text(globals.format_or(Format::Table), globals.table_width()))
 }

@@ -3,7 +3,7 @@
 use super::{Format, Globals};
 use crate::finding::foreign;
 use crate::report::export;
-use comfy_table::{ContentArrangement, Table, TableStyle, presets};
+use comfy_table::{ColumnConstraint, ContentArrangement, Table, TableStyle, Width, presets};
 
 /// A table in the making.
 pub(super) struct Rows {
@@ -45,8 +45,14 @@ impl Rows {
         for row in &self.rows {
             table.add_row(row.iter().map(|text| cell(text)).collect::<Vec<_>>());
         }
+        let widest = self.rows.iter().filter_map(|row| row.first()).map(|it| it.chars().count());
+        let widest = widest.max().and_then(|it| u16::try_from(it).ok()).unwrap_or(u16::MAX);
         if let Some(column) = table.column_mut(0) {
             column.set_padding((0, 1));
+            // A name is copied: it is not broken for the sake of what is read only.
+            if width.is_some_and(|width| widest <= width / 2) {
+                column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(widest + 1)));
+            }
         }
         table.trim_fmt() + "\n"
     }
@@ -97,5 +103,17 @@ mod tests {
         assert_eq!(lines(None), 3);
         let text = rows.text(Format::Table, Some(60));
         assert!(text.lines().all(|line| line.chars().count() <= 60), "{text}");
+    }
+
+    #[test]
+    fn a_name_is_broken_only_where_it_would_take_more_than_half() {
+        let mut rows = Rows::new(&["Run", "Stacks", "Title"]);
+        let (name, long) = ("20261126T164732Z-tar-gzip".to_owned(), "native,runc,gvisor".repeat(4));
+        rows.push(vec![name.clone(), long.clone(), long]);
+        let text = |width| rows.text(Format::Table, Some(width));
+        assert!(text(80).contains(&name), "{}", text(80));
+        for width in [30, 60, 80] {
+            assert!(text(width).lines().all(|it| it.chars().count() <= width.into()));
+        }
     }
 }
