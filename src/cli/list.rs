@@ -23,8 +23,8 @@ pub struct Arguments {
 }
 
 /// One run, as `--format json` shows it.
-#[derive(serde::Serialize)]
-struct RunRow {
+#[derive(serde::Serialize, schemars::JsonSchema)]
+pub(super) struct RunRow {
     name: String,
     #[serde(skip)]
     began: Nanoseconds,

@@ -32,6 +32,7 @@ mod prove;
 mod report;
 mod results;
 mod resume;
+mod schema;
 mod rm;
 mod rows;
 mod run;
@@ -108,6 +109,8 @@ pub enum Command {
     Prove(prove::Arguments),
     /// Removes what a killed surtax left on this machine.
     Gc(gc::Arguments),
+    /// Says what the JSON of each command looks like, as JSON Schema.
+    Schema(schema::Arguments),
     /// Prints a completion script for a shell.
     Completions(completions::Arguments),
     /// Prints the manual page, or writes all of them into a directory.
@@ -159,6 +162,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode, Fault> {
         Command::Rm(arguments) => rm::run(&arguments, globals)?,
         Command::Workload(arguments) => workload::run(&arguments, globals)?,
         Command::Gc(_) => gc::run(globals)?,
+        Command::Schema(arguments) => schema::run(&arguments, globals)?,
         Command::Completions(arguments) => completions::run(&arguments)?,
         Command::Man(arguments) => man::run(&arguments)?,
     }

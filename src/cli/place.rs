@@ -170,8 +170,10 @@ fn replace(named: &Named, text: &str) -> Result<(), Fault> {
     let file = rustix::fs::openat(directory, &part, fresh, Mode::RUSR | Mode::WUSR);
     let mut file = File::from(file.doing("make a new file beside it")?);
     // Nobody else chooses who may write to it, and of somebody else's file nothing is kept.
-    let known = known.filter(|known| exclusive::is_trusted(known.st_uid));
+    let is_trusted = |owner| exclusive::is_trusted(owner) || Some(owner) == sudoer::uid();
+    let known = known.filter(|known| is_trusted(known.st_uid));
     let mode = known.map_or(0o644 & !umask(), |known| known.st_mode & 0o644);
+    hand_over(directory, &file);
     let filled = file
         .write_all(text.as_bytes())
         .doing("fill the new file beside it")
@@ -179,7 +181,6 @@ fn replace(named: &Named, text: &str) -> Result<(), Fault> {
             let mode = Mode::from_raw_mode(mode);
             rustix::fs::fchmod(&file, mode).doing("set its permissions")
         })
-        .and_then(|()| hand_over(directory, &file))
         .and_then(|()| {
             rustix::fs::renameat(directory, &part, directory, name).doing("put it in its place")
         });
@@ -189,13 +190,14 @@ fn replace(named: &Named, text: &str) -> Result<(), Fault> {
     filled
 }
 
-/// Gives a result in a directory of whoever typed `sudo` to them, as if they had made it.
-fn hand_over(directory: &OwnedFd, file: &File) -> Result<(), Fault> {
-    let doing = "give it to who typed `sudo`";
-    let theirs = rustix::fs::fstat(directory).doing(doing)?;
-    let Some(user) = sudoer::uid().filter(|user| *user == theirs.st_uid) else { return Ok(()) };
-    let group = sudoer::group().map(rustix::fs::Gid::from_raw);
-    rustix::fs::fchown(file, Some(rustix::fs::Uid::from_raw(user)), group).doing(doing)
+/// Gives a result in a directory of whoever typed `sudo` to them, as if they had made it; where the
+/// file system knows no owners it stays as it is.
+fn hand_over(directory: &OwnedFd, file: &File) {
+    let Ok(theirs) = rustix::fs::fstat(directory) else { return };
+    let Some(user) = sudoer::uid().filter(|user| *user == theirs.st_uid) else { return };
+    let gives_group = Mode::from_raw_mode(theirs.st_mode).contains(Mode::SGID);
+    let group = sudoer::group().filter(|_| !gives_group).map(rustix::fs::Gid::from_raw);
+    let _ = rustix::fs::fchown(file, Some(rustix::fs::Uid::from_raw(user)), group);
 }
 
 /// Reads the permission bits that this process takes from the files that it makes; `0o022` where

@@ -52,7 +52,7 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault>
 }
 
 /// One trial of the list.
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 struct TrialRow<'a> {
     #[serde(flatten)]
     trial: TrialPosition,
@@ -60,7 +60,7 @@ struct TrialRow<'a> {
     estimate_ns: u64,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 struct TrialPosition {
     block: u32,
     position: u32,
@@ -68,8 +68,8 @@ struct TrialPosition {
 }
 
 /// The whole answer as JSON.
-#[derive(Serialize)]
-struct Shown<'a> {
+#[derive(Serialize, schemars::JsonSchema)]
+pub(super) struct Shown<'a> {
     schema_version: u32,
     plan: &'a Plan,
     /// Blocks that are expected to run: the count, or what fits into the time.

@@ -52,8 +52,8 @@ pub struct Arguments {
 }
 
 /// Everything that is said, in the shape of `--format json`.
-#[derive(Debug, Serialize)]
-struct Answer {
+#[derive(Debug, Serialize, schemars::JsonSchema)]
+pub(super) struct Answer {
     schema_version: u32,
     surtax_version: &'static str,
     commit: &'static str,
@@ -66,7 +66,7 @@ struct Answer {
 }
 
 /// A line and its judgement.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, schemars::JsonSchema)]
 struct Judged {
     #[serde(flatten)]
     line: Figure,

@@ -64,8 +64,8 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault>
 }
 
 /// One workload, as `--format json` shows it.
-#[derive(serde::Serialize)]
-struct WorkloadRow {
+#[derive(serde::Serialize, schemars::JsonSchema)]
+pub(super) struct WorkloadRow {
     name: String,
     about: String,
     parameters: Vec<ParameterLine>,
@@ -80,7 +80,7 @@ struct WorkloadRow {
     is_replaced: bool,
 }
 
-#[derive(serde::Serialize)]
+#[derive(serde::Serialize, schemars::JsonSchema)]
 struct ParameterLine {
     name: String,
     about: String,
@@ -88,7 +88,7 @@ struct ParameterLine {
     may_be: String,
 }
 
-#[derive(serde::Serialize)]
+#[derive(serde::Serialize, schemars::JsonSchema)]
 struct MetricLine {
     name: String,
     unit: &'static str,

@@ -22,7 +22,7 @@ use surtax_statistics::{
 const SCHEMA_VERSION: u32 = 1;
 
 /// Differences between two runs.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Diff {
     /// Raised when a field changes its meaning.
     pub schema_version: u32,
@@ -43,7 +43,7 @@ pub struct Diff {
 }
 
 /// A stack that one run has alone, or of which one has no overhead.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Missing {
     /// Name of the stack.
     pub stack: String,
@@ -52,7 +52,7 @@ pub struct Missing {
 }
 
 /// A run of which two are compared.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct RunOfDiff {
     /// UUID-like identifier.
     pub id: String,
@@ -71,7 +71,7 @@ pub struct RunOfDiff {
 }
 
 /// Verdict on a change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ChangeVerdict {
     /// It costs more, by more than chance and than the baselines differ from themselves.
@@ -85,7 +85,7 @@ pub enum ChangeVerdict {
 }
 
 /// Base of a number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Basis {
     /// The run's own baseline.
@@ -95,7 +95,7 @@ pub enum Basis {
 }
 
 /// The change of one metric of one stack.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Change {
     /// Name of the stack.
     pub stack: String,

@@ -25,7 +25,7 @@ pub const RUNS_MIN: usize = 4;
 const OF_A_VERSION: [&str; 2] = ["_version", "_release"];
 
 /// Runs of one question, and what they say together.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct History {
     /// Raised when a field changes its meaning.
     pub schema_version: u32,
@@ -36,7 +36,7 @@ pub struct History {
 }
 
 /// One run of a history.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct RunOfHistory {
     /// The run.
     #[serde(flatten)]
@@ -48,7 +48,7 @@ pub struct RunOfHistory {
 }
 
 /// Costs of one stack by one metric.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Series {
     /// Name of the stack.
     pub stack: String,
@@ -59,7 +59,7 @@ pub struct Series {
 }
 
 /// Cost of a stack in one run.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct SeriesPoint {
     /// Index of the run.
     pub run: usize,

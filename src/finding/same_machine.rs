@@ -11,7 +11,7 @@ const OF_A_MOMENT: [&str; 4] =
     ["load_1min", "memory_available_bytes", "swap_free_bytes", "surtax_version"];
 
 /// Degree to which the machine of two runs is the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SameMachine {
     /// The same machine, since the same boot.
@@ -25,7 +25,7 @@ pub enum SameMachine {
 }
 
 /// A fact that is not the same.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct FactChange {
     /// Stable name.
     pub key: String,

@@ -50,7 +50,7 @@ pub struct Threshold {
 }
 
 /// Standing of an arm with regard to a threshold, the least first for whoever goes by an exit code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Standing {
     /// Shown to be at most that.
@@ -73,7 +73,7 @@ pub struct Metrics<'a> {
 }
 
 /// A threshold, and how one stack stands to it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct ThresholdFindings {
     /// The threshold as typed.
     pub threshold: String,

@@ -7,7 +7,7 @@
 use super::exclusive;
 use crate::fault::Fault;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The variable that names it.
 const VARIABLE: &str = "SURTAX_STATE_DIR";
@@ -18,10 +18,10 @@ pub(super) const OF_ROOT: &str = "/var/lib/surtax";
 /// Extension of the files of runs, wherever they are.
 pub const RUN_EXTENSION: &str = "surtax";
 
-/// The directory that was named, if one was.
+/// The directory that was named, if one was, and another than root's own.
 #[must_use]
 pub fn named() -> Option<PathBuf> {
-    std::env::var_os(VARIABLE).map(PathBuf::from)
+    std::env::var_os(VARIABLE).map(PathBuf::from).filter(|named| named != Path::new(OF_ROOT))
 }
 
 /// The directory of all that is kept.
@@ -70,7 +70,6 @@ fn of_user(state: Option<OsString>, home: Option<OsString>) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::Path;
 
     #[test]
     fn a_users_state_is_where_the_specification_has_it() {

@@ -6,14 +6,13 @@
 
 use super::{exclusive, state};
 use crate::fault::{Doing, Fault};
-use rustix::fs::{Mode, OFlags, XattrFlags, fsetxattr};
+use rustix::fs::{Mode, OFlags, XattrFlags, fsetxattr, lsetxattr};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-/// Attribute with the access list of a file, and with the one that new files of a directory get.
+/// Attribute with the access list of a file.
 const LIST: &str = "system.posix_acl_access";
-const LIST_OF_NEW: &str = "system.posix_acl_default";
 
 /// Folder of root's with one folder per user of `sudo`.
 const FOR_USERS: &str = "users";
@@ -63,7 +62,7 @@ pub fn folder(user: u32) -> PathBuf {
 pub fn ensure(user: u32, name: &str) -> Result<(), Fault> {
     let folder = folder(user);
     // On the way there everybody may pass, and sees nothing.
-    for way in folder.ancestors().skip(1).take(2) {
+    for way in [Path::new(state::OF_ROOT), &Path::new(state::OF_ROOT).join(FOR_USERS)] {
         let way = exclusive::ensure(way, 0o711)?;
         let opened = opened(&way)?;
         let doing = || format!("let others pass through `{}`", way.display());
@@ -75,7 +74,7 @@ pub fn ensure(user: u32, name: &str) -> Result<(), Fault> {
     for directory in [folder.clone(), folder.join(name)] {
         let opened = opened(&exclusive::ensure(&directory, 0o700)?)?;
         let doing = format!("let user {user} look into `{}`", directory.display());
-        match let_look_into(&opened, user) {
+        match fsetxattr(&opened, LIST, &list(7, 5, user), XattrFlags::empty()) {
             // Where there are no access lists, what is kept is root's alone.
             Ok(()) | Err(Errno::OPNOTSUPP) => {}
             Err(error) => return Err(error).doing(doing),
@@ -98,15 +97,12 @@ pub fn let_read(file: impl AsFd, user: u32) -> Result<(), Errno> {
     fsetxattr(file, LIST, &list(6, 4, user), XattrFlags::empty())
 }
 
-/// Lets a user look into a directory that is open, and read what is made in it from now on, beside
-/// its owner and nobody else.
+/// Lets a user read a file at a path that nobody else can exchange; a link is not followed.
 ///
 /// # Errors
 /// As [`let_read`].
-fn let_look_into(directory: impl AsFd, user: u32) -> Result<(), Errno> {
-    let list = list(7, 5, user);
-    fsetxattr(&directory, LIST, &list, XattrFlags::empty())?;
-    fsetxattr(&directory, LIST_OF_NEW, &list, XattrFlags::empty())
+pub fn let_read_at(path: &Path, user: u32) -> Result<(), Errno> {
+    lsetxattr(path, LIST, &list(6, 4, user), XattrFlags::empty())
 }
 
 /// Tells whether a file has an entry by which this user may read it.
@@ -143,12 +139,16 @@ mod tests {
     #[test]
     fn a_list_has_its_entries_in_the_kernels_order() {
         let list = list(6, 4, 1000);
-        assert_eq!(list.len(), 4 + 5 * 8);
-        assert_eq!(list[..4], [2, 0, 0, 0]);
-        assert_eq!(list[4..12], [1, 0, 6, 0, 255, 255, 255, 255]);
-        assert_eq!(list[12..20], [2, 0, 4, 0, 0xe8, 3, 0, 0]);
-        let tags: Vec<u8> = list[4..].iter().step_by(8).copied().collect();
-        assert!(tags.is_sorted(), "{tags:?}");
+        let nobody = [255; 4];
+        let entries: [([u8; 4], [u8; 4]); 5] = [
+            ([1, 0, 6, 0], nobody),
+            ([2, 0, 4, 0], [0xe8, 3, 0, 0]),
+            ([4, 0, 0, 0], nobody),
+            ([16, 0, 4, 0], nobody),
+            ([32, 0, 0, 0], nobody),
+        ];
+        let expected = entries.iter().flat_map(|(tag, id)| [*tag, *id].concat());
+        assert_eq!(list, [2, 0, 0, 0].into_iter().chain(expected).collect::<Vec<u8>>());
     }
 
     #[test]

@@ -9,7 +9,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 /// A stack as text: checked against the registry, not yet started.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(try_from = "String", into = "String")]
 pub struct StackSpec {
     /// At least one, outermost first.

@@ -7,6 +7,7 @@
 use super::files::{self, Beside, Files};
 use super::hold::{self, Hold};
 use super::recovered;
+use super::shelf;
 use crate::fault::{Doing, Fault};
 use crate::lab::sudoer;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
@@ -17,8 +18,8 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// A run may hold values of `--env`: it is for whoever made it, and whoever had root make it by
-/// `sudo`, alone.
+/// A run may hold values of `--env`: it is for whoever made it alone, and in the folder for a user
+/// of `sudo` for them.
 const MODE: u32 = 0o600;
 
 /// Beginning of the name of a file that has no final name yet, on a file system that has no files
@@ -169,7 +170,7 @@ impl Unnamed {
             Err(error) => return Err(error.into()),
         };
         made.file.set_permissions(std::fs::Permissions::from_mode(MODE))?;
-        if let Some(user) = sudoer::uid() {
+        if let Some(user) = shelf::reader_of(directory) {
             // Without it the run is root's alone, which its maker says.
             let _ = sudoer::let_read(&made.file, user);
         }

@@ -7,7 +7,7 @@ use super::row::{memory_of_7, natural, reading, reading_of_7, sample, unknown_wo
 use super::schema::QUANTITIES_SINCE;
 use super::seal::Key;
 use super::stranger::{self, Opened};
-use super::{Ledger, Proofs, Run, RunState, StoredTrial, Stream, TrialState, refused};
+use super::{Ledger, Proofs, Run, RunState, StoredTrial, Stream, TrialState, refused, shelf};
 use crate::fault::Fault;
 use crate::plan::{Plan, TrialId};
 use crate::trial::disturbance::Disturbance;
@@ -130,10 +130,11 @@ impl Ledger {
             format,
             budget,
             is_made_here: false,
+            reader: None,
         };
         // The seal is on the plan alone: who owns the file may have changed everything else.
         let is_made_here = is_own && ledger.is_sealed_here()?;
-        if is_made_here {
+        if is_made_here || shelf::is_of_sudo(path) {
             ledger.budget.widen();
         }
         Ok(Self { is_made_here, ..ledger })

@@ -41,6 +41,9 @@ const RUNS: &str = "runs";
 /// The longest path, as the kernel has it.
 const PATH_MAX: u64 = 4096;
 
+/// Time when a run began, to put it among others.
+type Begun = (String, Option<SystemTime>);
+
 /// The folders of runs, which need not exist yet: first the one for new runs, then others that are
 /// looked into. Of root under `sudo` the first is the one for whoever typed it, of anybody else
 /// that is the second.
@@ -53,11 +56,10 @@ pub fn directories() -> Result<Vec<PathBuf>, Fault> {
         .map_err(|fault| fault.hint("set HOME or XDG_DATA_HOME"))?;
     let own = strategy.data_dir().join("surtax").join(RUNS);
     let is_named = std::env::var_os("XDG_DATA_HOME").is_some_and(|it| Path::new(&it).is_absolute());
-    if is_named {
-        return Ok(vec![own]);
-    }
     let us = rustix::process::geteuid();
     Ok(match sudoer::uid() {
+        // Whoever names a folder for root has one. `sudo` itself takes the variable away.
+        _ if is_named && us.is_root() => vec![own],
         Some(user) => vec![folder_for(user), own],
         None if us.is_root() => vec![own],
         None => vec![own, folder_for(us.as_raw())],
@@ -70,12 +72,12 @@ fn folder_for(user: u32) -> PathBuf {
 }
 
 /// The user of `sudo` whom a folder is for.
-fn reader_of(directory: &Path) -> Option<u32> {
+pub(super) fn reader_of(directory: &Path) -> Option<u32> {
     sudoer::uid().filter(|user| directory == folder_for(*user))
 }
 
-/// Tells whether a run is in the folder that root keeps for the user of this process: then root
-/// began it, as they asked by `sudo`.
+/// Tells whether a run is in the folder that root keeps for the user of this process: root put it
+/// there, as a rule when they asked by `sudo`.
 #[must_use]
 pub fn is_of_sudo(run: &Path) -> bool {
     let folder = folder_for(rustix::process::geteuid().as_raw());
@@ -90,7 +92,11 @@ pub fn is_of_sudo(run: &Path) -> bool {
 pub fn unreadable(run: &Path) -> Option<String> {
     let user = sudoer::uid().filter(|user| !sudoer::may_read(run, *user))?;
     let shown = run.display();
-    Some(format!("only root can read `{shown}`, and not user {user}: its disk has no access lists"))
+    let why = match reader_of(run.parent()?) {
+        Some(_) => "its disk has no access lists",
+        None => "it is not in the folder that is kept for them",
+    };
+    Some(format!("only root can read `{shown}`, and not user {user}: {why}"))
 }
 
 /// Makes a folder for new runs if absent.
@@ -199,7 +205,7 @@ pub fn note_last(directory: &Path, elsewhere: Option<&Path>) -> Result<(), Fault
 fn last<P: AsRef<Path>>(directories: &[P]) -> Result<PathBuf, Fault> {
     let ledgers = list(directories)?;
     let of_each = directories.iter().filter_map(|it| last_in(it.as_ref(), &ledgers));
-    of_each.max_by_key(|(begun, _)| *begun).map(|(_, path)| path).ok_or_else(|| {
+    of_each.max_by(|(one, _), (other, _)| one.cmp(other)).map(|(_, path)| path).ok_or_else(|| {
         let first = directories.first().map_or(Path::new("."), AsRef::as_ref);
         Fault::user(format!("there is no run in `{}` yet", first.display()))
             .hint("make one: surtax compare --in native,runc -- true")
@@ -208,24 +214,32 @@ fn last<P: AsRef<Path>>(directories: &[P]) -> Result<PathBuf, Fault> {
 
 /// The file of the run that was begun last of those in a folder, or that the note beside it names,
 /// and when.
-fn last_in(directory: &Path, ledgers: &[PathBuf]) -> Option<(SystemTime, PathBuf)> {
+fn last_in(directory: &Path, ledgers: &[PathBuf]) -> Option<(Begun, PathBuf)> {
     let note = directory.parent().map(|parent| parent.join(LAST));
-    if let Some(path) = note.as_deref().and_then(noted).filter(|path| is_file(path)) {
-        return Some((time_of(&note?)?, path));
+    if let Some(path) = note.as_deref().and_then(noted).filter(|path| may_be_file(path)) {
+        let written = fs::symlink_metadata(note?).and_then(|it| it.modified()).ok()?;
+        let since = written.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        return Some(((calendar::compact(since.into()), Some(written)), path));
     }
     let is_here = |path: &&PathBuf| path.parent() == Some(directory);
     let path = ledgers.iter().rev().filter(is_here).find(|path| !stranger::is_unbegun(path))?;
-    Some((time_of(path)?, path.clone()))
+    Some((begun(path), path.clone()))
 }
 
-fn is_file(path: &Path) -> bool {
-    fs::symlink_metadata(path).is_ok_and(|it| it.is_file())
+/// Tells whether there is a file, also where this user may not see that.
+fn may_be_file(path: &Path) -> bool {
+    match fs::symlink_metadata(path) {
+        Err(error) => error.kind() == ErrorKind::PermissionDenied,
+        Ok(found) => found.is_file(),
+    }
 }
 
-/// The time when a file was made; where its file system keeps none, when it was written to last.
-fn time_of(path: &Path) -> Option<SystemTime> {
-    let found = fs::symlink_metadata(path).ok()?;
-    found.created().or_else(|_| found.modified()).ok()
+/// The second in which a run began, as its name says, and when its file was made: of one second,
+/// the names do not tell which was first.
+fn begun(path: &Path) -> Begun {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let second = name.chars().take(STAMP_LENGTH).collect();
+    (second, path.symlink_metadata().and_then(|file| file.created()).ok())
 }
 
 /// The path in a note. One that somebody else could have written is none.
@@ -241,30 +255,36 @@ fn noted(note: &Path) -> Option<PathBuf> {
     path.is_absolute().then_some(path)
 }
 
-/// The ledgers in these folders, oldest first; none when no folder exists. Of the folders after the
-/// first, one that may not be looked into has none.
+/// The ledgers in these folders, oldest first; none when no folder exists. One that cannot be read
+/// hides none of the others.
 ///
 /// # Errors
-/// The machine's, when a folder cannot be read.
+/// The machine's, when a folder cannot be read and the others have nothing.
 pub fn list<P: AsRef<Path>>(directories: &[P]) -> Result<Vec<PathBuf>, Fault> {
-    let mut ledgers = Vec::new();
+    let (mut ledgers, mut unread) = (Vec::new(), None);
     for (index, directory) in directories.iter().map(AsRef::as_ref).enumerate() {
         let entries = match fs::read_dir(directory) {
             Err(error) if error.kind() == ErrorKind::NotFound => continue,
+            // Nothing was ever asked for by `sudo`, as a rule.
             Err(error) if error.kind() == ErrorKind::PermissionDenied && index > 0 => continue,
-            result => result.doing(format!("read the folder `{}`", directory.display()))?,
+            result => result.doing(format!("read the folder `{}`", directory.display())),
+        };
+        let entries = match entries {
+            Ok(entries) => entries,
+            Err(fault) => {
+                unread = unread.or(Some(fault));
+                continue;
+            }
         };
         let paths = entries.filter_map(Result::ok).map(|entry| entry.path());
         let named = paths.filter(|path| path.extension().is_some_and(|it| it == EXTENSION));
         ledgers.extend(named.filter(|path| !path.is_dir()));
     }
-    // Of one second, the one that was made first: their names do not tell.
-    ledgers.sort_by_cached_key(|path| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let second: String = name.chars().take(STAMP_LENGTH).collect();
-        (second, path.symlink_metadata().and_then(|file| file.created()).ok(), name)
-    });
-    Ok(ledgers)
+    ledgers.sort_by_cached_key(|path| (begun(path), path.file_name().map(OsStr::to_owned)));
+    match unread {
+        Some(fault) if ledgers.is_empty() => Err(fault),
+        _ => Ok(ledgers),
+    }
 }
 
 /// Finds a run: by path, which has a `/` or ends in `.surtax`, by its file's name, by a part of it
@@ -297,7 +317,10 @@ pub fn find<P: AsRef<Path>>(directories: &[P], name: &str) -> Result<PathBuf, Fa
         [&|stem| stem == wanted, &|stem| stem.starts_with(wanted), &|stem| stem.contains(wanted)];
     for fit in fits {
         let mut found = ledgers.iter().filter(|path| fit(&stem(path)));
-        match (found.next(), found.next()) {
+        let first = found.next();
+        // A copy in another folder is the same run.
+        let is_other = |path: &&PathBuf| first.is_none_or(|first| stem(first) != stem(path));
+        match (first, found.find(is_other)) {
             (Some(only), None) => return Ok(only.clone()),
             (Some(first), Some(second)) => {
                 let (first, second) = (stem(first), stem(second));
@@ -404,7 +427,19 @@ mod tests {
         note_last(&folders[1], Some(&elsewhere)).unwrap();
         assert_eq!(find(&folders, "last").unwrap(), elsewhere);
         assert_eq!(find(&folders, "first").unwrap(), first);
-        assert_eq!(list(&folders).unwrap(), [first, second]);
+        assert_eq!(list(&folders).unwrap(), [first.clone(), second.clone()]);
+        // A copy is the same run, and an old run that came home later is no new one.
+        note_last(&folders[1], None).unwrap();
+        let copy = folders[0].join(first.file_name().unwrap());
+        fs::copy(&first, &copy).unwrap();
+        assert_eq!(find(&folders, "first").unwrap(), first);
+        assert_eq!(find(&folders, "last").unwrap(), second);
+        // One folder that cannot be read hides none of the other.
+        fs::remove_dir_all(&folders[0]).unwrap();
+        fs::write(&folders[0], "").unwrap();
+        assert_eq!(find(&folders, "last").unwrap(), first);
+        fs::remove_dir_all(&folders[1]).unwrap();
+        assert!(find(&folders, "last").unwrap_err().message.contains("read the folder"));
     }
 
     #[test]

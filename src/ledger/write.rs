@@ -4,15 +4,17 @@
 //! rollback journal is ever used: a file changes between its two modes by the one write of its
 //! first page.
 
+use super::files::Beside;
 use super::hold::{self, Hold};
 use super::record::{Cached, insert_quantities, insert_record, integer};
 use super::schema::SCHEMA;
 use super::seal::Key;
 use super::stranger::{self, Budget};
 use super::{
-    APPLICATION_ID, FORMAT_VERSION, Ledger, RunState, Severity, birth, journalless, refused,
+    APPLICATION_ID, FORMAT_VERSION, Ledger, RunState, Severity, birth, journalless, refused, shelf,
 };
 use crate::fault::Fault;
+use crate::lab::sudoer;
 use crate::plan::{Plan, TrialId};
 use crate::trial::Record;
 use rusqlite::config::DbConfig;
@@ -51,7 +53,8 @@ impl Ledger {
         let (hold, connection) = open_to_write(birth::publish(&image, paths)?, "begin the run")?;
         let path = hold.files().path().to_path_buf();
         let (known, format, budget) = (Cached::default(), FORMAT_VERSION, Budget::of_our_own());
-        Ok(Self { connection, path, known, hold, format, budget, is_made_here: key.is_some() })
+        let (is_made_here, reader) = (key.is_some(), shelf::reader_of(birth::directory_of(&path)));
+        Ok(Self { connection, path, known, hold, format, budget, is_made_here, reader })
     }
 
     /// Opens an interrupted run to go on with it, and holds it.
@@ -82,7 +85,8 @@ impl Ledger {
             .and_then(|_| Cached::of(&connection))
             .map_err(|error| refused(path, "go on with the trials", &error))?;
         let (path, budget) = (path.to_path_buf(), Budget::of_our_own());
-        Ok(Self { connection, path, known, hold, format, budget, is_made_here })
+        let reader = shelf::reader_of(birth::directory_of(&path));
+        Ok(Self { connection, path, known, hold, format, budget, is_made_here, reader })
     }
 
     /// Writes down that a trial begins, before anything of it happens.
@@ -96,6 +100,10 @@ impl Ledger {
              FROM trials WHERE block = ?1 AND position = ?2 AND arm = ?3",
             params![trial.block, trial.position, trial.arm, integer(clock::wall().0)],
         );
+        if let Some(user) = self.reader.take() {
+            // The log alone: a lock on its index, for which reading is enough, would stop us.
+            let _ = sudoer::let_read_at(&self.hold.files().path_of(Beside::Log), user);
+        }
         match inserted {
             Err(error) if is_constraint(&error) => Err(Fault::bug(format!(
                 "{} begins though it already runs or counts, or is not in the plan",

@@ -19,7 +19,7 @@ const LIMIT: usize = 8;
 const AT: char = '@';
 
 /// A workload that runs in a stack of its own meanwhile.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Neighbour {
     /// Workload that runs.
     pub workload: Workload,

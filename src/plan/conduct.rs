@@ -17,7 +17,7 @@ const PADDING_LIMIT: u32 = 64 << 10;
 const SETTLE_LIMIT: Duration = Duration::from_secs(3600);
 
 /// Settings of a trial, the same for every arm.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct TrialSettings {
     /// Runs of the command inside each started stack that are measured, at least 1.
     pub iterations: u32,
@@ -38,7 +38,9 @@ pub struct TrialSettings {
 }
 
 /// State of the page caches when the command begins.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cache {
     /// State that a fresh start of the stack finds: usually a warm cache of this machine, and a

@@ -40,7 +40,7 @@ pub use word::Word;
 pub const SCHEMA_VERSION: u32 = 1;
 
 /// Plan of a measurement: what is measured, and how often.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Plan {
     /// Raised when a field changes its meaning.
     pub schema_version: u32,
@@ -61,6 +61,7 @@ pub struct Plan {
     pub workload: Option<Workload>,
     /// Working directory on every level.
     #[serde(with = "word::path")]
+    #[schemars(with = "Word")]
     pub cwd: PathBuf,
     /// Variables of the command's environment, sorted by name: over the caller's, or alone.
     pub environment: Vec<(String, Word)>,

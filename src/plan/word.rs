@@ -173,6 +173,27 @@ impl Serialize for Word {
     }
 }
 
+impl schemars::JsonSchema for Word {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Word".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "description": "A word; one that is no UTF-8 is an object, in which `\\xNN` is a byte.",
+            "oneOf": [
+                { "type": "string" },
+                {
+                    "type": "object",
+                    "properties": { "escaped": { "type": "string" } },
+                    "required": ["escaped"],
+                    "additionalProperties": false,
+                },
+            ],
+        })
+    }
+}
+
 impl<'de> Deserialize<'de> for Word {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match Written::deserialize(deserializer)? {

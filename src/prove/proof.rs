@@ -87,7 +87,7 @@ impl Size {
 }
 
 /// One figure with its bar.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Figure {
     /// The proof's name.
     pub proof: &'static str,
@@ -114,7 +114,7 @@ impl Figure {
 }
 
 /// Number that is allowed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Bar {
     /// This many or fewer.

@@ -38,7 +38,7 @@ pub const OUTPUT_LIMIT: u32 = 256 << 10;
 pub const SETTING: &str = "setting_";
 
 /// A workload as a plan holds it: complete, whatever becomes of the file that it came from.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Workload {
     /// Name of the workload, or the path of its file.
     pub name: String,

@@ -206,6 +206,49 @@ fn the_runs_of_one_question_are_a_history_and_those_of_others_are_not_in_it() {
 }
 
 #[test]
+fn every_answer_in_json_is_as_its_schema_says() {
+    let machine = Machine::take();
+    let run = simulated(&["--runs", "6"]);
+    let plan = ["plan", "--in", "native,runc", "--runs", "2", "--", "true"];
+    let cases: [(&str, &[&str]); 9] = [
+        ("answer", &run),
+        ("answer", &run),
+        ("answer", &["export", "last", "--as", "json"]),
+        ("list", &["list"]),
+        ("history", &["history"]),
+        ("diff", &["diff", "last", "last"]),
+        ("plan", &plan),
+        ("doctor", &["doctor", "native"]),
+        ("workloads", &["workload", "list"]),
+    ];
+    for (name, arguments) in cases {
+        let schema = machine.surtax(&["schema", name]);
+        let schema: Value = serde_json::from_slice(&schema.stdout).unwrap();
+        let (words, command) = match arguments.iter().position(|it| *it == "--") {
+            Some(at) => arguments.split_at(at),
+            None => (arguments, &[][..]),
+        };
+        let mut words = words.to_vec();
+        let names = machine.surtax(&["list", "--format", "json"]);
+        let names: Value = serde_json::from_slice(&names.stdout).unwrap();
+        if name == "diff" {
+            words[1] = names[0]["name"].as_str().unwrap();
+        }
+        if arguments[0] != "compare" && arguments[0] != "export" {
+            words.extend(["--format", "json"]);
+        }
+        let answer = machine.answer(&[&words, command].concat());
+        let validator = jsonschema::validator_for(&schema).unwrap();
+        let errors: Vec<String> =
+            validator.iter_errors(&answer).map(|error| error.to_string()).collect();
+        assert_eq!(errors, Vec::<String>::new(), "{arguments:?}");
+    }
+    let refused = machine.surtax(&["schema", "answers"]);
+    assert!(text(&refused.stderr).contains("use `answer`"), "{}", text(&refused.stderr));
+    machine.assert_as_before();
+}
+
+#[test]
 fn what_a_verdict_rests_on_is_in_every_format() {
     let machine = Machine::take();
     let answer = machine.json(&simulated(&["--runs", "20"]));

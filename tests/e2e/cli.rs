@@ -242,7 +242,7 @@ fn every_command_has_a_short_and_a_long_help_a_man_page_and_completions() {
     assert!(pages.status.success(), "{}", errors(&pages));
     for command in [
         "compare", "plan", "run", "resume", "doctor", "enter", "show", "report", "export", "list",
-        "rm", "gc", "prove", "diff", "history",
+        "rm", "gc", "prove", "diff", "history", "schema",
     ] {
         for flag in ["-h", "--help"] {
             let help = surtax(&[command, flag]);

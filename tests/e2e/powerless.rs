@@ -146,72 +146,175 @@ fn every_other_command_answers_or_says_what_it_cannot_write() {
 /// User of `sudo` that no machine has, so that what root keeps for them is the test's alone.
 const SUDOER: u32 = 65_533;
 
-/// Folder that root keeps for them, which is gone when the test ends.
-struct KeptForSudoer(PathBuf);
+/// That user: a home, and the folder that root keeps for them, which is gone when the test ends.
+struct Sudoer<'a> {
+    nobody: Nobody<'a>,
+    home: PathBuf,
+    folder: PathBuf,
+}
 
-impl Drop for KeptForSudoer {
+impl Drop for Sudoer<'_> {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
+        let _ = fs::remove_dir_all(&self.folder);
     }
+}
+
+impl<'a> Sudoer<'a> {
+    fn of(machine: &'a Machine) -> Self {
+        let (nobody, home) = (Nobody::of(machine), machine.path("theirs"));
+        fs::create_dir(&home).unwrap();
+        chown(&home, Some(SUDOER), Some(SUDOER)).unwrap();
+        let folder = PathBuf::from(format!("/var/lib/surtax/users/{SUDOER}"));
+        Self { nobody, home, folder }
+    }
+
+    /// The binary as root, by their `sudo`.
+    fn sudo(&self, arguments: &[&str]) -> Command {
+        let mut command = self.nobody.machine.command(arguments);
+        let user = SUDOER.to_string();
+        command.env("SUDO_UID", &user).env("SUDO_GID", &user);
+        command.env("HOME", self.nobody.machine.path("root")).env_remove("XDG_DATA_HOME");
+        command
+    }
+
+    /// Runs it as root, by their `sudo`, to its good end.
+    fn by_sudo(&self, arguments: &[&str]) -> Output {
+        let output = self.sudo(arguments).output().unwrap();
+        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+        output
+    }
+
+    /// The binary as themselves.
+    fn surtax(&self, arguments: &[&str]) -> Output {
+        self.nobody.surtax_as(SUDOER, arguments, self.home.to_str().unwrap())
+    }
+
+    /// Files in the folder of their runs.
+    fn runs(&self) -> Vec<PathBuf> {
+        let found = fs::read_dir(self.folder.join("runs")).unwrap();
+        found.map(|it| it.unwrap().path()).collect()
+    }
+
+    /// Tells whether they may read a file.
+    fn may_read(&self, path: &str) -> bool {
+        #[expect(clippy::disallowed_methods, reason = "the test reads as somebody else")]
+        let read = Command::new("setpriv")
+            .args([format!("--reuid={SUDOER}"), format!("--regid={SUDOER}")])
+            .args(["--clear-groups", "head", "-c", "1", path])
+            .output()
+            .unwrap();
+        read.status.success()
+    }
+}
+
+/// Owner, group and mode.
+fn owned(path: impl AsRef<Path>) -> (u32, u32, u32) {
+    let found = fs::metadata(path).unwrap();
+    (found.uid(), found.gid(), found.mode() & 0o7777)
 }
 
 #[test]
 fn a_run_by_sudo_is_roots_and_whoever_typed_it_finds_and_reads_it_and_nobody_else() {
     let machine = Machine::take();
-    let nobody = Nobody::of(&machine);
-    let kept = KeptForSudoer(PathBuf::from(format!("/var/lib/surtax/users/{SUDOER}")));
-    let (theirs, roots) = (machine.path("theirs"), machine.path("roots"));
-    for directory in [&theirs, &roots] {
-        fs::create_dir(directory).unwrap();
-    }
-    chown(&theirs, Some(SUDOER), Some(SUDOER)).unwrap();
-    let by_sudo = |arguments: &[&str]| {
-        let mut command = machine.command(arguments);
-        let user = SUDOER.to_string();
-        command.env("SUDO_UID", &user).env("SUDO_GID", &user).env("HOME", machine.path("root"));
-        let output = command.env_remove("XDG_DATA_HOME").output().unwrap();
-        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
-        output
-    };
-    let page = |directory: &Path| format!("html={}", directory.join("page.html").display());
-    let pages = [page(&theirs), page(&roots)];
-    let compare = ["compare", "--in", "native", "--runs", "1", "--export", &pages[0]];
-    let compare = [&compare[..], &["--export", &pages[1], "--", "true"]].concat();
-    by_sudo(&compare);
+    let sudoer = Sudoer::of(&machine);
+    sudoer.by_sudo(&["compare", "--in", "native", "--runs", "1", "--", "true"]);
 
-    // Root's, in a directory of root's: they cannot exchange what root goes on with.
-    let runs: Vec<_> = fs::read_dir(kept.0.join("runs")).unwrap().collect();
-    let [Ok(run)] = &runs[..] else { panic!("{runs:?}") };
-    for (path, mode) in [(run.path(), 0o640), (kept.0.join("runs"), 0o750), (kept.0.clone(), 0o750)]
-    {
-        let found = fs::metadata(&path).unwrap();
-        // The group's bits are those of the one entry of the access list.
-        let seen = (found.uid(), found.gid(), found.mode() & 0o7777);
-        assert_eq!(seen, (0, 0, mode), "{}", path.display());
+    // Root's, in a directory of root's: they cannot exchange what root goes on with. The group's
+    // bits are those of the one entry of the access list.
+    let runs = sudoer.runs();
+    let [run] = &runs[..] else { panic!("{runs:?}") };
+    assert_eq!(owned(run), (0, 0, 0o640));
+    for folder in [sudoer.folder.join("runs"), sudoer.folder.clone()] {
+        assert_eq!(owned(&folder), (0, 0, 0o750), "{}", folder.display());
     }
-    let owners =
-        [&theirs, &roots].map(|it| fs::metadata(it.join("page.html")).map(|it| it.uid()).unwrap());
-    assert_eq!(owners, [SUDOER, 0]);
+    for way in ["/var/lib/surtax", "/var/lib/surtax/users"] {
+        assert_eq!(owned(way), (0, 0, 0o711), "{way}");
+    }
 
-    let path = run.path().display().to_string();
-    let home = theirs.to_str().unwrap();
+    let path = run.to_str().unwrap();
     let (show, list) = (["show", "last", "--format", "json"], ["list", "--format", "json"]);
-    let shown = nobody.surtax_as(SUDOER, &show, home);
+    let shown = sudoer.surtax(&show);
     let answer: Value =
         serde_json::from_slice(&shown.stdout).unwrap_or_else(|_| panic!("{}", text(&shown.stderr)));
     assert_eq!(answer["arms"][0]["trial_count"], 1);
-    let cautions = answer["cautions"].to_string();
-    assert!(!cautions.contains("was not begun"), "{cautions}");
-    let listed = |output: Output| text(&output.stdout).contains(&path);
-    assert!(listed(nobody.surtax_as(SUDOER, &list, home)));
-    assert!(listed(by_sudo(&list)));
+    assert!(!answer["cautions"].to_string().contains("was not begun"), "{}", answer["cautions"]);
+    let listed = |output: Output| text(&output.stdout).contains(path);
+    assert!(listed(sudoer.surtax(&list)));
+    assert!(listed(sudoer.by_sudo(&list)));
+    let nobody = &sudoer.nobody;
     assert!(!listed(nobody.surtax(&list, nobody.home())));
-    let refused = nobody.surtax(&["show", &path], nobody.home());
+    let refused = nobody.surtax(&["show", path], nobody.home());
     assert!(text(&refused.stderr).contains("Permission denied"), "{}", text(&refused.stderr));
+    // A copy is as good as whoever made it.
+    let copy = machine.path("copy.surtax");
+    fs::copy(run, &copy).unwrap();
+    fs::set_permissions(&copy, PermissionsExt::from_mode(0o644)).unwrap();
+    let copied = sudoer.surtax(&["show", copy.to_str().unwrap(), "--format", "json"]);
+    assert!(text(&copied.stdout).contains("was not begun"), "{}", text(&copied.stderr));
     // To remove it takes root.
-    let refused = nobody.surtax_as(SUDOER, &["rm", "last"], home);
-    assert!(!refused.status.success() && run.path().exists(), "{}", text(&refused.stderr));
-    by_sudo(&["rm", "last"]);
-    assert!(!run.path().exists());
+    let refused = sudoer.surtax(&["rm", "last"]);
+    assert!(!refused.status.success() && run.exists(), "{}", text(&refused.stderr));
+    sudoer.by_sudo(&["rm", "last"]);
+    assert!(!run.exists());
+    machine.assert_as_before();
+}
+
+#[test]
+fn a_run_by_sudo_is_read_while_it_goes_on_and_no_lock_of_its_reader_stops_it() {
+    let machine = Machine::take();
+    let sudoer = Sudoer::of(&machine);
+    let mut running =
+        sudoer.sudo(&["compare", "--in", "native", "--runs", "2", "--", "sleep", "1"]);
+    let mut running = running.spawn().unwrap();
+    // Its log is theirs to read as soon as a trial has begun.
+    let is_shown = |it: &PathBuf| {
+        let is_log = it.to_str().unwrap().ends_with("-wal");
+        is_log && fs::metadata(it).is_ok_and(|it| it.mode() & 0o777 == 0o640)
+    };
+    let run = loop {
+        let runs = if sudoer.folder.join("runs").exists() { sudoer.runs() } else { Vec::new() };
+        if let Some(log) = runs.into_iter().find(is_shown) {
+            break log.to_str().unwrap().trim_end_matches("-wal").to_owned();
+        }
+        assert!(running.try_wait().unwrap().is_none(), "it has ended");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    };
+    let shown = sudoer.surtax(&["show", &run]);
+    assert!(text(&shown.stdout).contains("running"), "{}", text(&shown.stderr));
+    // A lock on the log's index, for which reading is enough, would stop whoever writes.
+    for (beside, may) in [("", true), ("-wal", true), ("-shm", false)] {
+        assert_eq!(sudoer.may_read(&format!("{run}{beside}")), may, "{beside}");
+    }
+    assert!(running.wait().unwrap().success());
+    machine.assert_as_before();
+}
+
+#[test]
+fn what_sudo_writes_to_a_directory_of_whoever_typed_it_is_theirs_but_for_runs() {
+    let machine = Machine::take();
+    let sudoer = Sudoer::of(&machine);
+    let roots = machine.path("roots");
+    fs::create_dir(&roots).unwrap();
+    let pages = [&sudoer.home, &roots].map(|it| it.join("page.html"));
+    let exports = pages.each_ref().map(|it| format!("html={}", it.display()));
+    let compare = ["compare", "--in", "native", "--runs", "1", "--export", &exports[0]];
+    sudoer.by_sudo(&[&compare[..], &["--export", &exports[1], "--", "true"]].concat());
+    assert_eq!(pages.each_ref().map(|it| owned(it).0), [SUDOER, 0]);
+    assert_eq!(pages.each_ref().map(|it| owned(it).1), [SUDOER, 0]);
+    // What its owner made private stays private.
+    fs::set_permissions(&pages[0], PermissionsExt::from_mode(0o600)).unwrap();
+    sudoer.by_sudo(&["report", "last", "-o", pages[0].to_str().unwrap()]);
+    assert_eq!(owned(&pages[0]), (SUDOER, SUDOER, 0o600));
+    // A run there would be exchanged, so it stays root's alone.
+    let run = sudoer.home.join("mine.surtax");
+    let output = run.to_str().unwrap();
+    let question = ["compare", "--in", "native", "--runs", "1", "-o", output, "--", "true"];
+    let ended = sudoer.by_sudo(&question);
+    assert!(text(&ended.stderr).contains("only root can read"), "{}", text(&ended.stderr));
+    assert_eq!(owned(&run), (0, 0, 0o600));
+    let refused = sudoer.surtax(&["show", "last"]);
+    assert!(text(&refused.stderr).contains("Permission denied"), "{}", text(&refused.stderr));
+    sudoer.by_sudo(&["rm", "last"]);
+    assert!(!run.exists());
     machine.assert_as_before();
 }

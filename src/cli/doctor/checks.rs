@@ -23,7 +23,7 @@ pub struct Check {
 }
 
 /// One answer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Finding {
     /// Text of the layer that was asked about.
     pub layer: String,
@@ -44,7 +44,7 @@ pub struct Finding {
 }
 
 /// A [`Fact`], as JSON.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct SeenFact {
     /// Stable name.
     pub key: String,

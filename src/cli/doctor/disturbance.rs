@@ -18,7 +18,7 @@ const TICKS_PER_SECOND: f64 = 100.0;
 const NAMED: usize = 5;
 
 /// One finding about the host.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub(super) struct Disturbance {
     /// Stable name: `load`, `steal`, `governor`, …
     pub(super) code: &'static str,
@@ -30,7 +30,7 @@ pub(super) struct Disturbance {
 }
 
 /// Meaning of a finding for a measurement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum State {
     Disturbs,

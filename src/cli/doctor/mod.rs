@@ -51,8 +51,8 @@ pub struct Arguments {
 }
 
 /// Everything that is said, in the shape of `--format json`.
-#[derive(Debug, Serialize)]
-struct Diagnosis {
+#[derive(Debug, Serialize, schemars::JsonSchema)]
+pub(super) struct Diagnosis {
     schema_version: u32,
     surtax_version: &'static str,
     layers: Vec<Finding>,

@@ -5,7 +5,7 @@ use crate::finding::findings::Verdict;
 use serde::Serialize;
 
 /// One metric of one arm.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct MetricFindings {
     /// A metric of the workload, or one that every trial has: `wall_ns`, `cpu_user_ns`,
     /// `cpu_system_ns`, `cpu_others_ns`, `cpu_total_ns`, `memory_peak_bytes`,
@@ -34,7 +34,7 @@ pub struct MetricFindings {
 }
 
 /// The verdict on one metric, and what it rests on.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct JudgementFindings {
     /// The verdict.
     pub verdict: Verdict,
@@ -60,7 +60,7 @@ pub struct JudgementFindings {
 }
 
 /// Cost to a stack of something that runs beside it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct BesideFindings {
     /// Neighbour that ran beside it, and in which stack.
     pub neighbour: String,
@@ -71,7 +71,7 @@ pub struct BesideFindings {
 }
 
 /// One metric of a stack beside a neighbour, over the same stack alone.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct BesideOverhead {
     /// The metric.
     pub metric: String,
@@ -81,7 +81,7 @@ pub struct BesideOverhead {
 
 /// One metric of the several instances of a command that ran at once: medians over the trials that
 /// count.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct InstanceFindings {
     /// A metric of the workload, or `wall_ns`: what the instance took.
     pub metric: String,
@@ -98,7 +98,7 @@ pub struct InstanceFindings {
 }
 
 /// A metric that the workload could not measure in a stack, by its own word.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct AbsenceFindings {
     /// The metric.
     pub metric: String,
@@ -107,7 +107,7 @@ pub struct AbsenceFindings {
 }
 
 /// A distribution of times.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct DistributionFindings {
     /// Name of the distribution.
     pub metric: String,
@@ -120,7 +120,7 @@ pub struct DistributionFindings {
 }
 
 /// One point of a percentile curve.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct PercentilePoint {
     /// Share of all values that are not above `value_ns`: 0.99 is p99.
     pub share: f64,
@@ -129,7 +129,7 @@ pub struct PercentilePoint {
 }
 
 /// A quantile between two values of the sample; without a number where the sample is too small.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct QuantileFindings {
     /// Order of the quantile: 0.99 is p99.
     pub p: f64,
@@ -146,7 +146,7 @@ pub struct QuantileFindings {
 }
 
 /// Overhead as it was after so many blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct ProgressPoint {
     /// Number of blocks that counted.
     pub block_count: u32,
@@ -156,7 +156,7 @@ pub struct ProgressPoint {
 }
 
 /// An estimate with its 95 % interval.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Interval {
     /// The estimate.
     pub ratio: f64,

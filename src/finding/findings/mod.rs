@@ -11,11 +11,13 @@ pub use metric::{
     Interval, JudgementFindings, MetricFindings, PercentilePoint, ProgressPoint, QuantileFindings,
 };
 use serde::{Serialize, Serializer};
+use serde_json::json;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use surtax_instrument::amount::{Key, QUANTITIES, Quantity};
 
 /// Everything a report may say about one run.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Findings {
     /// Raised when a field changes its meaning; additive changes do not.
     pub schema_version: u32,
@@ -36,7 +38,7 @@ pub struct Findings {
 }
 
 /// The run as such.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct RunFacts {
     /// UUID-like identifier.
     pub id: String,
@@ -76,7 +78,7 @@ pub struct RunFacts {
 }
 
 /// A named value.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct KeyValue {
     /// Stable name.
     pub key: String,
@@ -87,7 +89,7 @@ pub struct KeyValue {
 }
 
 /// One arm.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct ArmFindings {
     /// Place of the arm in the plan, from 0.
     pub arm: u32,
@@ -161,7 +163,7 @@ pub struct ArmFindings {
 }
 
 /// The first iterations of an arm's starts.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct WarmUpFindings {
     /// Runs of the command in each start.
     pub iterations: u32,
@@ -175,7 +177,7 @@ pub struct WarmUpFindings {
 }
 
 /// One trial as a point.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct TrialPoint {
     /// Block, from 0.
     pub block: u32,
@@ -203,7 +205,7 @@ pub struct TrialPoint {
 }
 
 /// Amounts that one trial used. The others are those who worked for its stack on this host.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct TrialUsage {
     /// CPU time of the command in user mode.
     pub cpu_user_ns: Option<u64>,
@@ -231,7 +233,7 @@ impl TrialPoint {
 }
 
 /// Something that the machine did during a trial, and that was too much.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct DisturbanceFinding {
     /// Stable name that ends with its unit: `others_cpu_ratio`, `throttled_count`, …
     pub key: String,
@@ -244,7 +246,7 @@ pub struct DisturbanceFinding {
 }
 
 /// One of four, never a bare number.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(tag = "is", rename_all = "kebab-case")]
 pub enum Verdict {
     /// The baseline itself.
@@ -265,7 +267,7 @@ pub enum Verdict {
 }
 
 /// Kind of the reason for which an arm has no number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Gap {
     /// A layer does not run on this machine.
@@ -309,7 +311,7 @@ impl Verdict {
 }
 
 /// One payer of an arm's trials, and what it used.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct PayerFindings {
     /// For people: `the command`, `vCPU threads`, `dockerd`.
     pub payer: String,
@@ -360,8 +362,24 @@ impl Serialize for Medians {
     }
 }
 
+impl schemars::JsonSchema for Medians {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Medians".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        let field = |it: &Quantity| (it.name.to_owned(), json!({ "type": "number" }));
+        let fields: serde_json::Map<_, _> = QUANTITIES.iter().map(field).collect();
+        schemars::json_schema!({ "type": "object", "properties": fields })
+    }
+}
+
 /// CPU time that could not be divided between the command and the others.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct BillGap {
     /// In how many of the trials that count more was counted inside than was seen outside. Their
     /// sum is known all the same.
@@ -399,7 +417,7 @@ impl Findings {
 }
 
 /// Evidence of one level.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct LevelEvidence {
     /// The layer as text.
     pub layer: String,
@@ -408,7 +426,7 @@ pub struct LevelEvidence {
 }
 
 /// Reason why an arm has no numbers, or fewer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct ArmFailure {
     /// Account of what happened.
     pub why: String,
@@ -419,7 +437,7 @@ pub struct ArmFailure {
 }
 
 /// A finding against our own result, with advice.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Caution {
     /// Stable name: `few-trials`, `noisy-machine`, `outputs-differ`, …
     pub code: String,

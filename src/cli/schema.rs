@@ -1,0 +1,110 @@
+//! `surtax schema`: what the JSON of each command looks like, as JSON Schema.
+//!
+//! A schema is made of the types that the JSON is written from, so the two cannot part; the copies
+//! in `docs/schemas` show in a change what it changes for programs.
+
+use super::rows::Rows;
+use super::{Format, Globals, answer};
+use crate::fault::{Doing, Fault};
+use crate::finding::Findings;
+use crate::finding::diff::Diff;
+use crate::finding::history::History;
+use crate::layer::instead;
+use crate::report::json;
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema};
+
+/// Flags of `surtax schema`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example\n  surtax schema answer > answer.schema.json")]
+pub struct Arguments {
+    /// Prints the schema of this answer; without it, lists them.
+    #[arg(value_name = "ANSWER")]
+    pub name: Option<String>,
+}
+
+/// An answer in JSON.
+struct Answer {
+    name: &'static str,
+    /// Commands that give it with `--format json`.
+    commands: &'static str,
+    schema: fn() -> Schema,
+}
+
+const ANSWERS: [Answer; 8] = [
+    Answer {
+        name: "answer",
+        commands: "compare, run, resume, prices, show, export",
+        schema: of::<Findings>,
+    },
+    Answer { name: "diff", commands: "diff", schema: of::<Diff> },
+    Answer { name: "history", commands: "history", schema: of::<History> },
+    Answer { name: "list", commands: "list", schema: of::<Vec<super::list::RunRow>> },
+    Answer { name: "plan", commands: "plan", schema: of::<super::plan::Shown<'static>> },
+    Answer { name: "doctor", commands: "doctor", schema: of::<super::doctor::Diagnosis> },
+    Answer {
+        name: "workloads",
+        commands: "workload list",
+        schema: of::<Vec<super::workload::WorkloadRow>>,
+    },
+    Answer { name: "proofs", commands: "prove", schema: of::<super::prove::Answer> },
+];
+
+/// The schema of a type as it is written.
+fn of<T: JsonSchema>() -> Schema {
+    SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<T>()
+}
+
+pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault> {
+    let Some(name) = &arguments.name else {
+        let mut rows = Rows::new(&["Answer", "Commands"]);
+        ANSWERS.iter().for_each(|it| rows.push(vec![it.name.into(), it.commands.into()]));
+        let format = match globals.format_or(Format::Table) {
+            Format::Json => Format::Table,
+            format => format,
+        };
+        return answer(&rows.text(format, globals.table_width()));
+    };
+    let found = ANSWERS.iter().find(|it| it.name == name).ok_or_else(|| {
+        let names = ANSWERS.iter().map(|it| it.name);
+        Fault::user(format!("no answer in JSON is called `{}`", name.escape_debug()))
+            .hint(instead(name, "answers", names))
+    })?;
+    answer(&json::pretty(&(found.schema)()).doing("write the schema as JSON")?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn every_schema_is_as_the_book_has_it() {
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/schemas");
+        for it in ANSWERS {
+            let path = directory.join(format!("{}.json", it.name));
+            let now = json::pretty(&(it.schema)()).unwrap();
+            if std::env::var_os("SURTAX_BLESS").is_some() {
+                std::fs::create_dir_all(&directory).unwrap();
+                std::fs::write(&path, &now).unwrap();
+            }
+            let written = std::fs::read_to_string(&path).unwrap_or_default();
+            assert_eq!(now, written, "{}: see it with SURTAX_BLESS=1 and `git diff`", it.name);
+        }
+        let files = std::fs::read_dir(directory).unwrap().count();
+        assert_eq!(files, ANSWERS.len(), "a file for each, and no more");
+    }
+
+    #[test]
+    fn a_run_in_all_its_parts_is_as_its_schema_says_and_one_without_a_field_is_not() {
+        let findings = crate::report::html::tests::sample::colleague();
+        let mut value = serde_json::to_value(&findings).unwrap();
+        let schema = serde_json::to_value(of::<Findings>()).unwrap();
+        let validator = jsonschema::validator_for(&schema).unwrap();
+        let errors: Vec<String> =
+            validator.iter_errors(&value).map(|error| error.to_string()).collect();
+        assert_eq!(errors, Vec::<String>::new());
+        value["arms"][2].as_object_mut().unwrap().remove("verdict");
+        assert!(!validator.is_valid(&value));
+    }
+}
