@@ -4,13 +4,14 @@
 //! `LAYER := KIND [":" [KEY "="] VALUE ("," KEY "=" VALUE)*]`. A first value without its key is
 //! that of the layer's subject, such as the host of `ssh`.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
 /// A stack as text: checked against the registry, not yet started.
 #[derive(
-    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
+    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(try_from = "String", into = "String")]
 pub struct StackSpec {
