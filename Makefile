@@ -115,7 +115,7 @@ install: build ## Installs surtax, its completions and its manual below PREFIX (
 deb: build ## Packs it for Debian into target/debian, and has lintian look at it
 	packaging/deb.sh
 
-try-deb: deb ## Installs the package on a fresh Debian 12, measures there, and removes it (a minute, as root)
+try-deb: deb ## Installs the package on a fresh Debian 12, measures there, and removes it (a few minutes, as root)
 	$(AS_ROOT) packaging/try-deb.sh
 
 clean: ## Removes what was built

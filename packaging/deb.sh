@@ -25,6 +25,7 @@ command -v dpkg-shlibdeps >/dev/null || missing="$missing dpkg-dev"
 command -v lintian >/dev/null || missing="$missing lintian"
 if [ -n "$missing" ]; then
     say "installing$missing"
+    quietly "list what Debian has" as_root apt-get update
     # shellcheck disable=SC2086  # one word per package
     quietly "install$missing" as_root env DEBIAN_FRONTEND=noninteractive \
         apt-get install -y --no-install-recommends $missing

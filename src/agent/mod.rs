@@ -40,8 +40,8 @@ pub const PATIENCE: Duration = Duration::from_secs(180);
 /// deadline of a command is kept by its agent.
 pub const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// Between two looks whether somebody who is listened to is still there.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// Silence after which it is looked whether somebody who is listened to is still there.
+const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
 /// The half of a link that speaks.
 pub trait Speaker: Send {
@@ -91,16 +91,16 @@ pub trait Listener: Send {
         has_ended: &mut dyn FnMut() -> bool,
     ) -> Result<Stamped, Fault> {
         let began = clock::monotonic_raw();
+        let mut is_dead = false;
         loop {
-            let is_dead = has_ended();
             let passed = Duration::from(clock::monotonic_raw().since(began));
             let left = limit.saturating_sub(passed);
-            // What was said before the end is still on its way.
             match self.wait(left.min(LOOK_AGAIN))? {
                 Some(reply) => return Ok(reply),
                 None if is_dead => return Err(self.silence(passed + LOOK_AGAIN)),
                 None if left <= LOOK_AGAIN => return Err(self.silence(limit)),
-                None => {}
+                // To look costs whoever starts some time. What was said before is on its way.
+                None => is_dead = has_ended(),
             }
         }
     }

@@ -4,7 +4,7 @@ use super::rows::Rows;
 use super::{Format, Globals, answer, note, of_metric, run_and_report};
 use crate::fault::{Doing, Fault};
 use crate::finding::diff::require_one_question;
-use crate::finding::history::{History, RUNS_MIN, RunOfHistory, Series, SeriesPoint, history};
+use crate::finding::history::{History, RUNS_MIN, Series, SeriesPoint, history};
 use crate::finding::same_machine::{FactChange, SameMachine};
 use crate::finding::threshold::typed_name;
 use crate::finding::{Findings, foreign, number};
@@ -59,24 +59,35 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault>
     answer(&text(&found, globals)?)
 }
 
-/// A run, and all that are kept and ask the same.
+/// A run, and all that are kept and ask the same. One that cannot be read is told and left out.
 fn of_one_question(run: &str, globals: &Globals) -> Result<Vec<Findings>, Fault> {
     let (path, findings) = run_and_report::findings(run, globals)?;
     let plan = Ledger::open(&path)?.plan()?;
     let (mut runs, mut others) = (Vec::new(), 0);
+    let mut asked = Some(findings);
     for other in shelf::list(&run_and_report::shelf_directories(globals)?)? {
-        // To see that a run asks something else is quick, and to read one is not.
-        if other == path || !is_like(&other, &plan) {
+        if other == path {
+            runs.extend(asked.take());
             continue;
         }
-        let (_, other) = run_and_report::findings(&other.to_string_lossy(), globals)?;
-        match require_one_question(&other, &findings) {
-            Ok(()) => runs.push(other),
-            Err(_) => others += 1,
+        // To see that a run asks something else is quick, and to read one is not.
+        let read = || match is_like(&other, &plan)? {
+            true => run_and_report::findings_at(&other, globals).map(Some),
+            false => Ok(None),
+        };
+        match read() {
+            Ok(None) => {}
+            Ok(Some(found)) => {
+                let asked = asked.as_ref().or(runs.first());
+                match asked.map(|asked| require_one_question(&found, asked)) {
+                    Some(Err(_)) => others += 1,
+                    _ => runs.push(found),
+                }
+            }
+            Err(fault) => note(&foreign::line(&fault.message), globals),
         }
     }
-    // Of one second, the one that was asked for is the last.
-    runs.push(findings);
+    runs.extend(asked);
     if others > 0 {
         let runs = number::count(others, "run");
         note(&format!("{runs} of the same command asked for something else beside it"), globals);
@@ -85,10 +96,10 @@ fn of_one_question(run: &str, globals: &Globals) -> Result<Vec<Findings>, Fault>
 }
 
 /// Tells whether a file holds a run of the same command or workload.
-fn is_like(path: &Path, plan: &Plan) -> bool {
+fn is_like(path: &Path, plan: &Plan) -> Result<bool, Fault> {
     let name = |plan: &Plan| plan.workload.as_ref().map(|it| it.name.clone());
-    let found = Ledger::open(path).and_then(|ledger| ledger.plan());
-    found.is_ok_and(|found| match (name(&found), name(plan)) {
+    let found = Ledger::open(path)?.plan()?;
+    Ok(match (name(&found), name(plan)) {
         (None, None) => found.command == plan.command,
         (one, other) => one == other,
     })
@@ -137,53 +148,49 @@ fn cells<'a>(found: &'a History, series: &'a Series) -> impl Iterator<Item = [St
         let run = &found.runs[point.run];
         let level = point.shift.as_ref().map_or_else(String::new, number::overhead);
         let cost = number::overhead(&point.cost);
-        [day(&run.run.began_at), cost, level, changed(run, point).join(", ")]
+        [second(&run.began_at), cost, level, changed(point).join(", ")]
     })
 }
 
-/// Says where each stack got a new level, and what stands in the way of more.
+/// Says where each stack got a new level, and of which no level can show yet.
 fn said(found: &History) -> Vec<String> {
-    let count = number::count(found.runs.len(), "run");
     let mut lines = Vec::new();
-    if found.runs.len() < RUNS_MIN {
-        lines.push(format!("{count} of this question: a new level shows with {RUNS_MIN} at least"));
-    }
     for series in &found.series {
+        let what =
+            [&series.stack, typed_name(&series.metric)].map(foreign::line).join("`: ").to_owned();
         let shifts = series.points.iter().filter_map(|it| Some((it, it.shift.as_ref()?)));
+        let before = lines.len();
         for (point, shift) in shifts {
-            let run = &found.runs[point.run];
-            let what = match changed(run, point) {
-                none if none.is_empty() => String::from("nothing that is known changed there"),
+            let changed = match changed(point) {
+                none if none.is_empty() => String::from("nothing that is told here changed there"),
                 changed => format!("there changed {}", changed.join(", ")),
             };
-            lines.push(format!(
-                "`{}`: {} {} from the run of {} on; {what}",
-                foreign::line(&series.stack),
-                foreign::line(typed_name(&series.metric)),
-                number::overhead(shift),
-                day(&run.run.began_at),
-            ));
+            let (run, step) = (&found.runs[point.run], number::overhead(shift));
+            let since = second(&run.began_at);
+            lines.push(format!("`{what} {step} from the run of {since} on; {changed}"));
         }
-    }
-    let has_shift = |it: &Series| it.points.iter().any(|point| point.shift.is_some());
-    if found.runs.len() >= RUNS_MIN && !found.series.iter().any(has_shift) {
-        lines.push(format!("no new level in {count}"));
+        let runs = number::count(series.points.len(), "run");
+        if series.points.len() < RUNS_MIN {
+            lines.push(format!("`{what} in {runs}: a new level shows with {RUNS_MIN} at least"));
+        } else if lines.len() == before {
+            lines.push(format!("`{what} has no new level in {runs}"));
+        }
     }
     lines
 }
 
-/// Lists what changed in a run against the one before it.
-fn changed(run: &RunOfHistory, point: &SeriesPoint) -> Vec<String> {
-    let machine = match run.machine {
-        Some(SameMachine::Alike) => Some(String::from("perhaps the machine")),
-        Some(SameMachine::Another | SameMachine::Same | SameMachine::SameBoot) | None => None,
+/// Lists what changed against the point before.
+fn changed(point: &SeriesPoint) -> Vec<String> {
+    let machine = match point.machine {
+        Some(SameMachine::Alike) => Some("perhaps the machine"),
+        Some(SameMachine::Same) => Some("booted again"),
+        Some(SameMachine::Another | SameMachine::SameBoot) | None => None,
     };
     let told = |it: &FactChange| {
         let [key, before, after] = [&it.key, &it.before, &it.after].map(|text| short(text));
         format!("{key} {before} → {after}")
     };
-    let facts = run.machine_changes.iter().chain(&point.version_changes).map(told);
-    machine.into_iter().chain(facts).collect()
+    machine.map(String::from).into_iter().chain(point.changes.iter().map(told)).collect()
 }
 
 fn short(text: &str) -> String {
@@ -194,10 +201,10 @@ fn short(text: &str) -> String {
     }
 }
 
-/// The minute in which a run began, of RFC 3339.
-fn day(began_at: &str) -> String {
+/// The second in which a run began, of RFC 3339; the names of runs begin with it.
+fn second(began_at: &str) -> String {
     let line = foreign::line(began_at);
-    line.chars().take("2026-01-02T03:04".len()).collect::<String>().replace('T', " ")
+    line.chars().take("2026-01-02T03:04:05".len()).collect::<String>().replace('T', " ")
 }
 
 fn csv(found: &History) -> String {
@@ -223,12 +230,12 @@ fn csv(found: &History) -> String {
             let mut row = vec![
                 series.stack.clone(),
                 series.metric.clone(),
-                run.run.id.clone(),
-                run.run.began_at.clone(),
+                run.id.clone(),
+                run.began_at.clone(),
             ];
             row.extend(numbers(&point.cost));
             row.extend(point.shift.as_ref().map_or_else(<[String; 3]>::default, numbers));
-            row.push(changed(run, point).join(", "));
+            row.push(changed(point).join(", "));
             rows.push(row);
         }
     }
@@ -240,9 +247,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_day_is_cut_from_any_text_and_a_value_to_its_beginning() {
-        assert_eq!(day("2026-01-02T03:04:05Z"), "2026-01-02 03:04");
-        assert_eq!(day("no time\u{1b}[31m"), "no time\\u{1b}[31"[..16].to_string());
+    fn a_second_is_cut_from_any_text_and_a_value_to_its_beginning() {
+        assert_eq!(second("2026-01-02T03:04:05Z"), "2026-01-02 03:04:05");
+        assert_eq!(second("no\u{1b}[31m"), "no\\u{1b}[31m");
         assert_eq!(short("a"), "a");
         assert_eq!(short(&"ä".repeat(30)), format!("{}…", "ä".repeat(24)));
     }

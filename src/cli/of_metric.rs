@@ -22,8 +22,11 @@ pub(super) fn keep<T>(
     let known: BTreeSet<&str> = all.iter().map(|it| typed_name(metric(it))).collect();
     if let Some(unknown) = asked.iter().find(|asked| !known.contains(typed_name(asked))) {
         let shown = unknown.escape_debug();
-        return Err(Fault::user(format!("the runs have no metric `{shown}` in common"))
-            .hint(instead(unknown, "metrics", known.iter().copied())));
+        return Err(Fault::user(format!("there is no metric `{shown}`")).hint(instead(
+            unknown,
+            "metrics",
+            known.iter().copied(),
+        )));
     }
     let is_for_people =
         matches!(globals.format_or(Format::Table), Format::Table | Format::Markdown);

@@ -3,6 +3,7 @@
 use super::{Format, Globals};
 use crate::finding::foreign;
 use crate::report::export;
+use crate::report::markdown::plain;
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, TableStyle, Width, presets};
 
 /// A table in the making.
@@ -67,7 +68,7 @@ impl Globals {
 }
 
 fn markdown_cell(text: &str) -> String {
-    foreign::message(text).replace('\n', " ").replace('|', "\\|")
+    plain(&text.replace('\n', " "))
 }
 
 #[cfg(test)]
@@ -93,6 +94,10 @@ mod tests {
         let text = rows().text(Format::Markdown, None);
         assert!(text.contains("a\\|b") && text.contains("|---"), "{text}");
         assert!(!rows().text(Format::Table, None).contains('\x1b'));
+        let mut hostile = Rows::new(&["Layer"]);
+        hostile.push(vec![String::from("<img src=//evil.example/p> [x](//evil.example)")]);
+        let text = hostile.text(Format::Markdown, None);
+        assert!(text.contains("&lt;img") && text.contains("\\[x\\]"), "{text}");
     }
 
     #[test]

@@ -376,8 +376,13 @@ fn is_on_shelf(path: &Path) -> bool {
 /// Findings of a run that is kept; says where nobody here vouches for it.
 pub(super) fn findings(run: &str, globals: &Globals) -> Result<(PathBuf, Findings), Fault> {
     let path = shelf::find(&shelf::directories()?, run)?;
-    let findings = findings_of(&Ledger::open(&path)?, globals)?;
+    let findings = findings_at(&path, globals)?;
     Ok((path, findings))
+}
+
+/// Findings of the run in a file; says where nobody here vouches for it.
+pub(super) fn findings_at(path: &Path, globals: &Globals) -> Result<Findings, Fault> {
+    findings_of(&Ledger::open(path)?, globals)
 }
 
 /// Findings of a ledger; says, and has the findings say, where nobody here vouches for it.

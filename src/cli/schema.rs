@@ -57,12 +57,13 @@ fn of<T: JsonSchema>() -> Schema {
 
 pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault> {
     let Some(name) = &arguments.name else {
+        let format = globals.format_or(Format::Table);
+        if format == Format::Json {
+            let all = ANSWERS.map(|it| serde_json::json!({ "answer": it.name, "of": it.commands }));
+            return answer(&json::pretty(&all).doing("write the answers as JSON")?);
+        }
         let mut rows = Rows::new(&["Answer", "Commands"]);
         ANSWERS.iter().for_each(|it| rows.push(vec![it.name.into(), it.commands.into()]));
-        let format = match globals.format_or(Format::Table) {
-            Format::Json => Format::Table,
-            format => format,
-        };
         return answer(&rows.text(format, globals.table_width()));
     };
     let found = ANSWERS.iter().find(|it| it.name == name).ok_or_else(|| {
@@ -70,7 +71,16 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault>
         Fault::user(format!("no answer in JSON is called `{}`", name.escape_debug()))
             .hint(instead(name, "answers", names))
     })?;
-    answer(&json::pretty(&(found.schema)()).doing("write the schema as JSON")?)
+    answer(&json::pretty(&found.titled()).doing("write the schema as JSON")?)
+}
+
+impl Answer {
+    /// The schema, under the answer's name and not under that of a type.
+    fn titled(&self) -> Schema {
+        let mut schema = (self.schema)();
+        schema.insert("title".into(), format!("surtax {}", self.name).into());
+        schema
+    }
 }
 
 #[cfg(test)]
@@ -83,7 +93,7 @@ mod tests {
         let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/schemas");
         for it in ANSWERS {
             let path = directory.join(format!("{}.json", it.name));
-            let now = json::pretty(&(it.schema)()).unwrap();
+            let now = json::pretty(&it.titled()).unwrap();
             if std::env::var_os("SURTAX_BLESS").is_some() {
                 std::fs::create_dir_all(&directory).unwrap();
                 std::fs::write(&path, &now).unwrap();

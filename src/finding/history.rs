@@ -21,8 +21,11 @@ const SCHEMA_VERSION: u32 = 1;
 /// Fewest runs in which a shift can be seen, two on each side.
 pub const RUNS_MIN: usize = 4;
 
-/// Endings of the keys of facts that say which program or kernel a level is.
-const OF_A_VERSION: [&str; 2] = ["_version", "_release"];
+/// Endings of the keys of facts that say which program, kernel, image or accelerator a level has.
+const OF_A_LEVEL: [&str; 4] = ["_version", "_release", "_sha256", "accelerator"];
+
+/// Key of the version that measured, which is no fact about the machine.
+const SURTAX_VERSION: &str = "surtax_version";
 
 /// Runs of one question, and what they say together.
 #[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
@@ -30,21 +33,9 @@ pub struct History {
     /// Raised when a field changes its meaning.
     pub schema_version: u32,
     /// The runs, the oldest first.
-    pub runs: Vec<RunOfHistory>,
+    pub runs: Vec<RunOfDiff>,
     /// A series for each stack and metric that has an overhead in a run.
     pub series: Vec<Series>,
-}
-
-/// One run of a history.
-#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
-pub struct RunOfHistory {
-    /// The run.
-    #[serde(flatten)]
-    pub run: RunOfDiff,
-    /// Degree to which its machine is that of the run before; `None` for the first.
-    pub machine: Option<SameMachine>,
-    /// Facts about the machine in which it differs from the run before.
-    pub machine_changes: Vec<FactChange>,
 }
 
 /// Costs of one stack by one metric.
@@ -67,18 +58,23 @@ pub struct SeriesPoint {
     pub cost: Interval,
     /// Step to a new level over the one before it; `None` where none begins.
     pub shift: Option<Interval>,
-    /// Versions of the stack's programs and kernels that are not those of the point before.
-    pub version_changes: Vec<FactChange>,
+    /// Degree to which the machine is that of the point before; `None` for the first.
+    pub machine: Option<SameMachine>,
+    /// Facts that are not as in the point before: facts about the machine, surtax's version,
+    /// the working directory, and versions, images and accelerators of the stack's levels.
+    pub changes: Vec<FactChange>,
 }
 
-/// Lays runs of one question side by side, in the order in which they were begun.
+/// Lays runs of one question side by side, in the order in which they were begun, and those of one
+/// second in the order in which they come.
 ///
 /// # Errors
 /// The user's: two of them ask something else, or none has a number.
 pub fn history(mut runs: Vec<Findings>) -> Result<History, Fault> {
+    let mut seen = BTreeSet::new();
+    runs.retain(|run| seen.insert(run.run.id.clone()));
     // RFC 3339 in UTC sorts as the times do.
     runs.sort_by(|one, other| one.run.began_at.cmp(&other.run.began_at));
-    runs.dedup_by(|one, other| one.run.id == other.run.id);
     for pair in runs.windows(2) {
         require_one_question(&pair[0], &pair[1])?;
     }
@@ -87,17 +83,7 @@ pub fn history(mut runs: Vec<Findings>) -> Result<History, Fault> {
         return Err(Fault::user("no stack has an overhead in any of the runs")
             .hint("compare runs of three blocks at least, in which their stacks count"));
     }
-    let of = |(index, findings): (usize, &Findings)| {
-        let before = index.checked_sub(1).map(|before| &runs[before]);
-        let found = before.map(|before| same_machine::of_runs(before, findings));
-        let (machine, machine_changes) = found.unzip();
-        RunOfHistory {
-            run: RunOfDiff::of(findings),
-            machine,
-            machine_changes: machine_changes.unwrap_or_default(),
-        }
-    };
-    let runs = runs.iter().enumerate().map(of).collect();
+    let runs = runs.iter().map(RunOfDiff::of).collect();
     Ok(History { schema_version: SCHEMA_VERSION, runs, series })
 }
 
@@ -118,15 +104,16 @@ fn series(runs: &[Findings]) -> Vec<Series> {
         };
         let found: Vec<_> = runs.iter().enumerate().filter_map(of_run).collect();
         let estimates: Vec<Estimate> = found.iter().map(|it| diff::estimate(&it.2)).collect();
-        let mut points: Vec<SeriesPoint> = Vec::new();
-        let mut known = BTreeMap::new();
-        for (run, arm, cost) in &found {
-            let now = versions(arm);
-            let version_changes =
-                if points.is_empty() { Vec::new() } else { between(&known, &now) };
-            known = now;
-            points.push(SeriesPoint { run: *run, cost: *cost, shift: None, version_changes });
-        }
+        let point = |(index, (run, arm, cost)): (usize, &(usize, &ArmFindings, Interval))| {
+            let before = index.checked_sub(1).map(|before| &found[before]);
+            let changed = before.map(|(before, earlier, _)| {
+                changes((&runs[*before], *earlier), (&runs[*run], *arm))
+            });
+            let (machine, changes) = changed.unzip();
+            let changes = changes.unwrap_or_default();
+            SeriesPoint { run: *run, cost: *cost, shift: None, machine, changes }
+        };
+        let mut points: Vec<SeriesPoint> = found.iter().enumerate().map(point).collect();
         for shift in shifts(&estimates) {
             points[shift.at].shift = Some(diff::interval(&shift.step));
         }
@@ -146,10 +133,28 @@ fn costs(run: &Findings) -> impl Iterator<Item = (&ArmFindings, (&str, Interval)
     })
 }
 
-/// Versions of the programs and kernels of a stack, by level and key.
-fn versions(arm: &ArmFindings) -> BTreeMap<String, String> {
+/// Tells how far the machine is the same, and what else is not as it was.
+fn changes(
+    (before, earlier): (&Findings, &ArmFindings),
+    (after, later): (&Findings, &ArmFindings),
+) -> (SameMachine, Vec<FactChange>) {
+    let (machine, mut changes) = same_machine::of_runs(before, after);
+    changes.extend(between(&known(before, earlier), &known(after, later)));
+    (machine, changes)
+}
+
+/// Facts about a run and the levels of one of its stacks, but for those about its machine.
+fn known(run: &Findings, arm: &ArmFindings) -> BTreeMap<String, String> {
+    let version = run.machine.iter().filter(|fact| fact.key == SURTAX_VERSION);
+    let own = version.map(|fact| (fact.key.clone(), fact.value.clone()));
+    let cwd = ("cwd".to_owned(), run.run.cwd.clone());
+    own.chain([cwd]).chain(of_levels(arm)).collect()
+}
+
+/// Facts about the levels of a stack that say what they are, by key.
+fn of_levels(arm: &ArmFindings) -> BTreeMap<String, String> {
     let of_level = |(depth, level): (usize, &crate::finding::LevelEvidence)| {
-        let is_version = |key: &str| OF_A_VERSION.iter().any(|ending| key.ends_with(ending));
+        let is_version = |key: &str| OF_A_LEVEL.iter().any(|ending| key.ends_with(ending));
         let facts = level.facts.iter().filter(|fact| is_version(&fact.key));
         let named = |key: &str| match depth {
             0 => key.to_owned(),
@@ -213,6 +218,8 @@ mod tests {
     #[test]
     fn the_same_run_twice_is_one_and_another_question_is_refused() {
         let mut twice = runs(&[1.0, 1.0]);
+        // Of one second, so that the two are no neighbours.
+        twice[1].run.began_at = twice[0].run.began_at.clone();
         twice.push(twice[0].clone());
         assert_eq!(history(twice).unwrap().runs.len(), 2);
         let mut other = runs(&[1.0, 1.0]);
@@ -240,9 +247,17 @@ mod tests {
         for (findings, to) in all.iter_mut().zip(["1.1", "1.2", "1.2"]) {
             version(findings, to);
         }
-        let found = history(all).unwrap();
-        let changes = |run: usize| &wall(&found, "runc").points[run].version_changes;
+        let found = history(all.clone()).unwrap();
+        let changes = |run: usize| &wall(&found, "runc").points[run].changes;
         assert!(changes(0).is_empty() && changes(2).is_empty());
         assert_eq!(changes(1)[0].after, "1.2");
+        // Against the run before in which the stack has a number.
+        version(&mut all[1], "1.3");
+        all[1].arms.iter_mut().find(|arm| arm.stack == "runc").unwrap().metrics.clear();
+        all[2].run.cwd = String::from("/elsewhere");
+        let found = history(all).unwrap();
+        let last = wall(&found, "runc").points.last().unwrap();
+        let keys: Vec<&str> = last.changes.iter().map(|it| it.key.as_str()).collect();
+        assert_eq!((last.run, keys), (2, vec!["cwd", "runtime_version"]));
     }
 }

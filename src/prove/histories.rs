@@ -1,5 +1,5 @@
-//! Histories on a simulated machine: twelve runs of a stack that costs the same all the time, and
-//! twelve of one that becomes 10 % dearer, in ten kinds of noise by turns.
+//! Histories on a simulated machine: twelve runs of a stack that costs the same all the time, but
+//! for what runs differ by, and of one that becomes 10 % dearer, in ten kinds of noise by turns.
 
 use super::bench::draft;
 use super::proof::ended;
@@ -8,6 +8,8 @@ use crate::driver::NOISE_SHAPES;
 use crate::fault::Fault;
 use crate::finding::Findings;
 use crate::finding::history::history;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
 
 /// Runs of a history.
 const RUNS: u32 = 12;
@@ -22,7 +24,11 @@ const RATE: f64 = 0.01;
 const FOUND: f64 = 0.8;
 
 /// Cost before and after, as ratios.
-const COSTS: [&str; 2] = ["1.2", "1.32"];
+const COSTS: [f64; 2] = [1.2, 1.32];
+
+/// A run's cost is anywhere within so much of that, as a share: boots and days differ, which is in
+/// no interval of a run.
+const BETWEEN_RUNS: f64 = 0.015;
 
 /// Kind of history.
 #[derive(Clone, Copy)]
@@ -103,8 +109,10 @@ fn found(bench: &Bench<'_>, kind: &Kind, shape: &str, seed: u32) -> Result<Vec<(
     let run = |index: u32| -> Result<Findings, Fault> {
         let stack = format!("simulated:shape={shape},seed={seed}");
         let is_dearer = kind.at.is_some_and(|at| index >= at);
-        let dear = format!("{stack},cost={}", COSTS[usize::from(is_dearer)]);
         let seed = u64::from(seed * RUNS + index);
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        let of_run = 1.0 + random.random_range(-BETWEEN_RUNS..BETWEEN_RUNS);
+        let dear = format!("{stack},cost={:.4}", COSTS[usize::from(is_dearer)] * of_run);
         let mut findings = bench.findings(draft(&stack, &[&dear], BLOCKS, seed)?)?;
         // Seed and cost are in a stack's name here; elsewhere the same stack has the same name.
         findings.run.baseline = String::from("native");

@@ -45,7 +45,7 @@ pub fn markdown(findings: &Findings) -> String {
 }
 
 /// Text that Markdown and HTML leave as it is.
-pub(super) fn plain(text: &str) -> String {
+pub(crate) fn plain(text: &str) -> String {
     let mut safe = String::new();
     for letter in foreign::line(text).chars() {
         match letter {

@@ -24,6 +24,12 @@ const FALSE_SHIFT: f64 = 0.01;
 /// Runs on each side of a shift, at least: what one run says alone may be that run's.
 const SIDE_MIN: usize = 2;
 
+/// Chance of the quantile that a shift must exceed without any one of its runs.
+const WITHOUT_ONE: f64 = 0.01;
+
+/// Logarithms that differ by less are equal, but for how they were added.
+const EQUAL: f64 = 1e-9;
+
 /// A shift of a level.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shift {
@@ -96,13 +102,30 @@ fn segment(sums: &[Sums], begin: usize, end: usize, places: &mut Vec<usize>) {
         let inside = sums[to] - sums[from];
         ([from, to], Levels::of(all - inside, inside))
     };
+    // One run far off makes a level of itself and its neighbour: t knows no bound to how far.
+    let rests_on_many = |[from, to]: [usize; 2], levels: &Levels| {
+        let within = sums[to] - sums[from];
+        let without = |index: usize| sums[index + 1] - sums[index];
+        (begin..end).all(|index| {
+            let one = without(index);
+            let is_inside = (from..to).contains(&index);
+            let (outside, within) = match is_inside {
+                true => (all - within, within - one),
+                false => (all - within - one, within),
+            };
+            Levels::of(outside, within).agree_with(levels)
+        })
+    };
     let last = end.saturating_sub(SIDE_MIN);
     let stays = || (begin + SIDE_MIN..=last).map(move |at| inside(at, end));
     let goes = || {
         let to = |from: usize| (from + SIDE_MIN..=last).map(move |to| inside(from, to));
         (begin + SIDE_MIN..=last).flat_map(to)
     };
-    let Some(found) = best(stays()).or_else(|| best(goes())) else { return };
+    let accepted =
+        |(place, levels): ([usize; 2], Levels)| rests_on_many(place, &levels).then_some(place);
+    let found = best(stays()).and_then(accepted).or_else(|| best(goes()).and_then(accepted));
+    let Some(found) = found else { return };
     let found: Vec<usize> = found.into_iter().filter(|at| *at < end).collect();
     places.extend(&found);
     let begins = std::iter::once(begin).chain(found.iter().copied());
@@ -112,11 +135,11 @@ fn segment(sums: &[Sums], begin: usize, end: usize, places: &mut Vec<usize>) {
 }
 
 /// The place of the largest t, if that is a shift as the best of them all.
-fn best<P>(all: impl Iterator<Item = (P, Levels)>) -> Option<P> {
+fn best<P>(all: impl Iterator<Item = (P, Levels)>) -> Option<(P, Levels)> {
     let mut comparisons: u32 = 0;
     let counted = all.inspect(|_| comparisons += 1);
     let best = counted.max_by(|(_, one), (_, other)| one.t().total_cmp(&other.t()));
-    best.filter(|(_, levels)| levels.differ(comparisons)).map(|(place, _)| place)
+    best.filter(|(_, levels)| levels.differ(comparisons))
 }
 
 impl Sums {
@@ -145,7 +168,10 @@ impl Sums {
 
     /// Sum of the squares of what each run is from their level.
     fn scatter(self) -> f64 {
-        (self.square - self.value * self.level()).max(0.0)
+        match self.square - self.value * self.level() {
+            scatter if scatter > self.count * EQUAL * EQUAL => scatter,
+            _ => 0.0,
+        }
     }
 
     /// Variance of the level, as the intervals have it.
@@ -184,7 +210,7 @@ impl Levels {
     /// Student's t, without its sign.
     fn t(&self) -> f64 {
         match self.difference.abs() / self.error {
-            t if t.is_nan() => 0.0,
+            t if t.is_nan() || self.difference.abs() < EQUAL => 0.0,
             t => t,
         }
     }
@@ -195,6 +221,13 @@ impl Levels {
         let of_each = Confidence::new(share).unwrap_or(Confidence::P99);
         let own = self.own_error * normal::quantile(1.0 - of_each.tail());
         self.t() > critical_value(self.freedom, of_each) && self.difference.abs() > own
+    }
+
+    /// Tells whether they are apart, and in the same direction as others are.
+    fn agree_with(&self, others: &Self) -> bool {
+        let quantile = Confidence::new(1.0 - WITHOUT_ONE).unwrap_or(Confidence::P99);
+        let is_apart = self.t() > critical_value(self.freedom, quantile);
+        is_apart && (self.difference > 0.0) == (others.difference > 0.0)
     }
 
     /// The second over the first; the interval is that of the larger error.
@@ -252,18 +285,24 @@ mod tests {
 
     /// A series of so many runs, which are dearer by `step` from the run `at` on.
     fn series(seed: u64, length: usize, at: usize, step: f64) -> Vec<Estimate> {
+        noisy_series(seed, length, at, step, 1.0)
+    }
+
+    /// The same where runs scatter so many times as much as their intervals claim.
+    fn noisy_series(seed: u64, length: usize, at: usize, step: f64, times: f64) -> Vec<Estimate> {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let level = |index| if index >= at { step } else { 0.0 };
-        (0..length).map(|index| run(level(index) + noise(&mut random))).collect()
+        (0..length).map(|index| run(level(index) + times * noise(&mut random))).collect()
     }
 
     #[test]
     fn of_a_thousand_series_without_a_shift_hardly_one_in_a_hundred_has_one() {
-        for length in [4, 6, 12, 40] {
-            let found = (0..1000).filter(|seed| !shifts(&series(*seed, length, 0, 0.0)).is_empty());
-            let count = found.count();
+        for (length, times) in [4, 6, 12, 40].into_iter().flat_map(|it| [(it, 1.0), (it, 3.0)]) {
+            let is_shifted =
+                |seed: &u64| !shifts(&noisy_series(*seed, length, 0, 0.0, times)).is_empty();
+            let count = (0..1000).filter(is_shifted).count();
             // 1 % exceeds it once in a thousand campaigns.
-            assert!(count <= 21, "{count} of 1,000 series of {length} runs");
+            assert!(count <= 21, "{count} of 1,000 series of {length} runs, {times} times");
         }
     }
 
@@ -296,12 +335,21 @@ mod tests {
         }
         let places: Vec<usize> = shifts(&up_and_down).iter().map(|it| it.at).collect();
         assert_eq!(places, [8, 16]);
-        let mut odd = series(2, 12, 0, 0.0);
-        odd[11] = run(0.5);
-        assert_eq!(shifts(&odd), []);
-        odd[11] = run(0.0);
-        odd[5] = run(0.5);
-        assert_eq!(shifts(&odd), []);
+        for length in [12, 24, 30, 60] {
+            for at in [0, 1, length / 2, length - 2, length - 1] {
+                let mut odd = series(2, length, 0, 0.0);
+                odd[at] = run(0.5);
+                assert_eq!(shifts(&odd), [], "the one at {at} of {length}");
+            }
+        }
+    }
+
+    #[test]
+    fn exact_counts_have_the_levels_that_they_have() {
+        let exact = |ratio: f64| Estimate { ratio, low: ratio, high: ratio, ..run(0.0) };
+        let counts: Vec<Estimate> = [vec![exact(1.5); 3], vec![exact(1.7); 20]].concat();
+        assert_eq!(shifts(&counts).iter().map(|it| it.at).collect::<Vec<_>>(), [3]);
+        assert_eq!(shifts(&[exact(1.7); 30]), []);
     }
 
     #[test]

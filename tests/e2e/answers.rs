@@ -185,13 +185,13 @@ fn the_runs_of_one_question_are_a_history_and_those_of_others_are_not_in_it() {
     let first = runs[0]["name"].as_str().unwrap();
     let found = machine.json(&["history", first, "--format", "json"]);
     assert_eq!(found["runs"].as_array().unwrap().len(), 3, "{found}");
-    assert_eq!(found["runs"][1]["machine"], "same-boot");
     let series = found["series"].as_array().unwrap();
     let wall = series.iter().find(|it| it["metric"] == "wall_ns").unwrap();
     assert_eq!(wall["points"].as_array().unwrap().len(), 3);
+    assert_eq!(wall["points"][1]["machine"], "same-boot");
     let shown = machine.surtax(&["history", first]);
     let (table, said) = (text(&shown.stdout), text(&shown.stderr));
-    assert!(table.contains("New level") && said.contains("3 runs of this question"), "{said}");
+    assert!(table.contains("New level") && said.contains("in 3 runs: a new level shows"), "{said}");
     let names = [runs[0]["path"].as_str().unwrap(), runs[1]["path"].as_str().unwrap()];
     let two = machine.json(&["history", names[0], names[1], "--format", "json"]);
     assert_eq!(two["runs"].as_array().unwrap().len(), 2);
@@ -210,9 +210,11 @@ fn every_answer_in_json_is_as_its_schema_says() {
     let machine = Machine::take();
     let run = simulated(&["--runs", "6"]);
     let plan = ["plan", "--in", "native,runc", "--runs", "2", "--", "true"];
-    let cases: [(&str, &[&str]); 9] = [
+    let judged = simulated(&["--runs", "6", "--fail-if", "wall > 10x"]);
+    let cases: [(&str, &[&str]); 10] = [
         ("answer", &run),
-        ("answer", &run),
+        ("answer", &judged),
+        ("answer", &["show", "last"]),
         ("answer", &["export", "last", "--as", "json"]),
         ("list", &["list"]),
         ("history", &["history"]),
