@@ -48,7 +48,7 @@ done
 grep -q '<!doctype html>' /report.html
 surtax gc
 apt-get -q purge -y surtax
-if command -v surtax || [ -e /usr/share/doc/surtax ]; then
+if [ -e /usr/bin/surtax ] || [ -e /usr/share/doc/surtax ]; then
     echo "surtax is still there"
     exit 1
 fi
