@@ -105,9 +105,8 @@ fn segment(sums: &[Sums], begin: usize, end: usize, places: &mut Vec<usize>) {
     // One run far off makes a level of itself and its neighbour: t knows no bound to how far.
     let rests_on_many = |[from, to]: [usize; 2], levels: &Levels| {
         let within = sums[to] - sums[from];
-        let without = |index: usize| sums[index + 1] - sums[index];
         (begin..end).all(|index| {
-            let one = without(index);
+            let one = sums[index + 1] - sums[index];
             let is_inside = (from..to).contains(&index);
             let (outside, within) = match is_inside {
                 true => (all - within, within - one),
