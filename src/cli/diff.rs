@@ -1,14 +1,13 @@
 //! `surtax diff`: what two runs of one question differ in.
 
-use super::rows::Rows;
-use super::{Format, Globals, answer, note, of_metric, run_and_report};
+use super::rows::{self, Rows};
+use super::{Format, Globals, answer, of_metric, run_and_report};
 use crate::fault::{Doing, Fault};
 use crate::finding::diff::{Basis, ChangeVerdict, Diff, diff};
 use crate::finding::number::GAP;
 use crate::finding::threshold::typed_name;
 use crate::finding::{foreign, number};
 use crate::report::json;
-use crate::report::markdown::sentence;
 
 /// Flags of `surtax diff`.
 #[derive(Debug, clap::Args)]
@@ -60,16 +59,7 @@ fn text(found: &Diff, globals: &Globals) -> Result<String, Fault> {
     if format == Format::Csv {
         return Ok(csv(found));
     }
-    let mut above = String::new();
-    for line in said(found) {
-        match format {
-            Format::Markdown => above += &format!("- {}\n", sentence(&line)),
-            _ => note(&line, globals),
-        }
-    }
-    if !above.is_empty() {
-        above.push('\n');
-    }
+    let above = rows::above(&said(found), format, globals);
     let mut rows = Rows::new(&["Stack", "Metric", "Before", "After", "Change", "Verdict"]);
     for change in &found.changes {
         let own = match change.basis {

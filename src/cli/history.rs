@@ -1,6 +1,6 @@
 //! `surtax history`: what each stack cost in all runs of one question, and since when.
 
-use super::rows::Rows;
+use super::rows::{self, Rows};
 use super::{Format, Globals, answer, note, of_metric, run_and_report};
 use crate::fault::{Doing, Fault};
 use crate::finding::diff::require_one_question;
@@ -11,7 +11,6 @@ use crate::finding::{Findings, foreign, number};
 use crate::ledger::{Ledger, shelf};
 use crate::plan::Plan;
 use crate::report::json;
-use crate::report::markdown::sentence;
 use std::path::Path;
 
 /// Letters of a fact's value in a table, at most; JSON has it whole.
@@ -113,16 +112,7 @@ fn text(found: &History, globals: &Globals) -> Result<String, Fault> {
     if format == Format::Csv {
         return Ok(csv(found));
     }
-    let mut above = String::new();
-    for line in said(found) {
-        match format {
-            Format::Markdown => above += &format!("- {}\n", sentence(&line)),
-            _ => note(&line, globals),
-        }
-    }
-    if !above.is_empty() {
-        above.push('\n');
-    }
+    let above = rows::above(&said(found), format, globals);
     let header = ["Stack", "Metric", "Run", "Cost", "New level", "Changed there"];
     if format == Format::Markdown {
         let mut rows = Rows::new(&header);

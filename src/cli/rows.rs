@@ -1,9 +1,9 @@
 //! Rows of text, printed as a table, as CSV, or as Markdown.
 
-use super::{Format, Globals};
+use super::{Format, Globals, note};
 use crate::finding::foreign;
 use crate::report::export;
-use crate::report::markdown::plain;
+use crate::report::markdown::{plain, sentence};
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, TableStyle, Width, presets};
 
 /// A table in the making.
@@ -57,6 +57,16 @@ impl Rows {
         }
         table.trim_fmt() + "\n"
     }
+}
+
+/// Says lines that belong above a table: notes of their own, or a list that begins the Markdown.
+pub(super) fn above(lines: &[String], format: Format, globals: &Globals) -> String {
+    if format != Format::Markdown {
+        lines.iter().for_each(|line| note(line, globals));
+        return String::new();
+    }
+    let items: String = lines.iter().map(|line| format!("- {}\n", sentence(line))).collect();
+    if items.is_empty() { items } else { items + "\n" }
 }
 
 impl Globals {

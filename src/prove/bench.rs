@@ -286,6 +286,26 @@ impl Observer for Silent {
 /// Findings of a run, its trials, and one condition of those that have it.
 pub(super) type TrialsOfRun = (Findings, Vec<StoredTrial>, HashMap<TrialId, f64>);
 
+/// Findings of one run of several that are put side by side: of a simulated stack, `dear`, that
+/// costs so much over its baseline, `native`, in this shape of noise.
+///
+/// Seed and cost are in a stack's name here; elsewhere the same stack has the same name.
+pub(super) fn run_of_dear(
+    bench: &Bench<'_>,
+    (shape, seed): (&str, u64),
+    cost: &str,
+    blocks: u32,
+) -> Result<Findings, Fault> {
+    let stack = format!("simulated:shape={shape},seed={seed}");
+    let dear = format!("{stack},cost={cost}");
+    let mut findings = bench.findings(draft(&stack, &[&dear], blocks, seed)?)?;
+    findings.run.baseline = String::from("native");
+    for arm in &mut findings.arms {
+        arm.stack = String::from(if arm.is_compared() { "dear" } else { "native" });
+    }
+    Ok(findings)
+}
+
 /// The draft of a plan with one baseline and one or more stacks that are compared with it.
 pub(super) fn draft(
     baseline: &str,

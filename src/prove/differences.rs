@@ -1,12 +1,11 @@
 //! Differences between runs on a simulated machine: pairs of runs whose stack costs the same over
 //! its baseline, and pairs between which it became 5 % dearer, in ten kinds of noise by turns.
 
-use super::bench::draft;
+use super::bench::run_of_dear;
 use super::proof::ended;
 use super::{Bar, Bench, Figure, Proof, Size, Stopped, binomial};
 use crate::driver::NOISE_SHAPES;
 use crate::fault::Fault;
-use crate::finding::Findings;
 use crate::finding::diff::{Basis, ChangeVerdict, diff};
 
 /// Rate of false changes that the bar stands for.
@@ -92,17 +91,7 @@ impl Counts {
 
 /// Makes both runs of a pair, and returns the word for what their difference says of wall time.
 fn verdict(bench: &Bench<'_>, pair: &Pair, shape: &str, seed: u32) -> Result<String, Fault> {
-    let run = |cost: &str, seed: u32| -> Result<Findings, Fault> {
-        let stack = format!("simulated:shape={shape},seed={seed}");
-        let dear = format!("{stack},cost={cost}");
-        let mut findings = bench.findings(draft(&stack, &[&dear], pair.blocks, seed.into())?)?;
-        // Seed and cost are in a stack's name here; elsewhere the same stack has the same name.
-        findings.run.baseline = String::from("native");
-        for arm in &mut findings.arms {
-            arm.stack = String::from(if arm.is_compared() { "dear" } else { "native" });
-        }
-        Ok(findings)
-    };
+    let run = |cost: &str, seed: u32| run_of_dear(bench, (shape, seed.into()), cost, pair.blocks);
     let (before, after) = (run(BEFORE, 2 * seed)?, run(pair.after, 2 * seed + 1)?);
     let found = diff(&before, &after)?;
     let is_it =

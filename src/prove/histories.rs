@@ -1,7 +1,7 @@
 //! Histories on a simulated machine: twelve runs of a stack that costs the same all the time, but
 //! for what runs differ by, and of one that becomes 10 % dearer, in ten kinds of noise by turns.
 
-use super::bench::draft;
+use super::bench::run_of_dear;
 use super::proof::ended;
 use super::{Bar, Bench, Figure, Proof, Size, Stopped, binomial};
 use crate::driver::NOISE_SHAPES;
@@ -107,18 +107,12 @@ impl Counts {
 /// Makes the runs of a history, and returns where its wall time has a new level, with the step.
 fn found(bench: &Bench<'_>, kind: &Kind, shape: &str, seed: u32) -> Result<Vec<(u32, f64)>, Fault> {
     let run = |index: u32| -> Result<Findings, Fault> {
-        let stack = format!("simulated:shape={shape},seed={seed}");
         let is_dearer = kind.at.is_some_and(|at| index >= at);
         let seed = u64::from(seed * RUNS + index);
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let of_run = 1.0 + random.random_range(-BETWEEN_RUNS..BETWEEN_RUNS);
-        let dear = format!("{stack},cost={:.4}", COSTS[usize::from(is_dearer)] * of_run);
-        let mut findings = bench.findings(draft(&stack, &[&dear], BLOCKS, seed)?)?;
-        // Seed and cost are in a stack's name here; elsewhere the same stack has the same name.
-        findings.run.baseline = String::from("native");
-        for arm in &mut findings.arms {
-            arm.stack = String::from(if arm.is_compared() { "dear" } else { "native" });
-        }
+        let cost = format!("{:.4}", COSTS[usize::from(is_dearer)] * of_run);
+        let mut findings = run_of_dear(bench, (shape, seed), &cost, BLOCKS)?;
         // Simulated runs end within a second, in which the order would be lost.
         findings.run.began_at = format!("2026-01-{:02}T00:00:00Z", index + 1);
         Ok(findings)
