@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs every test. Those that start real layers run two at a time, in two processes, but for the modules in which a test
-# takes the machine alone (`Machine::alone`): those come last, one test after another.
+# Runs every test. Those that start real layers run two at a time, in two processes, but for those that take the machine
+# alone (`Machine::alone`): these come last, one after another.
 #
 # What fails among them is run once more, alone: a defect fails again, and so does the run. What then holds is named at
 # the end as flaky, with its first failure above: it is to be looked into.
@@ -30,13 +30,20 @@ shown=$!
 } >>"$log" 2>&1
 
 $CARGO test --locked --test e2e -- --list 2>>"$log" | sed -n 's/: test$//p' >"$log.names"
-grep -l 'Machine::alone()' tests/e2e/*.rs | sed 's|.*/\(.*\)\.rs$|^\1::|' >"$log.modules"
+# A test that takes the machine alone, or all tests of a module in which a part that they share does.
+awk 'FNR == 1 { module = FILENAME; gsub(/.*\/|\.rs$/, "", module) }
+     match($0, /fn [a-z_0-9]+\(/) { name = substr($0, RSTART + 3, RLENGTH - 4) }
+     /Machine::alone\(\)/ { print module "::" name }' tests/e2e/*.rs | sort -u >"$log.takers"
+{
+    grep -F -x -f "$log.names" "$log.takers" | sed 's/.*/^&$/'
+    grep -F -x -v -f "$log.names" "$log.takers" | sed 's/\(.*::\).*/^\1/'
+} >"$log.patterns"
 # Minutes of computing begin first, or they would be what everything else waits for at the end.
 {
     grep '^simulated::' "$log.names"
-    grep -v -f "$log.modules" "$log.names" | grep -v '^simulated::'
+    grep -v -f "$log.patterns" "$log.names" | grep -v '^simulated::'
 } >"$log.beside"
-grep -f "$log.modules" "$log.names" >"$log.alone"
+grep -f "$log.patterns" "$log.names" >"$log.alone"
 run='exec $CARGO test --locked --test e2e -- --exact "$@" >>"$0" 2>&1'
 xargs -P 2 -n 10 sh -c "$run" "$log" <"$log.beside"
 xargs -n 1000 sh -c "$run" "$log" <"$log.alone"

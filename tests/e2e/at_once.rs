@@ -26,7 +26,7 @@ fn port<'a>(answer: &'a Value, stack: &str) -> &'a str {
 
 #[test]
 fn two_at_once_with_one_workload_have_ports_of_their_own() {
-    let machine = Machine::alone();
+    let machine = Machine::take();
     for (workload, stacks) in
         [("net.tcp_rr:time=2000", &["native", "runc"][..]), ("net.iperf3", &["native"])]
     {
@@ -53,7 +53,7 @@ fn two_at_once_with_one_workload_have_ports_of_their_own() {
 
 #[test]
 fn a_port_that_another_surtax_has_is_told_with_its_process_and_its_run() {
-    let machine = Machine::alone();
+    let machine = Machine::take();
     let port = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
     let workload = format!("net.tcp_rr:time=4000,port={port}");
     let one = start(&machine, "native", &workload, "1");

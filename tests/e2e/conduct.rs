@@ -69,7 +69,7 @@ fn a_start_runs_the_command_several_times_and_counts_as_one() {
 
 #[test]
 fn an_iteration_that_fails_fails_its_trial() {
-    let machine = Machine::alone();
+    let machine = Machine::take();
     let script = "mkdir /var/tmp/surtax-once 2>/dev/null";
     let file = machine.path("fails.surtax");
     let answer = machine.json_of_a_failure(&[
@@ -125,17 +125,16 @@ fn a_cold_cache_reads_the_disk_again_and_a_warm_one_does_not() {
 
 #[test]
 fn dropping_the_caches_before_a_command_is_on_nobodys_bill() {
-    dropping_the_caches_is_on_nobodys_bill("1");
+    dropping_the_caches_is_on_nobodys_bill(&Machine::alone(), "1");
 }
 
 #[test]
 fn dropping_the_caches_between_two_runs_in_one_start_is_on_nobodys_bill() {
-    dropping_the_caches_is_on_nobodys_bill("3");
+    dropping_the_caches_is_on_nobodys_bill(&Machine::alone(), "3");
 }
 
-fn dropping_the_caches_is_on_nobodys_bill(iterations: &str) {
-    let machine = Machine::alone();
-    if !is_usable(&machine, "runc") {
+fn dropping_the_caches_is_on_nobodys_bill(machine: &Machine, iterations: &str) {
+    if !is_usable(machine, "runc") {
         return;
     }
     // What each trial leaves in the cache the next one drops.
@@ -143,7 +142,7 @@ fn dropping_the_caches_is_on_nobodys_bill(iterations: &str) {
     std::fs::write(&data, vec![7u8; 256 << 20]).unwrap();
     let cold = ["--cache", "cold", "--iterations", iterations];
     let flags = [&["--in", "native,runc", "--runs", "4"], &cold[..]].concat();
-    let (answer, file) = run(&machine, &flags, &format!("cat '{}' > /dev/null", data.display()));
+    let (answer, file) = run(machine, &flags, &format!("cat '{}' > /dev/null", data.display()));
     for stack in ["native", "runc"] {
         assert_eq!(arm(&answer, stack)["trial_count"], 4, "{}", arm(&answer, stack)["trouble"]);
     }
@@ -162,7 +161,7 @@ fn dropping_the_caches_is_on_nobodys_bill(iterations: &str) {
 
 #[test]
 fn a_guest_drops_its_own_cache_too() {
-    let machine = Machine::alone();
+    let machine = Machine::take();
     let stack = "qemu:accel=tcg,memory=1G";
     if !is_usable(&machine, stack) {
         return;
@@ -189,7 +188,7 @@ fn a_guest_drops_its_own_cache_too() {
 /// They mount an identity of their own over the kernel's, and may not drop its cache themselves.
 #[test]
 fn a_container_with_a_boot_id_of_its_own_shares_the_cache_that_is_dropped() {
-    let machine = Machine::alone();
+    let machine = Machine::take();
     for stack in ["runc", "nspawn", "lxc"] {
         if !is_usable(&machine, stack) {
             continue;
@@ -206,7 +205,7 @@ fn a_container_with_a_boot_id_of_its_own_shares_the_cache_that_is_dropped() {
 
 #[test]
 fn a_cache_that_cannot_be_dropped_between_two_runs_is_a_fault_with_a_way_out() {
-    let machine = Machine::alone();
+    let machine = Machine::take();
     if !is_usable(&machine, "gvisor") {
         return;
     }
@@ -223,7 +222,7 @@ fn a_cache_that_cannot_be_dropped_between_two_runs_is_a_fault_with_a_way_out() {
 
 #[test]
 fn the_environment_has_another_size_in_every_trial_unless_told() {
-    let machine = Machine::alone();
+    let machine = Machine::take();
     let flags = ["--in", "native", "--runs", "4", "--seed", "1"];
     let script = "printf %s \"$SURTAX_PADDING\" | wc -c";
     let (_, file) = run(&machine, &flags, script);
@@ -240,7 +239,7 @@ fn the_environment_has_another_size_in_every_trial_unless_told() {
 
 #[test]
 fn a_pinned_comparison_holds_every_stack_to_the_same_cpus() {
-    let machine = Machine::alone();
+    let machine = Machine::take();
     let stacks = if is_usable(&machine, "runc") { "native,runc" } else { "native" };
     let (answer, file) = run(&machine, &["--in", stacks, "--runs", "1", "--pin", "1"], "nproc");
     for stack in stacks.split(',') {

@@ -46,7 +46,7 @@ fn processes(word: &str) -> Vec<String> {
 
 #[test]
 fn the_same_flood_is_hashed_whole_in_every_stack() {
-    let machine = Machine::alone();
+    let machine = Machine::take();
     let stacks = usable(&machine);
     // 5 MB with bytes that are no text, and escape codes where an error would quote them.
     let flood = "yes \"$(printf 'a\\001\\377')\" | head -c 5000000; printf '\\000\\033[2J'";
@@ -69,7 +69,7 @@ fn the_same_flood_is_hashed_whole_in_every_stack() {
 
 #[test]
 fn words_of_any_length_and_kind_reach_the_command_or_are_refused() {
-    let machine = Machine::alone();
+    let machine = Machine::take();
     let stacks = usable(&machine).join(",");
     let long = "x".repeat(100_000);
     let script =
@@ -107,7 +107,7 @@ fn words_of_any_length_and_kind_reach_the_command_or_are_refused() {
 
 #[test]
 fn a_deadline_ends_a_command_that_ignores_every_signal_it_can() {
-    let machine = Machine::alone();
+    let machine = Machine::take();
     let stacks = usable(&machine);
     let script = "trap '' TERM INT HUP QUIT; sleep 4321 & sleep 4321; sleep 4321";
     let began = monotonic_raw();
@@ -125,7 +125,7 @@ fn a_deadline_ends_a_command_that_ignores_every_signal_it_can() {
 
 #[test]
 fn what_a_command_leaves_running_is_gone_after_its_trial() {
-    let machine = Machine::alone();
+    let machine = Machine::take();
     let stacks = usable(&machine);
     // A daemon: a session of its own, no terminal, its parent gone, deaf to what would end it; and
     // one that holds the command's output open.
@@ -145,7 +145,7 @@ fn what_a_command_leaves_running_is_gone_after_its_trial() {
 
 #[test]
 fn a_command_that_kills_its_agent_breaks_its_own_trial_only() {
-    let machine = Machine::alone();
+    let machine = Machine::take();
     let script = "kill -9 $PPID; sleep 4323";
     let answer = machine.json_of_a_failure(&compare("native", "1", &["sh", "-c", script]));
     assert_eq!(why(&answer, "native"), "native: the agent is gone");
@@ -218,7 +218,7 @@ fn a_command_that_kills_surtax_itself_is_cleaned_up_after() {
 
 #[test]
 fn a_guest_that_panics_under_a_flooded_console_is_quoted_at_its_end() {
-    let machine = Machine::alone();
+    let machine = Machine::take();
     let stack = "qemu:accel=tcg";
     if !is_usable(&machine, stack) {
         return;

@@ -46,7 +46,7 @@ fn level(arm: &Value) -> &Value {
 
 #[test]
 fn a_bomb_of_memory_ends_inside_its_limit() {
-    let machine = Machine::alone();
+    let machine = Machine::take();
     // A process that doubles a variable: 512 MiB if nobody stops it, so that the host is never in
     // danger.
     let script = "x=0123456789abcdef; i=0; while [ $i -lt 25 ]; do x=$x$x; i=$((i+1)); done";
@@ -64,7 +64,7 @@ fn a_bomb_of_memory_ends_inside_its_limit() {
 
 #[test]
 fn a_bomb_of_processes_ends_inside_its_limit() {
-    let machine = Machine::alone();
+    let machine = Machine::take();
     // Sixty sleepers, and the shell's own words when it may start no more.
     let script = "i=0; while [ $i -lt 60 ]; do sleep 30 & i=$((i+1)); done; exit 0";
     for stack in ["native:pids=20", "runc:pids=20", "docker:pids=20"] {
@@ -82,7 +82,7 @@ fn a_bomb_of_processes_ends_inside_its_limit() {
 
 #[test]
 fn a_set_of_cpus_is_what_the_command_sees() {
-    let machine = Machine::alone();
+    let machine = Machine::take();
     for stack in ["native:cpuset=1", "runc:cpuset=1", "docker:cpuset=1", "gvisor:cpuset=1"] {
         if is_usable(&machine, stack) {
             let arm = holds(&machine, stack, "n=$(nproc); echo $n >&2; test $n = 1");
@@ -94,7 +94,7 @@ fn a_set_of_cpus_is_what_the_command_sees() {
 
 #[test]
 fn every_limit_that_was_asked_for_is_read_back_in_the_evidence() {
-    let machine = Machine::alone();
+    let machine = Machine::take();
     for stack in ["native", "runc", "docker", "gvisor"] {
         if !is_usable(&machine, stack) {
             continue;
@@ -114,7 +114,7 @@ fn every_limit_that_was_asked_for_is_read_back_in_the_evidence() {
 
 #[test]
 fn a_share_and_a_node_are_kept_by_every_layer_that_takes_them() {
-    let machine = Machine::alone();
+    let machine = Machine::take();
     let kinds = ["native", "namespaces", "bubblewrap", "runc", "podman", "docker", "gvisor"];
     for kind in kinds.into_iter().filter(|kind| is_usable(&machine, kind)) {
         let stack = format!("{kind}:numa=0,weight=50");
@@ -129,7 +129,7 @@ fn a_share_and_a_node_are_kept_by_every_layer_that_takes_them() {
 
 #[test]
 fn a_disk_gives_no_more_than_was_allowed() {
-    let machine = Machine::alone();
+    let machine = Machine::take();
     // A megabyte past the page cache, on the disk under /var/tmp.
     let script = "dd if=/dev/zero of=/scratch/file bs=64k count=16 oflag=direct 2>&1";
     let wall = |stack: &str| {
@@ -161,7 +161,7 @@ fn a_disk_gives_no_more_than_was_allowed() {
 
 #[test]
 fn cpus_of_ones_own_are_taken_from_everybody_else_and_given_back() {
-    let machine = Machine::alone();
+    let machine = Machine::take();
     // The guest's kernel has cgroup v2 alone.
     let stack = "qemu:accel=tcg,cpus=2+namespaces:cpuset=1,partition=isolated";
     if !is_usable(&machine, stack) {
@@ -179,7 +179,7 @@ fn cpus_of_ones_own_are_taken_from_everybody_else_and_given_back() {
 
 #[test]
 fn a_part_of_a_cpu_is_all_that_a_command_gets() {
-    let machine = Machine::alone();
+    let machine = Machine::take();
     for stack in ["native:cpus=0.2", "runc:cpus=0.2"] {
         if !is_usable(&machine, stack) {
             continue;
@@ -199,7 +199,7 @@ fn a_part_of_a_cpu_is_all_that_a_command_gets() {
 
 #[test]
 fn a_virtual_machine_has_the_cpus_and_the_memory_that_were_asked_for() {
-    let machine = Machine::alone();
+    let machine = Machine::take();
     let stack = "qemu:accel=tcg,cpus=1,cpuset=1,memory=512M";
     if !is_usable(&machine, stack) {
         return;
@@ -288,7 +288,7 @@ fn more_huge_pages_than_the_pool_has_are_refused_with_how_to_get_them() {
 
 #[test]
 fn a_limit_that_a_layer_cannot_keep_is_refused_before_anything_is_started() {
-    let machine = Machine::alone();
+    let machine = Machine::take();
     for (stack, word) in [
         ("qemu:pids=100", "cannot limit `pids`"),
         ("gvisor:pids=100", "cannot limit `pids`"),

@@ -68,7 +68,7 @@ fn an_adversary_goes_on_beside_a_command_that_takes_longer_than_its_time_and_its
 
 #[test]
 fn a_neighbour_with_two_sides_goes_on_beside_a_command_and_beside_one_with_two_sides() {
-    let machine = Machine::alone();
+    let machine = Machine::take();
     if !is_usable(&machine, "runc") {
         return;
     }

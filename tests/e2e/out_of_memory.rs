@@ -32,7 +32,7 @@ fn names(arm: &Value, layer: &str, memory: &str) {
 /// Of the command itself, and of a child of a command that ends with status 0.
 #[track_caller]
 fn is_named(stack: &str, layer: &str, memory: &str) {
-    let machine = Machine::alone();
+    let machine = Machine::take();
     if !is_usable(&machine, stack) {
         return;
     }
@@ -99,7 +99,7 @@ fn the_limit_that_was_full_is_named_and_not_the_one_nearest_to_whom_was_killed()
 
 #[test]
 fn a_bomb_that_measures_its_own_end_counts_all_the_same() {
-    let machine = Machine::alone();
+    let machine = Machine::take();
     let stack = "runc:memory=128M";
     if !is_usable(&machine, stack) {
         return;
@@ -132,7 +132,7 @@ fn a_sandbox_that_dies_is_named_also_where_the_kernel_holds_its_log_back() {
 
 #[test]
 fn who_enters_a_stack_is_told_of_an_end_by_the_kernel() {
-    let machine = Machine::alone();
+    let machine = Machine::take();
     let script = format!("{HOG}; exit 0");
     for (layer, code) in [("runc", 0), ("gvisor", 3)] {
         let stack = format!("{layer}:memory=64M");

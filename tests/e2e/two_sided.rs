@@ -37,7 +37,7 @@ const OUTSIDE: &str = "outside, on the level of the measurement";
 
 #[test]
 fn a_server_in_a_stack_is_reached_by_its_client_outside() {
-    let machine = Machine::alone();
+    let machine = Machine::take();
     let stacks = ["native", "runc:net=veth", "gvisor:net=sandbox"];
     measured(&machine, &stacks, "net.tcp_rr:time=50,request=100", OUTSIDE);
     measured(&machine, &["native", "docker:net=bridge"], "net.udp_rr:time=50", OUTSIDE);
@@ -45,7 +45,7 @@ fn a_server_in_a_stack_is_reached_by_its_client_outside() {
 
 #[test]
 fn a_port_that_somebody_else_has_is_told_with_whose_it_is() {
-    let machine = Machine::alone();
+    let machine = Machine::take();
     let theirs = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = theirs.local_addr().unwrap().port();
     let answer =
@@ -60,7 +60,7 @@ fn a_port_that_somebody_else_has_is_told_with_whose_it_is() {
 /// nspawn and LXC mount an identity of their own over the kernel's.
 #[test]
 fn ends_on_one_kernel_are_known_to_be_whatever_a_tool_shows_of_it() {
-    let machine = Machine::alone();
+    let machine = Machine::take();
     let stacks = [
         ("native", true),
         ("runc:net=veth", true),
@@ -84,7 +84,7 @@ fn ends_on_one_kernel_are_known_to_be_whatever_a_tool_shows_of_it() {
 
 #[test]
 fn a_published_port_is_what_a_client_outside_calls() {
-    let machine = Machine::alone();
+    let machine = Machine::take();
     for (engine, workload) in [
         ("docker:net=bridge", "net.tcp_rr:time=50"),
         ("docker:net=user", "net.tcp_crr:time=50"),
@@ -106,14 +106,14 @@ fn a_published_port_is_what_a_client_outside_calls() {
 
 #[test]
 fn a_client_in_a_stack_finds_the_server_outside() {
-    let machine = Machine::alone();
+    let machine = Machine::take();
     let stacks = ["native", "runc:net=veth", "qemu:accel=tcg,net=user"];
     measured(&machine, &stacks, "net.tcp_stream:time=50,client=stack", "in the stack");
 }
 
 #[test]
 fn a_client_in_another_stack_meets_the_server_on_its_bridge_or_on_this_machines_network() {
-    let machine = Machine::alone();
+    let machine = Machine::take();
     for (server, client) in [("runc:net=veth", "runc:net=veth"), ("native", "runc:net=host")] {
         let workload = format!("net.tcp_rr:time=50,client={client}");
         measured(&machine, &[server], &workload, &format!("in another stack, {client}"));
@@ -167,7 +167,7 @@ fn a_client_in_a_guest_meets_the_server_on_its_bridge_or_as_an_ordinary_process(
 
 #[test]
 fn a_server_two_levels_deep_is_reached_and_what_its_client_measures_is_believed() {
-    let machine = Machine::alone();
+    let machine = Machine::take();
     let stack = "qemu:accel=tcg,memory=512M,net=tap+runc:net=host";
     if !is_usable(&machine, stack) || !is_usable(&machine, "runc") {
         return;
@@ -199,7 +199,7 @@ fn a_server_two_levels_deep_is_reached_and_what_its_client_measures_is_believed(
 
 #[test]
 fn every_network_workload_has_its_numbers() {
-    let machine = Machine::alone();
+    let machine = Machine::take();
     for (workload, metric) in [
         ("net.tcp_rr_rate:time=100,rate=500", "shortfall"),
         ("net.tcp_crr:time=50", "latency_p50"),
@@ -216,7 +216,7 @@ fn every_network_workload_has_its_numbers() {
 
 #[test]
 fn a_stack_that_names_no_network_gets_one_of_its_own_and_it_is_said() {
-    let machine = Machine::alone();
+    let machine = Machine::take();
     let output = machine.surtax(&compare("native,runc", "net.tcp_rr:time=50"));
     let said = text(&output.stderr);
     assert!(output.status.success() && said.contains("`runc` is `runc:net=veth`"), "{said}");
@@ -227,7 +227,7 @@ fn a_stack_that_names_no_network_gets_one_of_its_own_and_it_is_said() {
 
 #[test]
 fn a_rate_that_cannot_be_reached_is_a_number_and_no_failure() {
-    let machine = Machine::alone();
+    let machine = Machine::take();
     let answer = machine.json(&compare("native", "net.tcp_rr_rate:time=100,rate=10000000"));
     let found = arm(&answer, "native");
     assert_eq!(found["trial_count"], 1, "{}", found["trouble"]);
@@ -239,7 +239,7 @@ fn a_rate_that_cannot_be_reached_is_a_number_and_no_failure() {
 
 #[test]
 fn a_stack_without_a_way_is_a_gap_before_it_is_started() {
-    let machine = Machine::alone();
+    let machine = Machine::take();
     let answer = machine.json(&compare("native,runc:net=none", "net.tcp_rr:time=50"));
     let found = arm(&answer, "runc:net=none");
     assert_eq!(found["trial_count"], 0);
@@ -249,7 +249,7 @@ fn a_stack_without_a_way_is_a_gap_before_it_is_started() {
 
 #[test]
 fn a_server_that_fails_is_named_and_nothing_of_either_side_is_left() {
-    let machine = Machine::alone();
+    let machine = Machine::take();
     let file = machine.path("broken.toml");
     let text_of = |server: &str| {
         format!(
