@@ -47,24 +47,6 @@ const sortBy = (table, heading) => {
   body.append(...rows.map(({ row }) => row));
 };
 
-for (const table of all("table[data-sortable]")) {
-  for (const heading of all("thead th", table)) {
-    makePressable(heading, () => sortBy(table, heading));
-  }
-}
-
-// A legend's entry shows and hides its arm in every chart and table.
-for (const entry of all(".legend > [data-arm]")) {
-  const pressable = makePressable(entry, () => {
-    const hidden = pressable.getAttribute("aria-pressed") === "true";
-    pressable.setAttribute("aria-pressed", String(!hidden));
-    const of = `[data-arm="${CSS.escape(entry.dataset.arm)}"]`;
-    for (const part of all(`svg ${of}, tr${of}`)) part.classList.toggle("off", hidden);
-  });
-  pressable.setAttribute("aria-pressed", "true");
-  pressable.title = "Show or hide this stack";
-}
-
 const select = (element) => {
   const range = document.createRange();
   range.selectNodeContents(element);
@@ -73,23 +55,46 @@ const select = (element) => {
   selection.addRange(range);
 };
 
-for (const text of all("[data-copy]")) {
-  const made = button(async () => {
-    try {
-      await navigator.clipboard.writeText(text.textContent);
-      made.textContent = "Copied";
-    } catch {
-      // Without the permission, what is left is to select it for the reader.
-      select(text);
-      made.textContent = "Selected";
+// Adds the controls to a part of the page.
+const enhance = (root) => {
+  for (const table of all("table[data-sortable]", root)) {
+    for (const heading of all("thead th", table)) {
+      makePressable(heading, () => sortBy(table, heading));
     }
-    setTimeout(() => (made.textContent = "Copy"), 2000);
-  });
-  made.textContent = "Copy";
-  made.setAttribute("aria-live", "polite");
-  text.parentElement.classList.add("ready");
-  text.parentElement.append(made);
-}
+  }
+
+  // A legend's entry shows and hides its arm in every chart and table.
+  for (const entry of all(".legend > [data-arm]", root)) {
+    const pressable = makePressable(entry, () => {
+      const hidden = pressable.getAttribute("aria-pressed") === "true";
+      pressable.setAttribute("aria-pressed", String(!hidden));
+      const of = `[data-arm="${CSS.escape(entry.dataset.arm)}"]`;
+      for (const part of all(`svg ${of}, tr${of}`)) part.classList.toggle("off", hidden);
+    });
+    pressable.setAttribute("aria-pressed", "true");
+    pressable.title = "Show or hide this stack";
+  }
+
+  for (const text of all("[data-copy]", root)) {
+    const made = button(async () => {
+      try {
+        await navigator.clipboard.writeText(text.textContent);
+        made.textContent = "Copied";
+      } catch {
+        // Without the permission, what is left is to select it for the reader.
+        select(text);
+        made.textContent = "Selected";
+      }
+      setTimeout(() => (made.textContent = "Copy"), 2000);
+    });
+    made.textContent = "Copy";
+    made.setAttribute("aria-live", "polite");
+    text.parentElement.classList.add("ready");
+    text.parentElement.append(made);
+  }
+};
+
+enhance(document);
 
 // Paper cannot be opened.
 let opened = [];

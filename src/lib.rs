@@ -19,6 +19,7 @@ pub mod report;
 pub mod container;
 pub mod guest;
 pub mod prove;
+pub mod serve;
 pub mod cli;
 pub mod fault;
 pub mod regular_file;

@@ -62,6 +62,12 @@ impl Globals {
         self.format.unwrap_or(usual)
     }
 
+    /// Tells whether a table is for people, who see less than a program does.
+    #[must_use]
+    pub fn is_for_people(&self) -> bool {
+        matches!(self.format_or(Format::Table), Format::Table | Format::Markdown)
+    }
+
     /// Returns how text may look on standard output.
     #[must_use]
     pub fn look(&self) -> Look {

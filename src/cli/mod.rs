@@ -12,7 +12,6 @@ mod consent;
 mod count;
 mod diff;
 mod history;
-mod of_metric;
 pub mod doctor;
 mod enter;
 mod export;
@@ -37,6 +36,7 @@ mod rm;
 mod rows;
 mod run;
 mod say;
+mod serve;
 mod show;
 mod workload;
 
@@ -101,6 +101,8 @@ pub enum Command {
     Export(export::Arguments),
     /// Lists the runs that are kept.
     List(list::Arguments),
+    /// Serves the runs that are kept, and the one that runs, as pages for a browser.
+    Serve(serve::Arguments),
     /// Removes runs that are kept.
     Rm(rm::Arguments),
     /// Shows what there is to run by name, and checks a file of your own.
@@ -159,6 +161,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode, Fault> {
         Command::Diff(arguments) => diff::run(&arguments, globals)?,
         Command::History(arguments) => history::run(&arguments, globals)?,
         Command::List(arguments) => list::run(&arguments, globals)?,
+        Command::Serve(arguments) => serve::run(&arguments, globals)?,
         Command::Rm(arguments) => rm::run(&arguments, globals)?,
         Command::Workload(arguments) => workload::run(&arguments, globals)?,
         Command::Gc(_) => gc::run(globals)?,

@@ -7,10 +7,10 @@ use super::{Format, Globals, answer, consent, note, place, program, progress};
 use crate::campaign::Campaign;
 use crate::campaign::interrupts::{Interrupts, Urgency};
 use crate::fault::Fault;
-use crate::finding::caution::{FOREIGN_RUN, baseline};
+use crate::finding::caution::baseline;
 use crate::finding::foreign::line;
 use crate::finding::threshold::Standing;
-use crate::finding::{ArmFindings, Caution, Findings, compare};
+use crate::finding::{ArmFindings, Findings, kept};
 use crate::lab::turn::{self, Turn, Worker};
 use crate::lab::{self, Lab, Limits};
 use crate::layer::{Site, View};
@@ -385,11 +385,10 @@ pub(super) fn findings_at(path: &Path, globals: &Globals) -> Result<Findings, Fa
     findings_of(&Ledger::open(path)?, globals)
 }
 
-/// Findings of a ledger; says, and has the findings say, where nobody here vouches for it.
+/// Findings of a ledger; says where nobody here vouches for it.
 fn findings_of(ledger: &Ledger, globals: &Globals) -> Result<Findings, Fault> {
-    let mut findings = compare(ledger)?;
-    if !ledger.is_made_here() && !shelf::is_of_sudo(ledger.path()) {
-        findings.cautions.insert(0, foreign_run());
+    let findings = kept::findings(ledger)?;
+    if kept::is_foreign(&findings) {
         note(
             &format!(
                 "the run in `{}` was not begun by this user on this machine, or its plan was \
@@ -401,19 +400,6 @@ fn findings_of(ledger: &Ledger, globals: &Globals) -> Result<Findings, Fault> {
         );
     }
     Ok(findings)
-}
-
-/// Returns the first caution of a run that nobody here vouches for, which the report shows whole:
-/// who reads that alone sees no note.
-fn foreign_run() -> Caution {
-    Caution {
-        code: FOREIGN_RUN.into(),
-        finding: "the run was not begun by the user on the machine that made this report, or its \
-                  plan was changed: its numbers, and the command that repeats it, are those of \
-                  whoever wrote it"
-            .into(),
-        advice: "believe it as far as you believe whom it is from, or repeat it here".into(),
-    }
 }
 
 /// Findings in one of the forms.

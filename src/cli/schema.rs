@@ -39,7 +39,7 @@ const ANSWERS: [Answer; 8] = [
     },
     Answer { name: "diff", commands: "diff", schema: of::<Diff> },
     Answer { name: "history", commands: "history", schema: of::<History> },
-    Answer { name: "list", commands: "list", schema: of::<Vec<super::list::RunRow>> },
+    Answer { name: "list", commands: "list", schema: of::<Vec<crate::finding::kept::KeptRun>> },
     Answer { name: "plan", commands: "plan", schema: of::<super::plan::Shown<'static>> },
     Answer { name: "doctor", commands: "doctor", schema: of::<super::doctor::Diagnosis> },
     Answer {

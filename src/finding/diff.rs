@@ -131,6 +131,18 @@ impl ChangeVerdict {
     }
 }
 
+/// Requires that two runs are two.
+///
+/// # Errors
+/// The user's: they are one.
+pub fn require_two(before: &Findings, after: &Findings) -> Result<(), Fault> {
+    if before.run.id == after.run.id {
+        return Err(Fault::user("both are the same run")
+            .hint("name two; `surtax list` shows those that are kept"));
+    }
+    Ok(())
+}
+
 /// Compares two runs of one question.
 ///
 /// # Errors

@@ -6,7 +6,10 @@
 
 use super::{exclusive, journal, others};
 use crate::fault::{Doing, Fault};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::fs::{self, File, TryLockError};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::time::Duration;
 
 /// Name of the lock, in the directory of the journals.
@@ -40,6 +43,33 @@ pub fn workers() -> Result<Vec<Worker>, Fault> {
         Worker { pid, line: words.join(" ") }
     };
     Ok(others::owners()?.into_iter().map(worker).collect())
+}
+
+/// Asks the surtax of somebody else that works on a run to end it, as Ctrl-C would: it finishes the
+/// running trial first. Tells whether there is one.
+///
+/// # Errors
+/// The user's: it is not theirs to end. The machine's: processes cannot be listed.
+pub fn interrupt(run: &Path) -> Result<bool, Fault> {
+    let shown = run.display();
+    let file = fs::symlink_metadata(run).doing(format_args!("look at the run `{shown}`"))?;
+    for owner in others::owners()? {
+        let Some(number) = i32::try_from(owner).ok().and_then(Pid::from_raw) else { continue };
+        // Whoever has the handle signals nobody else, should the number be another's by then.
+        let Ok(handle) = pidfd_open(number, PidfdFlags::empty()) else { continue };
+        if has_open(owner, &file) {
+            let sent = pidfd_send_signal(handle, Signal::INT);
+            let doing = format!("end the surtax with process id {owner}");
+            return sent.doing(doing).map(|()| true);
+        }
+    }
+    Ok(false)
+}
+
+fn has_open(pid: u32, file: &fs::Metadata) -> bool {
+    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
+    let open = entries.filter_map(|entry| fs::metadata(entry.ok()?.path()).ok());
+    open.into_iter().any(|it| (it.dev(), it.ino()) == (file.dev(), file.ino()))
 }
 
 /// A turn: as long as it is kept, nobody else who waits for one has it.

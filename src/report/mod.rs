@@ -3,11 +3,14 @@
 //! Every format is a function from [`crate::finding::Findings`] to text, so that no two formats can
 //! disagree.
 
+pub mod diff;
 pub mod export;
 pub mod forms;
+pub mod history;
 pub mod html;
 pub mod json;
 pub mod markdown;
 mod metric_fields;
 pub mod page;
+pub mod rows;
 pub mod terminal;

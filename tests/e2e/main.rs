@@ -51,6 +51,7 @@ mod reach;
 mod refusals;
 mod roots;
 mod recovery;
+mod serve;
 mod shut;
 mod simulated;
 mod ssh;

@@ -10,7 +10,7 @@ mod chart;
 mod comparison;
 mod curves;
 mod details;
-mod escape;
+pub(crate) mod escape;
 mod heading;
 mod instances;
 mod isolation;
@@ -34,11 +34,48 @@ const STYLE: &str = concat!(
     include_str!("../../../report-ui/tables.css"),
     include_str!("../../../report-ui/narrow_and_paper.css"),
 );
+const SERVED_STYLE: &str = concat!(
+    include_str!("../../../report-ui/page.css"),
+    include_str!("../../../report-ui/charts.css"),
+    include_str!("../../../report-ui/tables.css"),
+    include_str!("../../../report-ui/narrow_and_paper.css"),
+    include_str!("../../../report-ui/served.css"),
+);
 const SCRIPT: &str = include_str!("../../../report-ui/report.js");
+const SERVED_SCRIPT: &str = concat!(
+    include_str!("../../../report-ui/report.js"),
+    include_str!("../../../report-ui/live.js"),
+);
 
 /// Writes the findings as one self-contained HTML file.
 #[must_use]
 pub fn html(findings: &Findings) -> String {
+    document(&findings.run.title, "", &main(findings), Reach::Nothing)
+}
+
+/// The same as a page of a server that can say what runs now. `above` is markup that comes first.
+#[must_use]
+pub fn served(findings: &Findings, above: &str) -> String {
+    document(&findings.run.title, above, &main(findings), Reach::ItsServer)
+}
+
+/// Another page of that server. `body` is markup.
+#[must_use]
+pub fn served_page(title: &str, body: &str) -> String {
+    document(title, "", body, Reach::ItsServer)
+}
+
+/// Reach of a page.
+#[derive(Clone, Copy)]
+enum Reach {
+    /// It is complete: nothing is loaded, and nothing is sent.
+    Nothing,
+    /// It asks the server that it is from, and nobody else.
+    ItsServer,
+}
+
+/// The sections of a report, in their order.
+fn main(findings: &Findings) -> String {
     let arms = legend::arms(findings);
     let has_numbers = findings.has_numbers();
     let prices = prices::prices(findings, &arms);
@@ -62,18 +99,27 @@ pub fn html(findings: &Findings) -> String {
     ];
     let numbers = has_numbers.then(|| numbers(findings, &arms));
     let rest = [numbers, Some(details::details(&arms)), Some(heading::conditions(findings))];
-    let body: String = first.into_iter().chain(rest).flatten().collect();
+    first.into_iter().chain(rest).flatten().collect()
+}
+
+/// A whole document around what stands above its main part, and that.
+fn document(title: &str, above: &str, main: &str, reach: Reach) -> String {
+    // A form says where it comes from only with a referrer.
+    let (style, script, referrer) = match reach {
+        Reach::Nothing => (STYLE, SCRIPT, "no-referrer"),
+        Reach::ItsServer => (SERVED_STYLE, SERVED_SCRIPT, "same-origin"),
+    };
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n\
-         <meta name=\"referrer\" content=\"no-referrer\">\n\
-         <title>{} · surtax</title>\n<style>{STYLE}</style>\n</head>\n\
-         <body>\n<main>\n{body}</main>\n<script type=\"module\">{SCRIPT}</script>\n</body>\n\
-         </html>\n",
-        policy::allowing(STYLE, SCRIPT),
-        escape::line(&findings.run.title),
+         <meta name=\"referrer\" content=\"{referrer}\">\n\
+         <title>{} · surtax</title>\n<style>{style}</style>\n</head>\n\
+         <body>\n{above}<main>\n{main}</main>\n<script type=\"module\">{script}</script>\n\
+         </body>\n</html>\n",
+        policy::allowing(style, script, matches!(reach, Reach::ItsServer)),
+        escape::line(title),
     )
 }
 

@@ -4,11 +4,13 @@
 
 use sha2::{Digest, Sha256};
 
-/// A policy under which only the two given texts take effect.
-pub fn allowing(style: &str, script: &str) -> String {
+/// A policy under which only the two given texts take effect, and the page asks its server or
+/// nobody.
+pub fn allowing(style: &str, script: &str, may_ask: bool) -> String {
+    let (connect, form) = if may_ask { (" connect-src 'self';", "'self'") } else { ("", "'none'") };
     format!(
-        "default-src 'none'; style-src 'sha256-{}'; script-src 'sha256-{}'; base-uri 'none'; \
-         form-action 'none'",
+        "default-src 'none'; style-src 'sha256-{}'; script-src 'sha256-{}';{connect} base-uri \
+         'none'; form-action {form}",
         base64(&Sha256::digest(style)),
         base64(&Sha256::digest(script))
     )

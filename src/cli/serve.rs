@@ -1,0 +1,53 @@
+//! `surtax serve`: the runs as pages for a browser.
+
+use super::{Globals, answer, note, run_and_report};
+use crate::fault::Fault;
+use crate::serve::{Server, Settings};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Flags of `surtax serve`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "It prints an address that ends in a secret: whoever has that address sees every \
+                  run, and nobody else does. It answers this machine alone unless `--listen` names \
+                  another address; what is sent is not encrypted, so lead a tunnel here from \
+                  elsewhere: `ssh -L 7878:127.0.0.1:7878 HOST`. A run that goes on shows what runs \
+                  now and what was found so far.\n\nExamples\n  surtax serve\n  surtax serve \
+                  --listen 127.0.0.1:0 --allow-stop\n  surtax serve nightly"
+)]
+pub struct Arguments {
+    /// Serves the run files of this directory instead.
+    #[arg(value_name = "DIRECTORY")]
+    pub directory: Option<PathBuf>,
+    /// Address and port to listen at; port 0 is any that is free.
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7878")]
+    pub listen: SocketAddr,
+    /// Lets whoever has the address end a run, as Ctrl-C would.
+    #[arg(long)]
+    pub allow_stop: bool,
+}
+
+pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault> {
+    let directories = match &arguments.directory {
+        Some(directory) if !directory.is_dir() => {
+            return Err(Fault::user(format!("`{}` is no directory", directory.display())).hint(
+                "name one that holds run files, or none for those that `surtax list` shows",
+            ));
+        }
+        Some(directory) => vec![directory.clone()],
+        None => run_and_report::shelf_directories(globals)?,
+    };
+    let settings =
+        Settings { listen: arguments.listen, directories, may_stop: arguments.allow_stop };
+    let server = Server::bind(&settings)?;
+    if !arguments.listen.ip().is_loopback() {
+        note(
+            "what is sent is not encrypted: whoever sees it on its way learns the secret",
+            globals,
+        );
+    }
+    answer(&format!("{}\n", server.url()))?;
+    note("open that address in a browser; Ctrl-C ends the server", globals);
+    server.run().map(|never| match never {})
+}

@@ -1,0 +1,97 @@
+//! Difference of two runs in text.
+
+use super::rows::{Form, Rows};
+use crate::finding::diff::{Basis, ChangeVerdict, Diff};
+use crate::finding::number::GAP;
+use crate::finding::threshold::typed_name;
+use crate::finding::{foreign, number};
+
+/// One row for each change, for people.
+#[must_use]
+pub fn rows(found: &Diff) -> Rows {
+    let mut rows = Rows::new(&["Stack", "Metric", "Before", "After", "Change", "Verdict"]);
+    for change in &found.changes {
+        let own = match change.basis {
+            Basis::Baseline => String::new(),
+            Basis::Absolute => String::from(" itself"),
+        };
+        rows.push(vec![
+            format!("{}{own}", change.stack),
+            typed_name(&change.metric).into(),
+            change.told(&change.before),
+            change.told(&change.after),
+            number::overhead(&change.change),
+            change.verdict.map_or(GAP, ChangeVerdict::word).into(),
+        ]);
+    }
+    rows
+}
+
+/// Says what may be concluded, and what stands in the way.
+#[must_use]
+pub fn said(found: &Diff) -> Vec<String> {
+    let mut lines = vec![format!("both were measured on {}", found.machine.words())];
+    for change in &found.machine_changes {
+        let [key, before, after] =
+            [&change.key, &change.before, &change.after].map(|text| foreign::line(text));
+        lines.push(format!("`{key}` was `{before}`, and is `{after}`"));
+    }
+    if found.before.cwd != found.after.cwd {
+        let [one, other] = [&found.before.cwd, &found.after.cwd].map(|text| foreign::line(text));
+        lines.push(format!(
+            "the command was run in `{one}`, then in `{other}`: a path that begins there may be \
+             another file"
+        ));
+    }
+    for missing in &found.missing {
+        let [stack, because] = [&missing.stack, &missing.because].map(|text| foreign::line(text));
+        lines.push(format!("nothing is said of `{stack}`: {because}"));
+    }
+    for (which, run) in [("earlier", &found.before), ("later", &found.after)] {
+        if let Some(worst) = run.cautions.first() {
+            let count = number::count(run.cautions.len(), "caution");
+            let finding = foreign::line(&worst.finding);
+            lines.push(format!("the {which} run has {count}, first that {finding}"));
+        }
+    }
+    lines
+}
+
+/// Every change with its intervals, as comma-separated values.
+#[must_use]
+pub fn csv(found: &Diff) -> String {
+    let mut rows = Rows::new(&[
+        "stack",
+        "metric",
+        "unit",
+        "basis",
+        "before",
+        "before low",
+        "before high",
+        "after",
+        "after low",
+        "after high",
+        "change",
+        "change low",
+        "change high",
+        "verdict",
+    ]);
+    for change in &found.changes {
+        let (basis, unit) = match change.basis {
+            Basis::Baseline => ("baseline", "ratio"),
+            Basis::Absolute => ("absolute", change.unit.as_str()),
+        };
+        let mut row = vec![
+            change.stack.clone(),
+            change.metric.clone(),
+            String::from(unit),
+            String::from(basis),
+        ];
+        for it in [&change.before, &change.after, &change.change] {
+            row.extend([it.ratio, it.low, it.high].map(|value| value.to_string()));
+        }
+        row.push(change.verdict.map_or("", ChangeVerdict::word).into());
+        rows.push(row);
+    }
+    rows.text(Form::Csv, None)
+}

@@ -1,0 +1,339 @@
+//! A server of pages: the runs that are kept, their reports, and what runs now.
+//!
+//! It reads, and the one act that it knows, to end a run as Ctrl-C does, is off unless whoever
+//! starts it allows it. Who may ask is decided in `gate.rs`, before anything else happens.
+//!
+//! Source of the events: HTML Standard, section 9.2, server-sent events.
+
+mod gate;
+mod library;
+mod live;
+mod pages;
+mod route;
+
+use crate::fault::{Doing, Fault};
+use crate::lab::{self, exclusive, turn};
+use crate::report::html;
+use futures_util::stream;
+use gate::{Refusal, Secret};
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::{Bytes, Frame, Incoming};
+use hyper::header::{self, HeaderValue};
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use library::{Form, Library};
+use live::Watch;
+use route::Route;
+use std::convert::Infallible;
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use surtax_instrument::clock::{self, monotonic_raw};
+use surtax_instrument::quantity::Nanoseconds;
+use tokio::sync::Semaphore;
+
+/// Connections at one time; more wait.
+const CONNECTIONS_MAX: usize = 512;
+
+/// Time in which a request must be there whole.
+const REQUEST_WITHIN: Duration = Duration::from_secs(10);
+
+/// Bytes of a request's head, at most.
+const HEAD_MAX_BYTES: usize = 16 << 10;
+
+/// Between two looks at what runs.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// Longest silence of an event stream: by then whoever is gone is noticed.
+const SILENT_FOR: Nanoseconds = Nanoseconds(15_000_000_000);
+
+/// After a connection that could not be taken.
+const TAKE_AGAIN: Duration = Duration::from_millis(100);
+
+type Body = BoxBody<Bytes, Infallible>;
+
+/// Question of what is served to whom.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Address and port.
+    pub listen: SocketAddr,
+    /// Folders of the runs, the first for new ones.
+    pub directories: Vec<PathBuf>,
+    /// True if whoever has the address may end a run.
+    pub may_stop: bool,
+}
+
+/// A server that listens, and answers nobody yet.
+pub struct Server {
+    listener: TcpListener,
+    address: SocketAddr,
+    site: Arc<Site>,
+}
+
+struct Site {
+    secret: Secret,
+    library: Library,
+    watch: Watch,
+    may_stop: bool,
+}
+
+impl Server {
+    /// Listens at an address, with a secret of its own.
+    ///
+    /// # Errors
+    /// The user's: the address is taken or not this machine's.
+    pub fn bind(settings: &Settings) -> Result<Self, Fault> {
+        let listen = settings.listen;
+        let listener = TcpListener::bind(listen).map_err(|error| {
+            let whose = lab::listener(listen.port());
+            let whose = whose.map_or_else(String::new, |whose| format!(", by {whose}"));
+            Fault::user(format!("cannot listen at {listen}: {error}{whose}"))
+                .hint("name another address or port: `--listen 127.0.0.1:0` takes any that is free")
+        })?;
+        let site = Site {
+            secret: Secret::new(exclusive::unguessable()?),
+            library: Library::new(settings.directories.clone()),
+            watch: Watch::default(),
+            may_stop: settings.may_stop,
+        };
+        let address = listener.local_addr().doing("see at which port it listens")?;
+        Ok(Self { listener, address, site: Arc::new(site) })
+    }
+
+    /// The address to open, with its secret.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("http://{}/{}/", self.address, self.site.secret.text())
+    }
+
+    /// Answers until the process ends.
+    ///
+    /// # Errors
+    /// The machine's: there is no event loop to be had.
+    pub fn run(self) -> Result<Infallible, Fault> {
+        self.listener.set_nonblocking(true).doing("listen without waiting")?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.doing("start the server")?.block_on(async {
+            let listener = tokio::net::TcpListener::from_std(self.listener);
+            take_all(&listener.doing("listen for connections")?, &self.site).await
+        })
+    }
+}
+
+async fn take_all(
+    listener: &tokio::net::TcpListener,
+    site: &Arc<Site>,
+) -> Result<Infallible, Fault> {
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        let place = Arc::clone(&places).acquire_owned().await;
+        let Ok((connection, _)) = listener.accept().await else {
+            tokio::time::sleep(TAKE_AGAIN).await;
+            continue;
+        };
+        let site = Arc::clone(site);
+        tokio::spawn(async move {
+            let answered = service_fn(move |request| {
+                let site = Arc::clone(&site);
+                async move { Ok::<_, Infallible>(answer(&request, &site).await) }
+            });
+            // Whoever breaks off gets no answer; there is nobody to tell.
+            let _ = hyper::server::conn::http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(REQUEST_WITHIN)
+                .max_buf_size(HEAD_MAX_BYTES)
+                .serve_connection(TokioIo::new(connection), answered)
+                .await;
+            drop(place);
+        });
+    }
+}
+
+/// Answers a request.
+async fn answer(request: &Request<Incoming>, site: &Arc<Site>) -> Response<Body> {
+    let path = match gate::admit(request.method(), request.uri(), request.headers(), &site.secret) {
+        Ok(path) => path,
+        Err(refusal) => return refused(refusal),
+    };
+    let Some(route) = Route::of(path, request.uri().query().unwrap_or_default()) else {
+        return page(StatusCode::NOT_FOUND, &pages::refused("Nothing is here", "", None));
+    };
+    if route.is_act() != (*request.method() == Method::POST) {
+        return refused(Refusal::Method);
+    }
+    if route.is_act() && !site.may_stop {
+        let remedy = "start the server with `--allow-stop`";
+        let text = pages::refused("Not allowed", "nobody may end a run here", Some(remedy));
+        return page(StatusCode::FORBIDDEN, &text);
+    }
+    let at_work = Arc::clone(site);
+    let done = tokio::task::spawn_blocking(move || at_work.answer(&route)).await;
+    match done {
+        Ok(Ok(Answer::Events(path))) => events(Arc::clone(site), path),
+        Ok(Ok(Answer::Page(text))) => page(StatusCode::OK, &text),
+        Ok(Ok(Answer::Json(text))) => sent(StatusCode::OK, "application/json", &text),
+        Ok(Ok(Answer::Done)) => there("./"),
+        Ok(Ok(Answer::NoRun(name))) => {
+            let why = format!("there is no run `{name}`");
+            page(StatusCode::NOT_FOUND, &pages::refused("No such run", &why, None))
+        }
+        Ok(Err(fault)) => {
+            let text =
+                pages::refused("This cannot be shown", &fault.message, fault.hint.as_deref());
+            page(StatusCode::UNPROCESSABLE_ENTITY, &text)
+        }
+        Err(_) => {
+            let text = pages::refused("This cannot be shown", "surtax has a bug here", None);
+            page(StatusCode::INTERNAL_SERVER_ERROR, &text)
+        }
+    }
+}
+
+enum Answer {
+    Page(library::Text),
+    Json(library::Text),
+    Events(PathBuf),
+    Done,
+    NoRun(String),
+}
+
+impl Site {
+    /// Does what was asked for, on a thread that may wait.
+    fn answer(&self, route: &Route) -> Result<Answer, Fault> {
+        let library = &self.library;
+        let of_run = |name: &str, act: &dyn Fn(&Path) -> Result<Answer, Fault>| {
+            let path = library.path(name)?;
+            path.map_or_else(|| Ok(Answer::NoRun(name.into())), |path| act(&path))
+        };
+        match route {
+            Route::List => {
+                let rows = library.rows()?;
+                Ok(Answer::Page(pages::list(&rows, clock::wall()).into()))
+            }
+            Route::Run(name) => of_run(name, &|path| self.run(name, path).map(Answer::Page)),
+            Route::Answer(name) => of_run(name, &|path| {
+                library.page(path, Form::Json, |_| String::new()).map(Answer::Json)
+            }),
+            Route::Events(name) => of_run(name, &|path| Ok(Answer::Events(path.into()))),
+            Route::Stop(name) => of_run(name, &|path| match turn::interrupt(path)? {
+                true => Ok(Answer::Done),
+                false => Err(Fault::user(format!("no surtax works on the run `{name}`"))),
+            }),
+            Route::History(name) => of_run(name, &|path| {
+                Ok(Answer::Page(pages::history(&library.history(path)?, name).into()))
+            }),
+            Route::Diff { before, after } => of_run(before, &|one| {
+                of_run(after, &|other| {
+                    let found = library.diff(one, other)?;
+                    Ok(Answer::Page(pages::diff(&found, before, after).into()))
+                })
+            }),
+        }
+    }
+
+    /// The report of a run, below what runs now.
+    fn run(&self, name: &str, path: &Path) -> Result<library::Text, Fault> {
+        let now = self.watch.now(&self.library, path).ok();
+        self.library.page(path, Form::Html, |findings| {
+            html::served(findings, &pages::above(name, now.as_ref(), self.may_stop))
+        })
+    }
+}
+
+/// Tells what runs now whenever that is another, until nothing runs.
+fn events(site: Arc<Site>, path: PathBuf) -> Response<Body> {
+    let first = Told { site, path, last: String::new(), at: monotonic_raw(), is_over: false };
+    let told = stream::unfold(first, |mut told| async {
+        if told.is_over {
+            return None;
+        }
+        let text = told.next().await?;
+        Some((Ok::<_, Infallible>(Frame::data(Bytes::from(text))), told))
+    });
+    let mut response = Response::new(StreamBody::new(told).boxed());
+    head(response.headers_mut(), "text/event-stream");
+    response
+}
+
+/// Told so far to one who listens.
+struct Told {
+    site: Arc<Site>,
+    path: PathBuf,
+    last: String,
+    at: Nanoseconds,
+    is_over: bool,
+}
+
+impl Told {
+    /// The next event, or a comment so that the other side is known to be there.
+    async fn next(&mut self) -> Option<String> {
+        loop {
+            let (site, path) = (Arc::clone(&self.site), self.path.clone());
+            let look = move || site.watch.now(&site.library, &path);
+            let now = tokio::task::spawn_blocking(look).await.ok()?.ok()?;
+            let text = serde_json::to_string(&now).ok()?;
+            self.is_over = !now.is_running;
+            if text != self.last {
+                let event = format!("data: {text}\n\n");
+                (self.last, self.at) = (text, monotonic_raw());
+                return Some(event);
+            }
+            if monotonic_raw().since(self.at) >= SILENT_FOR {
+                self.at = monotonic_raw();
+                return Some(String::from(":\n\n"));
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    }
+}
+
+/// Refuses a request in few words: whoever it is need not know more.
+fn refused(refusal: Refusal) -> Response<Body> {
+    let (status, text) = match refusal {
+        Refusal::Host => (StatusCode::FORBIDDEN, "name this machine by its address\n"),
+        Refusal::Secret => (
+            StatusCode::NOT_FOUND,
+            "nothing is here: open the address that `surtax serve` printed\n",
+        ),
+        Refusal::Origin => (StatusCode::FORBIDDEN, "another page asked for this\n"),
+        Refusal::Method => (StatusCode::METHOD_NOT_ALLOWED, "this can only be looked at\n"),
+    };
+    sent(status, "text/plain; charset=utf-8", text)
+}
+
+fn page(status: StatusCode, text: &str) -> Response<Body> {
+    sent(status, "text/html; charset=utf-8", text)
+}
+
+/// Leads a browser that has done something to what it should see.
+fn there(place: &'static str) -> Response<Body> {
+    let mut response = sent(StatusCode::SEE_OTHER, "text/plain; charset=utf-8", "");
+    response.headers_mut().insert(header::LOCATION, HeaderValue::from_static(place));
+    response
+}
+
+fn sent(status: StatusCode, kind: &'static str, text: &str) -> Response<Body> {
+    let mut response = Response::new(Full::new(Bytes::copy_from_slice(text.as_bytes())).boxed());
+    *response.status_mut() = status;
+    head(response.headers_mut(), kind);
+    response
+}
+
+/// Says of every answer: what it is, that it is kept nowhere, and that no other page may show it.
+fn head(headers: &mut header::HeaderMap, kind: &'static str) {
+    let said = [
+        (header::CONTENT_TYPE, kind),
+        (header::CACHE_CONTROL, "no-store"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::X_FRAME_OPTIONS, "DENY"),
+        (header::REFERRER_POLICY, "same-origin"),
+        (header::HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+        (header::HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    ];
+    for (name, value) in said {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+}

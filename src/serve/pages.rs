@@ -1,0 +1,177 @@
+//! Pages beside the report: the list of runs, two of them, and all of one question.
+
+use super::library::Row;
+use super::live::Now;
+use crate::finding::diff::Diff;
+use crate::finding::history::History;
+use crate::finding::number;
+use crate::report::html::{escape, served_page};
+use crate::report::{diff as diff_text, history as history_text, rows::Rows};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use surtax_instrument::quantity::Nanoseconds;
+
+/// A name as a part of an address.
+fn encoded(name: &str) -> String {
+    utf8_percent_encode(name, NON_ALPHANUMERIC).to_string()
+}
+
+/// The list of runs.
+pub(super) fn list(rows: &[Row], now: Nanoseconds) -> String {
+    let runs: Vec<_> = rows.iter().filter_map(|row| row.as_ref().ok()).collect();
+    let mut table = Rows::new(&["Run", "Began", "State", "Took", "Stacks", "Title"]);
+    for run in &runs {
+        table.push(vec![
+            run.name.clone(),
+            run.ago(now),
+            run.state_word().into(),
+            run.wall_ns.map_or_else(String::new, number::span),
+            run.stacks.join(","),
+            run.title.clone(),
+        ]);
+    }
+    let table = table.html("Runs", |column, text| match column {
+        0 => format!("<a href=\"runs/{}/\">{}</a>", encoded(text), escape::line(text)),
+        4 => escape::name(text),
+        _ => escape::line(text),
+    });
+    let faults: Vec<_> = rows.iter().filter_map(|row| row.as_ref().err()).collect();
+    let unread = faults.iter().map(|why| format!("<li>{}</li>\n", escape::prose(why)));
+    let unread = match faults.is_empty() {
+        true => String::new(),
+        false => format!(
+            "<section><h2>Files that cannot be read</h2><ul class=\"told\">{}</ul></section>\n",
+            unread.collect::<String>()
+        ),
+    };
+    let (table, choice) = match runs.len() {
+        0 => (String::from("<p>No run is kept yet.</p>\n"), String::new()),
+        1 => (table, String::new()),
+        _ => (table, choice(&runs.iter().map(|run| run.name.as_str()).collect::<Vec<_>>())),
+    };
+    served_page("Runs", &format!("{}{table}{choice}{unread}", head("Runs", "")))
+}
+
+/// A choice of two runs, of which the latest two are chosen.
+fn choice(names: &[&str]) -> String {
+    let select = |key: &str, label: &str, chosen: usize| {
+        let option = |(place, name): (usize, &&str)| {
+            let mark = if place == chosen { " selected" } else { "" };
+            format!("<option{mark}>{}</option>", escape::line(name))
+        };
+        let options: String = names.iter().enumerate().map(option).collect();
+        format!("<label>{label}<select name=\"{key}\">{options}</select></label>")
+    };
+    format!(
+        "<section><h2>What two runs differ in</h2><form class=\"choose\" \
+         action=\"diff\">{}{}<button class=\"act\">Compare</button></form></section>\n",
+        select("before", "Before", 1),
+        select("after", "After", 0)
+    )
+}
+
+/// Markup above a report: where to go, and what runs now.
+pub(super) fn above(name: &str, now: Option<&Now>, may_stop: bool) -> String {
+    let of_question = format!("../../history?run={}", encoded(name));
+    let links = [
+        ("../../", "All runs"),
+        (of_question.as_str(), "All runs of this question"),
+        ("answer.json", "As JSON"),
+    ];
+    let links = links.map(|(to, text)| format!("<a href=\"{to}\">{text}</a>")).concat();
+    let stop = match may_stop {
+        true => {
+            "<form method=\"post\" action=\"stop\"><button class=\"act\">Stop after this \
+             trial</button></form>"
+        }
+        false => "",
+    };
+    let now = now.filter(|it| it.is_running).map_or_else(String::new, |now| {
+        format!(
+            "<div class=\"now\" data-events=\"events\" data-ended=\"{}\"><div><p data-line>{}</p>\
+             <p class=\"facts\" data-machine>{}</p></div>{stop}</div>\n",
+            now.ended,
+            escape::line(&now.line),
+            escape::line(&now.machine)
+        )
+    });
+    format!("<div class=\"above\"><nav aria-label=\"Runs\">{links}</nav>\n{now}</div>\n")
+}
+
+/// The difference of two runs.
+pub(super) fn diff(found: &Diff, before: &str, after: &str) -> String {
+    let about = format!("from {} to {}", link(before), link(after));
+    let table = diff_text::rows(found).html("Changes", cell);
+    let body = head("What two runs differ in", &about) + &list_of(&diff_text::said(found)) + &table;
+    served_page("What two runs differ in", &body)
+}
+
+/// All runs of one question.
+pub(super) fn history(found: &History, of: &str) -> String {
+    let about = format!("all runs of the question that {} asks", link(of));
+    let mut body = head("What each stack cost", &about) + &list_of(&history_text::said(found));
+    for series in &found.series {
+        let name = escape::line(&history_text::series_name(series));
+        let rows = history_text::series_rows(found, series);
+        body += &format!(
+            "<section><h2>{name}</h2>{}</section>\n",
+            rows.html("Costs in each run", cell)
+        );
+    }
+    served_page("What each stack cost", &body)
+}
+
+/// A page that says why there is nothing else.
+pub(super) fn refused(title: &str, why: &str, remedy: Option<&str>) -> String {
+    let remedy = remedy.map_or_else(String::new, |it| format!("<p>{}</p>", escape::prose(it)));
+    let body = format!("{}<p>{}</p>{remedy}\n", head(title, ""), escape::prose(why));
+    served_page(title, &body)
+}
+
+/// Head of a page. `about` is markup.
+fn head(title: &str, about: &str) -> String {
+    let about = match about.is_empty() {
+        true => String::new(),
+        false => format!("<p class=\"facts\">{about} · <a href=\"./\">all runs</a></p>"),
+    };
+    let title = escape::line(title);
+    format!("<header>\n<p class=\"kind\">surtax</p>\n<h1>{title}</h1>\n{about}</header>\n")
+}
+
+fn link(name: &str) -> String {
+    format!("<a href=\"runs/{}/\">{}</a>", encoded(name), escape::line(name))
+}
+
+fn list_of(lines: &[String]) -> String {
+    let items = lines.iter().map(|line| format!("<li>{}</li>\n", escape::prose(line)));
+    format!("<ul class=\"told\">{}</ul>\n", items.collect::<String>())
+}
+
+fn cell(column: usize, text: &str) -> String {
+    if column == 0 { escape::name(text) } else { escape::line(text) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_an_address_and_a_text_and_neither_acts() {
+        let name = "a\"><script>b</script>/../é";
+        let above = above(name, None, false);
+        assert!(!above.contains("<script>") && above.contains("%22%3E%3Cscript%3E"), "{above}");
+        assert!(!link(name).contains("<script>"), "{}", link(name));
+        let page = refused("no", "there is no run `<img src=x>`", Some("see `<b>`"));
+        assert!(!page.contains("<img") && !page.contains("<b>"), "{page}");
+    }
+
+    #[test]
+    fn what_runs_now_is_told_while_it_runs_and_stopped_only_where_that_is_allowed() {
+        let mut now =
+            Now { is_running: true, ended: 3, line: "run 2 of 4".into(), machine: String::new() };
+        assert!(above("a", Some(&now), true).contains("action=\"stop\""));
+        assert!(!above("a", Some(&now), false).contains("<form"));
+        assert!(above("a", Some(&now), false).contains("run 2 of 4"));
+        now.is_running = false;
+        assert!(!above("a", Some(&now), true).contains("data-events"));
+    }
+}
