@@ -19,7 +19,7 @@ DEMO_REPORT  := $(TARGET)/demo/report.html
 
 # `make bench ENFORCE=` only says which bars are missed: for a machine that does other things, too.
 # Network engines are compared where their peers are named.
-BENCHES      ?= agent disturbance fixed_cost starts vm_boot report estimators engines \
+BENCHES      ?= agent disturbance fixed_cost starts vm_boot report serve estimators engines \
                 $(if $(SURTAX_NETPERF)$(SURTAX_SOCKPERF),network)
 ENFORCE      ?= --enforce
 

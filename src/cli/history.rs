@@ -2,10 +2,10 @@
 
 use super::{Format, Globals, answer, note, rows, run_and_report};
 use crate::fault::{Doing, Fault};
-use crate::finding::diff::require_one_question;
+use crate::finding::gathered::Gathered;
 use crate::finding::history::{History, Series, history};
-use crate::finding::{Findings, foreign, kept, number, of_metric};
-use crate::ledger::{Ledger, shelf};
+use crate::finding::{Findings, of_metric};
+use crate::ledger::shelf;
 use crate::report::{history as report, json};
 
 /// Flags of `surtax history`.
@@ -47,40 +47,13 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault>
     answer(&text(&found, globals)?)
 }
 
-/// A run, and all that are kept and ask the same. One that cannot be read is told and left out.
+/// A run, and all that are kept and ask the same.
 fn of_one_question(run: &str, globals: &Globals) -> Result<Vec<Findings>, Fault> {
-    let (path, findings) = run_and_report::findings(run, globals)?;
-    let plan = Ledger::open(&path)?.plan()?;
-    let (mut runs, mut others) = (Vec::new(), 0);
-    let mut asked = Some(findings);
-    for other in shelf::list(&run_and_report::shelf_directories(globals)?)? {
-        if other == path {
-            runs.extend(asked.take());
-            continue;
-        }
-        // To see that a run asks something else is quick, and to read one is not.
-        let read = || match kept::is_like(&other, &plan)? {
-            true => run_and_report::findings_at(&other, globals).map(Some),
-            false => Ok(None),
-        };
-        match read() {
-            Ok(None) => {}
-            Ok(Some(found)) => {
-                let asked = asked.as_ref().or(runs.first());
-                match asked.map(|asked| require_one_question(&found, asked)) {
-                    Some(Err(_)) => others += 1,
-                    _ => runs.push(found),
-                }
-            }
-            Err(fault) => note(&foreign::line(&fault.message), globals),
-        }
-    }
-    runs.extend(asked);
-    if others > 0 {
-        let runs = number::count(others, "run");
-        note(&format!("{runs} of the same command asked for something else beside it"), globals);
-    }
-    Ok(runs)
+    let path = shelf::find(&shelf::directories()?, run)?;
+    let directories = run_and_report::shelf_directories(globals)?;
+    let gathered = Gathered::of(&path, &directories, usize::MAX)?;
+    gathered.notes.iter().for_each(|text| note(text, globals));
+    Ok(gathered.runs)
 }
 
 fn text(found: &History, globals: &Globals) -> Result<String, Fault> {

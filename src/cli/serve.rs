@@ -48,6 +48,12 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault>
         );
     }
     answer(&format!("{}\n", server.url()))?;
+    if arguments.listen.ip().is_unspecified() {
+        note(
+            "in a browser, put an address of this machine in the place of the first part",
+            globals,
+        );
+    }
     note("open that address in a browser; Ctrl-C ends the server", globals);
     server.run().map(|never| match never {})
 }

@@ -16,6 +16,7 @@ pub(crate) mod distribution;
 pub(crate) mod estimate;
 pub(crate) mod findings;
 pub mod foreign;
+pub mod gathered;
 pub(crate) mod guest_clock;
 pub(crate) mod harmless;
 pub(crate) mod instances;

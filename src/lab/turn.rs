@@ -4,10 +4,11 @@
 //! Those that wait stand in line at a lock, so that two of them do not begin together when a third
 //! ends. Who does not wait takes no lock.
 
-use super::{exclusive, journal, others};
+use super::{exclusive, journal, others, processes};
 use crate::fault::{Doing, Fault};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::fs::{self, File, TryLockError};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
@@ -45,25 +46,50 @@ pub fn workers() -> Result<Vec<Worker>, Fault> {
     Ok(others::owners()?.into_iter().map(worker).collect())
 }
 
+/// A surtax that works on a run, whatever becomes of its number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    pid: u32,
+    /// Time since the machine's start when it began, in ticks.
+    began: String,
+}
+
 /// Asks the surtax of somebody else that works on a run to end it, as Ctrl-C would: it finishes the
-/// running trial first. Tells whether there is one.
+/// running trial first. It is asked once: the one that was asked before is only returned. `None`:
+/// nobody works on it, or nobody who can be seen.
 ///
 /// # Errors
 /// The user's: it is not theirs to end. The machine's: processes cannot be listed.
-pub fn interrupt(run: &Path) -> Result<bool, Fault> {
+pub fn interrupt(run: &Path, asked: Option<&Owner>) -> Result<Option<Owner>, Fault> {
+    let Some((owner, handle)) = held_owner(run)? else { return Ok(None) };
+    if asked != Some(&owner) {
+        let sent = pidfd_send_signal(handle, Signal::INT);
+        sent.doing(format!("end the surtax with process id {}", owner.pid))?;
+    }
+    Ok(Some(owner))
+}
+
+/// The surtax of somebody else that works on a run, as far as it can be seen.
+///
+/// # Errors
+/// The machine's: processes cannot be listed.
+pub fn owner(run: &Path) -> Result<Option<Owner>, Fault> {
+    Ok(held_owner(run)?.map(|(owner, _)| owner))
+}
+
+/// The same with a handle: whoever has it signals nobody else, should the number be another's.
+fn held_owner(run: &Path) -> Result<Option<(Owner, OwnedFd)>, Fault> {
     let shown = run.display();
     let file = fs::symlink_metadata(run).doing(format_args!("look at the run `{shown}`"))?;
-    for owner in others::owners()? {
-        let Some(number) = i32::try_from(owner).ok().and_then(Pid::from_raw) else { continue };
-        // Whoever has the handle signals nobody else, should the number be another's by then.
+    for pid in others::owners()? {
+        let Some(number) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { continue };
         let Ok(handle) = pidfd_open(number, PidfdFlags::empty()) else { continue };
-        if has_open(owner, &file) {
-            let sent = pidfd_send_signal(handle, Signal::INT);
-            let doing = format!("end the surtax with process id {owner}");
-            return sent.doing(doing).map(|()| true);
+        if has_open(pid, &file) {
+            let began = processes::field(pid, 22).unwrap_or_default();
+            return Ok(Some((Owner { pid, began }, handle)));
         }
     }
-    Ok(false)
+    Ok(None)
 }
 
 fn has_open(pid: u32, file: &fs::Metadata) -> bool {

@@ -4,6 +4,7 @@
 //! flight when surtax died is `void`, and resuming counts nothing twice: a unique index sees to it.
 //! `FORMAT.md` explains every field; nothing else in surtax writes or reads these files.
 
+mod attempts;
 mod birth;
 pub mod calendar;
 mod files;

@@ -421,7 +421,7 @@ pub(super) fn trial_id(row: &Row) -> rusqlite::Result<TrialId> {
     Ok(TrialId { block: row.get(0)?, position: row.get(1)?, arm: row.get(2)? })
 }
 
-fn stored_trial(row: &Row) -> rusqlite::Result<StoredTrial> {
+pub(super) fn stored_trial(row: &Row) -> rusqlite::Result<StoredTrial> {
     let word: String = row.get(4)?;
     let known = TrialState::ALL.into_iter().find(|state| state.word() == word);
     Ok(StoredTrial {

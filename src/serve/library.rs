@@ -3,23 +3,29 @@
 //! One run is read at a time. That bounds what a stranger's file may cost, and SQLite's locks
 //! belong to the process: whoever closes a file drops them for all who read it beside them.
 
+use super::lock;
 use crate::fault::Fault;
-use crate::finding::diff::{Diff, diff, require_one_question, require_two};
+use crate::finding::diff::{Diff, diff, require_two};
+use crate::finding::gathered::Gathered;
 use crate::finding::history::{History, history};
 use crate::finding::kept::{self, KeptRun};
 use crate::finding::{Findings, of_metric};
-use crate::ledger::{Ledger, shelf};
+use crate::ledger::{Ledger, RunState, shelf};
 use crate::report::export;
+use hyper::body::Bytes;
 use std::collections::HashMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use surtax_instrument::clock::monotonic_raw;
 use surtax_instrument::quantity::Nanoseconds;
 
 /// Bytes of pages that are kept.
 const PAGES_MAX_BYTES: usize = 64 << 20;
+
+/// Multiple of the time that a page of a running run took, for which it is good.
+const REST: u64 = 20;
 
 /// Time for which a page of a running run is good though its file is as before: its surtax may have
 /// been killed, which no file tells.
@@ -38,24 +44,20 @@ pub(super) enum Form {
 }
 
 /// Text that several who ask for it share.
-pub(super) type Text = Arc<str>;
+pub(super) type Text = Bytes;
 
-/// Mark of a run's files, which changes when they do.
+/// Mark of a run's files, which changes when they do, or whoever may write to them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Stamp([(u64, u64, i64, i64); 2]);
+pub(super) struct Stamp([(u64, u64, i64, i64); 3]);
 
 impl Stamp {
     pub(super) fn of(path: &Path) -> Self {
-        let mut log = path.as_os_str().to_owned();
-        log.push("-wal");
-        let of = |path: &Path| {
-            let found = fs::symlink_metadata(path);
-            found.map_or_else(
-                |_| (0, 0, 0, 0),
-                |it| (it.ino(), it.len(), it.mtime(), it.mtime_nsec()),
-            )
-        };
-        Self([of(path), of(Path::new(&log))])
+        Self(["", "-wal", "-journal"].map(|ending| {
+            let mut name = path.as_os_str().to_owned();
+            name.push(ending);
+            let found = fs::symlink_metadata(Path::new(&name));
+            found.map_or((0, 0, 0, 0), |it| (it.ino(), it.len(), it.ctime(), it.ctime_nsec()))
+        }))
     }
 }
 
@@ -65,13 +67,24 @@ pub(super) type Row = Result<Arc<KeptRun>, Arc<str>>;
 struct Known<T> {
     stamp: Stamp,
     at: Nanoseconds,
-    is_running: bool,
+    /// Time that it took to read it.
+    took: Nanoseconds,
+    /// True if it changes by itself: the run goes on, or could not be read.
+    is_of_now: bool,
     what: T,
 }
 
 impl<T> Known<T> {
-    fn is_good(&self, stamp: &Stamp) -> bool {
-        self.stamp == *stamp && (!self.is_running || monotonic_raw().since(self.at) < RUNNING_FOR)
+    /// Tells whether it need not be read again. What changes all the time is good for long where to
+    /// read it takes long: to watch a run must not be what disturbs it.
+    fn is_good(&self, stamp: &Stamp, now: Nanoseconds, is_running: bool) -> bool {
+        let (age, is_same) = (now.since(self.at), self.stamp == *stamp);
+        let rest = Nanoseconds(self.took.0.saturating_mul(REST));
+        match (self.is_of_now, is_same) {
+            (false, _) => is_same,
+            (true, _) if is_running && age < rest => true,
+            (true, _) => is_same && age < RUNNING_FOR,
+        }
     }
 }
 
@@ -102,9 +115,10 @@ impl Library {
     }
 
     fn row(&self, path: &Path) -> Row {
-        let stamp = Stamp::of(path);
+        let (stamp, at) = (Stamp::of(path), monotonic_raw());
         let known = |kept: &Kept| {
-            kept.rows.get(path).filter(|it| it.is_good(&stamp)).map(|it| it.what.clone())
+            let row = kept.rows.get(path).filter(|it| it.is_good(&stamp, at, true));
+            row.map(|it| it.what.clone())
         };
         if let Some(row) = known(&lock(&self.kept)) {
             return row;
@@ -113,12 +127,14 @@ impl Library {
         if let Some(row) = known(&lock(&self.kept)) {
             return row;
         }
+        let began = monotonic_raw();
         let row: Row = match KeptRun::read(path) {
             Ok(run) => Ok(Arc::new(run)),
             Err(fault) => Err(fault.message.into()),
         };
-        let is_running = row.as_ref().is_ok_and(|run| run.is_running());
-        let known = Known { stamp, at: monotonic_raw(), is_running, what: row.clone() };
+        let is_of_now = row.as_ref().map_or(true, |run| run.is_running());
+        let took = monotonic_raw().since(began);
+        let known = Known { stamp, at, took, is_of_now, what: row.clone() };
         lock(&self.kept).rows.insert(path.into(), known);
         row
     }
@@ -131,16 +147,19 @@ impl Library {
         Ok(shelf::list(&self.directories)?.into_iter().find(is_it))
     }
 
-    /// Returns what a run found, as `page` or JSON has it.
+    /// Returns what a run found, as `page` or JSON has it. `is_running` says what is known of it.
     pub(super) fn page(
         &self,
         path: &Path,
         form: Form,
+        is_running: bool,
         page: impl FnOnce(&Findings) -> String,
     ) -> Result<Text, Fault> {
-        let (stamp, key) = (Stamp::of(path), (path.to_path_buf(), form));
+        let (stamp, at) = (Stamp::of(path), monotonic_raw());
+        let key = (path.to_path_buf(), form);
         let known = |kept: &Kept| {
-            kept.pages.get(&key).filter(|it| it.is_good(&stamp)).map(|it| it.what.clone())
+            let page = kept.pages.get(&key).filter(|it| it.is_good(&stamp, at, is_running));
+            page.map(|it| it.what.clone())
         };
         if let Some(page) = known(&lock(&self.kept)) {
             return Ok(page);
@@ -149,15 +168,22 @@ impl Library {
         if let Some(page) = known(&lock(&self.kept)) {
             return Ok(page);
         }
+        let began = monotonic_raw();
         let findings = found(path)?;
         let page: Text = match form {
             Form::Html => page(&findings).into(),
             Form::Json => export::json(&findings).into(),
         };
-        let is_running = findings.run.state == "running";
-        let known = Known { stamp, at: monotonic_raw(), is_running, what: page.clone() };
+        let is_of_now = findings.run.state == RunState::Running.word();
+        let took = monotonic_raw().since(began);
+        let known = Known { stamp, at, took, is_of_now, what: page.clone() };
         lock(&self.kept).keep(key, known);
         Ok(page)
+    }
+
+    /// Forgets what is kept of a run.
+    pub(super) fn forget(&self, path: &Path) {
+        lock(&self.kept).pages.retain(|(of, _), _| of != path);
     }
 
     /// Reads something of a run while nobody else here reads.
@@ -181,29 +207,16 @@ impl Library {
         Ok(found)
     }
 
-    /// All runs of the question that a run asks, in what people look at first.
-    pub(super) fn history(&self, path: &Path) -> Result<History, Fault> {
-        let mut paths = shelf::list(&self.directories)?;
-        let (asked, plan) =
-            self.read(path, |ledger| Ok((kept::findings(ledger)?, ledger.plan()?)))?;
-        paths.retain(|other| other != path);
-        let mut runs = Vec::new();
-        for other in paths.iter().rev() {
-            if runs.len() + 1 == HISTORY_MAX {
-                break;
-            }
-            let _reading = lock(&self.reading);
-            if !kept::is_like(other, &plan).unwrap_or(false) {
-                continue;
-            }
-            let other = found(other).ok().filter(|it| require_one_question(it, &asked).is_ok());
-            runs.extend(other);
-        }
-        let is_of_workload = asked.run.workload.is_some();
-        runs.push(asked);
-        let mut found = history(runs)?;
+    /// All runs of the question that a run asks, in what people look at first, and what is to be
+    /// said of those that are left out.
+    pub(super) fn history(&self, path: &Path) -> Result<(History, Vec<String>), Fault> {
+        // Whoever reads meanwhile would pay for it: a budget counts the time of the process.
+        let _reading = lock(&self.reading);
+        let gathered = Gathered::of(path, &self.directories, HISTORY_MAX)?;
+        let is_of_workload = gathered.runs.iter().any(|it| it.run.workload.is_some());
+        let mut found = history(gathered.runs)?;
         of_metric::keep_usual(&mut found.series, |it| &it.metric, is_of_workload);
-        Ok(found)
+        Ok((found, gathered.notes))
     }
 }
 
@@ -223,7 +236,49 @@ fn found(path: &Path) -> Result<Findings, Fault> {
     kept::findings(&Ledger::open(path)?)
 }
 
-/// A thread that panicked left nothing half done here.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known(stamp: &Stamp, is_of_now: bool, took: u64, bytes: usize) -> Known<Text> {
+        let took = Nanoseconds(took);
+        let (at, what) = (Nanoseconds(0), Bytes::from(vec![b'x'; bytes]));
+        Known { stamp: stamp.clone(), at, took, is_of_now, what }
+    }
+
+    #[test]
+    fn a_page_is_good_as_long_as_its_run_is_as_it_was() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.surtax");
+        fs::write(&file, "a").unwrap();
+        let stamp = Stamp::of(&file);
+        let of = |is_of_now, took| known(&stamp, is_of_now, took, 0);
+        let second = |seconds: u64| Nanoseconds(seconds * 1_000_000_000);
+        assert!(of(false, 0).is_good(&stamp, second(1_000_000), false));
+        assert!(of(true, 0).is_good(&stamp, second(4), true));
+        assert!(!of(true, 0).is_good(&stamp, second(6), true), "its surtax may have been killed");
+        fs::write(folder.path().join("a.surtax-wal"), "").unwrap();
+        let other = Stamp::of(&file);
+        assert_ne!(stamp, other, "a log belongs to it");
+        assert!(!of(false, 0).is_good(&other, second(0), false));
+        assert!(!of(true, 0).is_good(&other, second(1), true));
+        // Half a second to make it: good for ten, and not when the run has ended.
+        assert!(of(true, 500_000_000).is_good(&other, second(9), true));
+        assert!(!of(true, 500_000_000).is_good(&other, second(11), true));
+        assert!(!of(true, 500_000_000).is_good(&other, second(1), false));
+    }
+
+    #[test]
+    fn of_too_many_pages_the_oldest_are_forgotten() {
+        let mut kept = Kept::default();
+        let stamp = Stamp::of(Path::new("/"));
+        for age in 0..5_u64 {
+            let mut page = known(&stamp, false, 0, PAGES_MAX_BYTES / 3);
+            page.at = Nanoseconds(10 - age);
+            kept.keep((PathBuf::from(age.to_string()), Form::Html), page);
+        }
+        let mut names: Vec<_> = kept.pages.keys().map(|(path, _)| path.clone()).collect();
+        names.sort();
+        assert_eq!(names, ["0", "1", "2"].map(PathBuf::from));
+    }
 }

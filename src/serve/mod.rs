@@ -12,7 +12,9 @@ mod pages;
 mod route;
 
 use crate::fault::{Doing, Fault};
-use crate::lab::{self, exclusive, turn};
+use crate::lab::turn::{self, Owner};
+use crate::lab::{self, exclusive};
+use crate::ledger::RunState;
 use crate::report::html;
 use futures_util::stream;
 use gate::{Refusal, Secret};
@@ -26,10 +28,12 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use library::{Form, Library};
 use live::Watch;
 use route::Route;
+use std::collections::HashMap;
 use std::convert::Infallible;
+use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use surtax_instrument::clock::{self, monotonic_raw};
 use surtax_instrument::quantity::Nanoseconds;
@@ -78,6 +82,8 @@ struct Site {
     library: Library,
     watch: Watch,
     may_stop: bool,
+    /// Surtaxes that were asked to end a run, by its file.
+    asked: Mutex<HashMap<PathBuf, Owner>>,
 }
 
 impl Server {
@@ -88,7 +94,8 @@ impl Server {
     pub fn bind(settings: &Settings) -> Result<Self, Fault> {
         let listen = settings.listen;
         let listener = TcpListener::bind(listen).map_err(|error| {
-            let whose = lab::listener(listen.port());
+            let is_taken = error.kind() == ErrorKind::AddrInUse;
+            let whose = is_taken.then(|| lab::listener(listen.port())).flatten();
             let whose = whose.map_or_else(String::new, |whose| format!(", by {whose}"));
             Fault::user(format!("cannot listen at {listen}: {error}{whose}"))
                 .hint("name another address or port: `--listen 127.0.0.1:0` takes any that is free")
@@ -98,6 +105,7 @@ impl Server {
             library: Library::new(settings.directories.clone()),
             watch: Watch::default(),
             may_stop: settings.may_stop,
+            asked: Mutex::default(),
         };
         let address = listener.local_addr().doing("see at which port it listens")?;
         Ok(Self { listener, address, site: Arc::new(site) })
@@ -159,7 +167,7 @@ async fn answer(request: &Request<Incoming>, site: &Arc<Site>) -> Response<Body>
         Err(refusal) => return refused(refusal),
     };
     let Some(route) = Route::of(path, request.uri().query().unwrap_or_default()) else {
-        return page(StatusCode::NOT_FOUND, &pages::refused("Nothing is here", "", None));
+        return page(StatusCode::NOT_FOUND, pages::refused("Nothing is here", "", None));
     };
     if route.is_act() != (*request.method() == Method::POST) {
         return refused(Refusal::Method);
@@ -167,27 +175,27 @@ async fn answer(request: &Request<Incoming>, site: &Arc<Site>) -> Response<Body>
     if route.is_act() && !site.may_stop {
         let remedy = "start the server with `--allow-stop`";
         let text = pages::refused("Not allowed", "nobody may end a run here", Some(remedy));
-        return page(StatusCode::FORBIDDEN, &text);
+        return page(StatusCode::FORBIDDEN, text);
     }
     let at_work = Arc::clone(site);
     let done = tokio::task::spawn_blocking(move || at_work.answer(&route)).await;
     match done {
         Ok(Ok(Answer::Events(path))) => events(Arc::clone(site), path),
-        Ok(Ok(Answer::Page(text))) => page(StatusCode::OK, &text),
-        Ok(Ok(Answer::Json(text))) => sent(StatusCode::OK, "application/json", &text),
+        Ok(Ok(Answer::Page(text))) => page(StatusCode::OK, text),
+        Ok(Ok(Answer::Json(text))) => sent(StatusCode::OK, "application/json", text),
         Ok(Ok(Answer::Done)) => there("./"),
         Ok(Ok(Answer::NoRun(name))) => {
             let why = format!("there is no run `{name}`");
-            page(StatusCode::NOT_FOUND, &pages::refused("No such run", &why, None))
+            page(StatusCode::NOT_FOUND, pages::refused("No such run", &why, None))
         }
         Ok(Err(fault)) => {
             let text =
                 pages::refused("This cannot be shown", &fault.message, fault.hint.as_deref());
-            page(StatusCode::UNPROCESSABLE_ENTITY, &text)
+            page(StatusCode::UNPROCESSABLE_ENTITY, text)
         }
         Err(_) => {
             let text = pages::refused("This cannot be shown", "surtax has a bug here", None);
-            page(StatusCode::INTERNAL_SERVER_ERROR, &text)
+            page(StatusCode::INTERNAL_SERVER_ERROR, text)
         }
     }
 }
@@ -215,15 +223,14 @@ impl Site {
             }
             Route::Run(name) => of_run(name, &|path| self.run(name, path).map(Answer::Page)),
             Route::Answer(name) => of_run(name, &|path| {
-                library.page(path, Form::Json, |_| String::new()).map(Answer::Json)
+                let is_running = self.watch.now(library, path).is_ok_and(|it| it.is_running);
+                library.page(path, Form::Json, is_running, |_| String::new()).map(Answer::Json)
             }),
             Route::Events(name) => of_run(name, &|path| Ok(Answer::Events(path.into()))),
-            Route::Stop(name) => of_run(name, &|path| match turn::interrupt(path)? {
-                true => Ok(Answer::Done),
-                false => Err(Fault::user(format!("no surtax works on the run `{name}`"))),
-            }),
+            Route::Stop(name) => of_run(name, &|path| self.stop(name, path)),
             Route::History(name) => of_run(name, &|path| {
-                Ok(Answer::Page(pages::history(&library.history(path)?, name).into()))
+                let (found, notes) = library.history(path)?;
+                Ok(Answer::Page(pages::history(&found, &notes, name).into()))
             }),
             Route::Diff { before, after } => of_run(before, &|one| {
                 of_run(after, &|other| {
@@ -237,8 +244,35 @@ impl Site {
     /// The report of a run, below what runs now.
     fn run(&self, name: &str, path: &Path) -> Result<library::Text, Fault> {
         let now = self.watch.now(&self.library, path).ok();
-        self.library.page(path, Form::Html, |findings| {
-            html::served(findings, &pages::above(name, now.as_ref(), self.may_stop))
+        let is_running = now.as_ref().is_some_and(|it| it.is_running);
+        let asked = lock(&self.asked).get(path).cloned().filter(|_| is_running);
+        let is_ending = match asked {
+            Some(asked) => turn::owner(path)? == Some(asked),
+            None => false,
+        };
+        let stop = match (self.may_stop, is_ending) {
+            (false, _) => pages::Stop::NotAllowed,
+            (true, false) => pages::Stop::Allowed,
+            (true, true) => pages::Stop::Asked,
+        };
+        self.library.page(path, Form::Html, is_running, |findings| {
+            // What was seen before the findings were read may be over by now.
+            let now = now.as_ref().filter(|_| findings.run.state == RunState::Running.word());
+            html::served(findings, &pages::above(name, now, stop))
+        })
+    }
+
+    /// Asks whoever works on a run to end it; once, since to be asked twice would be to kill.
+    fn stop(&self, name: &str, path: &Path) -> Result<Answer, Fault> {
+        let mut asked = lock(&self.asked);
+        if let Some(owner) = turn::interrupt(path, asked.get(path))? {
+            asked.insert(path.into(), owner);
+            self.library.forget(path);
+            return Ok(Answer::Done);
+        }
+        Err(match self.watch.now(&self.library, path)?.is_running {
+            true => Fault::user(format!("the run `{name}` is another user's to end")),
+            false => Fault::user(format!("no surtax works on the run `{name}`")),
         })
     }
 }
@@ -301,10 +335,13 @@ fn refused(refusal: Refusal) -> Response<Body> {
         Refusal::Origin => (StatusCode::FORBIDDEN, "another page asked for this\n"),
         Refusal::Method => (StatusCode::METHOD_NOT_ALLOWED, "this can only be looked at\n"),
     };
-    sent(status, "text/plain; charset=utf-8", text)
+    let mut response = sent(status, "text/plain; charset=utf-8", text);
+    // Whoever asks again and reads nothing must not keep a connection.
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response
 }
 
-fn page(status: StatusCode, text: &str) -> Response<Body> {
+fn page(status: StatusCode, text: impl Into<Bytes>) -> Response<Body> {
     sent(status, "text/html; charset=utf-8", text)
 }
 
@@ -315,8 +352,8 @@ fn there(place: &'static str) -> Response<Body> {
     response
 }
 
-fn sent(status: StatusCode, kind: &'static str, text: &str) -> Response<Body> {
-    let mut response = Response::new(Full::new(Bytes::copy_from_slice(text.as_bytes())).boxed());
+fn sent(status: StatusCode, kind: &'static str, text: impl Into<Bytes>) -> Response<Body> {
+    let mut response = Response::new(Full::new(text.into()).boxed());
     *response.status_mut() = status;
     head(response.headers_mut(), kind);
     response
@@ -336,4 +373,9 @@ fn head(headers: &mut header::HeaderMap, kind: &'static str) {
     for (name, value) in said {
         headers.insert(name, HeaderValue::from_static(value));
     }
+}
+
+/// A thread that panicked left nothing half done here.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

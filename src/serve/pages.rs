@@ -56,7 +56,8 @@ fn choice(names: &[&str]) -> String {
     let select = |key: &str, label: &str, chosen: usize| {
         let option = |(place, name): (usize, &&str)| {
             let mark = if place == chosen { " selected" } else { "" };
-            format!("<option{mark}>{}</option>", escape::line(name))
+            let value = escape::markup(name);
+            format!("<option value=\"{value}\"{mark}>{}</option>", escape::line(name))
         };
         let options: String = names.iter().enumerate().map(option).collect();
         format!("<label>{label}<select name=\"{key}\">{options}</select></label>")
@@ -69,8 +70,17 @@ fn choice(names: &[&str]) -> String {
     )
 }
 
+/// Permission to end a run from its page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stop {
+    NotAllowed,
+    Allowed,
+    /// It was asked to end.
+    Asked,
+}
+
 /// Markup above a report: where to go, and what runs now.
-pub(super) fn above(name: &str, now: Option<&Now>, may_stop: bool) -> String {
+pub(super) fn above(name: &str, now: Option<&Now>, stop: Stop) -> String {
     let of_question = format!("../../history?run={}", encoded(name));
     let links = [
         ("../../", "All runs"),
@@ -78,12 +88,13 @@ pub(super) fn above(name: &str, now: Option<&Now>, may_stop: bool) -> String {
         ("answer.json", "As JSON"),
     ];
     let links = links.map(|(to, text)| format!("<a href=\"{to}\">{text}</a>")).concat();
-    let stop = match may_stop {
-        true => {
+    let stop = match stop {
+        Stop::NotAllowed => "",
+        Stop::Allowed => {
             "<form method=\"post\" action=\"stop\"><button class=\"act\">Stop after this \
              trial</button></form>"
         }
-        false => "",
+        Stop::Asked => "<p>It ends after this trial</p>",
     };
     let now = now.filter(|it| it.is_running).map_or_else(String::new, |now| {
         format!(
@@ -106,9 +117,10 @@ pub(super) fn diff(found: &Diff, before: &str, after: &str) -> String {
 }
 
 /// All runs of one question.
-pub(super) fn history(found: &History, of: &str) -> String {
+pub(super) fn history(found: &History, notes: &[String], of: &str) -> String {
     let about = format!("all runs of the question that {} asks", link(of));
-    let mut body = head("What each stack cost", &about) + &list_of(&history_text::said(found));
+    let mut body = head("What each stack cost", &about)
+        + &list_of(&[notes, &history_text::said(found)].concat());
     for series in &found.series {
         let name = escape::line(&history_text::series_name(series));
         let rows = history_text::series_rows(found, series);
@@ -157,7 +169,7 @@ mod tests {
     #[test]
     fn a_name_is_an_address_and_a_text_and_neither_acts() {
         let name = "a\"><script>b</script>/../é";
-        let above = above(name, None, false);
+        let above = above(name, None, Stop::Allowed);
         assert!(!above.contains("<script>") && above.contains("%22%3E%3Cscript%3E"), "{above}");
         assert!(!link(name).contains("<script>"), "{}", link(name));
         let page = refused("no", "there is no run `<img src=x>`", Some("see `<b>`"));
@@ -168,10 +180,11 @@ mod tests {
     fn what_runs_now_is_told_while_it_runs_and_stopped_only_where_that_is_allowed() {
         let mut now =
             Now { is_running: true, ended: 3, line: "run 2 of 4".into(), machine: String::new() };
-        assert!(above("a", Some(&now), true).contains("action=\"stop\""));
-        assert!(!above("a", Some(&now), false).contains("<form"));
-        assert!(above("a", Some(&now), false).contains("run 2 of 4"));
+        assert!(above("a", Some(&now), Stop::Allowed).contains("action=\"stop\""));
+        assert!(!above("a", Some(&now), Stop::NotAllowed).contains("<form"));
+        assert!(!above("a", Some(&now), Stop::Asked).contains("<form"));
+        assert!(above("a", Some(&now), Stop::NotAllowed).contains("run 2 of 4"));
         now.is_running = false;
-        assert!(!above("a", Some(&now), true).contains("data-events"));
+        assert!(!above("a", Some(&now), Stop::Allowed).contains("data-events"));
     }
 }

@@ -80,7 +80,7 @@ fn visible(text: &str, breaks: Breaks) -> String {
 }
 
 /// Text that HTML and XML show as it is, also within quotes; what acts on a reader stays.
-pub(in crate::report) fn markup(text: &str) -> String {
+pub(crate) fn markup(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len() + text.len() / 8);
     for character in text.chars() {
         match character {

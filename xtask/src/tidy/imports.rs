@@ -42,7 +42,7 @@ const ROOMS: &[(&str, &[&str])] = &[
         &["ledger", "trial", "plan", "workload", "stack", "driver", "rootfs", "layer", "fault"],
     ),
     ("report", &["finding", "plan", "workload", "fault"]),
-    ("serve", &["report", "finding", "ledger", "trial", "plan", "lab", "fault"]),
+    ("serve", &["report", "finding", "campaign", "ledger", "trial", "plan", "lab", "fault"]),
     (
         "prove",
         &[
