@@ -16,15 +16,16 @@ const openable = (root) => {
   });
 };
 
-// Tells whether the newest is shown.
+// Shows the newest page that the server has, and tells how many trials are in it; null where it
+// has none to give.
 const showNewest = async () => {
   let text;
   try {
     const answer = await fetch(location.href);
-    if (!answer.ok) return false;
+    if (!answer.ok) return null;
     text = await answer.text();
   } catch {
-    return false;
+    return null;
   }
   const page = new DOMParser().parseFromString(text, "text/html");
   const newest = document.adoptNode(page.querySelector("main"));
@@ -33,28 +34,41 @@ const showNewest = async () => {
   for (const { part, key } of openable(newest)) part.open = states.get(key) ?? part.open;
   old.replaceWith(newest);
   enhance(newest);
-  return true;
+  const now = page.querySelector("[data-events]");
+  return now ? Number(now.dataset.ended) : Infinity;
 };
 
 if (banner) {
   const events = new EventSource(banner.dataset.events);
+  const machine = banner.querySelector("[data-machine]");
   let shown = Number(banner.dataset.ended);
-  // One after the other, so that the last one asked for is the one that stays.
-  let showing = Promise.resolve();
+  let isShowing = false;
+  // The server makes a page of a running run now and then: what it gives may be an older one, and
+  // then it is asked again with the next event. After the last event it is asked until it answers.
+  const show = async (isRunning) => {
+    if (isShowing) {
+      if (!isRunning) setTimeout(() => show(false), 1000);
+      return;
+    }
+    isShowing = true;
+    const has = await showNewest();
+    shown = has ?? shown;
+    isShowing = false;
+    if (!isRunning && shown !== Infinity) setTimeout(() => show(false), 2000);
+  };
   events.addEventListener("message", (event) => {
     const now = JSON.parse(event.data);
     banner.querySelector("[data-line]").textContent = now.line;
-    banner.querySelector("[data-machine]").textContent = now.machine;
+    machine.textContent = now.machine;
     if (!now.is_running) {
       events.close();
-      banner.querySelector("form")?.remove();
-    } else if (now.ended === shown) {
-      return;
+      banner.querySelector("[data-stop]")?.remove();
+      show(false);
+    } else if (now.ended !== shown) {
+      show(true);
     }
-    shown = now.ended;
-    showing = showing.then(showNewest);
   });
   events.addEventListener("error", () => {
-    banner.querySelector("[data-machine]").textContent = "the server does not answer";
+    machine.textContent = "the server does not answer";
   });
 }

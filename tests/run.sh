@@ -32,7 +32,7 @@ shown=$!
 $CARGO test --locked --test e2e -- --list 2>>"$log" | sed -n 's/: test$//p' >"$log.names"
 # A test that takes the machine alone, or all tests of a module in which a part that they share does.
 awk 'FNR == 1 { module = FILENAME; gsub(/.*\/|\.rs$/, "", module) }
-     match($0, /fn [a-z_0-9]+\(/) { name = substr($0, RSTART + 3, RLENGTH - 4) }
+     match($0, /fn [a-z_0-9]+[<(]/) { name = substr($0, RSTART + 3, RLENGTH - 4) }
      /Machine::alone\(\)/ { print module "::" name }' tests/e2e/*.rs | sort -u >"$log.takers"
 {
     grep -F -x -f "$log.names" "$log.takers" | sed 's/.*/^&$/'

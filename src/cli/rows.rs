@@ -2,10 +2,10 @@
 
 use super::{Format, Globals, note};
 pub(super) use crate::report::rows::Rows;
-use crate::report::rows::{Form, list};
+use crate::report::rows::{RowsForm, list};
 
 /// JSON has a shape of its own in every command.
-impl From<Format> for Form {
+impl From<Format> for RowsForm {
     fn from(format: Format) -> Self {
         match format {
             Format::Csv => Self::Csv,

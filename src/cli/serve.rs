@@ -2,7 +2,7 @@
 
 use super::{Globals, answer, note, run_and_report};
 use crate::fault::Fault;
-use crate::serve::{Server, Settings};
+use crate::serve::{PageServer, Settings};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -40,7 +40,7 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault>
     };
     let settings =
         Settings { listen: arguments.listen, directories, may_stop: arguments.allow_stop };
-    let server = Server::bind(&settings)?;
+    let server = PageServer::bind(&settings)?;
     if !arguments.listen.ip().is_loopback() {
         note(
             "what is sent is not encrypted: whoever sees it on its way learns the secret",

@@ -1,6 +1,6 @@
 //! Difference of two runs in text.
 
-use super::rows::{Form, Rows};
+use super::rows::{Rows, RowsForm};
 use crate::finding::diff::{Basis, ChangeVerdict, Diff};
 use crate::finding::number::GAP;
 use crate::finding::threshold::typed_name;
@@ -93,5 +93,5 @@ pub fn csv(found: &Diff) -> String {
         row.push(change.verdict.map_or("", ChangeVerdict::word).into());
         rows.push(row);
     }
-    rows.text(Form::Csv, None)
+    rows.text(RowsForm::Csv, None)
 }

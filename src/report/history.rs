@@ -1,6 +1,6 @@
 //! History of a question in text.
 
-use super::rows::{Form, Rows};
+use super::rows::{Rows, RowsForm};
 use crate::finding::history::{History, RUNS_MIN, Series, SeriesPoint};
 use crate::finding::same_machine::{FactChange, SameMachine};
 use crate::finding::threshold::typed_name;
@@ -137,7 +137,7 @@ pub fn csv(found: &History) -> String {
             rows.push(row);
         }
     }
-    rows.text(Form::Csv, None)
+    rows.text(RowsForm::Csv, None)
 }
 
 #[cfg(test)]

@@ -6,9 +6,9 @@ use super::markdown::{plain, sentence};
 use crate::finding::foreign;
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, TableStyle, Width, presets};
 
-/// Form of text for rows.
+/// RowsForm of text for rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum RowsForm {
     /// Columns of a terminal.
     Table,
     /// Comma-separated values.
@@ -37,11 +37,11 @@ impl Rows {
     }
 
     /// The text, with a line feed at its end. A table has this width at most, if any.
-    pub fn text(&self, form: impl Into<Form>, width: Option<u16>) -> String {
+    pub fn text(&self, form: impl Into<RowsForm>, width: Option<u16>) -> String {
         match form.into() {
-            Form::Csv => self.csv(),
-            Form::Markdown => self.table(presets::ASCII_MARKDOWN, None, markdown_cell),
-            Form::Table => self.table(presets::NOTHING, width, foreign::message),
+            RowsForm::Csv => self.csv(),
+            RowsForm::Markdown => self.table(presets::ASCII_MARKDOWN, None, markdown_cell),
+            RowsForm::Table => self.table(presets::NOTHING, width, foreign::message),
         }
     }
 
@@ -118,19 +118,19 @@ mod tests {
     #[test]
     fn csv_quotes_what_would_break_a_line_and_escapes_what_acts() {
         assert_eq!(
-            rows().text(Form::Csv, None),
+            rows().text(RowsForm::Csv, None),
             "layer,ran_on_hardware\r\na|b,\"say \"\"no\"\", twice\\u{1b}\"\r\n"
         );
     }
 
     #[test]
     fn markdown_keeps_its_columns_and_terminals_their_colours() {
-        let text = rows().text(Form::Markdown, None);
+        let text = rows().text(RowsForm::Markdown, None);
         assert!(text.contains("a\\|b") && text.contains("|---"), "{text}");
-        assert!(!rows().text(Form::Table, None).contains('\x1b'));
+        assert!(!rows().text(RowsForm::Table, None).contains('\x1b'));
         let mut hostile = Rows::new(&["Layer"]);
         hostile.push(vec![String::from("<img src=//evil.example/p> [x](//evil.example)")]);
-        let text = hostile.text(Form::Markdown, None);
+        let text = hostile.text(RowsForm::Markdown, None);
         assert!(text.contains("&lt;img") && text.contains("\\[x\\]"), "{text}");
     }
 
@@ -138,9 +138,9 @@ mod tests {
     fn a_table_is_as_wide_as_the_terminal_and_in_a_pipe_a_row_is_a_line() {
         let mut rows = rows();
         rows.push(vec![String::from("b"), "word ".repeat(40)]);
-        let lines = |width| rows.text(Form::Table, width).lines().count();
+        let lines = |width| rows.text(RowsForm::Table, width).lines().count();
         assert_eq!(lines(None), 3);
-        let text = rows.text(Form::Table, Some(60));
+        let text = rows.text(RowsForm::Table, Some(60));
         assert!(text.lines().all(|line| line.chars().count() <= 60), "{text}");
     }
 
@@ -149,7 +149,7 @@ mod tests {
         let mut rows = Rows::new(&["Run", "Stacks", "Title"]);
         let (name, long) = ("20261126T164732Z-tar-gzip".to_owned(), "native,runc,gvisor".repeat(4));
         rows.push(vec![name.clone(), long.clone(), long]);
-        let text = |width| rows.text(Form::Table, Some(width));
+        let text = |width| rows.text(RowsForm::Table, Some(width));
         assert!(text(80).contains(&name), "{}", text(80));
         for width in [30, 60, 80] {
             assert!(text(width).lines().all(|it| it.chars().count() <= width.into()));

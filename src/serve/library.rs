@@ -1,4 +1,5 @@
-//! The library: runs that are kept, read again only where their files changed.
+//! The library: runs that are kept, read again where their files changed, and those that go on now
+//! and then.
 //!
 //! One run is read at a time. That bounds what a stranger's file may cost, and SQLite's locks
 //! belong to the process: whoever closes a file drops them for all who read it beside them.
@@ -13,7 +14,7 @@ use crate::finding::{Findings, of_metric};
 use crate::ledger::{Ledger, RunState, shelf};
 use crate::report::export;
 use hyper::body::Bytes;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -34,9 +35,9 @@ const RUNNING_FOR: Nanoseconds = Nanoseconds(5_000_000_000);
 /// Runs of one question that are laid side by side, at most, the latest.
 const HISTORY_MAX: usize = 200;
 
-/// Form in which a run is asked for.
+/// RunForm in which a run is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Form {
+pub(super) enum RunForm {
     /// A page for people.
     Html,
     /// Every number, for programs.
@@ -48,9 +49,9 @@ pub(super) type Text = Bytes;
 
 /// Mark of a run's files, which changes when they do, or whoever may write to them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Stamp([(u64, u64, i64, i64); 3]);
+pub(super) struct FileStamp([(u64, u64, i64, i64); 3]);
 
-impl Stamp {
+impl FileStamp {
     pub(super) fn of(path: &Path) -> Self {
         Self(["", "-wal", "-journal"].map(|ending| {
             let mut name = path.as_os_str().to_owned();
@@ -62,10 +63,10 @@ impl Stamp {
 }
 
 /// A run in the list, or why it cannot be read.
-pub(super) type Row = Result<Arc<KeptRun>, Arc<str>>;
+pub(super) type ListRow = Result<Arc<KeptRun>, Arc<str>>;
 
-struct Known<T> {
-    stamp: Stamp,
+struct Cached<T> {
+    stamp: FileStamp,
     at: Nanoseconds,
     /// Time that it took to read it.
     took: Nanoseconds,
@@ -74,30 +75,31 @@ struct Known<T> {
     what: T,
 }
 
-impl<T> Known<T> {
+impl<T> Cached<T> {
     /// Tells whether it need not be read again. What changes all the time is good for long where to
     /// read it takes long: to watch a run must not be what disturbs it.
-    fn is_good(&self, stamp: &Stamp, now: Nanoseconds, is_running: bool) -> bool {
+    fn is_good(&self, stamp: &FileStamp, now: Nanoseconds, is_running: bool) -> bool {
         let (age, is_same) = (now.since(self.at), self.stamp == *stamp);
         let rest = Nanoseconds(self.took.0.saturating_mul(REST));
         match (self.is_of_now, is_same) {
             (false, _) => is_same,
             (true, _) if is_running && age < rest => true,
-            (true, _) => is_same && age < RUNNING_FOR,
+            // Also of one that has ended by what is known, of which no file told.
+            (true, _) => is_running && is_same && age < RUNNING_FOR,
         }
     }
 }
 
 #[derive(Default)]
-struct Kept {
-    rows: HashMap<PathBuf, Known<Row>>,
-    pages: HashMap<(PathBuf, Form), Known<Text>>,
+struct Cache {
+    rows: HashMap<PathBuf, Cached<ListRow>>,
+    pages: HashMap<(PathBuf, RunForm), Cached<Text>>,
 }
 
 /// The runs in some folders.
 pub(super) struct Library {
     directories: Vec<PathBuf>,
-    kept: Mutex<Kept>,
+    kept: Mutex<Cache>,
     reading: Mutex<()>,
 }
 
@@ -107,16 +109,17 @@ impl Library {
     }
 
     /// The runs, the latest first.
-    pub(super) fn rows(&self) -> Result<Vec<Row>, Fault> {
+    pub(super) fn rows(&self) -> Result<Vec<ListRow>, Fault> {
         let paths = shelf::list(&self.directories)?;
         let rows = paths.iter().rev().map(|path| self.row(path)).collect();
+        let paths: HashSet<_> = paths.into_iter().collect();
         lock(&self.kept).rows.retain(|path, _| paths.contains(path));
         Ok(rows)
     }
 
-    fn row(&self, path: &Path) -> Row {
-        let (stamp, at) = (Stamp::of(path), monotonic_raw());
-        let known = |kept: &Kept| {
+    fn row(&self, path: &Path) -> ListRow {
+        let (stamp, at) = (FileStamp::of(path), monotonic_raw());
+        let known = |kept: &Cache| {
             let row = kept.rows.get(path).filter(|it| it.is_good(&stamp, at, true));
             row.map(|it| it.what.clone())
         };
@@ -128,14 +131,14 @@ impl Library {
             return row;
         }
         let began = monotonic_raw();
-        let row: Row = match KeptRun::read(path) {
+        let row: ListRow = match KeptRun::read(path) {
             Ok(run) => Ok(Arc::new(run)),
             Err(fault) => Err(fault.message.into()),
         };
         let is_of_now = row.as_ref().map_or(true, |run| run.is_running());
         let took = monotonic_raw().since(began);
-        let known = Known { stamp, at, took, is_of_now, what: row.clone() };
-        lock(&self.kept).rows.insert(path.into(), known);
+        let cached = Cached { stamp, at, took, is_of_now, what: row.clone() };
+        lock(&self.kept).rows.insert(path.into(), cached);
         row
     }
 
@@ -151,13 +154,13 @@ impl Library {
     pub(super) fn page(
         &self,
         path: &Path,
-        form: Form,
+        form: RunForm,
         is_running: bool,
         page: impl FnOnce(&Findings) -> String,
     ) -> Result<Text, Fault> {
-        let (stamp, at) = (Stamp::of(path), monotonic_raw());
+        let (stamp, at) = (FileStamp::of(path), monotonic_raw());
         let key = (path.to_path_buf(), form);
-        let known = |kept: &Kept| {
+        let known = |kept: &Cache| {
             let page = kept.pages.get(&key).filter(|it| it.is_good(&stamp, at, is_running));
             page.map(|it| it.what.clone())
         };
@@ -171,13 +174,13 @@ impl Library {
         let began = monotonic_raw();
         let findings = found(path)?;
         let page: Text = match form {
-            Form::Html => page(&findings).into(),
-            Form::Json => export::json(&findings).into(),
+            RunForm::Html => page(&findings).into(),
+            RunForm::Json => export::json(&findings).into(),
         };
         let is_of_now = findings.run.state == RunState::Running.word();
         let took = monotonic_raw().since(began);
-        let known = Known { stamp, at, took, is_of_now, what: page.clone() };
-        lock(&self.kept).keep(key, known);
+        let cached = Cached { stamp, at, took, is_of_now, what: page.clone() };
+        lock(&self.kept).keep(key, cached);
         Ok(page)
     }
 
@@ -220,9 +223,9 @@ impl Library {
     }
 }
 
-impl Kept {
+impl Cache {
     /// Keeps a page, and forgets the oldest where there are too many bytes of them.
-    fn keep(&mut self, key: (PathBuf, Form), page: Known<Text>) {
+    fn keep(&mut self, key: (PathBuf, RunForm), page: Cached<Text>) {
         self.pages.insert(key, page);
         while self.pages.values().map(|it| it.what.len()).sum::<usize>() > PAGES_MAX_BYTES {
             let oldest = self.pages.iter().min_by_key(|(_, it)| it.at).map(|(key, _)| key.clone());
@@ -240,10 +243,10 @@ fn found(path: &Path) -> Result<Findings, Fault> {
 mod tests {
     use super::*;
 
-    fn known(stamp: &Stamp, is_of_now: bool, took: u64, bytes: usize) -> Known<Text> {
+    fn known(stamp: &FileStamp, is_of_now: bool, took: u64, bytes: usize) -> Cached<Text> {
         let took = Nanoseconds(took);
         let (at, what) = (Nanoseconds(0), Bytes::from(vec![b'x'; bytes]));
-        Known { stamp: stamp.clone(), at, took, is_of_now, what }
+        Cached { stamp: stamp.clone(), at, took, is_of_now, what }
     }
 
     #[test]
@@ -251,14 +254,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("a.surtax");
         fs::write(&file, "a").unwrap();
-        let stamp = Stamp::of(&file);
+        let stamp = FileStamp::of(&file);
         let of = |is_of_now, took| known(&stamp, is_of_now, took, 0);
         let second = |seconds: u64| Nanoseconds(seconds * 1_000_000_000);
         assert!(of(false, 0).is_good(&stamp, second(1_000_000), false));
         assert!(of(true, 0).is_good(&stamp, second(4), true));
         assert!(!of(true, 0).is_good(&stamp, second(6), true), "its surtax may have been killed");
         fs::write(folder.path().join("a.surtax-wal"), "").unwrap();
-        let other = Stamp::of(&file);
+        let other = FileStamp::of(&file);
         assert_ne!(stamp, other, "a log belongs to it");
         assert!(!of(false, 0).is_good(&other, second(0), false));
         assert!(!of(true, 0).is_good(&other, second(1), true));
@@ -266,16 +269,20 @@ mod tests {
         assert!(of(true, 500_000_000).is_good(&other, second(9), true));
         assert!(!of(true, 500_000_000).is_good(&other, second(11), true));
         assert!(!of(true, 500_000_000).is_good(&other, second(1), false));
+        assert!(
+            !of(true, 0).is_good(&stamp, second(1), false),
+            "it was killed, which no file tells"
+        );
     }
 
     #[test]
     fn of_too_many_pages_the_oldest_are_forgotten() {
-        let mut kept = Kept::default();
-        let stamp = Stamp::of(Path::new("/"));
+        let mut kept = Cache::default();
+        let stamp = FileStamp::of(Path::new("/"));
         for age in 0..5_u64 {
             let mut page = known(&stamp, false, 0, PAGES_MAX_BYTES / 3);
             page.at = Nanoseconds(10 - age);
-            kept.keep((PathBuf::from(age.to_string()), Form::Html), page);
+            kept.keep((PathBuf::from(age.to_string()), RunForm::Html), page);
         }
         let mut names: Vec<_> = kept.pages.keys().map(|(path, _)| path.clone()).collect();
         names.sort();

@@ -1,9 +1,9 @@
 //! The course of a run that is not finished: what runs now, and how long the rest takes.
 //!
-//! A look must not be what disturbs the run: its file is read again only when it changed, without
-//! what trials measured, and after a look that took long not before long.
+//! A look must not be what disturbs the run: its file is read without what trials measured, at most
+//! once in a while, and after a look that took long not before long.
 
-use super::library::{Library, Stamp};
+use super::library::{FileStamp, Library};
 use super::lock;
 use crate::campaign::GIVE_UP_AFTER;
 use crate::fault::Fault;
@@ -30,6 +30,9 @@ const LOOK_ANYWAY: Nanoseconds = Nanoseconds(5_000_000_000);
 /// Multiple of the time that a look took, for which it is good: what is left to the run.
 const REST: u64 = 20;
 
+/// Longest time between two trials of one sitting.
+const PAUSE: Nanoseconds = Nanoseconds(60_000_000_000);
+
 /// State of a run, in words for people.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub(super) struct Now {
@@ -43,22 +46,23 @@ pub(super) struct Now {
     pub(super) machine: String,
 }
 
-/// Last looks at runs: many may ask at once.
+/// Courses of runs as they were seen last: many may ask at once.
 #[derive(Default)]
-pub(super) struct Watch {
-    seen: Mutex<HashMap<PathBuf, Look>>,
+pub(super) struct CourseCache {
+    seen: Mutex<HashMap<PathBuf, CachedCourse>>,
 }
 
-/// A look at a run's file.
-struct Look {
-    stamp: Stamp,
+/// Course of a run, and what it was read from.
+struct CachedCourse {
+    stamp: FileStamp,
     at: Nanoseconds,
+    /// Time that it took to read, without waiting for its turn.
     took: Nanoseconds,
-    course: Arc<Course>,
+    course: Arc<RunCourse>,
 }
 
-impl Look {
-    fn is_good(&self, stamp: &Stamp, now: Nanoseconds) -> bool {
+impl CachedCourse {
+    fn is_good(&self, stamp: &FileStamp, now: Nanoseconds) -> bool {
         let age = now.since(self.at);
         let rest = Nanoseconds(self.took.0.saturating_mul(REST));
         match self.stamp == *stamp {
@@ -68,42 +72,88 @@ impl Look {
     }
 }
 
-impl Watch {
+impl CourseCache {
     /// Looks at a run, unless somebody just did.
     pub(super) fn now(&self, library: &Library, path: &Path) -> Result<Now, Fault> {
         Ok(self.course(library, path)?.now(clock::wall()))
     }
 
-    fn course(&self, library: &Library, path: &Path) -> Result<Arc<Course>, Fault> {
+    /// Forgets a run, so that the next look is at its file.
+    pub(super) fn forget(&self, path: &Path) {
+        lock(&self.seen).remove(path);
+    }
+
+    fn course(&self, library: &Library, path: &Path) -> Result<Arc<RunCourse>, Fault> {
         let mut seen = lock(&self.seen);
-        let (stamp, at) = (Stamp::of(path), monotonic_raw());
-        seen.retain(|_, look| look.course.is_running || at.since(look.at) < LOOK_ANYWAY);
-        if let Some(look) = seen.get(path).filter(|look| look.is_good(&stamp, at)) {
-            return Ok(Arc::clone(&look.course));
+        let (stamp, at) = (FileStamp::of(path), monotonic_raw());
+        seen.retain(|_, it| it.course.is_running || at.since(it.at) < LOOK_ANYWAY);
+        if let Some(known) = seen.get(path).filter(|it| it.is_good(&stamp, at)) {
+            return Ok(Arc::clone(&known.course));
         }
-        let course = Arc::new(library.read(path, Course::read)?);
-        let took = monotonic_raw().since(at);
-        seen.insert(path.into(), Look { stamp, at, took, course: Arc::clone(&course) });
+        let (course, took) = library.read(path, |ledger| {
+            let began = monotonic_raw();
+            let course = RunCourse::read(ledger)?;
+            Ok((Arc::new(course), monotonic_raw().since(began)))
+        })?;
+        let known = CachedCourse { stamp, at: monotonic_raw(), took, course: Arc::clone(&course) };
+        seen.insert(path.into(), known);
         Ok(course)
     }
 }
 
 /// Course of a run.
-struct Course {
+struct RunCourse {
     is_running: bool,
     plan: Plan,
-    trials: Vec<StoredTrial>,
+    costs: Costs,
+    /// Number of blocks that are whole.
+    blocks: u32,
+    /// Arms of the next block that have ended.
+    of_next: Vec<u32>,
+    /// Time when it was begun, or went on, in nanoseconds since 1970.
+    began: Nanoseconds,
+    /// The stack that runs now, and since when.
+    running: Option<(String, Nanoseconds)>,
+    ended: usize,
     disturbances: String,
 }
 
-impl Course {
+impl RunCourse {
     fn read(ledger: &Ledger) -> Result<Self, Fault> {
-        Ok(Self {
-            is_running: ledger.run()?.state == RunState::Running,
-            plan: ledger.plan()?,
-            trials: ledger.attempts()?,
-            disturbances: disturbance::words(&ledger.last_disturbances()?),
-        })
+        let is_running = ledger.run()?.state == RunState::Running;
+        let disturbances = disturbance::words(&ledger.last_disturbances()?);
+        let (plan, trials) = (ledger.plan()?, ledger.attempts()?);
+        Ok(Self { is_running, disturbances, ..Self::of(plan, &trials) })
+    }
+
+    /// The course that these attempts are.
+    fn of(plan: Plan, trials: &[StoredTrial]) -> Self {
+        let session = &trials[session(trials)..];
+        let dropped = dropped(&plan, trials, session);
+        let (blocks, of_next) = blocks(&plan, trials, &dropped);
+        let mut costs = Costs::of(&plan);
+        // The end of one that was in flight when surtax ended is when somebody went on.
+        for trial in trials.iter().filter(|it| it.state != TrialState::Void) {
+            if let Some(ended_at) = trial.ended_at {
+                costs.learn(trial.id.arm, ended_at.since(trial.began_at).into());
+            }
+        }
+        dropped.into_iter().for_each(|arm| costs.drop_arm(arm));
+        let running = trials.iter().find(|it| it.state == TrialState::Running).map(|it| {
+            let arm = plan.arms().into_iter().find(|arm| arm.index == it.id.arm);
+            (arm.map_or_else(String::new, |arm| arm.to_string()), it.began_at)
+        });
+        Self {
+            is_running: true,
+            costs,
+            blocks,
+            of_next,
+            began: session.first().map_or(Nanoseconds(0), |it| it.began_at),
+            running,
+            ended: trials.iter().filter(|it| it.ended_at.is_some()).count(),
+            disturbances: String::new(),
+            plan,
+        }
     }
 
     fn now(&self, now: Nanoseconds) -> Now {
@@ -111,79 +161,29 @@ impl Course {
             true => self.words(now),
             false => String::from("it has ended"),
         };
-        let ended = self.trials.iter().filter(|it| it.ended_at.is_some()).count();
-        Now { is_running: self.is_running, ended, line, machine: self.machine() }
+        Now { is_running: self.is_running, ended: self.ended, line, machine: self.machine() }
     }
 
     fn words(&self, now: Nanoseconds) -> String {
-        let (blocks, of_next) = self.blocks();
         // How many there will be is known beforehand where neither time nor precision decides.
         let is_counted = self.plan.precision_ppm.is_none() && self.plan.time_budget().is_none();
         let limit = self.plan.block_limit();
-        let block = blocks.saturating_add(1).min(limit);
+        let block = self.blocks.saturating_add(1).min(limit);
         let of = if is_counted { format!(" of {limit}") } else { String::new() };
         let mut words = vec![format!("run {block}{of} of each stack")];
-        if let Some(trial) = self.trials.iter().find(|it| it.state == TrialState::Running) {
-            let arms = self.plan.arms();
-            let arm = arms.into_iter().find(|arm| arm.index == trial.id.arm);
-            let stack = arm.map_or_else(String::new, |arm| arm.to_string());
-            words.push(format!("{stack} for {}", number::span(now.since(trial.began_at).0)));
+        if let Some((stack, since)) = &self.running {
+            words.push(format!("{stack} for {}", number::span(now.since(*since).0)));
         }
         if self.plan.precision_ppm.is_none() {
-            words.push(self.left(blocks, &of_next, now));
+            words.push(self.left(now));
         }
         words.join(" · ")
     }
 
-    /// The arms that will not run any more: not usable here, or failed and never succeeded.
-    fn dropped(&self) -> BTreeSet<u32> {
-        let of = |arm: u32| self.trials.iter().filter(move |it| it.id.arm == arm);
-        let is_dropped = |arm: &u32| {
-            let has_succeeded =
-                of(*arm).any(|it| matches!(it.state, TrialState::Done | TrialState::Disturbed));
-            let failures = of(*arm).filter(|it| {
-                matches!(it.state, TrialState::Failed | TrialState::Broken | TrialState::Invalid)
-            });
-            let is_unavailable = of(*arm).any(|it| it.state == TrialState::Unavailable);
-            !has_succeeded && (is_unavailable || failures.count() >= GIVE_UP_AFTER as usize)
-        };
-        (0..self.plan.arm_count()).filter(is_dropped).collect()
-    }
-
-    /// Number of blocks that are whole, and the arms of the next one that have ended.
-    fn blocks(&self) -> (u32, Vec<u32>) {
-        let has_ended = |it: &&StoredTrial| {
-            let states = [TrialState::Running, TrialState::Void, TrialState::Disturbed];
-            !states.contains(&it.state)
-        };
-        let last = self.trials.iter().map(|it| it.id.block).max().unwrap_or(0);
-        let of_last = self.trials.iter().filter(|it| it.id.block == last).filter(has_ended);
-        let of_last: Vec<u32> = of_last.map(|it| it.id.arm).collect();
-        let dropped = self.dropped();
-        let is_ended = |arm: &u32| of_last.contains(arm) || dropped.contains(arm);
-        match (0..self.plan.arm_count()).all(|arm| is_ended(&arm)) {
-            true => (last.saturating_add(1), Vec::new()),
-            false => (last, of_last),
-        }
-    }
-
     /// Says how long the rest takes.
-    fn left(&self, blocks: u32, of_next: &[u32], now: Nanoseconds) -> String {
-        let mut costs = Costs::of(&self.plan);
-        // The end of one that was in flight when surtax ended is when somebody went on.
-        let whole = self.trials.iter().filter(|it| it.state != TrialState::Void);
-        for trial in whole {
-            if let Some(ended_at) = trial.ended_at {
-                costs.learn(trial.id.arm, ended_at.since(trial.began_at).into());
-            }
-        }
-        self.dropped().into_iter().for_each(|arm| costs.drop_arm(arm));
-        // A time limit counts from where a run was begun or went on.
-        let is_void = |it: &StoredTrial| it.state == TrialState::Void;
-        let session = self.trials.iter().rposition(is_void).map_or(0, |last| last + 1);
-        let began = self.trials.get(session).map_or(now, |it| it.began_at);
-        let elapsed = Duration::from(now.since(began));
-        match costs.left(&self.plan, blocks, of_next, elapsed) {
+    fn left(&self, now: Nanoseconds) -> String {
+        let elapsed = Duration::from(now.since(self.began));
+        match self.costs.left(&self.plan, self.blocks, &self.of_next, elapsed) {
             Duration::ZERO => String::from("nearly done"),
             left => format!("{} left", rough(left)),
         }
@@ -201,6 +201,53 @@ impl Course {
             words.push(format!("the last trial was disturbed: {}", self.disturbances));
         }
         words.join(" · ")
+    }
+}
+
+/// Index of the first trial since the run was begun or last went on: after one that was cut off, or
+/// a pause that no trial makes.
+fn session(trials: &[StoredTrial]) -> usize {
+    let is_new = |pair: &[StoredTrial]| {
+        let ended_at = pair[0].ended_at.unwrap_or(pair[0].began_at);
+        pair[0].state == TrialState::Void || pair[1].began_at.since(ended_at) > PAUSE
+    };
+    trials.windows(2).rposition(is_new).map_or(0, |last| last + 1)
+}
+
+/// The arms that will not run any more: not usable here, or failed and never succeeded. Whoever
+/// goes on with a run tries all again.
+fn dropped(plan: &Plan, trials: &[StoredTrial], session: &[StoredTrial]) -> BTreeSet<u32> {
+    let (mut succeeded, mut failures) = (BTreeSet::new(), HashMap::<u32, u32>::new());
+    for trial in trials {
+        if matches!(trial.state, TrialState::Done | TrialState::Disturbed) {
+            succeeded.insert(trial.id.arm);
+        }
+    }
+    for trial in session {
+        let weight = match trial.state {
+            TrialState::Unavailable => GIVE_UP_AFTER,
+            TrialState::Failed | TrialState::Broken | TrialState::Invalid => 1,
+            _ => 0,
+        };
+        let count = failures.entry(trial.id.arm).or_default();
+        *count = count.saturating_add(weight);
+    }
+    let is_given_up = |arm: &u32| failures.get(arm).is_some_and(|count| *count >= GIVE_UP_AFTER);
+    (0..plan.arm_count()).filter(|arm| is_given_up(arm) && !succeeded.contains(arm)).collect()
+}
+
+/// Number of blocks that are whole, and the arms of the next one that have ended.
+fn blocks(plan: &Plan, trials: &[StoredTrial], dropped: &BTreeSet<u32>) -> (u32, Vec<u32>) {
+    let is_over = |it: &&StoredTrial| {
+        let states = [TrialState::Running, TrialState::Void, TrialState::Disturbed];
+        !states.contains(&it.state)
+    };
+    let last = trials.iter().map(|it| it.id.block).max().unwrap_or(0);
+    let of_last = trials.iter().filter(|it| it.id.block == last).filter(is_over);
+    let of_last: Vec<u32> = of_last.map(|it| it.id.arm).collect();
+    match (0..plan.arm_count()).all(|arm| of_last.contains(&arm) || dropped.contains(&arm)) {
+        true => (last.saturating_add(1), Vec::new()),
+        false => (last, of_last),
     }
 }
 
@@ -236,10 +283,16 @@ mod tests {
     }
 
     /// A run of four blocks of native, native again, and runc.
-    fn course(trials: Vec<StoredTrial>) -> Course {
+    fn course(trials: &[StoredTrial]) -> RunCourse {
         let mut plan = plan(&["native", "runc"]);
         plan.runs = Some(4);
-        Course { is_running: true, plan, trials, disturbances: String::new() }
+        RunCourse::of(plan, trials)
+    }
+
+    /// Number of whole blocks, and the arms of the next one that have ended.
+    fn blocks_of(trials: &[StoredTrial]) -> (u32, Vec<u32>) {
+        let course = course(trials);
+        (course.blocks, course.of_next)
     }
 
     use TrialState::{Disturbed, Done, Failed, Running, Unavailable, Void};
@@ -247,19 +300,19 @@ mod tests {
     #[test]
     fn a_run_is_as_far_as_its_trials_are() {
         let mut trials = vec![trial(0, 0, Done, 0), trial(0, 1, Done, 1), trial(0, 2, Running, 2)];
-        assert_eq!(course(trials.clone()).blocks(), (0, vec![0, 1]));
-        let line = course(trials.clone()).words(Nanoseconds(5 * SECOND));
+        assert_eq!(blocks_of(&trials), (0, vec![0, 1]));
+        let line = course(&trials).words(Nanoseconds(5 * SECOND));
         assert!(line.starts_with("run 1 of 4 of each stack · runc for 3 s · "), "{line}");
         trials[2] = trial(0, 2, Disturbed, 2);
-        assert_eq!(course(trials.clone()).blocks(), (0, vec![0, 1]), "it is repeated");
+        assert_eq!(blocks_of(&trials), (0, vec![0, 1]), "it is repeated");
         trials.push(trial(0, 2, Done, 3));
-        assert_eq!(course(trials.clone()).blocks(), (1, Vec::new()));
-        let left = course(trials.clone()).left(1, &[], Nanoseconds(4 * SECOND));
+        assert_eq!(blocks_of(&trials), (1, Vec::new()));
+        let left = course(&trials).left(Nanoseconds(4 * SECOND));
         assert_eq!(left, "9 s left", "three blocks of three trials of a second");
         for block in 1..4 {
             trials.extend((0..3).map(|arm| trial(block, arm, Done, 4)));
         }
-        let line = course(trials).words(Nanoseconds(5 * SECOND));
+        let line = course(&trials).words(Nanoseconds(5 * SECOND));
         assert!(line.starts_with("run 4 of 4 ") && line.ends_with("nearly done"), "{line}");
     }
 
@@ -271,9 +324,8 @@ mod tests {
                 trials.extend([trial(block, 0, Done, 0), trial(block, 1, Done, 1)]);
                 trials.extend((block < tries).then(|| trial(block, 2, state, 2)));
             }
-            let course = course(trials);
-            assert_eq!(course.blocks(), (2, Vec::new()), "{state:?}");
-            let left = course.left(2, &[], Nanoseconds(4 * SECOND));
+            assert_eq!(blocks_of(&trials), (2, Vec::new()), "{state:?}");
+            let left = course(&trials).left(Nanoseconds(4 * SECOND));
             assert_eq!(left, "4 s left", "{state:?}: two blocks of two trials");
         }
     }
@@ -283,24 +335,43 @@ mod tests {
         let mut void = trial(0, 0, Void, 0);
         void.ended_at = Some(Nanoseconds(9_000 * SECOND));
         let trials = vec![void, trial(0, 0, Done, 9_000), trial(0, 1, Done, 9_001)];
-        let left = course(trials).left(0, &[0, 1], Nanoseconds(9_002 * SECOND));
+        let course = course(&trials);
+        assert_eq!(course.began, Nanoseconds(9_000 * SECOND));
+        let left = course.left(Nanoseconds(9_002 * SECOND));
         assert!(left.ends_with(" s left"), "{left}");
     }
 
     #[test]
+    fn a_run_that_went_on_is_as_old_as_that() {
+        let first = vec![trial(0, 0, Done, 0), trial(0, 1, Done, 1), trial(0, 2, Unavailable, 2)];
+        let mut trials = first.clone();
+        trials.extend([trial(1, 0, Done, 4), trial(1, 1, Running, 5)]);
+        assert_eq!(course(&trials).began, Nanoseconds(0));
+        assert_eq!(blocks_of(&first), (1, Vec::new()), "there is nothing more to come of it");
+        let mut trials = first;
+        trials.extend([trial(1, 0, Done, 9_000), trial(1, 1, Done, 9_001)]);
+        assert_eq!(course(&trials).began, Nanoseconds(9_000 * SECOND));
+        assert_eq!(blocks_of(&trials), (1, vec![0, 1]), "whoever goes on tries all again");
+    }
+
+    #[test]
     fn a_hostile_number_of_a_block_is_only_a_number() {
-        let trials = (0..3).map(|arm| trial(u32::MAX, arm, Done, 0)).collect();
-        let line = course(trials).words(Nanoseconds(SECOND));
+        let trials: Vec<_> = (0..3).map(|arm| trial(u32::MAX, arm, Done, 0)).collect();
+        let line = course(&trials).words(Nanoseconds(SECOND));
         assert!(line.starts_with("run 4 of 4 "), "{line}");
     }
 
     #[test]
     fn a_look_is_good_for_a_while_and_for_long_where_it_took_long() {
-        let stamp = Stamp::of(Path::new("/"));
-        let other = Stamp::of(Path::new("/proc/version"));
-        let course = Arc::new(course(Vec::new()));
-        let look =
-            |took| Look { stamp: stamp.clone(), at: Nanoseconds(0), took, course: course.clone() };
+        let stamp = FileStamp::of(Path::new("/"));
+        let other = FileStamp::of(Path::new("/proc/version"));
+        let course = Arc::new(course(&[]));
+        let look = |took| CachedCourse {
+            stamp: stamp.clone(),
+            at: Nanoseconds(0),
+            took,
+            course: course.clone(),
+        };
         let second = |tenths: u64| Nanoseconds(tenths * SECOND / 10);
         let quick = look(Nanoseconds(1_000));
         assert!(quick.is_good(&other, second(8)) && !quick.is_good(&other, second(10)));

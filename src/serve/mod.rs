@@ -10,11 +10,12 @@ mod library;
 mod live;
 mod pages;
 mod route;
+pub mod untrusted;
 
 use crate::fault::{Doing, Fault};
 use crate::lab::turn::{self, Owner};
 use crate::lab::{self, exclusive};
-use crate::ledger::RunState;
+use crate::ledger::{Ledger, RunState};
 use crate::report::html;
 use futures_util::stream;
 use gate::{Refusal, Secret};
@@ -25,8 +26,8 @@ use hyper::header::{self, HeaderValue};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use library::{Form, Library};
-use live::Watch;
+use library::{Library, RunForm};
+use live::CourseCache;
 use route::Route;
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -71,22 +72,22 @@ pub struct Settings {
 }
 
 /// A server that listens, and answers nobody yet.
-pub struct Server {
+pub struct PageServer {
     listener: TcpListener,
     address: SocketAddr,
-    site: Arc<Site>,
+    service: Arc<Service>,
 }
 
-struct Site {
+struct Service {
     secret: Secret,
     library: Library,
-    watch: Watch,
+    courses: CourseCache,
     may_stop: bool,
     /// Surtaxes that were asked to end a run, by its file.
     asked: Mutex<HashMap<PathBuf, Owner>>,
 }
 
-impl Server {
+impl PageServer {
     /// Listens at an address, with a secret of its own.
     ///
     /// # Errors
@@ -100,21 +101,21 @@ impl Server {
             Fault::user(format!("cannot listen at {listen}: {error}{whose}"))
                 .hint("name another address or port: `--listen 127.0.0.1:0` takes any that is free")
         })?;
-        let site = Site {
+        let service = Service {
             secret: Secret::new(exclusive::unguessable()?),
             library: Library::new(settings.directories.clone()),
-            watch: Watch::default(),
+            courses: CourseCache::default(),
             may_stop: settings.may_stop,
             asked: Mutex::default(),
         };
         let address = listener.local_addr().doing("see at which port it listens")?;
-        Ok(Self { listener, address, site: Arc::new(site) })
+        Ok(Self { listener, address, service: Arc::new(service) })
     }
 
     /// The address to open, with its secret.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("http://{}/{}/", self.address, self.site.secret.text())
+        format!("http://{}/{}/", self.address, self.service.secret.text())
     }
 
     /// Answers until the process ends.
@@ -126,14 +127,14 @@ impl Server {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.doing("start the server")?.block_on(async {
             let listener = tokio::net::TcpListener::from_std(self.listener);
-            take_all(&listener.doing("listen for connections")?, &self.site).await
+            take_all(&listener.doing("listen for connections")?, &self.service).await
         })
     }
 }
 
 async fn take_all(
     listener: &tokio::net::TcpListener,
-    site: &Arc<Site>,
+    service: &Arc<Service>,
 ) -> Result<Infallible, Fault> {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
@@ -142,11 +143,11 @@ async fn take_all(
             tokio::time::sleep(TAKE_AGAIN).await;
             continue;
         };
-        let site = Arc::clone(site);
+        let service = Arc::clone(service);
         tokio::spawn(async move {
             let answered = service_fn(move |request| {
-                let site = Arc::clone(&site);
-                async move { Ok::<_, Infallible>(answer(&request, &site).await) }
+                let service = Arc::clone(&service);
+                async move { Ok::<_, Infallible>(answer(&request, &service).await) }
             });
             // Whoever breaks off gets no answer; there is nobody to tell.
             let _ = hyper::server::conn::http1::Builder::new()
@@ -161,30 +162,31 @@ async fn take_all(
 }
 
 /// Answers a request.
-async fn answer(request: &Request<Incoming>, site: &Arc<Site>) -> Response<Body> {
-    let path = match gate::admit(request.method(), request.uri(), request.headers(), &site.secret) {
-        Ok(path) => path,
-        Err(refusal) => return refused(refusal),
-    };
+async fn answer(request: &Request<Incoming>, service: &Arc<Service>) -> Response<Body> {
+    let path =
+        match gate::admit(request.method(), request.uri(), request.headers(), &service.secret) {
+            Ok(path) => path,
+            Err(refusal) => return refused(refusal),
+        };
     let Some(route) = Route::of(path, request.uri().query().unwrap_or_default()) else {
         return page(StatusCode::NOT_FOUND, pages::refused("Nothing is here", "", None));
     };
     if route.is_act() != (*request.method() == Method::POST) {
         return refused(Refusal::Method);
     }
-    if route.is_act() && !site.may_stop {
+    if route.is_act() && !service.may_stop {
         let remedy = "start the server with `--allow-stop`";
         let text = pages::refused("Not allowed", "nobody may end a run here", Some(remedy));
         return page(StatusCode::FORBIDDEN, text);
     }
-    let at_work = Arc::clone(site);
+    let at_work = Arc::clone(service);
     let done = tokio::task::spawn_blocking(move || at_work.answer(&route)).await;
     match done {
-        Ok(Ok(Answer::Events(path))) => events(Arc::clone(site), path),
-        Ok(Ok(Answer::Page(text))) => page(StatusCode::OK, text),
-        Ok(Ok(Answer::Json(text))) => sent(StatusCode::OK, "application/json", text),
-        Ok(Ok(Answer::Done)) => there("./"),
-        Ok(Ok(Answer::NoRun(name))) => {
+        Ok(Ok(Answered::Events(path))) => events(Arc::clone(service), path),
+        Ok(Ok(Answered::Page(text))) => page(StatusCode::OK, text),
+        Ok(Ok(Answered::Json(text))) => sent(StatusCode::OK, "application/json", text),
+        Ok(Ok(Answered::Done)) => there("./"),
+        Ok(Ok(Answered::NoRun(name))) => {
             let why = format!("there is no run `{name}`");
             page(StatusCode::NOT_FOUND, pages::refused("No such run", &why, None))
         }
@@ -200,7 +202,7 @@ async fn answer(request: &Request<Incoming>, site: &Arc<Site>) -> Response<Body>
     }
 }
 
-enum Answer {
+enum Answered {
     Page(library::Text),
     Json(library::Text),
     Events(PathBuf),
@@ -208,34 +210,34 @@ enum Answer {
     NoRun(String),
 }
 
-impl Site {
+impl Service {
     /// Does what was asked for, on a thread that may wait.
-    fn answer(&self, route: &Route) -> Result<Answer, Fault> {
+    fn answer(&self, route: &Route) -> Result<Answered, Fault> {
         let library = &self.library;
-        let of_run = |name: &str, act: &dyn Fn(&Path) -> Result<Answer, Fault>| {
+        let of_run = |name: &str, act: &dyn Fn(&Path) -> Result<Answered, Fault>| {
             let path = library.path(name)?;
-            path.map_or_else(|| Ok(Answer::NoRun(name.into())), |path| act(&path))
+            path.map_or_else(|| Ok(Answered::NoRun(name.into())), |path| act(&path))
         };
         match route {
             Route::List => {
                 let rows = library.rows()?;
-                Ok(Answer::Page(pages::list(&rows, clock::wall()).into()))
+                Ok(Answered::Page(pages::list(&rows, clock::wall()).into()))
             }
-            Route::Run(name) => of_run(name, &|path| self.run(name, path).map(Answer::Page)),
+            Route::Run(name) => of_run(name, &|path| self.run(name, path).map(Answered::Page)),
             Route::Answer(name) => of_run(name, &|path| {
-                let is_running = self.watch.now(library, path).is_ok_and(|it| it.is_running);
-                library.page(path, Form::Json, is_running, |_| String::new()).map(Answer::Json)
+                let is_running = self.courses.now(library, path).is_ok_and(|it| it.is_running);
+                library.page(path, RunForm::Json, is_running, |_| String::new()).map(Answered::Json)
             }),
-            Route::Events(name) => of_run(name, &|path| Ok(Answer::Events(path.into()))),
+            Route::Events(name) => of_run(name, &|path| Ok(Answered::Events(path.into()))),
             Route::Stop(name) => of_run(name, &|path| self.stop(name, path)),
             Route::History(name) => of_run(name, &|path| {
                 let (found, notes) = library.history(path)?;
-                Ok(Answer::Page(pages::history(&found, &notes, name).into()))
+                Ok(Answered::Page(pages::history(&found, &notes, name).into()))
             }),
             Route::Diff { before, after } => of_run(before, &|one| {
                 of_run(after, &|other| {
                     let found = library.diff(one, other)?;
-                    Ok(Answer::Page(pages::diff(&found, before, after).into()))
+                    Ok(Answered::Page(pages::diff(&found, before, after).into()))
                 })
             }),
         }
@@ -243,7 +245,7 @@ impl Site {
 
     /// The report of a run, below what runs now.
     fn run(&self, name: &str, path: &Path) -> Result<library::Text, Fault> {
-        let now = self.watch.now(&self.library, path).ok();
+        let now = self.courses.now(&self.library, path).ok();
         let is_running = now.as_ref().is_some_and(|it| it.is_running);
         let asked = lock(&self.asked).get(path).cloned().filter(|_| is_running);
         let is_ending = match asked {
@@ -255,7 +257,7 @@ impl Site {
             (true, false) => pages::Stop::Allowed,
             (true, true) => pages::Stop::Asked,
         };
-        self.library.page(path, Form::Html, is_running, |findings| {
+        self.library.page(path, RunForm::Html, is_running, |findings| {
             // What was seen before the findings were read may be over by now.
             let now = now.as_ref().filter(|_| findings.run.state == RunState::Running.word());
             html::served(findings, &pages::above(name, now, stop))
@@ -263,14 +265,16 @@ impl Site {
     }
 
     /// Asks whoever works on a run to end it; once, since to be asked twice would be to kill.
-    fn stop(&self, name: &str, path: &Path) -> Result<Answer, Fault> {
+    fn stop(&self, name: &str, path: &Path) -> Result<Answered, Fault> {
         let mut asked = lock(&self.asked);
         if let Some(owner) = turn::interrupt(path, asked.get(path))? {
             asked.insert(path.into(), owner);
             self.library.forget(path);
-            return Ok(Answer::Done);
+            self.courses.forget(path);
+            return Ok(Answered::Done);
         }
-        Err(match self.watch.now(&self.library, path)?.is_running {
+        let state = self.library.read(path, Ledger::run)?.state;
+        Err(match state == RunState::Running {
             true => Fault::user(format!("the run `{name}` is another user's to end")),
             false => Fault::user(format!("no surtax works on the run `{name}`")),
         })
@@ -278,8 +282,9 @@ impl Site {
 }
 
 /// Tells what runs now whenever that is another, until nothing runs.
-fn events(site: Arc<Site>, path: PathBuf) -> Response<Body> {
-    let first = Told { site, path, last: String::new(), at: monotonic_raw(), is_over: false };
+fn events(service: Arc<Service>, path: PathBuf) -> Response<Body> {
+    let first =
+        EventStream { service, path, last: String::new(), at: monotonic_raw(), is_over: false };
     let told = stream::unfold(first, |mut told| async {
         if told.is_over {
             return None;
@@ -292,21 +297,21 @@ fn events(site: Arc<Site>, path: PathBuf) -> Response<Body> {
     response
 }
 
-/// Told so far to one who listens.
-struct Told {
-    site: Arc<Site>,
+/// EventStream so far to one who listens.
+struct EventStream {
+    service: Arc<Service>,
     path: PathBuf,
     last: String,
     at: Nanoseconds,
     is_over: bool,
 }
 
-impl Told {
+impl EventStream {
     /// The next event, or a comment so that the other side is known to be there.
     async fn next(&mut self) -> Option<String> {
         loop {
-            let (site, path) = (Arc::clone(&self.site), self.path.clone());
-            let look = move || site.watch.now(&site.library, &path);
+            let (service, path) = (Arc::clone(&self.service), self.path.clone());
+            let look = move || service.courses.now(&service.library, &path);
             let now = tokio::task::spawn_blocking(look).await.ok()?.ok()?;
             let text = serde_json::to_string(&now).ok()?;
             self.is_over = !now.is_running;

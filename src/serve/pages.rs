@@ -1,6 +1,6 @@
 //! Pages beside the report: the list of runs, two of them, and all of one question.
 
-use super::library::Row;
+use super::library::ListRow;
 use super::live::Now;
 use crate::finding::diff::Diff;
 use crate::finding::history::History;
@@ -16,7 +16,7 @@ fn encoded(name: &str) -> String {
 }
 
 /// The list of runs.
-pub(super) fn list(rows: &[Row], now: Nanoseconds) -> String {
+pub(super) fn list(rows: &[ListRow], now: Nanoseconds) -> String {
     let runs: Vec<_> = rows.iter().filter_map(|row| row.as_ref().ok()).collect();
     let mut table = Rows::new(&["Run", "Began", "State", "Took", "Stacks", "Title"]);
     for run in &runs {
@@ -91,10 +91,10 @@ pub(super) fn above(name: &str, now: Option<&Now>, stop: Stop) -> String {
     let stop = match stop {
         Stop::NotAllowed => "",
         Stop::Allowed => {
-            "<form method=\"post\" action=\"stop\"><button class=\"act\">Stop after this \
+            "<form data-stop method=\"post\" action=\"stop\"><button class=\"act\">Stop after this \
              trial</button></form>"
         }
-        Stop::Asked => "<p>It ends after this trial</p>",
+        Stop::Asked => "<p data-stop>It ends after this trial</p>",
     };
     let now = now.filter(|it| it.is_running).map_or_else(String::new, |now| {
         format!(

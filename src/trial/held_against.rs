@@ -14,10 +14,13 @@
 //! - **Memory** is at most all that this machine has, and in a guest of its what the guest was
 //!   given. The peak of a group says nothing against it: files that are in memory already are in a
 //!   process's resident set, and not in its group's bill.
+//! - **A time that a workload measured** of something that it did, such as one request, is at most
+//!   the time that its command took.
 
 use super::clock_sync::ClockSync;
 use super::iterate::TimedRun;
 use crate::layer::{Payer, Source};
+use crate::workload::Histogrammed;
 use std::time::Duration;
 use surtax_instrument::quantity::{Bytes, Nanoseconds};
 use surtax_instrument::wire::{LevelFacts, Reading};
@@ -36,6 +39,10 @@ const LATE_ROUND_TRIPS: u64 = 50;
 /// Part of the whole time by which it may be late as well, one in so many: whoever presses on a
 /// machine for long slows the agent too.
 const LATE_PART: u64 = 20;
+
+/// Part of a command's time by which a time that it measured may be longer, one in so many: bins
+/// are wide, and another kernel's clock is another clock.
+const MEASURED_PART: u64 = 8;
 
 /// Time that a group waits for its next share where its CPU time is limited.
 const PERIOD: Duration = Duration::from_millis(100);
@@ -126,6 +133,23 @@ pub(super) fn excess(clock: ClockSync, runs: &[TimedRun]) -> Option<(String, f64
     #[expect(clippy::cast_precision_loss, reason = "nanoseconds of days are known to the µs")]
     let found = excess.filter(|_| clock.is_shared()).map(|excess| excess as f64);
     Some((String::from("bracket_excess_ns"), found?))
+}
+
+/// The first histogram of a workload with a time that is longer than any run of its command, with
+/// both values; nothing where all may be true. A clock inside may run a little faster than ours.
+pub(super) fn too_long(histograms: &[Histogrammed], runs: &[TimedRun]) -> Option<String> {
+    let longest = runs.iter().map(|ran| ran.between).max()?;
+    let most = longest + Nanoseconds(longest.0 / MEASURED_PART) + LATE.into();
+    histograms.iter().find_map(|it| {
+        let claim = Nanoseconds(it.histogram.quantile(1.0)?);
+        (claim > most).then(|| {
+            format!(
+                "`{}` holds a time of {claim}, and this host waited for {longest} for the whole \
+                 command",
+                it.name
+            )
+        })
+    })
 }
 
 impl Host {

@@ -82,14 +82,17 @@ pub(super) fn put_together(
     let (group, is_of_the_timed) = (seen.group_cpu, !has_two_sides);
     let kernel = kernel.map(|kernel| Kernel { group, is_of_the_timed, ..kernel });
     let lie = Host { clock, quota_millis, memory, kernel }.contradicts(&runs);
+    // Of a guest whose clock ran wrong no number of its own is kept anyway.
+    let is_guest_time_void = seen.is_guest_time_void;
+    let held = if is_guest_time_void { &[][..] } else { &seen.workload.histograms };
+    let too_long = held_against::too_long(held, &runs);
     let mut conditions = seen.conditions;
     conditions.extend(held_against::excess(clock, &runs));
     let readings = iterate::per_iteration(seen.bill, &runs);
     let iterations = iterate::iterations(&runs, clock);
     let (wall, outcome) = iterate::whole(&iterations, runs)?;
-    let flaw = lie.or(seen.flaws.first());
+    let flaw = lie.or(too_long).or(seen.flaws.first());
     let read = if flaw.is_none() { seen.workload } else { WorkloadReading::default() };
-    let is_guest_time_void = seen.is_guest_time_void;
     let workload = if is_guest_time_void { read.without_numbers(CLOCK_RAN_WRONG) } else { read };
     let measured =
         Measured { wall, outcome, readings, iterations, workload, evidence, is_guest_time_void };

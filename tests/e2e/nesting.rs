@@ -122,7 +122,7 @@ fn a_starter_in_a_guest_undoes_no_journal_of_a_lab_outside() {
 
 #[test]
 fn a_container_in_a_virtual_machine() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     let Some(arm) = billed(&machine, "qemu+runc", "90s") else { return };
     let outer = &arm["evidence"][0];
     let inner = &arm["evidence"][1];
@@ -141,7 +141,7 @@ fn a_container_in_a_virtual_machine() {
 #[test]
 fn a_virtual_machine_in_a_virtual_machine_names_its_accelerator() {
     let machine = Machine::take();
-    let Some(arm) = nested(&machine, "qemu:accel=tcg,cpus=1,memory=4G+qemu:accel=kvm", "120s")
+    let Some(arm) = nested(&machine, "qemu:accel=tcg,cpus=1,memory=4G+qemu:accel=kvm", "240s")
     else {
         return;
     };
@@ -152,7 +152,7 @@ fn a_virtual_machine_in_a_virtual_machine_names_its_accelerator() {
 
 #[test]
 fn vhost_moves_frames_where_the_kernel_of_a_level_can_and_is_on_the_bill() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     let stack = "qemu:accel=tcg,cpus=1,memory=2G+qemu:accel=kvm,memory=256M,net=tap,vhost=on";
     if !is_slow_made(stack) {
         return;

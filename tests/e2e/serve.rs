@@ -145,7 +145,7 @@ fn runs_are_listed_shown_and_compared_and_nobody_sees_them_without_the_secret() 
 #[test]
 fn a_run_that_goes_on_says_what_runs_now_and_ends_when_it_is_told_to() {
     let machine = Machine::take();
-    let question = ["compare", "--in", "native", "--runs", "60", "--", "sleep", "1"];
+    let question = ["compare", "--in", "native", "--runs", "60", "--", "sleep", "4"];
     let run = machine.start(&question);
     let server = Server::start(&machine, &["--allow-stop"]);
     let began = std::time::Instant::now();

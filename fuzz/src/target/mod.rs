@@ -15,6 +15,7 @@ mod output;
 mod plan;
 mod qmp;
 mod recipe;
+mod request;
 mod session;
 mod stack;
 mod wire;
@@ -75,7 +76,7 @@ fn none() -> Vec<Vec<u8>> {
 }
 
 /// Every target, in the order in which they are run.
-pub const TARGETS: [Target; 19] = [
+pub const TARGETS: [Target; 20] = [
     wire::TARGET,
     link::TARGET,
     session::TARGET,
@@ -93,6 +94,7 @@ pub const TARGETS: [Target; 19] = [
     image::TARGET,
     disk_image::TARGET,
     recipe::TARGET,
+    request::TARGET,
     executable::TARGET,
     histogram::TARGET,
 ];

@@ -3,6 +3,7 @@
 use super::*;
 use surtax_instrument::amount::Amounts;
 use surtax_instrument::wire::{Fact, Outcome, Output, Role, Status};
+use surtax_statistics::Histogram;
 
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1000 * MS;
@@ -175,4 +176,21 @@ fn the_group_is_the_one_that_holds_the_command() {
     assert_eq!(of_the_group(&payers, &readings[..1]), None, "it was not read");
     let gone = Reading { amounts: Amounts::NONE, ..readings[1].clone() };
     assert_eq!(of_the_group(&payers, &[gone]), None, "it was gone");
+}
+
+#[test]
+fn no_time_that_a_command_measured_is_longer_than_the_command() {
+    let measured = |times: &[u64]| {
+        let mut histogram = Histogram::new();
+        times.iter().for_each(|time| histogram.record(*time).unwrap());
+        vec![Histogrammed { name: String::from("latency"), histogram }]
+    };
+    let runs = [ran(SECOND, SECOND), ran(4 * SECOND, 4 * SECOND)];
+    assert_eq!(too_long(&measured(&[1_000, 4 * SECOND]), &runs), None);
+    assert_eq!(too_long(&measured(&[4_900 * MS]), &runs), None, "clocks differ, and bins are wide");
+    let words = too_long(&measured(&[1_000, 6 * SECOND]), &runs).unwrap();
+    assert!(words.starts_with("`latency` holds a time of 6."), "{words}");
+    assert!(words.ends_with("waited for 4.000 s for the whole command"), "{words}");
+    assert_eq!(too_long(&[], &runs), None);
+    assert_eq!(too_long(&measured(&[6 * SECOND]), &[]), None, "nothing was run");
 }
