@@ -36,8 +36,9 @@ const GIVE_UP: Duration = Duration::from_secs(20);
 const CODES: [i32; 4] = [0, 1, 2, 3];
 
 /// The commands, the file in the place of `FILE` and a place for what they write in that of
-/// `PLACE`.
-const COMMANDS: [&[&str]; 8] = [
+/// `PLACE`, where the ledger that nobody has spoiled is `whole`. Their number has no divisor in
+/// common with that of the harms, so that each meets each.
+const COMMANDS: [&[&str]; 16] = [
     &["show", "FILE"],
     &["show", "FILE", "--format", "markdown"],
     &["show", "FILE", "--format", "csv"],
@@ -46,6 +47,14 @@ const COMMANDS: [&[&str]; 8] = [
     &["report", "FILE", "--output", "PLACE/report.html"],
     &["list", "PLACE"],
     &["list", "PLACE", "--format", "json"],
+    &["diff", "PLACE/whole", "FILE"],
+    &["history", "FILE", "PLACE/whole"],
+    &["export", "FILE", "--as", "junit"],
+    &["export", "FILE", "--as", "github"],
+    &["export", "FILE", "--as", "brief"],
+    &["export", "FILE", "--as", "openmetrics"],
+    &["export", "FILE", "--as", "hyperfine"],
+    &["export", "FILE", "--as", "bmf"],
 ];
 
 /// Command that every ledger is given to beside one of them: it must not execute the ledger's
@@ -97,7 +106,7 @@ impl Proof for Hostile {
                     let file = place.join("run.surtax");
                     std::fs::copy(&whole, &file).doing("copy a ledger to be spoiled")?;
                     harm.spoil(&file, run.into())?;
-                    let mut tried = try_one(bench, &place, run as usize / kinds)?;
+                    let mut tried = try_one(bench, &place, run as usize)?;
                     tried.executed = mark.exists();
                     clear(&place, &whole)?;
                     bench.told()?;

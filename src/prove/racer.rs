@@ -17,12 +17,26 @@ use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
 
-/// The stacks of each run, as far as this machine has their tools.
+/// Stacks that are in each run, as far as this machine has their tools.
 const STACKS: [(&str, Option<&str>); 4] = [
     ("native", None),
     ("runc", Some("runc")),
     ("bubblewrap", Some("bwrap")),
     ("namespaces:net=none", None),
+];
+
+/// Stacks of which one is in each run in turn: daemons, monitors and what serves a guest have names
+/// of their own.
+const IN_TURN: [(&str, Option<&str>); 9] = [
+    ("crun", Some("crun")),
+    ("lxc:net=veth", Some("lxc-start")),
+    ("nspawn", Some("systemd-nspawn")),
+    ("podman:scratch=volume", Some("podman")),
+    ("gvisor", Some("runsc")),
+    ("docker", Some("dockerd")),
+    ("runc+runc", Some("runc")),
+    ("qemu:accel=tcg", Some("qemu-system-x86_64")),
+    ("qemu:accel=tcg,disk-size=64M,net=tap,scratch=virtio-blk", Some("qemu-system-x86_64")),
 ];
 
 /// Time that one run may take.
@@ -48,7 +62,7 @@ impl Proof for Racer {
     }
 
     fn run_ms(&self, _: Size, _: u32) -> u32 {
-        2_500
+        7_000
     }
 
     fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Figure>, Stopped> {
@@ -75,12 +89,12 @@ struct Runs {
 impl Runs {
     fn make(&mut self, bench: &Bench<'_>, count: u32) -> Result<(), Fault> {
         let exe = std::env::current_exe().doing("find the program that is raced against")?;
-        let stacks = STACKS
-            .iter()
-            .filter(|(_, tool)| tool.is_none_or(|tool| crate::lab::find(tool).is_some()));
-        let stacks = stacks.map(|(stack, _)| *stack).collect::<Vec<_>>().join(",");
         let data = bench.directory()?.join("raced");
-        for _ in 0..count {
+        let (each, in_turn) = (usable(&STACKS), usable(&IN_TURN));
+        for run in 0..count as usize {
+            let turn = in_turn.get(run % in_turn.len().max(1));
+            let stacks: Vec<&str> = each.iter().chain(turn).copied().collect();
+            let (arms, stacks) = (stacks.len(), stacks.join(","));
             let argv = [
                 &*exe.to_string_lossy(),
                 "compare",
@@ -95,7 +109,7 @@ impl Runs {
                 "true",
             ];
             self.made += 1;
-            if let Err(fault) = run_once(bench, &argv, &data, stacks.split(',').count()) {
+            if let Err(fault) = run_once(bench, &argv, &data, arms) {
                 self.failed += 1;
                 if self.why.is_empty() {
                     self.why = fault.message;
@@ -105,6 +119,12 @@ impl Runs {
         }
         Ok(())
     }
+}
+
+/// Those of some stacks whose tool this machine has.
+fn usable(stacks: &[(&'static str, Option<&str>)]) -> Vec<&'static str> {
+    let has = |tool: &Option<&str>| tool.is_none_or(|tool| crate::lab::find(tool).is_some());
+    stacks.iter().filter(|(_, tool)| has(tool)).map(|(stack, _)| *stack).collect()
 }
 
 /// One run of a surtax of its own. It fails if a stack of it has no trial that counts.

@@ -56,6 +56,10 @@ fn one_user_space_and_another_kernel() {
     let codes: Vec<&Value> =
         answer["cautions"].as_array().unwrap().iter().map(|caution| &caution["code"]).collect();
     assert!(codes.iter().any(|code| **code == "outputs-differ"), "{codes:?}");
+    let release =
+        |stack: &str| fact(&arm(&answer, stack)["evidence"][0], "inside_kernel_release").to_owned();
+    let is_told = codes.iter().any(|code| **code == "kernels-differ");
+    assert_eq!(release("native") != release("qemu"), is_told, "{codes:?}");
     machine.assert_as_before();
 }
 

@@ -1,6 +1,6 @@
 //! Requests to `surtax serve`: a browser, a tool, or somebody hostile.
 
-use super::{Target, text};
+use super::Target;
 use surtax::serve::untrusted;
 
 const SECRET: &str = "s3cret";
@@ -41,7 +41,8 @@ fn seeds() -> Vec<Vec<u8>> {
 
 fn run(bytes: &[u8]) {
     let Some(is_act) = untrusted::request(bytes, SECRET) else { return };
-    let said = text(bytes);
+    // A header may hold bytes that are no text.
+    let said = String::from_utf8_lossy(bytes);
     assert!(said.contains(SECRET), "somebody without the secret was let in");
     let lower = said.to_lowercase();
     assert!(lower.contains("host:"), "a request that names no host was let in");

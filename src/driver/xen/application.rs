@@ -99,7 +99,7 @@ impl Application {
         let file = room.directory().join("domain.cfg");
         fs::write(&file, domain.text()).doing(format_args!("write `{}`", file.display()))?;
         room.promise(Undo::XenDomain { name: domain.name.clone() })?;
-        let id = toolstack::create(&file, &domain.name, None, room)?;
+        let id = toolstack::create(&file, &domain.name, None, room, site.start_deadline)?;
         let console = carry(toolstack::console(id)?, id)?;
         let vif = network.map(|network| Vif::plug_in(id, network)).transpose()?;
         Ok((Self { domain, id, vif }, console))

@@ -49,7 +49,7 @@ const CAPABILITIES: &str = "/proc/xen/capabilities";
 /// Time that the QEMU of a destroyed domain may take to end.
 const STOP_DEADLINE: Duration = Duration::from_secs(5);
 
-/// Time that the socket of the agent's channel may take to appear.
+/// Least time that the socket of the agent's channel may take to appear.
 const LISTEN_DEADLINE: Duration = Duration::from_secs(10);
 
 /// Between two looks.
@@ -220,13 +220,14 @@ impl Layer for Xen {
         fs::write(&file, domain.text()).doing(format_args!("write `{}`", file.display()))?;
         room.promise(Undo::XenDomain { name: domain.name.clone() })?;
         let namespace = served.as_ref().map(|(_, namespace)| namespace);
-        let id = toolstack::create(&file, &domain.name, namespace, room)?;
+        let id = toolstack::create(&file, &domain.name, namespace, room, site.start_deadline)?;
         let console = ConsoleTail::new();
         console.drain(toolstack::console(id)?);
         toolstack::require_channel(id)?;
         let server = device_model(id)?;
         let vif = network.map(|network| Vif::plug_in(id, network)).transpose()?;
-        let channel = connect(domain.socket.as_deref().unwrap_or(Path::new("")))?;
+        let socket = domain.socket.as_deref().unwrap_or(Path::new(""));
+        let channel = connect(socket, site.start_deadline)?;
         toolstack::unpause(&domain.name)?;
         let reader = channel.try_clone().doing("copy the socket of a domain's channel")?;
         let link = Some(Link::over("xen", reader, channel, &console)?);
@@ -316,12 +317,12 @@ fn is_alive(pid: u32) -> bool {
 }
 
 /// Takes the end of the domain's channel that is Dom0's.
-fn connect(socket: &Path) -> Result<UnixStream, Fault> {
-    let began = monotonic_raw();
+fn connect(socket: &Path, start_deadline: Duration) -> Result<UnixStream, Fault> {
+    let (began, patience) = (monotonic_raw(), start_deadline.max(LISTEN_DEADLINE));
     loop {
         match UnixStream::connect(socket) {
             Ok(stream) => return Ok(stream),
-            Err(error) if Duration::from(monotonic_raw().since(began)) > LISTEN_DEADLINE => {
+            Err(error) if Duration::from(monotonic_raw().since(began)) > patience => {
                 return Err(error)
                     .doing(format_args!("reach the domain's channel at `{}`", socket.display()));
             }

@@ -13,7 +13,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
 
-/// Time that `xl` may take to make a domain; an emulated one needs seconds.
+/// Least time that `xl` may take to make a domain; an emulated one needs seconds.
 const CREATE_DEADLINE: Duration = Duration::from_secs(60);
 
 /// Time that a tool may take to answer.
@@ -65,7 +65,7 @@ impl Info {
 }
 
 /// Makes a domain, which waits for `unpause`, and says its number. Nobody stays behind to wait for
-/// its end.
+/// its end. Whoever gives a stack long to start gives `xl` as long.
 ///
 /// # Errors
 /// `xl` says why not.
@@ -74,11 +74,13 @@ pub(super) fn create(
     name: &str,
     mount_namespace: Option<&OwnedFd>,
     room: &Room,
+    start_deadline: Duration,
 ) -> Result<u16, Fault> {
     let program = lab::find(XL).unwrap_or_else(|| XL.into()).display().to_string();
     let file = file.display().to_string();
     let words = [program.as_str(), "create", "-p", "-e", "-q", &file];
-    ToolRun { mount_namespace, deadline: CREATE_DEADLINE, ..ToolRun::new(&words) }.run(room)?;
+    let deadline = start_deadline.max(CREATE_DEADLINE);
+    ToolRun { mount_namespace, deadline, ..ToolRun::new(&words) }.run(room)?;
     let text = tool(&[XL, "domid", name])?;
     text.trim().parse().doing(format_args!("take `{}` for the number of a domain", text.trim()))
 }
