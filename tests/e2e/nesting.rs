@@ -138,15 +138,20 @@ fn a_container_in_a_virtual_machine() {
     }
 }
 
-/// A larger one stands still for minutes now and then, and both are idle; why is not known.
+/// Now and then one stands still, with both processors idle, until it is given up: why is not
+/// known, and is not asked here.
 #[test]
 fn a_virtual_machine_in_a_virtual_machine_names_its_accelerator() {
     let machine = Machine::alone();
-    let Some(arm) =
-        nested(&machine, "qemu:accel=tcg,cpus=1,memory=2G+qemu:accel=kvm,memory=256M", "120s")
-    else {
+    let stack = "qemu:accel=tcg,cpus=1,memory=2G+qemu:accel=kvm,memory=256M";
+    if !is_usable(&machine, stack) {
         return;
+    }
+    let mut arms = (0..3).map(|_| once(&machine, stack, "90s"));
+    let Some(arm) = arms.find(|arm| arm["trial_count"] != 0) else {
+        return skip(stack, "it stood still three times");
     };
+    machine.assert_as_before();
     assert_eq!(fact(&arm["evidence"][0], "accelerator"), "tcg");
     assert_eq!(fact(&arm["evidence"][1], "accelerator"), "kvm");
     assert_eq!(fact(&arm["evidence"][1], "inside_hypervisor_vendor"), "KVMKVMKVM");
