@@ -3,10 +3,11 @@
 use super::rows::Rows;
 use super::{Format, Globals, answer, note, run_and_report};
 use crate::fault::{Doing, Fault};
+use crate::finding::foreign;
 use crate::finding::kept::KeptRun;
-use crate::finding::{foreign, number};
 use crate::ledger::shelf;
 use crate::report::json;
+use crate::report::list::{HEADER, cells};
 use std::path::PathBuf;
 use surtax_instrument::clock;
 
@@ -48,15 +49,12 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault>
     let (is_table, now) = (globals.format_or(Format::Table) == Format::Table, clock::wall());
     // A name ends with the beginning of the title: where there is little room, that is enough.
     let has_title = !is_table || globals.table_width().is_none_or(|it| it >= ROOM_FOR_A_TITLE);
-    let header = ["Run", "Began", "State", "Took", "Stacks", "Title"];
-    let header = if has_title { &header[..] } else { &header[..5] };
+    let header = if has_title { &HEADER[..] } else { &HEADER[..5] };
     let mut rows = Rows::new(header);
     for line in lines {
-        let took = line.wall_ns.map_or_else(String::new, number::span);
-        let (state, stacks) = (String::from(line.state_word()), line.stacks.join(","));
-        let began = if is_table { line.ago(now) } else { line.began_at };
-        let mut row = vec![line.name, began, state, took, stacks];
-        row.extend(has_title.then_some(line.title));
+        let began = if is_table { line.ago(now) } else { line.began_at.clone() };
+        let mut row = cells(&line, began);
+        row.truncate(header.len());
         rows.push(row);
     }
     answer(&rows.text(globals.format_or(Format::Table), globals.table_width()))

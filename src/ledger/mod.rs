@@ -195,6 +195,33 @@ pub enum Severity {
 pub type Proofs = HashMap<i64, Vec<LevelFacts>>;
 
 impl StoredTrial {
+    /// An attempt that has begun, of which nothing else is known.
+    pub(crate) fn begun(
+        id: TrialId,
+        attempt: u32,
+        state: TrialState,
+        began_at: Nanoseconds,
+    ) -> Self {
+        Self {
+            id,
+            attempt,
+            state,
+            began_at,
+            ended_at: None,
+            exit_status: None,
+            why: String::new(),
+            remedy: None,
+            evidence: None,
+            samples: Vec::new(),
+            instances: Vec::new(),
+            iterations: Vec::new(),
+            readings: Vec::new(),
+            stdout_hash: None,
+            disturbances: Vec::new(),
+            leftovers: Vec::new(),
+        }
+    }
+
     /// The number of one metric.
     #[must_use]
     pub fn sample(&self, metric: &str) -> Option<&Sample> {

@@ -424,22 +424,14 @@ pub(super) fn trial_id(row: &Row) -> rusqlite::Result<TrialId> {
 pub(super) fn stored_trial(row: &Row) -> rusqlite::Result<StoredTrial> {
     let word: String = row.get(4)?;
     let known = TrialState::ALL.into_iter().find(|state| state.word() == word);
+    let state = known.ok_or_else(|| unknown_word(4, &word))?;
+    let began_at = Nanoseconds(natural(row.get(5)?));
     Ok(StoredTrial {
-        id: trial_id(row)?,
-        attempt: row.get(3)?,
-        state: known.ok_or_else(|| unknown_word(4, &word))?,
-        began_at: Nanoseconds(natural(row.get(5)?)),
         ended_at: row.get::<_, Option<i64>>(6)?.map(|at| Nanoseconds(natural(at))),
         exit_status: words(row, 7)?,
         why: words(row, 8)?.unwrap_or_default(),
         remedy: words(row, 9)?,
         evidence: row.get(10)?,
-        samples: Vec::new(),
-        instances: Vec::new(),
-        iterations: Vec::new(),
-        readings: Vec::new(),
-        stdout_hash: None,
-        disturbances: Vec::new(),
-        leftovers: Vec::new(),
+        ..StoredTrial::begun(trial_id(row)?, row.get(3)?, state, began_at)
     })
 }

@@ -9,6 +9,7 @@ pub mod forms;
 pub mod history;
 pub mod html;
 pub mod json;
+pub mod list;
 pub mod markdown;
 mod metric_fields;
 pub mod page;

@@ -12,7 +12,6 @@ use crate::finding::history::{History, history};
 use crate::finding::kept::{self, KeptRun};
 use crate::finding::{Findings, of_metric};
 use crate::ledger::{Ledger, RunState, shelf};
-use crate::report::export;
 use hyper::body::Bytes;
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -25,7 +24,8 @@ use surtax_instrument::quantity::Nanoseconds;
 /// Bytes of pages that are kept.
 const PAGES_MAX_BYTES: usize = 64 << 20;
 
-/// Multiple of the time that a page of a running run took, for which it is good.
+/// Multiple of the time that a look at a running run took, for which it is good: what is left to
+/// the run.
 const REST: u64 = 20;
 
 /// Time for which a page of a running run is good though its file is as before: its surtax may have
@@ -35,7 +35,7 @@ const RUNNING_FOR: Nanoseconds = Nanoseconds(5_000_000_000);
 /// Runs of one question that are laid side by side, at most, the latest.
 const HISTORY_MAX: usize = 200;
 
-/// RunForm in which a run is asked for.
+/// Form in which a run is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum RunForm {
     /// A page for people.
@@ -62,6 +62,11 @@ impl FileStamp {
     }
 }
 
+/// Time for which a look at a running run is good that took so long.
+pub(super) fn rest(took: Nanoseconds) -> Nanoseconds {
+    Nanoseconds(took.0.saturating_mul(REST))
+}
+
 /// A run in the list, or why it cannot be read.
 pub(super) type ListRow = Result<Arc<KeptRun>, Arc<str>>;
 
@@ -80,10 +85,9 @@ impl<T> Cached<T> {
     /// read it takes long: to watch a run must not be what disturbs it.
     fn is_good(&self, stamp: &FileStamp, now: Nanoseconds, is_running: bool) -> bool {
         let (age, is_same) = (now.since(self.at), self.stamp == *stamp);
-        let rest = Nanoseconds(self.took.0.saturating_mul(REST));
         match (self.is_of_now, is_same) {
             (false, _) => is_same,
-            (true, _) if is_running && age < rest => true,
+            (true, _) if is_running && age < rest(self.took) => true,
             // Also of one that has ended by what is known, of which no file told.
             (true, _) => is_running && is_same && age < RUNNING_FOR,
         }
@@ -123,23 +127,29 @@ impl Library {
             let row = kept.rows.get(path).filter(|it| it.is_good(&stamp, at, true));
             row.map(|it| it.what.clone())
         };
-        if let Some(row) = known(&lock(&self.kept)) {
-            return row;
+        self.kept_or_read(known, || {
+            let began = monotonic_raw();
+            let row: ListRow = match KeptRun::read(path) {
+                Ok(run) => Ok(Arc::new(run)),
+                Err(fault) => Err(fault.message.into()),
+            };
+            let is_of_now = row.as_ref().map_or(true, |run| run.is_running());
+            let (took, what) = (monotonic_raw().since(began), row.clone());
+            let cached = Cached { stamp: stamp.clone(), at, took, is_of_now, what };
+            lock(&self.kept).rows.insert(path.into(), cached);
+            row
+        })
+    }
+
+    /// Something that is kept, or else is read while nobody else here reads.
+    fn kept_or_read<T>(&self, known: impl Fn(&Cache) -> Option<T>, read: impl FnOnce() -> T) -> T {
+        if let Some(what) = known(&lock(&self.kept)) {
+            return what;
         }
         let _reading = lock(&self.reading);
-        if let Some(row) = known(&lock(&self.kept)) {
-            return row;
-        }
-        let began = monotonic_raw();
-        let row: ListRow = match KeptRun::read(path) {
-            Ok(run) => Ok(Arc::new(run)),
-            Err(fault) => Err(fault.message.into()),
-        };
-        let is_of_now = row.as_ref().map_or(true, |run| run.is_running());
-        let took = monotonic_raw().since(began);
-        let cached = Cached { stamp, at, took, is_of_now, what: row.clone() };
-        lock(&self.kept).rows.insert(path.into(), cached);
-        row
+        // Whoever read before may have read this.
+        let what = known(&lock(&self.kept));
+        what.unwrap_or_else(read)
     }
 
     /// The file of the run that has exactly this name; `None` where there is none. A name never
@@ -150,7 +160,7 @@ impl Library {
         Ok(shelf::list(&self.directories)?.into_iter().find(is_it))
     }
 
-    /// Returns what a run found, as `page` or JSON has it. `is_running` says what is known of it.
+    /// Returns what a run found, as `page` has it. `is_running` says what is known of it.
     pub(super) fn page(
         &self,
         path: &Path,
@@ -162,26 +172,18 @@ impl Library {
         let key = (path.to_path_buf(), form);
         let known = |kept: &Cache| {
             let page = kept.pages.get(&key).filter(|it| it.is_good(&stamp, at, is_running));
-            page.map(|it| it.what.clone())
+            page.map(|it| Ok(it.what.clone()))
         };
-        if let Some(page) = known(&lock(&self.kept)) {
-            return Ok(page);
-        }
-        let _reading = lock(&self.reading);
-        if let Some(page) = known(&lock(&self.kept)) {
-            return Ok(page);
-        }
-        let began = monotonic_raw();
-        let findings = found(path)?;
-        let page: Text = match form {
-            RunForm::Html => page(&findings).into(),
-            RunForm::Json => export::json(&findings).into(),
-        };
-        let is_of_now = findings.run.state == RunState::Running.word();
-        let took = monotonic_raw().since(began);
-        let cached = Cached { stamp, at, took, is_of_now, what: page.clone() };
-        lock(&self.kept).keep(key, cached);
-        Ok(page)
+        self.kept_or_read(known, || {
+            let began = monotonic_raw();
+            let findings = found(path)?;
+            let page: Text = page(&findings).into();
+            let is_of_now = findings.run.state == RunState::Running.word();
+            let (took, what) = (monotonic_raw().since(began), page.clone());
+            let cached = Cached { stamp: stamp.clone(), at, took, is_of_now, what };
+            lock(&self.kept).keep(key.clone(), cached);
+            Ok(page)
+        })
     }
 
     /// Forgets what is kept of a run.

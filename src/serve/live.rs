@@ -3,7 +3,7 @@
 //! A look must not be what disturbs the run: its file is read without what trials measured, at most
 //! once in a while, and after a look that took long not before long.
 
-use super::library::{FileStamp, Library};
+use super::library::{FileStamp, Library, rest};
 use super::lock;
 use crate::campaign::GIVE_UP_AFTER;
 use crate::fault::Fault;
@@ -26,9 +26,6 @@ const LOOK_AFTER: Nanoseconds = Nanoseconds(900_000_000);
 /// Longest time for which a file that did not change is not looked at: a surtax that was killed
 /// changes nothing.
 const LOOK_ANYWAY: Nanoseconds = Nanoseconds(5_000_000_000);
-
-/// Multiple of the time that a look took, for which it is good: what is left to the run.
-const REST: u64 = 20;
 
 /// Longest time between two trials of one sitting.
 const PAUSE: Nanoseconds = Nanoseconds(60_000_000_000);
@@ -64,7 +61,7 @@ struct CachedCourse {
 impl CachedCourse {
     fn is_good(&self, stamp: &FileStamp, now: Nanoseconds) -> bool {
         let age = now.since(self.at);
-        let rest = Nanoseconds(self.took.0.saturating_mul(REST));
+        let rest = rest(self.took);
         match self.stamp == *stamp {
             true => age < LOOK_ANYWAY.max(rest),
             false => age < LOOK_AFTER.max(rest),
@@ -262,23 +259,10 @@ mod tests {
     /// A trial of a second, which began so many seconds after the first.
     fn trial(block: u32, arm: u32, state: TrialState, second: u64) -> StoredTrial {
         let is_over = state != TrialState::Running;
+        let (id, began_at) = (TrialId { block, position: 0, arm }, Nanoseconds(second * SECOND));
         StoredTrial {
-            id: TrialId { block, position: 0, arm },
-            attempt: 1,
-            state,
-            began_at: Nanoseconds(second * SECOND),
             ended_at: is_over.then_some(Nanoseconds((second + 1) * SECOND)),
-            exit_status: None,
-            why: String::new(),
-            remedy: None,
-            evidence: None,
-            samples: Vec::new(),
-            instances: Vec::new(),
-            iterations: Vec::new(),
-            readings: Vec::new(),
-            stdout_hash: None,
-            disturbances: Vec::new(),
-            leftovers: Vec::new(),
+            ..StoredTrial::begun(id, 1, state, began_at)
         }
     }
 

@@ -16,7 +16,7 @@ use crate::fault::{Doing, Fault};
 use crate::lab::turn::{self, Owner};
 use crate::lab::{self, exclusive};
 use crate::ledger::{Ledger, RunState};
-use crate::report::html;
+use crate::report::{export, html};
 use futures_util::stream;
 use gate::{Refusal, Secret};
 use http_body_util::combinators::BoxBody;
@@ -24,7 +24,7 @@ use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::{Bytes, Frame, Incoming};
 use hyper::header::{self, HeaderValue};
 use hyper::service::service_fn;
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use library::{Library, RunForm};
 use live::CourseCache;
@@ -171,7 +171,7 @@ async fn answer(request: &Request<Incoming>, service: &Arc<Service>) -> Response
     let Some(route) = Route::of(path, request.uri().query().unwrap_or_default()) else {
         return page(StatusCode::NOT_FOUND, pages::refused("Nothing is here", "", None));
     };
-    if route.is_act() != (*request.method() == Method::POST) {
+    if !route.is_asked_by(request.method()) {
         return refused(Refusal::Method);
     }
     if route.is_act() && !service.may_stop {
@@ -226,7 +226,7 @@ impl Service {
             Route::Run(name) => of_run(name, &|path| self.run(name, path).map(Answered::Page)),
             Route::Answer(name) => of_run(name, &|path| {
                 let is_running = self.courses.now(library, path).is_ok_and(|it| it.is_running);
-                library.page(path, RunForm::Json, is_running, |_| String::new()).map(Answered::Json)
+                library.page(path, RunForm::Json, is_running, export::json).map(Answered::Json)
             }),
             Route::Events(name) => of_run(name, &|path| Ok(Answered::Events(path.into()))),
             Route::Stop(name) => of_run(name, &|path| self.stop(name, path)),
@@ -297,7 +297,7 @@ fn events(service: Arc<Service>, path: PathBuf) -> Response<Body> {
     response
 }
 
-/// EventStream so far to one who listens.
+/// Events that one who listens was told so far.
 struct EventStream {
     service: Arc<Service>,
     path: PathBuf,

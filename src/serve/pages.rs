@@ -4,9 +4,8 @@ use super::library::ListRow;
 use super::live::Now;
 use crate::finding::diff::Diff;
 use crate::finding::history::History;
-use crate::finding::number;
 use crate::report::html::{escape, served_page};
-use crate::report::{diff as diff_text, history as history_text, rows::Rows};
+use crate::report::{diff as diff_text, history as history_text, list as list_text, rows::Rows};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use surtax_instrument::quantity::Nanoseconds;
 
@@ -18,30 +17,21 @@ fn encoded(name: &str) -> String {
 /// The list of runs.
 pub(super) fn list(rows: &[ListRow], now: Nanoseconds) -> String {
     let runs: Vec<_> = rows.iter().filter_map(|row| row.as_ref().ok()).collect();
-    let mut table = Rows::new(&["Run", "Began", "State", "Took", "Stacks", "Title"]);
+    let mut table = Rows::new(&list_text::HEADER);
     for run in &runs {
-        table.push(vec![
-            run.name.clone(),
-            run.ago(now),
-            run.state_word().into(),
-            run.wall_ns.map_or_else(String::new, number::span),
-            run.stacks.join(","),
-            run.title.clone(),
-        ]);
+        table.push(list_text::cells(run, run.ago(now)));
     }
     let table = table.html("Runs", |column, text| match column {
-        0 => format!("<a href=\"runs/{}/\">{}</a>", encoded(text), escape::line(text)),
+        0 => link(text),
         4 => escape::name(text),
         _ => escape::line(text),
     });
-    let faults: Vec<_> = rows.iter().filter_map(|row| row.as_ref().err()).collect();
-    let unread = faults.iter().map(|why| format!("<li>{}</li>\n", escape::prose(why)));
+    let faults: Vec<_> = rows.iter().filter_map(|row| row.clone().err()).collect();
     let unread = match faults.is_empty() {
         true => String::new(),
-        false => format!(
-            "<section><h2>Files that cannot be read</h2><ul class=\"told\">{}</ul></section>\n",
-            unread.collect::<String>()
-        ),
+        false => {
+            format!("<section><h2>Files that cannot be read</h2>{}</section>\n", list_of(&faults))
+        }
     };
     let (table, choice) = match runs.len() {
         0 => (String::from("<p>No run is kept yet.</p>\n"), String::new()),
@@ -153,8 +143,8 @@ fn link(name: &str) -> String {
     format!("<a href=\"runs/{}/\">{}</a>", encoded(name), escape::line(name))
 }
 
-fn list_of(lines: &[String]) -> String {
-    let items = lines.iter().map(|line| format!("<li>{}</li>\n", escape::prose(line)));
+fn list_of(lines: &[impl AsRef<str>]) -> String {
+    let items = lines.iter().map(|line| format!("<li>{}</li>\n", escape::prose(line.as_ref())));
     format!("<ul class=\"told\">{}</ul>\n", items.collect::<String>())
 }
 

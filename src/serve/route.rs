@@ -1,5 +1,6 @@
 //! Routes: what a path behind the secret asks for.
 
+use hyper::Method;
 use percent_encoding::percent_decode_str;
 
 /// Something that can be asked for.
@@ -51,6 +52,11 @@ impl Route {
             "/history" => Some(Self::History(value("run")?)),
             _ => None,
         }
+    }
+
+    /// Tells whether it is asked for in this way: something is done by a form alone.
+    pub(super) fn is_asked_by(&self, method: &Method) -> bool {
+        self.is_act() == (*method == Method::POST)
     }
 
     /// Tells whether it does something, and does not only look.

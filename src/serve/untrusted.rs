@@ -21,5 +21,5 @@ pub fn request(bytes: &[u8], secret: &str) -> Option<bool> {
     }
     let path = admit(&method, &uri, &headers, &Secret::new(secret.into())).ok()?;
     let route = Route::of(path, uri.query().unwrap_or_default())?;
-    (route.is_act() == (method == Method::POST)).then(|| route.is_act())
+    route.is_asked_by(&method).then(|| route.is_act())
 }
