@@ -1,12 +1,12 @@
 //! At once: four surtaxes on one machine, with one data directory, round after round.
 //!
-//! Each compares another stack with `native`, two of them a nested one. All must end with status 0,
+//! Each compares another stack with `native`, two of them a nested one, in a part of the rounds one
+//! with a guest, whose own surtax sees what this machine's keep. All must end with status 0,
 //! each must have kept a run of its own in which every trial counts, and when all have ended the
 //! machine must be as before.
 
 use super::child::{ChildSurtax, text, trials};
 use super::kills::STACKS;
-use super::proof::ended;
 use super::{Bar, Bench, Figure, Proof, Size, Stopped};
 use crate::fault::{Doing, Fault};
 use rand::seq::SliceRandom;
@@ -20,6 +20,9 @@ const BASELINE: &str = "native";
 
 /// Two of these go into each round, and two of [`STACKS`].
 const NESTED: [&str; 4] = ["runc+runc", "runc+bubblewrap", "crun+runc", "docker+runc"];
+
+/// One of these stands in a round of guests for one of [`NESTED`].
+const GUESTS: [&str; 2] = ["qemu+runc", "docker+qemu"];
 
 /// Number of blocks in a run.
 const BLOCKS: u32 = 2;
@@ -38,31 +41,79 @@ impl Proof for AtOnce {
         "four surtaxes at once: whether one disturbs another's run, or leaves something"
     }
 
-    fn run_count(&self, size: Size) -> u32 {
-        4 * rounds(size)
+    fn parts(&self, size: Size) -> Vec<String> {
+        parts(size).iter().map(|part| part.name()).collect()
     }
 
-    fn run_ms(&self, _size: Size, _run: u32) -> u32 {
-        2500
+    fn run_count(&self, size: Size) -> u32 {
+        parts(size).iter().map(|part| part.run_count(size)).sum()
+    }
+
+    fn run_ms(&self, size: Size, run: u32) -> u32 {
+        if run < Part::Containers.run_count(size) { 2500 } else { 12_000 }
     }
 
     fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Figure>, Stopped> {
         let mut all = Vec::new();
-        let done = (0..rounds(size)).try_for_each(|number| {
-            let round = bench.unit(&format!("at-once/{number}"), 4, || {
-                let round = round(bench, number)?;
-                (0..4).try_for_each(|_| bench.told())?;
-                Ok(round)
-            })?;
-            all.push(round);
-            Ok(())
-        });
-        ended(done, lines(&all))
+        for part in parts(size) {
+            if !bench.takes(&part.name(), part.run_count(size)) {
+                continue;
+            }
+            let mut rounds = Vec::new();
+            let done = (0..part.rounds(size)).try_for_each(|number| {
+                let round = bench.unit(&format!("{}/{number}", part.name()), 4, || {
+                    let round = round(bench, *part, number)?;
+                    (0..4).try_for_each(|_| bench.told())?;
+                    Ok(round)
+                })?;
+                rounds.push(round);
+                Ok(())
+            });
+            all.extend(lines(*part, &rounds));
+            if let Err(fault) = done {
+                return Err(Stopped { fault, lines: all });
+            }
+        }
+        Ok(all)
     }
 }
 
-fn rounds(size: Size) -> u32 {
-    size.pick(1, 200)
+/// A part of the rounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Containers,
+    Guests,
+}
+
+impl Part {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Containers => "containers",
+            Self::Guests => "guests",
+        }
+    }
+
+    fn name(self) -> String {
+        format!("at-once/{}", self.word())
+    }
+
+    fn rounds(self, size: Size) -> u32 {
+        match self {
+            Self::Containers => size.pick(1, 200),
+            Self::Guests => size.pick(0, 50),
+        }
+    }
+
+    fn run_count(self, size: Size) -> u32 {
+        4 * self.rounds(size)
+    }
+}
+
+fn parts(size: Size) -> &'static [Part] {
+    match size {
+        Size::Quick => &[Part::Containers],
+        Size::Full => &[Part::Containers, Part::Guests],
+    }
 }
 
 /// Result of four at once.
@@ -76,9 +127,9 @@ struct Round {
     left: Vec<String>,
 }
 
-fn round(bench: &Bench<'_>, number: u32) -> Result<Round, Fault> {
+fn round(bench: &Bench<'_>, part: Part, number: u32) -> Result<Round, Fault> {
     let mut chance = ChaCha8Rng::seed_from_u64(number.into());
-    let stacks = four(&mut chance);
+    let stacks = four(part, &mut chance);
     let surtax = ChildSurtax::new(bench, "at-once")?;
     let before = surtax.census()?;
     let started = stacks.map(|stack| (stack, surtax.start(&compare(stack))));
@@ -102,12 +153,15 @@ fn round(bench: &Bench<'_>, number: u32) -> Result<Round, Fault> {
 }
 
 /// Four stacks, no two of them alike, in any order.
-fn four(chance: &mut ChaCha8Rng) -> [&'static str; 4] {
+fn four(part: Part, chance: &mut ChaCha8Rng) -> [&'static str; 4] {
     let mut plain: Vec<&str> = STACKS.into_iter().filter(|stack| *stack != BASELINE).collect();
     let mut nested = NESTED;
     plain.shuffle(chance);
     nested.shuffle(chance);
     let mut all = [plain[0], plain[1], nested[0], nested[1]];
+    if part == Part::Guests {
+        all[3] = GUESTS[chance.random_range(0..GUESTS.len())];
+    }
     all.rotate_left(chance.random_range(0..4));
     all
 }
@@ -142,7 +196,7 @@ fn kept(directory: &Path) -> Result<Vec<PathBuf>, Fault> {
     Ok(paths.filter(|path| path.extension().is_some_and(|it| it == "surtax")).collect())
 }
 
-fn lines(rounds: &[Round]) -> Vec<Figure> {
+fn lines(part: Part, rounds: &[Round]) -> Vec<Figure> {
     let tried = u32::try_from(rounds.len()).unwrap_or(u32::MAX);
     let failures: Vec<&String> = rounds.iter().flat_map(|round| &round.failures).collect();
     let collisions: Vec<&String> = rounds.iter().filter_map(|it| it.collision.as_ref()).collect();
@@ -154,7 +208,7 @@ fn lines(rounds: &[Round]) -> Vec<Figure> {
     ]
     .map(|(what, tried, found)| Figure {
         proof: "at-once",
-        part: String::from("four at once"),
+        part: format!("four at once, {}", part.word()),
         tried,
         found: u32::try_from(found.len()).unwrap_or(u32::MAX),
         what,
@@ -171,19 +225,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_round_has_four_stacks_of_which_two_are_nested() {
+    fn a_round_has_four_stacks_of_which_two_are_nested_or_one_and_a_guest() {
         for seed in 0..50 {
-            let stacks = four(&mut ChaCha8Rng::seed_from_u64(seed));
-            let nested = stacks.iter().filter(|stack| NESTED.contains(stack)).count();
-            let different: std::collections::HashSet<_> = stacks.iter().collect();
-            assert_eq!((nested, different.len()), (2, 4), "{stacks:?}");
+            for part in [Part::Containers, Part::Guests] {
+                let stacks = four(part, &mut ChaCha8Rng::seed_from_u64(seed));
+                let of = |these: &[&str]| stacks.iter().filter(|it| these.contains(*it)).count();
+                let different: std::collections::HashSet<_> = stacks.iter().collect();
+                let guests = usize::from(part == Part::Guests);
+                let found = (of(&NESTED), of(&GUESTS), different.len());
+                assert_eq!(found, (2 - guests, guests, 4), "{stacks:?}");
+            }
         }
     }
 
     #[test]
     fn one_failure_one_run_too_few_or_one_thing_left_misses_a_bar() {
         let met = |round: Round| {
-            lines(&[Round::default(), round]).iter().map(Figure::is_met).collect::<Vec<_>>()
+            lines(Part::Containers, &[Round::default(), round])
+                .iter()
+                .map(Figure::is_met)
+                .collect::<Vec<_>>()
         };
         let said = || String::from("something");
         assert_eq!(met(Round::default()), [true, true, true]);

@@ -15,11 +15,13 @@ use serde::{Deserialize, Serialize};
 const HOG: &str = "head -c 400000000 /dev/zero | tail -c 350000000 > /dev/null";
 
 /// A stack with the layer and the limit that are to be named, the quick ones first.
-const STACKS: [(&str, &str, &str); 12] = [
+const STACKS: [(&str, &str, &str); 14] = [
     ("native:memory=64M", "native", "64M"),
     ("runc:memory=64M", "runc", "64M"),
     ("crun:memory=64M", "crun", "64M"),
     ("gvisor:memory=128M", "gvisor", "128M"),
+    ("namespaces:memory=64M", "namespaces", "64M"),
+    ("bubblewrap:memory=64M", "bubblewrap", "64M"),
     ("nspawn:memory=64M", "nspawn", "64M"),
     ("lxc:memory=64M", "lxc", "64M"),
     ("podman:memory=64M", "podman", "64M"),

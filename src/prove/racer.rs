@@ -12,6 +12,7 @@ use super::proof::ended;
 use super::{Bar, Bench, Figure, Proof, Size, Stopped};
 use crate::fault::{Doing, Fault};
 use attacker::{ATTACKER, Tally};
+use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -70,55 +71,47 @@ impl Proof for Racer {
             let fault = Fault::machine("only root can start a process of another user");
             return Err(fault.hint("run it as root").into());
         }
-        let mut runs = Runs::default();
-        let attacked = attack(bench, || runs.make(bench, self.run_count(size)));
-        let (tally, done) = attacked.map_err(Stopped::from)?;
-        ended(done, lines(&runs, &tally))
+        let mut races = Vec::new();
+        let done = bench.units(self.run_count(size)).try_for_each(|number| {
+            races.push(bench.unit(&format!("racer/{number}"), 1, || race(bench, number))?);
+            Ok(())
+        });
+        ended(done, lines(&races))
     }
 }
 
-/// The runs that were made meanwhile.
-#[derive(Debug, Default)]
-struct Runs {
-    made: u32,
-    failed: u32,
-    /// Reason why the first one failed; empty if none did.
-    why: String,
+/// One run, and the other user beside it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Race {
+    /// Reason why the run failed; `None` if it did not.
+    failure: Option<String>,
+    tally: Tally,
 }
 
-impl Runs {
-    fn make(&mut self, bench: &Bench<'_>, count: u32) -> Result<(), Fault> {
-        let exe = std::env::current_exe().doing("find the program that is raced against")?;
-        let data = bench.directory()?.join("raced");
-        let (each, in_turn) = (usable(&STACKS), usable(&IN_TURN));
-        for run in 0..count as usize {
-            let turn = in_turn.get(run % in_turn.len().max(1));
-            let stacks: Vec<&str> = each.iter().chain(turn).copied().collect();
-            let (arms, stacks) = (stacks.len(), stacks.join(","));
-            let argv = [
-                &*exe.to_string_lossy(),
-                "compare",
-                "--quiet",
-                "--format",
-                "json",
-                "--runs",
-                "1",
-                "--in",
-                &stacks,
-                "--",
-                "true",
-            ];
-            self.made += 1;
-            if let Err(fault) = run_once(bench, &argv, &data, arms) {
-                self.failed += 1;
-                if self.why.is_empty() {
-                    self.why = fault.message;
-                }
-            }
-            bench.told()?;
-        }
-        Ok(())
-    }
+fn race(bench: &Bench<'_>, number: u32) -> Result<Race, Fault> {
+    let exe = std::env::current_exe().doing("find the program that is raced against")?;
+    let data = bench.directory()?.join("raced");
+    let (each, in_turn) = (usable(&STACKS), usable(&IN_TURN));
+    let turn = in_turn.get(number as usize % in_turn.len().max(1));
+    let stacks: Vec<&str> = each.iter().chain(turn).copied().collect();
+    let (arms, stacks) = (stacks.len(), stacks.join(","));
+    let argv = [
+        &*exe.to_string_lossy(),
+        "compare",
+        "--quiet",
+        "--format",
+        "json",
+        "--runs",
+        "1",
+        "--in",
+        &stacks,
+        "--",
+        "true",
+    ];
+    let (tally, made) = attack(bench, || run_once(bench, &argv, &data, arms))?;
+    let failure = made.err().map(|fault| format!("{stacks}: {}", fault.message));
+    bench.told()?;
+    Ok(Race { failure, tally })
 }
 
 /// Those of some stacks whose tool this machine has.
@@ -160,15 +153,13 @@ fn attack(
     Ok((Tally::parse(&text)?, done))
 }
 
-fn lines(runs: &Runs, tally: &Tally) -> Vec<Figure> {
-    let line = |part: &str, tried, found, what, bar, because: String| Figure {
-        proof: "racer",
-        part: part.to_owned(),
-        tried,
-        found,
-        what,
-        bar,
-        because,
+fn lines(races: &[Race]) -> Vec<Figure> {
+    let made = u32::try_from(races.len()).unwrap_or(u32::MAX);
+    let failures: Vec<&String> = races.iter().filter_map(|race| race.failure.as_ref()).collect();
+    let tally = races.iter().fold(Tally::default(), |all, race| all.and(&race.tally));
+    let line = |part: &str, tried, found, what, bar, because| {
+        let part = part.to_owned();
+        Figure { proof: "racer", part, tried, found, what, bar, because }
     };
     let examples = |text: &str| match text {
         "" => String::from("none may be"),
@@ -177,21 +168,21 @@ fn lines(runs: &Runs, tally: &Tally) -> Vec<Figure> {
     vec![
         line(
             "runs",
-            runs.made,
-            runs.failed,
+            made,
+            u32::try_from(failures.len()).unwrap_or(u32::MAX),
             "failed",
             Bar::AtMost(0),
-            match &*runs.why {
-                "" => String::from("nobody is to be kept from measuring"),
-                why => why.to_owned(),
-            },
+            failures.first().map_or_else(
+                || String::from("nobody is to be kept from measuring"),
+                |why| (*why).clone(),
+            ),
         ),
         line(
             "labs",
-            runs.made,
+            made,
             tally.labs,
             "seen by the other user",
-            Bar::AtLeast(runs.made),
+            Bar::AtLeast(made),
             String::from("one who sees none races for nothing"),
         ),
         line(
@@ -227,12 +218,31 @@ mod tests {
 
     #[test]
     fn one_name_that_root_uses_after_another_user_made_it_misses_the_bar() {
-        let runs = Runs { made: 2, ..Runs::default() };
-        let met = |tally: &Tally| lines(&runs, tally).iter().all(Figure::is_met);
-        let fine = Tally { labs: 2, tried: 900, made: 7, ..Tally::default() };
+        let race = |tally: &Tally| Race { tally: tally.clone(), ..Race::default() };
+        let met = |tally: &Tally| lines(&[race(tally), race(tally)]).iter().all(Figure::is_met);
+        let fine = Tally { labs: 1, tried: 900, made: 7, ..Tally::default() };
         assert!(met(&fine));
         assert!(!met(&Tally { entered: 1, ..fine.clone() }));
         assert!(!met(&Tally { changed: 1, ..fine.clone() }));
-        assert!(!met(&Tally { labs: 1, ..fine }));
+        assert!(!met(&Tally { labs: 0, ..fine }));
+    }
+
+    #[test]
+    fn a_race_that_found_something_among_many_that_did_not_is_told_with_its_example() {
+        let entered_such_as = String::from("/dev/shm/surtax-1/runc");
+        let found = Tally { labs: 1, entered: 1, entered_such_as, ..Tally::default() };
+        let fine = Tally { labs: 1, ..Tally::default() };
+        let failure = Some(String::from("runc: no trial"));
+        let races = [
+            Race { failure: None, tally: fine.clone() },
+            Race { failure: None, tally: found },
+            Race { failure, tally: fine },
+        ];
+        let missed: Vec<String> = lines(&races)
+            .into_iter()
+            .filter(|line| !line.is_met())
+            .map(|line| format!("{} of {}: {}", line.found, line.tried, line.because))
+            .collect();
+        assert_eq!(missed, ["1 of 3: runc: no trial", "1 of 0: such as /dev/shm/surtax-1/runc"]);
     }
 }

@@ -5,6 +5,7 @@
 //! and system calls alone. What it made itself it removes in the end.
 
 use crate::fault::{Doing, Fault};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Read};
@@ -40,7 +41,7 @@ const SLOW_ROUND: u32 = 8;
 const NAME_LIMIT: usize = 4_096;
 
 /// Counts of one attacker.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
     /// Labs whose id it learned.
     pub labs: u32,
@@ -59,6 +60,21 @@ pub struct Tally {
 }
 
 impl Tally {
+    /// Sum of two; the examples are the first ones.
+    #[must_use]
+    pub fn and(self, other: &Self) -> Self {
+        let first = |one: String, other: &str| if one.is_empty() { other.to_owned() } else { one };
+        Self {
+            labs: self.labs.saturating_add(other.labs),
+            tried: self.tried.saturating_add(other.tried),
+            made: self.made.saturating_add(other.made),
+            entered: self.entered.saturating_add(other.entered),
+            changed: self.changed.saturating_add(other.changed),
+            entered_such_as: first(self.entered_such_as, &other.entered_such_as),
+            changed_such_as: first(self.changed_such_as, &other.changed_such_as),
+        }
+    }
+
     fn text(&self) -> String {
         let Self { labs, tried, made, entered, changed, entered_such_as, changed_such_as } = self;
         format!("{labs} {tried} {made} {entered} {changed}\n{entered_such_as}\n{changed_such_as}\n")
