@@ -28,7 +28,7 @@ ENFORCE      ?= --enforce
 ADVISORIES   ?= required
 
 # How long `make fuzz` gives each target, in seconds, and how many rounds it makes.
-FUZZ_SECONDS ?= 10
+FUZZ_SECONDS ?= 60
 FUZZ_ROUNDS  ?= 1
 
 # mdBook builds docs/ into a book. It is no part of surtax: `make docs` installs it below the target directory.
@@ -80,7 +80,7 @@ protocol: setup ## Measures the time to an answer, against the fixed protocol of
 mutants: setup ## Breaks the method on purpose, part by part: a quick proof must notice (half an hour, as root)
 	MUTANTS_AS_ROOT=$(if $(AS_ROOT),"sudo -E -H") $(CARGO) xtask mutants
 
-fuzz: ## Gives hostile bytes to every reader, ten seconds each (`FUZZ_SECONDS`, `FUZZ_ROUNDS`)
+fuzz: ## Gives hostile bytes to every reader, a minute each (`FUZZ_SECONDS`, `FUZZ_ROUNDS`)
 	$(CARGO) xtask fuzz --seconds $(FUZZ_SECONDS) --rounds $(FUZZ_ROUNDS)
 
 check: ## Checks formatting, lints, the tidy rules, the documentation, and every dependency

@@ -36,7 +36,7 @@ const GIVE_UP: Duration = Duration::from_secs(20);
 const CODES: [i32; 4] = [0, 1, 2, 3];
 
 /// The commands, the file in the place of `FILE` and a place for what they write in that of
-/// `PLACE`, where the ledger that nobody has spoiled is `whole`. Their number has no divisor in
+/// `PLACE`, where another run that nobody has spoiled is `other`. Their number has no divisor in
 /// common with that of the harms, so that each meets each.
 const COMMANDS: [&[&str]; 16] = [
     &["show", "FILE"],
@@ -47,8 +47,8 @@ const COMMANDS: [&[&str]; 16] = [
     &["report", "FILE", "--output", "PLACE/report.html"],
     &["list", "PLACE"],
     &["list", "PLACE", "--format", "json"],
-    &["diff", "PLACE/whole", "FILE"],
-    &["history", "FILE", "PLACE/whole"],
+    &["diff", "PLACE/other", "FILE"],
+    &["history", "FILE", "PLACE/other"],
     &["export", "FILE", "--as", "junit"],
     &["export", "FILE", "--as", "github"],
     &["export", "FILE", "--as", "brief"],
@@ -94,30 +94,84 @@ impl Proof for Hostile {
         let mut counts = Harm::ALL.map(|harm| (harm, Count::default()));
         let runs = 0..self.run_count(size);
         let each = || -> Result<(), Fault> {
-            let place = bench.directory()?.join("hostile");
-            let (whole, mark) = (place.join("whole"), place.join("mark"));
-            let made = || std::fs::create_dir_all(&place);
-            made().doing(format_args!("make `{}` for strangers' ledgers", place.display()))?;
-            make(&whole, &mark)?;
+            let place = Place::make(bench)?;
+            place.try_whole(bench)?;
             let kinds = counts.len();
             for run in runs {
                 let (harm, count) = &mut counts[run as usize % kinds];
                 count.add(bench.unit(&format!("hostile/{run}"), 1, || {
-                    let file = place.join("run.surtax");
-                    std::fs::copy(&whole, &file).doing("copy a ledger to be spoiled")?;
-                    harm.spoil(&file, run.into())?;
-                    let mut tried = try_one(bench, &place, run as usize)?;
-                    tried.executed = mark.exists();
-                    clear(&place, &whole)?;
+                    harm.spoil(&place.file()?, run.into())?;
+                    let mut tried = try_one(bench, &place.directory, run as usize)?;
+                    tried.executed = place.mark.exists();
+                    place.clear()?;
                     bench.told()?;
                     Ok(tried)
                 })?);
             }
-            std::fs::remove_dir_all(&place).doing("remove the strangers' ledgers")
+            std::fs::remove_dir_all(&place.directory).doing("remove the strangers' ledgers")
         };
         let how = each();
         let lines = counts.iter().filter(|(_, count)| count.ledgers > 0);
         ended(how, lines.flat_map(|(harm, count)| of_kind(*harm, *count)).collect())
+    }
+}
+
+/// The directory in which one ledger after another is spoiled, beside two that are not.
+struct Place {
+    directory: PathBuf,
+    /// The run of which all are made.
+    whole: PathBuf,
+    /// Another of the same plan.
+    other: PathBuf,
+    /// Mark that their command leaves where it is executed.
+    mark: PathBuf,
+}
+
+impl Place {
+    fn make(bench: &Bench<'_>) -> Result<Self, Fault> {
+        let directory = bench.directory()?.join("hostile");
+        let made = || std::fs::create_dir_all(&directory);
+        made().doing(format_args!("make `{}` for strangers' ledgers", directory.display()))?;
+        let [whole, other, mark] = ["whole", "other", "mark"].map(|name| directory.join(name));
+        make(&whole, &mark)?;
+        make(&other, &mark)?;
+        Ok(Self { directory, whole, other, mark })
+    }
+
+    /// The ledger to be spoiled, as it is before.
+    fn file(&self) -> Result<PathBuf, Fault> {
+        let file = self.directory.join("run.surtax");
+        std::fs::copy(&self.whole, &file).doing("copy a ledger to be spoiled")?;
+        Ok(file)
+    }
+
+    /// Checks that every command reads a ledger that nobody has spoiled: one that refuses it would
+    /// meet no harm.
+    fn try_whole(&self, bench: &Bench<'_>) -> Result<(), Fault> {
+        for command in COMMANDS {
+            self.file()?;
+            let said = self.directory.join("said");
+            let status = bench.answer(&words(command, &self.directory)?, &said, GIVE_UP)?;
+            if status.is_none_or(|status| !status.success()) {
+                let said = std::fs::read_to_string(said).unwrap_or_default();
+                let command = command.join(" ");
+                return Err(Fault::bug(format!(
+                    "a whole ledger is refused by `{command}`: {said}"
+                )));
+            }
+            self.clear()?;
+        }
+        Ok(())
+    }
+
+    /// Removes what one ledger left.
+    fn clear(&self) -> Result<(), Fault> {
+        let entries = std::fs::read_dir(&self.directory).doing("see what a ledger left")?;
+        let paths = entries.flatten().map(|entry| entry.path());
+        for path in paths.filter(|path| *path != self.whole && *path != self.other) {
+            std::fs::remove_file(path).doing("remove what a stranger's ledger left")?;
+        }
+        Ok(())
     }
 }
 
@@ -179,22 +233,13 @@ fn acts(said: &[u8]) -> bool {
         || text.lines().any(|line| line.starts_with("# owned") || line.starts_with("| x |"))
 }
 
-/// Removes what one ledger left.
-fn clear(place: &Path, whole: &Path) -> Result<(), Fault> {
-    let entries = std::fs::read_dir(place).doing("see what a stranger's ledger left")?;
-    for entry in entries.flatten().filter(|entry| entry.path() != whole) {
-        std::fs::remove_file(entry.path()).doing("remove what a stranger's ledger left")?;
-    }
-    Ok(())
-}
-
-/// The ledger from which all are made: interrupted, with a command that leaves a mark where it is
-/// executed.
+/// Makes a ledger as all are made from: interrupted, of four blocks, three of them whole, with a
+/// command that leaves a mark where it is executed.
 fn make(file: &Path, mark: &Path) -> Result<(), Fault> {
     let plan = plan(mark)?;
     let _ = std::fs::remove_file(file);
     let mut ledger = Ledger::create(file, &plan, &crate::ledger::machine::facts(&[]))?;
-    for block in 0..3 {
+    for block in 0..4 {
         for TrialId { block, position, arm } in plan.block(block) {
             let trial = TrialId { block, position, arm };
             ledger.begin_trial(trial)?;

@@ -5,11 +5,13 @@
 //! and system calls alone. What it made itself it removes in the end.
 
 use crate::fault::{Doing, Fault};
+use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Read};
-use std::os::unix::fs::MetadataExt;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -43,7 +45,7 @@ const NAME_LIMIT: usize = 4_096;
 /// Counts of one attacker.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
-    /// Labs whose id it learned.
+    /// Labs whose id it learned, less those that were there before.
     pub labs: u32,
     /// Attempts to make, swap, write or connect.
     pub tried: u32,
@@ -97,14 +99,29 @@ impl Tally {
     }
 }
 
-/// Attacks until its input ends; then prints its tally.
+/// Ids of the labs that are there now, as every user may see them.
+///
+/// # Errors
+/// The machine's: there are no groups to read.
+pub fn labs() -> Result<Vec<String>, Fault> {
+    let groups = groups()?;
+    let names = groups.iter().flat_map(|group| names_in(group));
+    Ok(names.filter_map(|name| Some(name.strip_prefix("surtax-")?.to_owned())).collect())
+}
+
+fn groups() -> Result<Vec<PathBuf>, Fault> {
+    let hierarchies = Hierarchies::discover().doing("list the groups that everybody sees")?;
+    Ok(hierarchies.0.into_iter().map(|hierarchy| hierarchy.mount_point).collect())
+}
+
+/// Attacks until its input ends; then prints its tally. Its arguments are the ids of the labs that
+/// are none of those that it races against.
 ///
 /// # Errors
 /// The machine's: there are no groups to read, or nobody to tell.
 pub fn main() -> Result<(), Fault> {
-    let hierarchies = Hierarchies::discover().doing("list the groups that everybody sees")?;
-    let groups = hierarchies.0.into_iter().map(|hierarchy| hierarchy.mount_point);
-    let mut attacker = Attacker { groups: groups.collect(), ..Attacker::default() };
+    let others = std::env::args().skip(2).collect();
+    let mut attacker = Attacker { groups: groups()?, labs: others, ..Attacker::default() };
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -225,27 +242,53 @@ impl Attacker {
         if facts.uid() == USER || self.own.contains(path) {
             return;
         }
-        let aside = path.with_extension("raced");
-        if fs::rename(path, &aside).is_ok() {
-            self.note_change(path);
-            let _ = std::os::unix::fs::symlink("/proc/self/cwd", path);
-        }
+        self.move_aside(path);
         if facts.is_dir() {
-            let inside = path.join("racer-was-here");
-            if OpenOptions::new().write(true).create_new(true).open(&inside).is_ok() {
+            self.write_into(path);
+        } else if facts.is_file() {
+            let opened = OpenOptions::new().append(true).open(path);
+            if opened.and_then(|file| file.metadata()).is_ok_and(|it| it.uid() != USER) {
                 self.note_change(path);
-                let _ = fs::remove_file(&inside);
             }
-        } else if facts.is_file() && OpenOptions::new().append(true).open(path).is_ok() {
-            self.note_change(path);
         }
         if UnixStream::connect(path).is_ok() {
             self.note_change(path);
         }
     }
 
+    /// Takes a name from whoever has it. A second attacker is the same user, and may have been
+    /// first at a name that root had just left.
+    fn move_aside(&mut self, path: &Path) {
+        let aside = path.with_extension("raced");
+        if fs::rename(path, &aside).is_err() {
+            return;
+        }
+        if is_foreign(&aside) {
+            self.note_change(path);
+            let _ = std::os::unix::fs::symlink("/proc/self/cwd", path);
+        } else {
+            let _ = fs::remove_dir_all(&aside).or_else(|_| fs::remove_file(&aside));
+        }
+    }
+
+    /// Makes a file in a directory, which is held by a descriptor: its name may be another's soon.
+    fn write_into(&mut self, path: &Path) {
+        let flags = (OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW).bits().cast_signed();
+        let Ok(directory) = OpenOptions::new().read(true).custom_flags(flags).open(path) else {
+            return;
+        };
+        if !directory.metadata().is_ok_and(|it| it.uid() != USER) {
+            return;
+        }
+        let inside = format!("/proc/self/fd/{}/racer-was-here", directory.as_raw_fd());
+        if OpenOptions::new().write(true).create_new(true).open(&inside).is_ok() {
+            self.note_change(path);
+            let _ = fs::remove_file(&inside);
+        }
+    }
+
     fn be_first(&mut self, path: &Path) {
-        // Somebody else's name is left to him in an even round, so that both kinds are tried.
+        // A link now and then, and a directory else, so that both are tried.
         let made = match self.tally.tried % 4 {
             0 => std::os::unix::fs::symlink("/nonexistent-surtax-racer", path),
             _ => fs::create_dir(path),
@@ -270,8 +313,7 @@ impl Attacker {
         for path in &self.own {
             for name in names_in(path) {
                 let inside = path.join(name);
-                let is_foreign = fs::symlink_metadata(&inside).is_ok_and(|it| it.uid() != USER);
-                if is_foreign && self.entered.insert(path.clone()) {
+                if is_foreign(&inside) && self.entered.insert(path.clone()) {
                     self.tally.entered += 1;
                     self.tally.entered_such_as = inside.display().to_string();
                 }
@@ -284,6 +326,11 @@ impl Attacker {
             let _ = fs::remove_dir_all(path).or_else(|_| fs::remove_file(path));
         }
     }
+}
+
+/// Tells whether a name is somebody's who is not this user.
+fn is_foreign(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|it| it.uid() != USER)
 }
 
 fn names_in(directory: &Path) -> Vec<String> {
@@ -313,11 +360,32 @@ mod tests {
     #[test]
     fn the_id_of_a_lab_is_learned_from_any_path_below_its_directory() {
         let mut attacker = Attacker::default();
+        attacker.labs.insert(String::from("0ddba11"));
         attacker.learn(Path::new("/run/surtax/0badcafe/.memory/runc"));
+        attacker.learn(Path::new("/run/surtax/0ddba11/.memory/runc"));
         attacker.learn(Path::new("/usr/bin/surtax"));
-        assert_eq!(attacker.tally.labs, 1);
+        assert_eq!(attacker.tally.labs, 1, "the other was there before");
         assert!(attacker.known.contains(Path::new("/dev/shm/surtax-0badcafe")));
         assert!(!attacker.known.contains(Path::new("/usr/bin/surtax")));
+    }
+
+    #[test]
+    fn what_is_taken_from_another_user_is_a_change_and_from_a_second_attacker_is_none() {
+        let place = tempfile::tempdir().unwrap();
+        let changed_of = |owner: u32, change: fn(&mut Attacker, &Path)| {
+            let path = place.path().join("name");
+            fs::create_dir(&path).unwrap();
+            std::os::unix::fs::chown(&path, Some(owner), None).unwrap();
+            let mut attacker = Attacker::default();
+            change(&mut attacker, &path);
+            let _ = fs::remove_dir_all(&path).or_else(|_| fs::remove_file(&path));
+            let _ = fs::remove_dir_all(path.with_extension("raced"));
+            attacker.tally.changed
+        };
+        for change in [Attacker::move_aside, Attacker::write_into] {
+            assert_eq!((changed_of(0, change), changed_of(USER, change)), (1, 0));
+        }
+        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
     }
 
     #[test]
