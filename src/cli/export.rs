@@ -148,6 +148,12 @@ impl Exports {
         Ok(())
     }
 
+    /// Lists the files that are named.
+    pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {
+        let named = self.export.iter().filter(|export| export.path != Path::new(OUTPUT));
+        named.map(|export| export.path.as_path())
+    }
+
     /// Tells whether standard output is taken by one of them.
     pub(super) fn take_standard_output(&self) -> bool {
         self.export.iter().any(|export| export.path == Path::new(OUTPUT))

@@ -38,6 +38,7 @@ mod run;
 mod say;
 mod serve;
 mod show;
+mod within_reach;
 mod workload;
 
 use crate::fault::Fault;

@@ -10,7 +10,7 @@ use crate::layer::StackSpec;
 use crate::plan::{Arm, Plan, shell_line};
 use crate::workload::Workload;
 use clap::{Args, ValueEnum};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Flags of a run beside its plan and its file.
 #[derive(Clone, Debug, Default, PartialEq, Args)]
@@ -28,6 +28,11 @@ pub struct RunFlags {
 }
 
 impl RunFlags {
+    /// Lists the files that results are written to.
+    pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.report.as_deref().into_iter().chain(self.exports.paths())
+    }
+
     /// Refuses early what would be refused after hours of measuring.
     pub(super) fn require_places(&self) -> Result<(), Fault> {
         self.report.as_deref().map_or(Ok(()), place::require_page)?;

@@ -3,7 +3,7 @@
 use super::measure::Question;
 use super::results::{RunFlags, Undecided, hold};
 use super::resume::Arguments as Resume;
-use super::{Format, Globals, answer, consent, note, place, program, progress};
+use super::{Format, Globals, answer, consent, note, place, program, progress, within_reach};
 use crate::campaign::Campaign;
 use crate::campaign::interrupts::{Interrupts, Urgency};
 use crate::fault::Fault;
@@ -151,6 +151,11 @@ pub(super) fn measure(question: &Question, globals: &Globals) -> Result<ExitCode
     for stack in &plan.stacks {
         command::require_short(&command::command(plan, stack))?;
     }
+    let run = match &question.output {
+        Some(path) => path.clone(),
+        None => shelf_directories(globals)?[0].join("run"),
+    };
+    within_reach::refuse(plan, &run, &question.results)?;
     let _turn = turn(question.results.wait, globals)?;
     let key = Key::of_this_machine().map_err(|fault| {
         note(&format!("going on with this run will have to be confirmed: {fault}"), globals);
@@ -200,6 +205,7 @@ pub(super) fn resume(arguments: &Resume, globals: &Globals) -> Result<ExitCode, 
         ledger.require_own()?;
         consent::require(&plan, &path, *yes)?;
     }
+    within_reach::refuse(&plan, &path, results)?;
     drop(ledger);
     let _turn = turn(results.wait, globals)?;
     let ledger = Ledger::resume(&path)?;

@@ -36,6 +36,7 @@ mod process;
 mod processes;
 mod reaper;
 mod room;
+mod same_place;
 mod service;
 mod session;
 mod shaping;
@@ -115,6 +116,8 @@ pub struct Lab {
     services: Mutex<Vec<service::Kept>>,
     /// Those of this level's network that no other surtax has; opened when first asked for.
     ports: Mutex<Option<ports::Ports>>,
+    /// Places of the user's that its stacks were given.
+    places: same_place::SeenPlaces,
 }
 
 impl Lab {
@@ -185,8 +188,17 @@ impl Lab {
         match base.prepare(setup) {
             Ok(reaper) => {
                 let (services, ports) = (Mutex::default(), Mutex::default());
+                let places = same_place::SeenPlaces::default();
                 let executable = setup.executable.clone();
-                Ok(Self { base: Arc::new(base), reaper, executable, swept, services, ports })
+                Ok(Self {
+                    base: Arc::new(base),
+                    reaper,
+                    executable,
+                    swept,
+                    services,
+                    ports,
+                    places,
+                })
             }
             Err(fault) => {
                 // What could not be undone either stays in the journal, for the next start.

@@ -55,6 +55,24 @@ pub struct View {
     pub shows_secrets: bool,
 }
 
+impl View {
+    /// Lists the places of the user's that a stack is given: what it may write to, and its root.
+    pub fn places(&self) -> impl Iterator<Item = &Path> {
+        self.writable.iter().map(PathBuf::as_path).chain(self.root.path())
+    }
+}
+
+impl Root {
+    /// Returns the path that it is made from, if it is made from one.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Directory(path) | Self::Oci(path) | Self::Image(path) => Some(path),
+            Self::Overlay | Self::Host | Self::Packed => None,
+        }
+    }
+}
+
 /// Source of a root file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Root {

@@ -3,6 +3,7 @@
 use super::record::integer;
 use super::{KnownMetric, Ledger, refused};
 use crate::fault::Fault;
+use crate::workload::definition::METRICS_MAX;
 use crate::workload::{Absence, Better, Histogrammed, Instanced, Metric, WorkloadReading};
 use rusqlite::{Row, Transaction, params};
 use std::collections::BTreeMap;
@@ -10,9 +11,6 @@ use surtax_statistics::Histogram;
 
 /// The first format that has any.
 const SINCE: i32 = 4;
-
-/// No workload measures more.
-const METRICS_MAX: usize = 1_000;
 
 /// Memory that a histogram takes, in bytes, however few values it has.
 const WHOLE_BYTES: u64 = 400 << 10;

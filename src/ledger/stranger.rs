@@ -30,6 +30,9 @@ const IMAGE_MAX_BYTES: u64 = 64 << 20;
 /// thousand counts.
 const VALUE_MAX_BYTES: i32 = 4 << 20;
 
+/// No plan that is written is longer: it is in a row with other values, which all have to be read.
+const PLAN_MAX_BYTES: usize = 3 << 20;
+
 /// Bytes that a stranger's ledger may make this process hold.
 const STRANGER_BYTES: u64 = 192 << 20;
 
@@ -311,6 +314,22 @@ pub(super) fn guard(connection: &mut Connection, budget: &Budget) -> rusqlite::R
         // A database in memory has no map to be switched off, and says nothing.
         if error == rusqlite::Error::QueryReturnedNoRows { Ok(()) } else { Err(error) }
     })
+}
+
+/// Checks that a plan that is to be written can be read again.
+///
+/// # Errors
+/// The user's: it is too long.
+pub(super) fn require_readable(plan_json: &str) -> Result<(), Fault> {
+    if plan_json.len() <= PLAN_MAX_BYTES {
+        return Ok(());
+    }
+    let bytes = plan_json.len();
+    Err(Fault::user(format!(
+        "what is asked takes {bytes} bytes in a run file, and no more than {PLAN_MAX_BYTES} are \
+         read"
+    ))
+    .hint("put long arguments into a file that the command reads"))
 }
 
 /// Checks what a database says of itself, and gives its format.

@@ -48,6 +48,7 @@ impl Ledger {
     ) -> Result<Self, Fault> {
         let plan_json = serde_json::to_string(plan)
             .map_err(|error| Fault::bug(format!("the plan cannot be written as JSON: {error}")))?;
+        stranger::require_readable(&plan_json)?;
         let image = image(plan, &plan_json, machine, key)
             .map_err(|error| Fault::bug(format!("a run cannot be begun in memory: {error}")))?;
         let (hold, connection) = open_to_write(birth::publish(&image, paths)?, "begin the run")?;

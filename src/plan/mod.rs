@@ -21,6 +21,7 @@ mod shelf;
 mod shell;
 mod stacks;
 mod word;
+pub mod writable;
 
 use crate::layer::StackSpec;
 use crate::workload::Workload;

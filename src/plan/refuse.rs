@@ -304,34 +304,12 @@ impl Draft {
         Ok(cwd)
     }
 
-    fn checked_writable(&self, cwd: &Path) -> Result<Vec<PathBuf>, Fault> {
-        let mut checked: Vec<PathBuf> = Vec::new();
-        for path in &self.writable {
-            let path = cwd.join(path);
-            self.check_directory("writable", "the writable directory", &path)?;
-            if path.to_str().is_none() {
-                let shown = Word::from(path.as_path()).escaped();
-                let message =
-                    format!("the writable directory `{shown}` has a name that is no text");
-                return Err(self.refuse("writable", message).hint(
-                    "name one in UTF-8: engines are told of it in their configurations, which are \
-                     text",
-                ));
-            }
-            let path: PathBuf = path.components().collect();
-            if path == Path::new("/") {
-                return Err(self
-                    .refuse("writable", "`/` as the writable directory would keep every write")
-                    .hint("name the directory whose files you want to keep"));
-            }
-            if !checked.contains(&path) {
-                checked.push(path);
-            }
-        }
-        Ok(checked)
-    }
-
-    fn check_directory(&self, field: &str, what: &str, path: &Path) -> Result<(), Fault> {
+    pub(super) fn check_directory(
+        &self,
+        field: &str,
+        what: &str,
+        path: &Path,
+    ) -> Result<(), Fault> {
         let shown = Word::from(path);
         let shown = shown.shown();
         let shown = shown.escape_debug();

@@ -96,10 +96,16 @@ pub fn csv_trials(findings: &Findings) -> String {
 }
 
 /// One record of CSV by RFC 4180, ended by its line break; what acts instead of being seen is an
-/// escape.
+/// escape. A text that a spreadsheet would take for a formula begins with an apostrophe.
+///
+/// Source: OWASP, "CSV Injection".
 #[must_use]
 pub fn row(fields: impl IntoIterator<Item = String>) -> String {
-    let quoted = fields.into_iter().map(|field| foreign::line(&field)).map(|field| {
+    let is_formula =
+        |field: &str| field.starts_with(['=', '+', '-', '@']) && field.parse::<f64>().is_err();
+    let plain = fields.into_iter().map(|field| foreign::line(&field));
+    let plain = plain.map(|field| if is_formula(&field) { format!("'{field}") } else { field });
+    let quoted = plain.map(|field| {
         if field.contains([',', '"', '\n', '\r']) {
             format!("\"{}\"", field.replace('"', "\"\""))
         } else {
@@ -226,5 +232,11 @@ mod tests {
     fn a_field_that_would_break_a_row_is_quoted() {
         let fields = ["a,b", "say \"no\"", "plain"].map(String::from);
         assert_eq!(row(fields), "\"a,b\",\"say \"\"no\"\"\",plain\r\n");
+    }
+
+    #[test]
+    fn a_text_that_a_spreadsheet_would_execute_is_a_text_and_a_number_stays_one() {
+        let fields = ["=1+1", "@SUM(A1)", "-x,y", "-1.5e-3", "+3", "inf"].map(String::from);
+        assert_eq!(row(fields), "'=1+1,'@SUM(A1),\"'-x,y\",-1.5e-3,+3,inf\r\n");
     }
 }

@@ -18,7 +18,7 @@ use crate::rootfs::root::OWN_PLACES;
 use etcetera::BaseStrategy;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// Files with a hash in the second of the fields between colons.
 const PASSWORDS: [&str; 6] = [
@@ -105,12 +105,9 @@ pub fn hidden(view: &View) -> Vec<Hidden> {
     if view.shows_secrets || view.root != Root::Overlay {
         return Vec::new();
     }
-    let named: Vec<PathBuf> = view
-        .writable
-        .iter()
-        .chain([&view.cwd])
-        .filter_map(|it| fs::canonicalize(it).ok())
-        .collect();
+    // As the user named it: a link that a command left on the way names nothing.
+    let is_plain = |path: &&PathBuf| !path.components().any(|it| it == Component::ParentDir);
+    let named: Vec<&PathBuf> = view.writable.iter().chain([&view.cwd]).filter(is_plain).collect();
     let home = std::env::var_os("HOME").map(PathBuf::from);
     let listed = fs::read_dir(HOMES).into_iter().flatten().flatten().take(HOMES_MOST);
     let homes = [PathBuf::from("/root")].into_iter().chain(home);

@@ -129,6 +129,7 @@ impl StackSpec {
             .ok_or_else(|| Fault::bug("a stack without a layer came as far as its start"))?;
         let room = context.lab.room(name)?;
         let view = context.view(outermost)?;
+        context.lab.require_same_places(view.places())?;
         let limits = outermost.limits()?;
         room.limit_huge_pages(&limits).map_err(|fault| fault.during(&outermost.kind))?;
         let site = context.site(&view, &limits, !rest.is_empty());
@@ -157,16 +158,16 @@ impl StackSpec {
             link = deeper;
             evidence.extend(facts);
         }
+        context.lab.require_same_places(view.places())?; // nobody has exchanged them meanwhile
         let network = reach::through(network, &evidence[1..]);
-        let depth = self.layers.len();
         Ok(RunningStack {
             link: Some(link),
             running,
             room,
             evidence,
             network,
-            depth,
-            deeper: Deeper::of(context.level, depth),
+            depth: self.layers.len(),
+            deeper: Deeper::of(context.level, self.layers.len()),
             patience,
             has_failed: false,
         })

@@ -31,7 +31,15 @@ impl Task {
                 self.read_each(outcome)?
             });
         }
-        Ok(whole(readings))
+        let whole = whole(readings);
+        match whole.histograms.iter().find(|it| !it.histogram.is_possible()) {
+            None => Ok(whole),
+            Some(Histogrammed { name, histogram }) => Err(format!(
+                "`{name}` is said to have been counted {} times in all, more than anybody can have \
+                 recorded",
+                histogram.count()
+            )),
+        }
     }
 
     /// The numbers of several instances that ran at once, and the time that each took.

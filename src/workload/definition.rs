@@ -102,6 +102,9 @@ impl Client {
     }
 }
 
+/// No workload measures more, quantiles of histograms counted one by one.
+pub const METRICS_MAX: usize = 1_000;
+
 /// Known versions of a tool.
 #[derive(Clone, Debug)]
 pub struct Version {

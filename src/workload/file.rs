@@ -1,6 +1,6 @@
 //! Workload files: TOML, read with errors that name the line and the nearest key that there is.
 
-use super::definition::{Client, Definition, Kind, Parameter};
+use super::definition::{Client, Definition, Kind, METRICS_MAX, Parameter};
 use super::instances::{INSTANCE, Share};
 use super::keys::{KEYS, PARAMETER_KEYS};
 use super::parameter::{has_mistaken_braces, is_name, named_in};
@@ -97,6 +97,12 @@ pub fn parse(text: &str, name: &str) -> Result<Definition, Fault> {
 /// That no two things which are measured, and no two settings, have one name.
 fn require_names(definition: &Definition, file: &Fields<'_, '_>) -> Result<(), Fault> {
     let mut names = definition.metric_names();
+    if names.len() > METRICS_MAX {
+        let count = names.len();
+        return Err(file
+            .refuse(format!("it measures {count} things, and {METRICS_MAX} at most are read"))
+            .hint("leave out what nobody compares: a histogram alone is ten quantiles"));
+    }
     names.extend(definition.histograms.iter().map(|rule| rule.name.clone()));
     names.sort();
     if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {

@@ -26,7 +26,7 @@ pub struct Metric {
 }
 
 /// The names that mean something else already, as people type them and as ledgers have them.
-pub const RESERVED: [&str; 19] = [
+pub const RESERVED: [&str; 22] = [
     "wall",
     "wall_ns",
     "wall_inside_ns",
@@ -38,6 +38,9 @@ pub const RESERVED: [&str; 19] = [
     "cpu_system_ns",
     "cpu_others",
     "cpu_others_ns",
+    "cpu_unseen_ns",
+    "cpu_user_inside_ns",
+    "cpu_system_inside_ns",
     "memory",
     "memory_peak_bytes",
     "memory_others",

@@ -14,6 +14,9 @@ const WHY_MAX: usize = 200;
 /// Largest part kept of a setting, in characters.
 const SETTING_MAX: usize = 200;
 
+/// Greatest amount that a number may have, in the unit that is kept: sums of several stay numbers.
+const GREATEST: f64 = 1e300;
+
 /// Result of one run of a workload: what it measured.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WorkloadReading {
@@ -134,6 +137,10 @@ impl Rule {
             ));
         }
         let (unit, value) = (self.unit.kept, number * self.unit.factor);
+        if value.is_nan() || value.abs() > GREATEST {
+            let printed = self.unit.printed;
+            return Err(format!("`{name}` is said to be {number} {printed}, and nothing is"));
+        }
         Ok(Metric { name: name.clone(), unit, better: self.better, value })
     }
 }

@@ -134,6 +134,13 @@ impl Histogram {
         self.counts.add(&other.counts).expect("all of our histograms have one range");
     }
 
+    /// Tells whether as many times were counted as anyone can have recorded, at most: no more are
+    /// written and read again.
+    #[must_use]
+    pub fn is_possible(&self) -> bool {
+        self.count() <= COUNT_MAX
+    }
+
     /// Returns how many times were counted.
     #[must_use]
     pub fn count(&self) -> u64 {
