@@ -8,10 +8,10 @@
 use crate::fault::Fault;
 use crate::finding::caution::{baseline, compared};
 use crate::finding::estimate::WALL;
+use crate::finding::question;
 use crate::finding::same_machine::{self, FactChange, SameMachine};
 use crate::finding::threshold::has_lost_most;
-use crate::finding::{ArmFindings, Caution, Findings, Interval, RunFacts, number};
-use crate::plan::{Word, shell_line};
+use crate::finding::{ArmFindings, Caution, Findings, Interval, number};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use surtax_statistics::{
@@ -34,12 +34,25 @@ pub struct Diff {
     pub machine: SameMachine,
     /// Facts about the machine in which they differ.
     pub machine_changes: Vec<FactChange>,
+    /// Changes for every stack alike: of surtax's version, the workload's text, its environment.
+    pub question_changes: Vec<FactChange>,
+    /// Changes of stacks' own levels: of versions, images and accelerators.
+    pub stack_changes: Vec<StackChanges>,
     /// Half-width of the margin within which a change is none, as a share: the smaller one of both.
     pub margin: f64,
     /// A change for each stack and metric that both have.
     pub changes: Vec<Change>,
     /// Stacks of which nothing can be said, each with the reason.
     pub missing: Vec<Missing>,
+}
+
+/// Changes of a stack that are no costs.
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
+pub struct StackChanges {
+    /// Name of the stack.
+    pub stack: String,
+    /// Facts about its levels.
+    pub changes: Vec<FactChange>,
 }
 
 /// A stack that one run has alone, or of which one has no overhead.
@@ -148,7 +161,7 @@ pub fn require_two(before: &Findings, after: &Findings) -> Result<(), Fault> {
 /// # Errors
 /// The user's: they ask something else, or have no stack with a number in common.
 pub fn diff(before: &Findings, after: &Findings) -> Result<Diff, Fault> {
-    require_one_question(before, after)?;
+    question::require_one(before, after)?;
     let (machine, machine_changes) = same_machine::of_runs(before, after);
     let margin = before.run.equivalence_margin.min(after.run.equivalence_margin);
     let (of_stacks, missing) = of_stacks(before, after, margin);
@@ -168,10 +181,23 @@ pub fn diff(before: &Findings, after: &Findings) -> Result<Diff, Fault> {
         after: RunOfDiff::of(after),
         machine,
         machine_changes,
+        question_changes: question::changes(before, after),
+        stack_changes: changes_of_stacks(before, after),
         margin,
         changes,
         missing,
     })
+}
+
+/// Changes of the stacks that both runs have.
+fn changes_of_stacks(before: &Findings, after: &Findings) -> Vec<StackChanges> {
+    let of = |arm: &ArmFindings| {
+        let earlier = before.arms.iter().find(|it| it.stack == arm.stack)?;
+        let changes = question::changes_of_levels(earlier, arm);
+        (!changes.is_empty()).then(|| StackChanges { stack: arm.name.clone(), changes })
+    };
+    let once = baseline(&after.arms).take(1).chain(compared(&after.arms));
+    once.filter_map(of).collect()
 }
 
 /// The changes of all stacks that have an overhead in both runs, and the others.
@@ -204,34 +230,6 @@ fn of_stacks(before: &Findings, after: &Findings, margin: f64) -> (Vec<Change>, 
     (changes, missing)
 }
 
-/// Demands that two runs ask the same.
-///
-/// # Errors
-/// The user's, with what they differ in.
-pub(crate) fn require_one_question(before: &Findings, after: &Findings) -> Result<(), Fault> {
-    let refused = |what: &str, one: String, other: String| {
-        Err(Fault::user(format!("the two runs cannot be compared: {what} `{one}`, then `{other}`"))
-            .hint("compare runs of one question: `surtax show RUN` has the line that repeats one"))
-    };
-    let (one, other) = (&before.run, &after.run);
-    if one.workload != other.workload {
-        let name = |it: &Option<String>| it.clone().unwrap_or_else(|| String::from("none"));
-        return refused("the workload was", name(&one.workload), name(&other.workload));
-    }
-    if one.workload.is_none() && one.command != other.command {
-        let line = |it: &RunFacts| shell_line(it.command.iter().map(Word::as_bytes));
-        return refused("the command was", line(one), line(other));
-    }
-    if one.conduct != other.conduct {
-        let said = |it: &str| String::from(if it.is_empty() { "the usual one" } else { it });
-        return refused("the conduct was", said(&one.conduct), said(&other.conduct));
-    }
-    if one.baseline != other.baseline {
-        return refused("the baseline was", one.baseline.clone(), other.baseline.clone());
-    }
-    Ok(())
-}
-
 /// Tells whether a stack has no number that counts.
 pub(super) fn is_invalid(arm: &ArmFindings) -> bool {
     matches!(arm.verdict, crate::finding::Verdict::Invalid { .. })
@@ -253,7 +251,9 @@ fn of_a_stack(
         let floor = floors.map(|(one, other)| one.max(other));
         let step = [old, metric].into_iter().filter_map(|it| it.judgement.as_ref()?.step_share);
         let step = step.fold(0.0, f64::max);
-        let is_lost = has_lost_most(earlier) || has_lost_most(later);
+        let is_lost = [(before, earlier), (after, later)]
+            .into_iter()
+            .any(|(run, arm)| has_lost_most(arm) || baseline(&run.arms).any(has_lost_most));
         let found = change(&estimate(&one), &estimate(&other));
         Some(Change {
             stack: later.name.clone(),

@@ -1,8 +1,7 @@
 //! Runs of one question, gathered from the folders in which runs are kept.
 
-use super::diff::require_one_question;
 use super::kept::{findings, is_foreign, is_like};
-use super::{Findings, foreign, number};
+use super::{Findings, foreign, number, question};
 use crate::fault::Fault;
 use crate::ledger::{Ledger, shelf};
 use std::path::{Path, PathBuf};
@@ -10,7 +9,8 @@ use std::path::{Path, PathBuf};
 /// Runs of one question, and what is to be said of those that are not among them.
 #[derive(Debug)]
 pub struct Gathered {
-    /// The findings of each, the one that was asked for first.
+    /// The findings of each, in the order in which they were begun, the one that was asked for
+    /// last.
     pub runs: Vec<Findings>,
     /// Notes for people.
     pub notes: Vec<String>,
@@ -38,11 +38,15 @@ impl Gathered {
             };
             match read() {
                 Ok(None) => {}
-                Ok(Some(found)) if require_one_question(&found, &gathered.runs[0]).is_err() => {
+                Ok(Some(found)) if question::require_one(&found, &gathered.runs[0]).is_err() => {
                     others += 1;
                 }
-                // A copy is the same run.
-                Ok(Some(found)) if gathered.runs.iter().any(|it| it.run.id == found.run.id) => {}
+                // A copy is the same run, and one that somebody here vouches for comes first.
+                Ok(Some(found)) if let Some(known) = gathered.of_id(&found.run.id) => {
+                    if is_foreign(known) && !is_foreign(&found) {
+                        *known = found;
+                    }
+                }
                 Ok(Some(_)) if gathered.runs.len() == most => {
                     gathered.notes.push(format!("only the latest {most} runs are shown"));
                     break;
@@ -59,7 +63,12 @@ impl Gathered {
             let note = format!("{runs} of the same command asked for something else beside it");
             gathered.notes.push(note);
         }
+        gathered.runs.reverse();
         Ok(gathered)
+    }
+
+    fn of_id(&mut self, id: &str) -> Option<&mut Findings> {
+        self.runs.iter_mut().find(|it| it.run.id == id)
     }
 
     fn note_foreign(&mut self, path: &Path, findings: &Findings) {

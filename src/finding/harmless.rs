@@ -60,6 +60,7 @@ fn of_run(run: &mut RunFacts) {
         is_of_fixed_time: _,
         conduct,
         precision: _,
+        asked: _,
     } = run;
     [id, title, cwd, repeat_with, began_at, state, baseline, conduct].into_iter().for_each(tame);
     workload.iter_mut().for_each(tame);

@@ -7,12 +7,13 @@
 
 use crate::fault::Fault;
 use crate::finding::caution::compared;
-use crate::finding::diff::{self, RunOfDiff, is_invalid, require_one_question};
+use crate::finding::diff::{self, RunOfDiff, is_invalid};
 use crate::finding::estimate::WALL;
+use crate::finding::question;
 use crate::finding::same_machine::{self, FactChange, SameMachine};
 use crate::finding::{ArmFindings, Findings, Interval};
 use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use surtax_statistics::{Estimate, shifts};
 
 /// Raised when a field changes its meaning.
@@ -20,12 +21,6 @@ const SCHEMA_VERSION: u32 = 1;
 
 /// Fewest runs in which a shift can be seen, two on each side.
 pub const RUNS_MIN: usize = 4;
-
-/// Endings of the keys of facts that say which program, kernel, image or accelerator a level has.
-const OF_A_LEVEL: [&str; 4] = ["_version", "_release", "_sha256", "accelerator"];
-
-/// Key of the version that measured, which is no fact about the machine.
-const SURTAX_VERSION: &str = "surtax_version";
 
 /// Runs of one question, and what they say together.
 #[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
@@ -76,7 +71,7 @@ pub fn history(mut runs: Vec<Findings>) -> Result<History, Fault> {
     // RFC 3339 in UTC sorts as the times do.
     runs.sort_by(|one, other| one.run.began_at.cmp(&other.run.began_at));
     for pair in runs.windows(2) {
-        require_one_question(&pair[0], &pair[1])?;
+        question::require_one(&pair[0], &pair[1])?;
     }
     let series = series(&runs);
     if series.is_empty() {
@@ -139,39 +134,12 @@ fn changes(
     (after, later): (&Findings, &ArmFindings),
 ) -> (SameMachine, Vec<FactChange>) {
     let (machine, mut changes) = same_machine::of_runs(before, after);
-    changes.extend(between(&known(before, earlier), &known(after, later)));
+    let [one, other] = [&before.run.cwd, &after.run.cwd].map(String::clone);
+    let cwd = (one != other).then(|| FactChange { key: "cwd".into(), before: one, after: other });
+    changes.extend(cwd);
+    changes.extend(question::changes(before, after));
+    changes.extend(question::changes_of_levels(earlier, later));
     (machine, changes)
-}
-
-/// Facts about a run and the levels of one of its stacks, but for those about its machine.
-fn known(run: &Findings, arm: &ArmFindings) -> BTreeMap<String, String> {
-    let version = run.machine.iter().filter(|fact| fact.key == SURTAX_VERSION);
-    let own = version.map(|fact| (fact.key.clone(), fact.value.clone()));
-    let cwd = ("cwd".to_owned(), run.run.cwd.clone());
-    own.chain([cwd]).chain(of_levels(arm)).collect()
-}
-
-/// Facts about the levels of a stack that say what they are, by key.
-fn of_levels(arm: &ArmFindings) -> BTreeMap<String, String> {
-    let of_level = |(depth, level): (usize, &crate::finding::LevelEvidence)| {
-        let is_version = |key: &str| OF_A_LEVEL.iter().any(|ending| key.ends_with(ending));
-        let facts = level.facts.iter().filter(|fact| is_version(&fact.key));
-        let named = |key: &str| match depth {
-            0 => key.to_owned(),
-            _ => format!("{key} (level {depth})"),
-        };
-        facts.map(|fact| (named(&fact.key), fact.value.clone())).collect::<Vec<_>>()
-    };
-    arm.evidence.iter().enumerate().flat_map(of_level).collect()
-}
-
-/// Facts that both have and that are not the same.
-fn between(old: &BTreeMap<String, String>, new: &BTreeMap<String, String>) -> Vec<FactChange> {
-    let changed = new.iter().filter_map(|(key, after)| {
-        let before = old.get(key).filter(|before| *before != after)?;
-        Some(FactChange { key: key.clone(), before: before.clone(), after: after.clone() })
-    });
-    changed.collect()
 }
 
 #[cfg(test)]

@@ -90,7 +90,12 @@ pub fn findings(ledger: &Ledger) -> Result<Findings, Fault> {
 /// Tells whether nobody here vouches for what was read.
 #[must_use]
 pub fn is_foreign(findings: &Findings) -> bool {
-    findings.cautions.first().is_some_and(|it| it.code == FOREIGN_RUN)
+    findings.cautions.iter().any(is_that_nobody_vouches)
+}
+
+/// Tells whether a caution says that nobody here vouches for a run.
+pub(crate) fn is_that_nobody_vouches(caution: &Caution) -> bool {
+    caution.code == FOREIGN_RUN
 }
 
 fn foreign_run() -> Caution {

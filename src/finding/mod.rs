@@ -5,6 +5,7 @@
 
 pub(crate) mod answer;
 pub(crate) mod arm_trials;
+pub(crate) mod asked;
 pub(crate) mod bill;
 pub(crate) mod by_metric;
 pub(crate) mod caution;
@@ -29,6 +30,7 @@ pub mod of_metric;
 pub mod prices;
 pub(crate) mod program;
 pub(crate) mod reasons;
+pub mod question;
 mod run_facts;
 pub(crate) mod settings;
 pub(crate) mod stacks;

@@ -1,5 +1,6 @@
 //! Facts about a run as a whole: what was asked, when, and how it is repeated.
 
+use super::asked::Asked;
 use super::foreign::line;
 use super::{RunFacts, estimate, steady};
 use crate::ledger::{Run, StoredTrial, calendar};
@@ -43,6 +44,7 @@ pub(super) fn run_facts(
         precision: plan.precision(),
         is_of_fixed_time,
         conduct: steady::conduct(plan, is_of_fixed_time),
+        asked: Asked::of(plan),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Sameness of two machines: whether a run was made where another one was.
 
-use crate::finding::caution::FOREIGN_RUN;
+use crate::finding::kept::is_foreign;
 use crate::finding::{Findings, KeyValue};
 use crate::ledger::machine::{BOOT_HASH, MACHINE_HASH, UNKNOWN};
 use serde::Serialize;
@@ -59,12 +59,10 @@ impl SameMachine {
 
 /// Tells how far the machines of two runs are the same, and in which facts they are not.
 pub(super) fn of_runs(before: &Findings, after: &Findings) -> (SameMachine, Vec<FactChange>) {
-    let is_strange =
-        |findings: &Findings| findings.cautions.iter().any(|it| it.code == FOREIGN_RUN);
     match machines(&before.machine, &after.machine) {
         // Whoever wrote a run wrote what it says of its machine.
         (SameMachine::SameBoot | SameMachine::Same, changes)
-            if is_strange(before) || is_strange(after) =>
+            if is_foreign(before) || is_foreign(after) =>
         {
             (SameMachine::Alike, changes)
         }

@@ -3,6 +3,7 @@
 use super::rows::{Rows, RowsForm};
 use crate::finding::diff::{Basis, ChangeVerdict, Diff};
 use crate::finding::number::GAP;
+use crate::finding::same_machine::FactChange;
 use crate::finding::threshold::typed_name;
 use crate::finding::{foreign, number};
 
@@ -31,10 +32,10 @@ pub fn rows(found: &Diff) -> Rows {
 #[must_use]
 pub fn said(found: &Diff) -> Vec<String> {
     let mut lines = vec![format!("both were measured on {}", found.machine.words())];
-    for change in &found.machine_changes {
-        let [key, before, after] =
-            [&change.key, &change.before, &change.after].map(|text| foreign::line(text));
-        lines.push(format!("`{key}` was `{before}`, and is `{after}`"));
+    lines.extend(found.machine_changes.iter().chain(&found.question_changes).map(changed));
+    for stack in &found.stack_changes {
+        let name = foreign::line(&stack.stack);
+        lines.extend(stack.changes.iter().map(|it| format!("of `{name}`, {}", changed(it))));
     }
     if found.before.cwd != found.after.cwd {
         let [one, other] = [&found.before.cwd, &found.after.cwd].map(|text| foreign::line(text));
@@ -55,6 +56,12 @@ pub fn said(found: &Diff) -> Vec<String> {
         }
     }
     lines
+}
+
+fn changed(change: &FactChange) -> String {
+    let [key, before, after] =
+        [&change.key, &change.before, &change.after].map(|text| foreign::line(text));
+    format!("{key} was `{before}`, and is `{after}`")
 }
 
 /// Every change with its intervals, as comma-separated values.

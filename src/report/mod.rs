@@ -1,7 +1,8 @@
 //! Reports: findings as a terminal, Markdown, CSV, JSON or HTML shows them.
 //!
-//! Every format is a function from [`crate::finding::Findings`] to text, so that no two formats can
-//! disagree.
+//! Every format of a run is a function from [`crate::finding::Findings`] to text, so that no two
+//! formats can disagree; what several runs say together is one of [`crate::finding::diff::Diff`] or
+//! [`crate::finding::history::History`].
 
 pub mod diff;
 pub mod export;

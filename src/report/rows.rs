@@ -6,7 +6,7 @@ use super::markdown::{plain, sentence};
 use crate::finding::foreign;
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, TableStyle, Width, presets};
 
-/// RowsForm of text for rows.
+/// Form of text for rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowsForm {
     /// Columns of a terminal.

@@ -75,6 +75,8 @@ pub struct RunFacts {
     pub conduct: String,
     /// To what share of its ratio every overhead was to be known, if the plan says so.
     pub precision: Option<f64>,
+    #[serde(skip)]
+    pub(crate) asked: super::asked::Asked,
 }
 
 /// A named value.

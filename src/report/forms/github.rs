@@ -6,7 +6,6 @@
 use crate::finding::answer::Answer;
 use crate::finding::findings::Gap;
 use crate::finding::reasons::no_numbers;
-use crate::finding::threshold::Standing;
 use crate::finding::{Findings, Verdict, foreign};
 
 /// Number of annotations of a kind that a step shows.
@@ -29,12 +28,10 @@ pub(super) fn annotations(findings: &Findings) -> String {
         found.push((level, command(level, &arm.name, reason)));
     }
     for held in &findings.thresholds {
-        let level = match held.standing {
-            _ if held.passes => continue,
-            Standing::Undecided => "warning",
-            _ => "error",
-        };
-        found.push((level, command(level, &held.threshold, &held.to_string())));
+        // What is not decided ends the step as well, unless it was let pass.
+        if !held.passes {
+            found.push(("error", command("error", &held.threshold, &held.to_string())));
+        }
     }
     for caution in &findings.cautions {
         let text = format!("{}; {}", caution.finding, caution.advice);
@@ -62,7 +59,7 @@ fn escaped(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::finding::compare::tests::example;
-    use crate::finding::threshold::held;
+    use crate::finding::threshold::{Standing, held};
 
     #[test]
     fn what_does_not_pass_is_annotated_and_no_text_is_another_command() {
@@ -81,6 +78,6 @@ mod tests {
         assert!(lines[1..].iter().all(|line| !line.contains("+900")), "{text}");
         assert!(lines.iter().all(|line| line.starts_with("::")), "{text}");
         findings.thresholds[1].standing = Standing::Undecided;
-        assert!(annotations(&findings).lines().nth(1).unwrap().starts_with("::warning"));
+        assert!(annotations(&findings).lines().nth(1).unwrap().starts_with("::error"));
     }
 }

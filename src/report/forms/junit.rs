@@ -87,11 +87,8 @@ fn of_a_threshold(held: &ThresholdFindings) -> (String, Option<Miss>) {
         Standing::Undecided => miss("failure", "undecided"),
         Standing::Unknown => miss("error", "unknown"),
     };
-    let name = match held.threshold.contains(':') {
-        true => held.threshold.clone(),
-        false => format!("{}: {}", held.name, held.threshold),
-    };
-    (name, found)
+    // One threshold may be of several stacks, also where it names a layer.
+    (format!("{}: {}", held.name, held.threshold), found)
 }
 
 fn miss_of_a_stack(arm: &ArmFindings) -> Option<Miss> {

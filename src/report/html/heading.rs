@@ -3,7 +3,7 @@
 use super::legend::Arm;
 use super::{details, escape};
 use crate::finding::answer::Answer;
-use crate::finding::caution::FOREIGN_RUN;
+use crate::finding::kept::is_that_nobody_vouches;
 use crate::finding::number;
 use crate::finding::{Caution, Findings, KeyValue, RunFacts};
 use crate::plan::shell_line;
@@ -230,7 +230,7 @@ pub fn cautions(cautions: &[Caution]) -> Option<String> {
     let rest = cautions.len().saturating_sub(CHIPS_MAX);
     let rest = if rest > 0 { format!("and {rest} more") } else { String::new() };
     // That nobody vouches for the run is said before all that it says.
-    let open = if cautions.iter().any(|it| it.code == FOREIGN_RUN) { " open" } else { "" };
+    let open = if cautions.iter().any(|it| is_that_nobody_vouches(it)) { " open" } else { "" };
     Some(format!(
         "<section id=\"cautions\" aria-label=\"Cautions\"><details{open}>\
          <summary>Before you believe a number: {}{rest}</summary>\n\

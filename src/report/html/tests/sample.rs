@@ -348,6 +348,7 @@ pub fn empty() -> Findings {
             precision: None,
             is_of_fixed_time: false,
             conduct: String::new(),
+            asked: crate::finding::asked::Asked::default(),
         },
         machine: vec![
             key_value("cpu_model", "AMD EPYC 9354P 32-Core Processor", "/proc/cpuinfo"),
