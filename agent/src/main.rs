@@ -73,7 +73,7 @@ fn start(words: &[&str]) -> ExitCode {
         ["stdio"] => serve_stdio(),
         ["dial", socket] => serve_over(socket),
         ["leased", seconds] => serve_leased(seconds),
-        ["enclosed", kinds] => enclosed::main(kinds),
+        ["enclosed", kinds, kept] => enclosed::main(kinds, kept),
         ["system", given @ ..] => system::main(given),
         _ => {
             eprintln!("surtax agent: started by surtax as `agent stdio`, not by hand");

@@ -13,6 +13,9 @@ const OURS: [&str; 3] = ["/var/lib/surtax", "/var/cache/surtax", "/run/surtax"];
 /// Places whose names are of what the caller has opened.
 const OPENED: [&str; 2] = ["/dev", "/proc"];
 
+/// Number of links that the kernel follows.
+const LINKS_MAX: u32 = 40;
+
 /// Refuses a plan whose command may write to its own run, to those that are kept, to surtax's state
 /// or to where a result will be: it could make any number, or have surtax write to where it likes.
 ///
@@ -53,10 +56,21 @@ pub(super) fn refuse(plan: &Plan, run: &Path, results: &RunFlags) -> Result<(), 
     Ok(())
 }
 
-/// Tells whether a file is made or replaced in a directory, or is a link that leads there.
+/// Tells whether a file is made or replaced in a directory, or is a link that leads there, be it to
+/// a file that is not there yet.
 fn is_within(file: &Path, directory: &Path) -> bool {
-    let is_opened = OPENED.iter().any(|place| file.starts_with(place));
-    leads_into(&beside(file), directory) || (!is_opened && leads_into(file, directory))
+    let mut file = file.to_path_buf();
+    for _ in 0..LINKS_MAX {
+        if leads_into(&beside(&file), directory) {
+            return true;
+        }
+        let is_opened = OPENED.iter().any(|place| file.starts_with(place));
+        match file.read_link() {
+            Ok(target) if !is_opened => file = beside(&file).join(target),
+            _ => return false,
+        }
+    }
+    false // nobody follows more
 }
 
 /// The directory of a file.

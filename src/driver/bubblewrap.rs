@@ -9,7 +9,7 @@
 //! - **Checked against** bubblewrap 0.8.0, `bwrap(1)`.
 
 use crate::container::oci::NET;
-use crate::container::oci::config::AGENT;
+use crate::container::oci::config::{self, AGENT};
 use crate::container::tool::{ContainerRequest, ContainerTool, ToolStart, agent_words, word};
 use crate::fault::Fault;
 use crate::layer::{Descriptor, Limit, Reach, StartGuess, medium};
@@ -52,6 +52,9 @@ fn order(wanted: &ContainerRequest<'_>) -> Result<ToolStart, Fault> {
     if !wanted.network.is_shared() {
         words.push("--unshare-net");
     }
+    // Root with all of them would be root of this machine, by the handle of a file.
+    let dropped = config::capability_names(!config::default_capabilities());
+    words.extend(dropped.iter().flat_map(|name| ["--cap-drop", name]));
     words.extend(["--hostname", wanted.host_name, "--chdir", "/", "--"]);
     let mut argv = vec![wanted.program.to_owned()];
     argv.extend(words.into_iter().map(str::to_owned));

@@ -63,4 +63,5 @@ mod two_sided;
 mod unfit;
 mod watchdog;
 mod words;
+mod within_reach;
 mod workloads;

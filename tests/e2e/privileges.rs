@@ -213,6 +213,22 @@ fn a_guest_that_fills_what_it_may_write_to_fills_its_own_memory_or_disk_alone() 
 }
 
 #[test]
+fn root_of_a_container_has_the_capabilities_that_docker_leaves_and_stays_in_its_group() {
+    let machine = Machine::take();
+    let script = "sed -n 's/CapEff:.//p' /proc/self/status; for group in \
+                  /sys/fs/cgroup/cgroup.procs /sys/fs/cgroup/*/cgroup.procs; do [ ! -e $group ] || \
+                  { echo 0 2>/dev/null >$group && echo left $group; }; done; mount -o remount,rw \
+                  /sys && echo mounted; echo end";
+    for stack in ["namespaces", "namespaces:user=private", "bubblewrap", "runc", "crun"] {
+        if is_usable(&machine, stack) {
+            let output = machine.surtax(&["enter", stack, "--", "sh", "-c", script]);
+            assert_eq!(text(&output.stdout), "00000000a80425fb\nend\n", "{stack}");
+        }
+    }
+    machine.assert_as_before();
+}
+
+#[test]
 fn no_stack_but_native_shows_a_command_this_machine_s_secrets() {
     let machine = Machine::take();
     let home = machine.path("home");

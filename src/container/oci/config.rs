@@ -310,6 +310,12 @@ fn in_mask(mask: u64) -> impl Iterator<Item = Capability> {
     ALL.into_iter().enumerate().filter(move |(bit, _)| has(*bit)).map(|(_, name)| name)
 }
 
+/// Returns the capabilities that docker gives a container by default, as a mask.
+pub fn default_capabilities() -> u64 {
+    let bits = ALL.iter().enumerate().filter(|(_, name)| DEFAULT.contains(name));
+    bits.fold(0, |mask, (bit, _)| mask | 1 << bit)
+}
+
 /// The names of the capabilities in a mask, in the order of their bits.
 pub fn capability_names(mask: u64) -> Vec<String> {
     in_mask(mask).map(|name| format!("CAP_{name}")).collect()

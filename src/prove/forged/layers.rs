@@ -15,10 +15,10 @@ use surtax_instrument::wire::specimen::KINDS;
 const LAYERS: [Layer; 12] = [
     Layer::open("native"),
     Layer::shut("runc"),
-    Layer::open("bubblewrap"),
+    Layer::shut("bubblewrap"),
     Layer::shut("gvisor"),
     Layer::shut("crun"),
-    Layer::open("namespaces"),
+    Layer::shut("namespaces"),
     Layer::open("lxc"),
     Layer::open("nspawn"),
     Layer::shut("docker"),
