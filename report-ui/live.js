@@ -28,6 +28,7 @@ const showNewest = async () => {
     return null;
   }
   const page = new DOMParser().parseFromString(text, "text/html");
+  if (!page.querySelector("main")) return null; // somebody else's page, of a proxy
   const newest = document.adoptNode(page.querySelector("main"));
   const old = document.querySelector("main");
   const states = new Map(openable(old).map(({ part, key }) => [key, part.open]));
@@ -67,6 +68,9 @@ if (banner) {
     } else if (now.ended !== shown) {
       show(true);
     }
+  });
+  events.addEventListener("fault", (event) => {
+    machine.textContent = JSON.parse(event.data);
   });
   events.addEventListener("error", () => {
     machine.textContent = "the server does not answer";

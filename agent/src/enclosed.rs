@@ -1,33 +1,25 @@
 //! Namespaces without any tool: makes those that it is told, and serves as the first process in
 //! them.
 //!
-//! `agent enclosed pid,net,… a80425fb`. Where a kind only begins with a child (`pid`, `time`), that
-//! child serves and this process waits for it, with nothing else to do. The last word is the set of
-//! capabilities, as `/proc/PID/status` has it, that commands may have.
+//! `agent enclosed pid,net,…`. Where a kind only begins with a child (`pid`, `time`), that child
+//! serves and this process waits for it, with nothing else to do.
 //!
-//! Source: `unshare(2)`, `pid_namespaces(7)`, `user_namespaces(7)`, `time_namespaces(7)`,
-//! `capabilities(7)`.
+//! Source: `unshare(2)`, `pid_namespaces(7)`, `user_namespaces(7)`, `time_namespaces(7)`.
 
 use crate::init::{bring_loopback_up, mount_fresh};
-use rustix::mount::MountFlags;
 use rustix::process::{Pid, Signal, WaitOptions, waitpid};
 use rustix::thread::UnshareFlags;
 use std::fs;
 use std::io;
-use std::path::Path;
 use std::process::ExitCode;
 
 /// Every user and group is mapped to itself; the last number means "nobody" and cannot be.
 const EVERYBODY: &str = "0 0 4294967295";
 
-/// Place of the hierarchies of groups.
-const GROUPS: &str = "/sys/fs/cgroup";
-
-/// Serves in namespaces of these kinds, named as in `/proc/self/ns` with commas between them, with
-/// commands that have these capabilities at most.
-pub fn main(kinds: &str, kept: &str) -> ExitCode {
+/// Serves in namespaces of these kinds, named as in `/proc/self/ns` with commas between them.
+pub fn main(kinds: &str) -> ExitCode {
     let kinds: Vec<&str> = kinds.split(',').filter(|kind| !kind.is_empty()).collect();
-    match enclose(&kinds).and_then(|role| confine(kept).map(|()| role)) {
+    match enclose(&kinds) {
         Ok(Role::First) => crate::serve_stdio(),
         Ok(Role::Parent(first)) => wait_for(first),
         Err(error) => {
@@ -68,38 +60,7 @@ fn enclose(kinds: &[&str]) -> io::Result<Role> {
     if kinds.contains(&"net") {
         bring_loopback_up()?;
     }
-    shut_groups()?;
     Ok(Role::First)
-}
-
-/// Makes the hierarchies of groups read-only: whoever leaves his group is on nobody's bill.
-fn shut_groups() -> io::Result<()> {
-    let table = fs::read_to_string("/proc/self/mountinfo")?;
-    let points = table.lines().filter_map(|line| line.split(' ').nth(4));
-    for point in points.filter(|point| Path::new(point).starts_with(GROUPS)) {
-        let flags = MountFlags::BIND
-            | MountFlags::RDONLY
-            | MountFlags::NOSUID
-            | MountFlags::NODEV
-            | MountFlags::NOEXEC;
-        rustix::mount::mount_remount(point, flags, "")?;
-    }
-    Ok(())
-}
-
-/// Bounds what a program that is executed from now on may do; this process keeps what it has.
-fn confine(kept: &str) -> io::Result<()> {
-    let kept = u64::from_str_radix(kept, 16).map_err(io::Error::other)?;
-    for bit in (0..u64::BITS).filter(|bit| kept >> bit & 1 == 0) {
-        // SAFETY: numbers alone are passed on; one that this kernel does not know is refused.
-        let dropped =
-            unsafe { libc::prctl(libc::PR_CAPBSET_DROP, libc::c_ulong::from(bit), 0, 0, 0) };
-        let error = io::Error::last_os_error();
-        if dropped != 0 && error.raw_os_error() != Some(libc::EINVAL) {
-            return Err(error);
-        }
-    }
-    Ok(())
 }
 
 fn flag(kind: &str) -> io::Result<UnshareFlags> {

@@ -73,7 +73,7 @@ fn start(words: &[&str]) -> ExitCode {
         ["stdio"] => serve_stdio(),
         ["dial", socket] => serve_over(socket),
         ["leased", seconds] => serve_leased(seconds),
-        ["enclosed", kinds, kept] => enclosed::main(kinds, kept),
+        ["enclosed", kinds] => enclosed::main(kinds),
         ["system", given @ ..] => system::main(given),
         _ => {
             eprintln!("surtax agent: started by surtax as `agent stdio`, not by hand");

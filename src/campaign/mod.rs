@@ -100,6 +100,7 @@ impl<'a> Campaign<'a> {
     /// # Errors
     /// The ledger's. What went wrong in a trial is in its record, and not an error here.
     pub fn run(mut self) -> Result<RunState, Fault> {
+        self.context.lab.begin_with_places(&self.plan.writable)?;
         self.ledger.void_unfinished()?;
         self.done = self.ledger.done()?;
         self.repeats = Repeats::after(self.ledger.repeated()?);

@@ -2,7 +2,7 @@
 
 use super::measure::{surroundings, variable};
 use super::run_and_report::OpenedLab;
-use super::{Globals, note};
+use super::{Globals, note, within_reach};
 use crate::driver;
 use crate::driver::registered;
 use crate::fault::Fault;
@@ -78,6 +78,7 @@ impl Arguments {
 /// Enters, and exits as the command did: its code, or 128 and the number of its signal.
 pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<ExitCode, Fault> {
     let plan = arguments.visit()?;
+    within_reach::refuse(&plan, None, &[])?;
     command::require_short(&command::command(&plan, &plan.baseline))?;
     let opened = OpenedLab::open(globals)?;
     let ended = visit(&plan, &opened, globals);

@@ -155,8 +155,10 @@ pub(super) fn measure(question: &Question, globals: &Globals) -> Result<ExitCode
         Some(path) => path.clone(),
         None => shelf_directories(globals)?[0].join("run"),
     };
-    within_reach::refuse(plan, &run, &question.results)?;
+    let results: Vec<&Path> = question.results.paths().collect();
+    within_reach::refuse(plan, Some(&run), &results)?;
     let _turn = turn(question.results.wait, globals)?;
+    within_reach::refuse(plan, Some(&run), &results)?; // the wait may have been long
     let key = Key::of_this_machine().map_err(|fault| {
         note(&format!("going on with this run will have to be confirmed: {fault}"), globals);
     });
@@ -205,9 +207,11 @@ pub(super) fn resume(arguments: &Resume, globals: &Globals) -> Result<ExitCode, 
         ledger.require_own()?;
         consent::require(&plan, &path, *yes)?;
     }
-    within_reach::refuse(&plan, &path, results)?;
+    let paths: Vec<&Path> = results.paths().collect();
+    within_reach::refuse(&plan, Some(&path), &paths)?;
     drop(ledger);
     let _turn = turn(results.wait, globals)?;
+    within_reach::refuse(&plan, Some(&path), &paths)?;
     let ledger = Ledger::resume(&path)?;
     if ledger.plan()? != plan {
         let shown = path.display();

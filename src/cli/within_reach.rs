@@ -1,14 +1,15 @@
-//! Places that a command must not write to: runs that are kept, what vouches for them, and results.
+//! Places that a command must not write to: runs that are kept, what vouches for them, results,
+//! what root executes, and what decides where another of its directories is.
 
-use super::results::RunFlags;
 use crate::fault::Fault;
+use crate::lab;
 use crate::ledger::shelf;
 use crate::plan::Plan;
 use crate::plan::writable::{leads_into, real};
 use std::path::{Path, PathBuf};
 
-/// Places that are surtax's on every machine.
-const OURS: [&str; 3] = ["/var/lib/surtax", "/var/cache/surtax", "/run/surtax"];
+/// Places in which surtax makes directories beside those of others.
+const SHARED: [&str; 2] = ["/var/tmp", "/dev/shm"];
 
 /// Places whose names are of what the caller has opened.
 const OPENED: [&str; 2] = ["/dev", "/proc"];
@@ -16,35 +17,18 @@ const OPENED: [&str; 2] = ["/dev", "/proc"];
 /// Number of links that the kernel follows.
 const LINKS_MAX: u32 = 40;
 
-/// Refuses a plan whose command may write to its own run, to those that are kept, to surtax's state
-/// or to where a result will be: it could make any number, or have surtax write to where it likes.
+/// Refuses a plan whose command may write to its own run, to those that are kept, to surtax's
+/// state, to what root executes, or to where a result will be: it could make any number, or have
+/// surtax write or execute what it likes.
 ///
 /// # Errors
 /// The user's, with the directory; also where one has become a link since the plan was made.
-pub(super) fn refuse(plan: &Plan, run: &Path, results: &RunFlags) -> Result<(), Fault> {
+pub(super) fn refuse(plan: &Plan, run: Option<&Path>, results: &[&Path]) -> Result<(), Fault> {
     for directory in &plan.writable {
-        let found = real(directory);
-        if found != *directory {
-            let (shown, found) = (directory.display(), found.display());
-            return Err(Fault::user(format!(
-                "the writable directory `{shown}` leads to `{found}` now"
-            ))
-            .hint("see who made it a link; to write there, begin another run that names it"));
-        }
-        let kept = shelf::directories().unwrap_or_default().into_iter();
-        let ours = kept.chain(OURS.map(PathBuf::from)).chain([beside(run)]);
-        if let Some(place) = ours.into_iter().find(|place| leads_into(place, directory)) {
-            let (shown, place) = (directory.display(), place.display());
-            return Err(Fault::user(format!(
-                "`{place}`, where surtax keeps runs or its state, lies in the writable directory \
-                 `{shown}`: the command could write its own result"
-            ))
-            .hint(
-                "name a narrower directory with `--writable`, or keep the run elsewhere, with \
-                 `--output` or `XDG_DATA_HOME`",
-            ));
-        }
-        if let Some(result) = results.paths().find(|path| is_within(path, directory)) {
+        require_plain(directory)?;
+        require_apart(directory, plan)?;
+        require_foreign(directory, run)?;
+        if let Some(result) = results.iter().find(|path| is_within(path, directory)) {
             let (shown, result) = (directory.display(), result.display());
             return Err(Fault::user(format!(
                 "`{result}` would be written into the writable directory `{shown}`: the command \
@@ -52,6 +36,77 @@ pub(super) fn refuse(plan: &Plan, run: &Path, results: &RunFlags) -> Result<(), 
             ))
             .hint("write it elsewhere, or name a narrower directory with `--writable`"));
         }
+    }
+    Ok(())
+}
+
+/// A plan names directories without links; one of an older surtax may not.
+fn require_plain(directory: &Path) -> Result<(), Fault> {
+    let found = real(directory);
+    if found == *directory {
+        return Ok(());
+    }
+    let (shown, found) = (directory.display(), found.display());
+    Err(Fault::user(format!("the writable directory `{shown}` leads to `{found}`"))
+        .hint("see whether somebody made it a link; to write there, begin another run"))
+}
+
+/// Whoever can rename a directory above another one, or above a root, decides where that one is.
+fn require_apart(directory: &Path, plan: &Plan) -> Result<(), Fault> {
+    let shown = directory.display();
+    let inside = |it: &&PathBuf| *it != directory && it.starts_with(directory);
+    if let Some(inner) = plan.writable.iter().find(inside) {
+        return Err(Fault::user(format!(
+            "the writable directory `{}` lies in `{shown}`, which is writable as a whole",
+            inner.display()
+        ))
+        .hint("name the outer one alone"));
+    }
+    let stacks = plan.stacks.iter().chain([&plan.baseline]);
+    let stacks = stacks.chain(plan.beside.iter().map(|neighbour| &neighbour.stack));
+    let roots = stacks.flat_map(|stack| &stack.layers).filter_map(|layer| layer.root().ok());
+    let mut roots = roots.filter_map(|root| Some(root.path()?.to_path_buf()));
+    if let Some(root) = roots.find(|root| leads_into(root, directory)) {
+        return Err(Fault::user(format!(
+            "the root `{}` of a stack lies in the writable directory `{shown}`",
+            root.display()
+        ))
+        .hint("a command could replace it for the trials after its own: move one"));
+    }
+    Ok(())
+}
+
+/// Nothing of surtax's lies in it nor above it, and nothing that root executes lies in it.
+fn require_foreign(directory: &Path, run: Option<&Path>) -> Result<(), Fault> {
+    let shown = directory.display();
+    let kept = shelf::directories().unwrap_or_default().into_iter();
+    let ours = kept.chain(lab::state::directory()).chain(lab::cache_directory());
+    let ours: Vec<PathBuf> = ours.chain([lab::run_directory()]).collect();
+    let around = ours.iter().find(|place| leads_into(directory, place));
+    let shared = SHARED.map(PathBuf::from);
+    let inside = ours.iter().chain(&shared).find(|place| leads_into(place, directory));
+    let beside = run.map(beside).filter(|place| leads_into(place, directory));
+    if let Some(place) = around.or(inside).or(beside.as_ref()) {
+        let place = place.display();
+        return Err(Fault::user(format!(
+            "`{place}`, where surtax keeps runs or its state, and the writable directory `{shown}` \
+             lie in one another: the command could write its own result"
+        ))
+        .hint(
+            "name a narrower directory with `--writable`, or have the run elsewhere: with \
+             `--output` or `XDG_DATA_HOME`, or by moving its file",
+        ));
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let executed = std::env::split_paths(&path).chain(std::env::current_exe());
+    let executed = executed.filter(|place| place.is_absolute());
+    if let Some(place) = { executed }.find(|place| leads_into(place, directory)) {
+        let place = place.display();
+        return Err(Fault::user(format!(
+            "`{place}`, from which surtax starts programs, lies in the writable directory \
+             `{shown}`: the command could exchange what is started next"
+        ))
+        .hint("name a narrower directory with `--writable`"));
     }
     Ok(())
 }

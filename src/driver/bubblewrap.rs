@@ -53,8 +53,10 @@ fn order(wanted: &ContainerRequest<'_>) -> Result<ToolStart, Fault> {
         words.push("--unshare-net");
     }
     // Root with all of them would be root of this machine, by the handle of a file.
-    let dropped = config::capability_names(!config::default_capabilities());
-    words.extend(dropped.iter().flat_map(|name| ["--cap-drop", name]));
+    let known = config::bounding_capabilities()? & config::default_capabilities();
+    let kept = config::capability_names(known);
+    words.extend(["--cap-drop", "ALL"]);
+    words.extend(kept.iter().flat_map(|name| ["--cap-add", name]));
     words.extend(["--hostname", wanted.host_name, "--chdir", "/", "--"]);
     let mut argv = vec![wanted.program.to_owned()];
     argv.extend(words.into_iter().map(str::to_owned));

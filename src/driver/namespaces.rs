@@ -13,7 +13,7 @@
 use super::native::{Grouping, PlainProcess, same_kernel};
 use crate::agent::Link;
 use crate::container::first_process::FirstProcess;
-use crate::container::oci::{NET, config};
+use crate::container::oci::NET;
 use crate::fault::{Doing, Fault};
 use crate::lab::{Limits, Room};
 use crate::layer::{
@@ -155,12 +155,10 @@ impl Layer for Namespaces {
         room: &Room,
     ) -> Result<Box<dyn Running>, Fault> {
         let private = private(spec);
-        // Root with all of them would be root of this machine, by the handle of a file.
-        let kept = config::default_capabilities();
         let plain = PlainProcess::start(
             grouping(spec),
             DESCRIPTOR.kind,
-            &["enclosed", &private.join(","), &format!("{kept:x}")],
+            &["enclosed", &private.join(",")],
             site,
             room,
         )?;

@@ -376,8 +376,8 @@ impl Change {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::finding::KeyValue;
     use crate::finding::compare::tests::example;
+    use crate::finding::{KeyValue, LevelEvidence};
     use crate::ledger::machine::{BOOT_HASH, MACHINE_HASH, UNKNOWN};
     use crate::trial::TrialResult;
 
@@ -443,6 +443,34 @@ pub(super) mod tests {
             assert_eq!((found.machine, absolute.is_some()), (same, has_absolute), "{same:?}");
             assert_eq!(found.machine_changes.len(), usize::from(same == SameMachine::Another));
         }
+    }
+
+    #[test]
+    fn whatever_else_changed_is_told_beside_the_costs() {
+        let with = |version: &str, accelerator: &str| {
+            let fact = |key: &str, value: &str| KeyValue {
+                key: key.into(),
+                value: value.into(),
+                source: String::new(),
+            };
+            let mut findings = run(1.0, 1.0);
+            findings.machine = vec![fact("surtax_version", version)];
+            let level = LevelEvidence {
+                layer: "runc".into(),
+                facts: vec![fact("accelerator", accelerator)],
+            };
+            findings.arms.iter_mut().for_each(|arm| arm.evidence = vec![level.clone()]);
+            findings
+        };
+        let found = diff(&with("0.1", "kvm"), &with("0.2", "tcg")).unwrap();
+        let told = |it: &FactChange| [it.key.clone(), it.before.clone(), it.after.clone()];
+        let question: Vec<[String; 3]> = found.question_changes.iter().map(told).collect();
+        assert_eq!(question, [["surtax_version", "0.1", "0.2"]]);
+        let stacks: Vec<&str> = found.stack_changes.iter().map(|it| it.stack.as_str()).collect();
+        assert_eq!(stacks, ["native", "runc", "qemu"]);
+        let of_stack: Vec<[String; 3]> = found.stack_changes[1].changes.iter().map(told).collect();
+        assert_eq!(of_stack, [["accelerator", "kvm", "tcg"]]);
+        assert_eq!(diff(&with("0.1", "kvm"), &with("0.1", "kvm")).unwrap().stack_changes, []);
     }
 
     #[test]

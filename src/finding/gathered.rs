@@ -9,8 +9,7 @@ use std::path::{Path, PathBuf};
 /// Runs of one question, and what is to be said of those that are not among them.
 #[derive(Debug)]
 pub struct Gathered {
-    /// The findings of each, in the order in which they were begun, the one that was asked for
-    /// last.
+    /// The findings of each: of the others the oldest first, and the one that was asked for last.
     pub runs: Vec<Findings>,
     /// Notes for people.
     pub notes: Vec<String>,

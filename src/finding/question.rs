@@ -71,7 +71,10 @@ fn of_asked(before: &Asked, after: &Asked) -> Vec<FactChange> {
         true => told("values of `--env`", "as they were", "others"),
         false => told("variables of `--env`", &before.variables, &after.variables),
     };
-    let text = told("text of the workload", &before.workload_text, &after.workload_text);
+    let text = match before.workload_text == after.workload_text {
+        true => None,
+        false => told("text of the workload", "as it was", "another"),
+    };
     let around = "other environment, writable directories";
     [text, variables, told(around, &before.around, &after.around)].into_iter().flatten().collect()
 }
@@ -121,7 +124,7 @@ mod tests {
             changes.into_iter().map(|it| [it.key, it.before, it.after]).collect()
         };
         assert_eq!(told(&asked("t", "v", "TOKEN")), Vec::<[String; 3]>::new());
-        let text = ["text of the workload", "t", "u"];
+        let text = ["text of the workload", "as it was", "another"];
         assert_eq!(told(&asked("u", "v", "TOKEN")), [text]);
         let values = ["values of `--env`", "as they were", "others"];
         assert_eq!(told(&asked("t", "w", "TOKEN")), [values]);

@@ -1,5 +1,5 @@
-//! Directories and files of the user's that stacks are given: each must stay what it was when the
-//! lab first saw it.
+//! Directories and files of the user's that stacks are given: each must stay what it was when
+//! the run first saw it.
 //!
 //! A command may rename what it can write to, and leave a link; so may another user who owns a
 //! directory above. The next stack would be given what that leads to.
@@ -35,6 +35,10 @@ impl Place {
 }
 
 impl SeenPlaces {
+    fn forget(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     fn require_same(&self, path: &Path) -> Result<(), Fault> {
         let now = Place::of(path)?;
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -57,6 +61,15 @@ impl SeenPlaces {
 }
 
 impl Lab {
+    /// Begins a run, for which these places, named without links, are what they are now.
+    ///
+    /// # Errors
+    /// As [`Lab::require_same_places`].
+    pub fn begin_with_places(&self, paths: &[PathBuf]) -> Result<(), Fault> {
+        self.places.forget();
+        self.require_same_places(paths.iter().map(PathBuf::as_path))
+    }
+
     /// Requires that paths of the user's lead where they led when this lab was first asked.
     ///
     /// # Errors
@@ -94,6 +107,11 @@ mod tests {
         assert!(told.ends_with("another one"), "{told}");
         fs::remove_dir_all(&above).unwrap();
         fs::rename(place.path().join("aside"), &above).unwrap();
+        seen.require_same(&path).unwrap();
+        fs::remove_dir_all(&path).unwrap();
+        fs::create_dir(&path).unwrap();
+        assert!(seen.require_same(&path).is_err());
+        seen.forget();
         seen.require_same(&path).unwrap();
     }
 }

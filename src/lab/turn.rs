@@ -54,19 +54,31 @@ pub struct Owner {
     began: String,
 }
 
-/// Asks the surtax of somebody else that works on a run to end it, as Ctrl-C would: it finishes the
-/// running trial first. It is asked once: the one that was asked before is only returned. `None`:
-/// nobody works on it, or nobody who can be seen.
+/// Asks the surtax of somebody else that works on a run to end it, as a first Ctrl-C would: it
+/// finishes the running trial first, however often it is asked. `None`: nobody works on it, or
+/// nobody who can be seen.
 ///
 /// # Errors
-/// The user's: it is not theirs to end. The machine's: processes cannot be listed.
-pub fn interrupt(run: &Path, asked: Option<&Owner>) -> Result<Option<Owner>, Fault> {
+/// The user's: it is not theirs to end, or it does not listen, and would die of the signal. The
+/// machine's: processes cannot be listed.
+pub fn end(run: &Path) -> Result<Option<Owner>, Fault> {
     let Some((owner, handle)) = held_owner(run)? else { return Ok(None) };
-    if asked != Some(&owner) {
-        let sent = pidfd_send_signal(handle, Signal::INT);
-        sent.doing(format!("end the surtax with process id {}", owner.pid))?;
+    if !catches(owner.pid, Signal::USR1) {
+        let pid = owner.pid;
+        return Err(Fault::user(format!("the surtax with process id {pid} does not listen yet"))
+            .hint("ask again in a moment; one of an older version ends with Ctrl-C"));
     }
+    let sent = pidfd_send_signal(handle, Signal::USR1);
+    sent.doing(format!("end the surtax with process id {}", owner.pid))?;
     Ok(Some(owner))
+}
+
+/// Tells whether a process does something of its own where a signal comes.
+fn catches(pid: u32, signal: Signal) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    mask >> (signal.as_raw() - 1) & 1 == 1
 }
 
 /// The surtax of somebody else that works on a run, as far as it can be seen.

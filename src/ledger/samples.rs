@@ -130,10 +130,18 @@ mod tests {
     use super::*;
     use crate::ledger::fixture::{id, measured, reading, record};
     use crate::trial::TrialResult;
+    use crate::workload::metric::RESERVED;
     use surtax_instrument::amount::Amounts;
     use surtax_instrument::quantity::Nanoseconds;
 
     const MS: u64 = 1_000_000;
+
+    #[test]
+    fn no_workload_measures_something_by_a_name_of_ours() {
+        let ours = samples_of(5, 9).into_iter().map(|sample| sample.0);
+        let free: Vec<&str> = ours.chain(CPU).filter(|name| !RESERVED.contains(name)).collect();
+        assert_eq!(free, [""; 0]);
+    }
 
     fn samples_of(carried_ms: u64, claimed_ms: u64) -> Vec<NewSample> {
         let mut measured = measured(5 * MS);

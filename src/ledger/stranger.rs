@@ -382,6 +382,13 @@ mod tests {
     const SOMEBODY: u32 = 65534;
 
     #[test]
+    fn a_plan_that_could_not_be_read_again_is_not_written() {
+        require_readable(&"x".repeat(PLAN_MAX_BYTES)).unwrap();
+        let fault = require_readable(&"x".repeat(PLAN_MAX_BYTES + 1)).unwrap_err();
+        assert!(fault.message.contains("in a run file"), "{fault}");
+    }
+
+    #[test]
     fn a_large_file_of_somebody_else_is_opened_for_nothing_but_its_own_pages() {
         let shelf = tempfile::tempdir().unwrap();
         let path = shelf.path().join("a 100 % large?run#1.surtax");

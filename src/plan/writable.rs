@@ -3,7 +3,6 @@
 use super::refuse::Draft;
 use super::word::Word;
 use crate::fault::Fault;
-use crate::layer::StackSpec;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -11,8 +10,7 @@ impl Draft {
     /// Returns the directories whose writes are kept, each once.
     ///
     /// # Errors
-    /// The user's: one is no directory, is named in no text, lies in another one, or holds the root
-    /// of a stack.
+    /// The user's: one is no directory, or is named in no text.
     pub(super) fn checked_writable(&self, cwd: &Path) -> Result<Vec<PathBuf>, Fault> {
         let mut checked: Vec<PathBuf> = Vec::new();
         for path in &self.writable {
@@ -21,8 +19,6 @@ impl Draft {
                 checked.push(path);
             }
         }
-        self.require_apart(&checked)?;
-        self.require_roots_outside(&checked)?;
         Ok(checked)
     }
 
@@ -46,55 +42,41 @@ impl Draft {
         }
         Ok(path)
     }
-
-    /// A command that can rename a directory above another one decides where that one is.
-    fn require_apart(&self, checked: &[PathBuf]) -> Result<(), Fault> {
-        for outer in checked {
-            let inside = |it: &&PathBuf| *it != outer && it.starts_with(outer);
-            if let Some(inner) = checked.iter().find(inside) {
-                let message = format!(
-                    "the writable directory `{}` lies in `{}`, which is writable as a whole",
-                    inner.display(),
-                    outer.display()
-                );
-                return Err(self.refuse("writable", message).hint("name the outer one alone"));
-            }
-        }
-        Ok(())
-    }
-
-    /// A command that can replace the root of the next stack decides what that one sees.
-    fn require_roots_outside(&self, checked: &[PathBuf]) -> Result<(), Fault> {
-        let all = self.stacks.iter().chain(&self.baseline);
-        for root in all.filter_map(root_of) {
-            if let Some(outer) = checked.iter().find(|it| leads_into(&root, it)) {
-                let message = format!(
-                    "the root `{}` of a stack lies in the writable directory `{}`",
-                    root.display(),
-                    outer.display()
-                );
-                return Err(self
-                    .refuse("writable", message)
-                    .hint("a command could replace it for the trials after its own: move one"));
-            }
-        }
-        Ok(())
-    }
 }
 
-/// The root of the outermost layer, where that is a path.
-fn root_of(stack: &StackSpec) -> Option<PathBuf> {
-    Some(stack.layers.first()?.root().ok()?.path()?.to_path_buf())
-}
-
-/// Returns where a path leads, without symbolic links; itself if it leads nowhere.
+/// Returns where a path leads, without symbolic links, as far as it leads anywhere; what is not
+/// there yet stands at its end as it is named.
 #[must_use]
 pub fn real(path: &Path) -> PathBuf {
-    fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf())
+    let mut missing = Vec::new();
+    for above in path.ancestors() {
+        if let Ok(found) = fs::canonicalize(above) {
+            return missing.into_iter().rev().fold(found, |path, name| path.join(name));
+        }
+        missing.extend(above.file_name());
+    }
+    path.to_path_buf()
 }
 
 /// Tells whether a path leads to a directory, or to what lies below it.
 #[must_use]
 pub fn leads_into(path: &Path, directory: &Path) -> bool {
     real(path).starts_with(real(directory))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_is_not_there_yet_is_where_its_directory_leads() {
+        let place = tempfile::tempdir().unwrap();
+        let real_place = fs::canonicalize(place.path()).unwrap();
+        let link = place.path().join("home");
+        fs::create_dir(place.path().join("var")).unwrap();
+        std::os::unix::fs::symlink("var", &link).unwrap();
+        assert_eq!(real(&link.join("u/runs")), real_place.join("var/u/runs"));
+        assert!(leads_into(&link.join("u/runs"), &place.path().join("var")));
+        assert!(!leads_into(&place.path().join("variable"), &place.path().join("var")));
+    }
 }

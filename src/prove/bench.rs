@@ -108,6 +108,11 @@ impl<'a> Bench<'a> {
         Ok(result)
     }
 
+    /// Id of the lab in which all of it stands.
+    pub(super) fn lab_id(&self) -> &str {
+        self.lab.id()
+    }
+
     /// A directory in memory, for ledgers and for what commands leave as proof.
     pub(super) fn directory(&self) -> Result<&Path, Fault> {
         self.room.memory_directory()

@@ -142,6 +142,7 @@ fn attack(
     let (answer, output) = crate::lab::pipe()?;
     let mut argv = ["/proc/self/exe", ATTACKER].map(String::from).to_vec();
     argv.extend(attacker::labs()?);
+    argv.push(bench.lab_id().to_owned());
     let (mut process, room) = bench.as_user(argv, attacker::USER, [Some(input), Some(output)])?;
     let done = act();
     drop(lifeline);

@@ -13,6 +13,7 @@ mod route;
 pub mod untrusted;
 
 use crate::fault::{Doing, Fault};
+use crate::finding::foreign;
 use crate::lab::turn::{self, Owner};
 use crate::lab::{self, exclusive};
 use crate::ledger::{Ledger, RunState};
@@ -264,18 +265,20 @@ impl Service {
         })
     }
 
-    /// Asks whoever works on a run to end it; once, since to be asked twice would be to kill.
+    /// Asks whoever works on a run to end it when the running trial has ended.
     fn stop(&self, name: &str, path: &Path) -> Result<Answered, Fault> {
-        let mut asked = lock(&self.asked);
-        if let Some(owner) = turn::interrupt(path, asked.get(path))? {
-            asked.insert(path.into(), owner);
+        if let Some(owner) = turn::end(path)? {
+            lock(&self.asked).insert(path.into(), owner);
             self.library.forget(path);
             self.courses.forget(path);
             return Ok(Answered::Done);
         }
         let state = self.library.read(path, Ledger::run)?.state;
         Err(match state == RunState::Running {
-            true => Fault::user(format!("the run `{name}` is another user's to end")),
+            true => Fault::user(format!(
+                "who works on the run `{name}` cannot be seen from here: it is another user's to \
+                 end, or just begins"
+            )),
             false => Fault::user(format!("no surtax works on the run `{name}`")),
         })
     }
@@ -312,7 +315,14 @@ impl EventStream {
         loop {
             let (service, path) = (Arc::clone(&self.service), self.path.clone());
             let look = move || service.courses.now(&service.library, &path);
-            let now = tokio::task::spawn_blocking(look).await.ok()?.ok()?;
+            let now = match tokio::task::spawn_blocking(look).await.ok()? {
+                Ok(now) => now,
+                Err(fault) => {
+                    self.is_over = true;
+                    let why = serde_json::to_string(&foreign::line(&fault.message)).ok()?;
+                    return Some(format!("event: fault\ndata: {why}\n\n"));
+                }
+            };
             let text = serde_json::to_string(&now).ok()?;
             self.is_over = !now.is_running;
             if text != self.last {

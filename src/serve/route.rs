@@ -44,7 +44,7 @@ impl Route {
         let value = |key: &str| {
             let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
             let mut values = pairs.filter(|(name, _)| *name == key).map(|(_, value)| value);
-            decoded(values.next()?)
+            decoded(&values.next()?.replace('+', " "))
         };
         match path {
             "/" => Some(Self::List),
@@ -65,10 +65,9 @@ impl Route {
     }
 }
 
-/// A name as a form and a link write it; `None` where it is no text.
+/// A name as a link writes it; `None` where it is no text.
 fn decoded(text: &str) -> Option<String> {
-    let text = text.replace('+', " ");
-    Some(percent_decode_str(&text).decode_utf8().ok()?.into_owned())
+    Some(percent_decode_str(text).decode_utf8().ok()?.into_owned())
 }
 
 #[cfg(test)]
@@ -81,6 +80,11 @@ mod tests {
         let name = String::from;
         assert_eq!(of("/"), Some(Route::List));
         assert_eq!(of("/runs/a%2Fb/"), Some(Route::Run(name("a/b"))));
+        assert_eq!(
+            of("/runs/a+b/"),
+            Some(Route::Run(name("a+b"))),
+            "it is a blank in a form alone"
+        );
         assert_eq!(of("/runs/a/answer.json"), Some(Route::Answer(name("a"))));
         assert_eq!(of("/diff"), Some(Route::Diff { before: name("a b"), after: name("c d") }));
         assert_eq!(of("/history"), Some(Route::History(name("e"))));

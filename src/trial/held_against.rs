@@ -19,8 +19,9 @@
 
 use super::clock_sync::ClockSync;
 use super::iterate::TimedRun;
+use super::workload_reading::WALL_OF_INSTANCE;
 use crate::layer::{Payer, Source};
-use crate::workload::Histogrammed;
+use crate::workload::WorkloadReading;
 use std::time::Duration;
 use surtax_instrument::quantity::{Bytes, Nanoseconds};
 use surtax_instrument::wire::{LevelFacts, Reading};
@@ -135,21 +136,25 @@ pub(super) fn excess(clock: ClockSync, runs: &[TimedRun]) -> Option<(String, f64
     Some((String::from("bracket_excess_ns"), found?))
 }
 
-/// The first histogram of a workload with a time that is longer than any run of its command, with
-/// both values; nothing where all may be true. A clock inside may run a little faster than ours.
-pub(super) fn too_long(histograms: &[Histogrammed], runs: &[TimedRun]) -> Option<String> {
+/// The first histogram of a workload, or time of an instance, with a time that is longer than any
+/// run of its command, with both values; nothing where all may be true. A clock inside may run a
+/// little faster than ours.
+pub(super) fn too_long(read: &WorkloadReading, runs: &[TimedRun]) -> Option<String> {
     let longest = runs.iter().map(|ran| ran.between).max()?;
     let most = longest + Nanoseconds(longest.0 / MEASURED_PART) + LATE.into();
-    histograms.iter().find_map(|it| {
+    let of_histograms = read.histograms.iter().filter_map(|it| {
         let claim = Nanoseconds(it.histogram.quantile(1.0)?);
-        (claim > most).then(|| {
-            format!(
-                "`{}` holds a time of {claim}, and this host waited for {longest} for the whole \
-                 command",
-                it.name
-            )
-        })
-    })
+        (claim > most).then(|| format!("`{}` holds a time of {claim}", it.name))
+    });
+    let of_instances = read.instances.iter().filter(|it| it.metric == WALL_OF_INSTANCE);
+    #[expect(clippy::cast_precision_loss, reason = "a day in nanoseconds is below 2^53")]
+    let of_instances = of_instances.filter(|it| it.value > most.0 as f64);
+    let of_instances = of_instances.map(|it| {
+        let claim = Duration::try_from_secs_f64(it.value / 1e9).unwrap_or(Duration::MAX);
+        format!("instance {} is said to have taken {}", it.instance, Nanoseconds::from(claim))
+    });
+    let claim = of_histograms.chain(of_instances).next()?;
+    Some(format!("{claim}, and this host waited for {longest} for the whole command"))
 }
 
 impl Host {

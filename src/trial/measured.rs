@@ -84,8 +84,8 @@ pub(super) fn put_together(
     let lie = Host { clock, quota_millis, memory, kernel }.contradicts(&runs);
     // Of a guest whose clock ran wrong no number of its own is kept anyway.
     let is_guest_time_void = seen.is_guest_time_void;
-    let held = if is_guest_time_void { &[][..] } else { &seen.workload.histograms };
-    let too_long = held_against::too_long(held, &runs);
+    let held = if is_guest_time_void { None } else { Some(&seen.workload) };
+    let too_long = held.and_then(|read| held_against::too_long(read, &runs));
     let mut conditions = seen.conditions;
     conditions.extend(held_against::excess(clock, &runs));
     let readings = iterate::per_iteration(seen.bill, &runs);

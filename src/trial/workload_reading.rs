@@ -8,7 +8,7 @@ use surtax_instrument::wire::{Fact, Instance, Outcome, Output, Status};
 use surtax_statistics::{Sample, Summary};
 
 /// Name of the time that an instance took, by the clock of the innermost level.
-const WALL_OF_INSTANCE: &str = "wall_ns";
+pub(super) const WALL_OF_INSTANCE: &str = "wall_ns";
 
 /// Separator between two settings of one start.
 const THEN: &str = "; then ";
@@ -31,15 +31,7 @@ impl Task {
                 self.read_each(outcome)?
             });
         }
-        let whole = whole(readings);
-        match whole.histograms.iter().find(|it| !it.histogram.is_possible()) {
-            None => Ok(whole),
-            Some(Histogrammed { name, histogram }) => Err(format!(
-                "`{name}` is said to have been counted {} times in all, more than anybody can have \
-                 recorded",
-                histogram.count()
-            )),
-        }
+        possible(whole(readings))
     }
 
     /// The numbers of several instances that ran at once, and the time that each took.
@@ -91,6 +83,18 @@ pub(super) fn settings(read: &WorkloadReading) -> Vec<Fact> {
         Fact::new(format!("{SETTING}{name}"), value, "what the workload says")
     };
     read.settings.iter().map(fact).collect()
+}
+
+/// Refuses what is more in all than anybody can have counted: it could not be read again.
+fn possible(reading: WorkloadReading) -> Result<WorkloadReading, String> {
+    match reading.histograms.iter().find(|it| !it.histogram.is_possible()) {
+        None => Ok(reading),
+        Some(Histogrammed { name, histogram }) => Err(format!(
+            "`{name}` is said to have been counted {} times in all, more than anybody can have \
+             recorded",
+            histogram.count()
+        )),
+    }
 }
 
 /// Several runs in one start as one reading: a metric counts where every run has it.
@@ -147,4 +151,26 @@ fn whole(readings: Vec<WorkloadReading>) -> WorkloadReading {
         settle(&mut it.value, of_instances.get(&key))
     });
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use surtax_statistics::Histogram;
+
+    #[test]
+    fn runs_that_counted_more_together_than_can_be_read_again_are_refused() {
+        let reading = |count: u64| {
+            let mut histogram = Histogram::default();
+            histogram.record_many(1_000, count).unwrap();
+            let histograms = vec![Histogrammed { name: String::from("lat"), histogram }];
+            WorkloadReading { histograms, ..WorkloadReading::default() }
+        };
+        let half = 1 << 47;
+        let of = |counts: [u64; 2]| possible(whole(counts.map(reading).into()));
+        let read = of([half, half]).unwrap().histograms.remove(0).histogram;
+        assert!(Histogram::from_bytes(&read.to_bytes()).is_ok(), "it can be read again");
+        let why = of([half, half + 1]).unwrap_err();
+        assert!(why.starts_with("`lat` is said to have been counted"), "{why}");
+    }
 }

@@ -9,10 +9,10 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 /// Layers in which a command runs as root beside the agent, with all rights over it.
-const OPEN: [&str; 4] = ["native", "nspawn", "lxc", "qemu:accel=tcg"];
+const OPEN: [&str; 5] = ["native", "nspawn", "namespaces", "lxc", "qemu:accel=tcg"];
 
 /// Layers in which the agent is out of its command's reach.
-const SHUT: [&str; 7] = ["runc", "crun", "bubblewrap", "namespaces", "docker", "podman", "gvisor"];
+const SHUT: [&str; 6] = ["runc", "crun", "bubblewrap", "docker", "podman", "gvisor"];
 
 /// Those of them in which every kind of frame is forged.
 const EVERY_KIND: usize = 2;

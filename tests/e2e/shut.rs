@@ -29,10 +29,10 @@ const TARGET: &str = "SURTAX_TEST_TARGET";
 const SAYS: &str = "way ";
 
 /// Layers in which an agent is out of its command's reach, every way.
-const SHUT: [&str; 7] = ["runc", "crun", "bubblewrap", "namespaces", "docker", "podman", "gvisor"];
+const SHUT: [&str; 6] = ["runc", "crun", "bubblewrap", "docker", "podman", "gvisor"];
 
 /// Layers in which its command runs as root with `CAP_SYS_PTRACE` over it, and can do all of it.
-const OPEN: [&str; 4] = ["native", "lxc", "nspawn", "qemu:accel=tcg"];
+const OPEN: [&str; 5] = ["native", "namespaces", "lxc", "nspawn", "qemu:accel=tcg"];
 
 /// Layer whose filter of system calls takes a way from a command that has the capability for it,
 /// and the way.

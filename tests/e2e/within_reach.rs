@@ -115,9 +115,20 @@ fn what_a_command_could_exchange_or_write_of_surtax_s_is_refused_before_anything
     symlink(of("r.html"), &outside).unwrap();
     assert!(with(&["--report", outside.to_str().unwrap()]).contains("would be written into"));
     fs::remove_file(of("r.html")).unwrap();
+    let enter = places.machine.surtax(&["enter", "native", "--writable", "/var/tmp", "--", "true"]);
+    assert!(
+        text(&enter.stderr).contains("surtax keeps runs or its state"),
+        "{}",
+        text(&enter.stderr)
+    );
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_surtax")).parent().unwrap();
+    assert!(places.refused(&["--writable", program.to_str().unwrap()]).contains("starts programs"));
     let data = places.machine.path("data");
     fs::create_dir_all(&data).unwrap();
     assert!(places.refused(&["--writable", data.to_str().unwrap()]).contains("surtax keeps runs"));
+    let below = data.join("surtax/runs/below");
+    fs::create_dir_all(&below).unwrap();
+    assert!(places.refused(&["--writable", below.to_str().unwrap()]).contains("surtax keeps runs"));
     assert_eq!(fs::read_dir(&places.kept).unwrap().count(), 1, "nothing was made");
     places.machine.assert_as_before();
 }

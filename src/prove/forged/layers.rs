@@ -18,7 +18,7 @@ const LAYERS: [Layer; 12] = [
     Layer::shut("bubblewrap"),
     Layer::shut("gvisor"),
     Layer::shut("crun"),
-    Layer::shut("namespaces"),
+    Layer::open("namespaces"),
     Layer::open("lxc"),
     Layer::open("nspawn"),
     Layer::shut("docker"),

@@ -1,6 +1,7 @@
 //! Honest claims at both ends of what they may be are believed, and those beyond are not.
 
 use super::*;
+use crate::workload::{Histogrammed, Instanced};
 use surtax_instrument::amount::Amounts;
 use surtax_instrument::wire::{Fact, Outcome, Output, Role, Status};
 use surtax_statistics::Histogram;
@@ -183,7 +184,15 @@ fn no_time_that_a_command_measured_is_longer_than_the_command() {
     let measured = |times: &[u64]| {
         let mut histogram = Histogram::new();
         times.iter().for_each(|time| histogram.record(*time).unwrap());
-        vec![Histogrammed { name: String::from("latency"), histogram }]
+        let histograms = vec![Histogrammed { name: String::from("latency"), histogram }];
+        WorkloadReading { histograms, ..WorkloadReading::default() }
+    };
+    let instance = |wall: u64| {
+        #[expect(clippy::cast_precision_loss, reason = "seconds")]
+        let value = wall as f64;
+        let metric = String::from(WALL_OF_INSTANCE);
+        let instances = vec![Instanced { instance: 1, metric, unit: "ns", value }];
+        WorkloadReading { instances, ..WorkloadReading::default() }
     };
     let runs = [ran(SECOND, SECOND), ran(4 * SECOND, 4 * SECOND)];
     assert_eq!(too_long(&measured(&[1_000, 4 * SECOND]), &runs), None);
@@ -191,6 +200,9 @@ fn no_time_that_a_command_measured_is_longer_than_the_command() {
     let words = too_long(&measured(&[1_000, 6 * SECOND]), &runs).unwrap();
     assert!(words.starts_with("`latency` holds a time of 6."), "{words}");
     assert!(words.ends_with("waited for 4.000 s for the whole command"), "{words}");
-    assert_eq!(too_long(&[], &runs), None);
+    assert_eq!(too_long(&instance(4 * SECOND), &runs), None);
+    let words = too_long(&instance(6 * SECOND), &runs).unwrap();
+    assert!(words.starts_with("instance 1 is said to have taken 6.000 s, and"), "{words}");
+    assert_eq!(too_long(&WorkloadReading::default(), &runs), None);
     assert_eq!(too_long(&measured(&[6 * SECOND]), &[]), None, "nothing was run");
 }

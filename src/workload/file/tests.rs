@@ -238,6 +238,41 @@ fn numbers_of_a_clock_that_ran_wrong_are_gaps_with_that_reason() {
 }
 
 #[test]
+fn a_number_that_is_none_in_the_unit_that_is_kept_is_refused() {
+    let text = "about = \"x\"\ncommand = [\"x\"]\n[[metric]]\nname = \"lat\"\n";
+    let text = format!("{text}unit = \"s\"\nbetter = \"lower\"\njsonpath = \"$.lat\"\n");
+    let definition = parse(&text, "x.toml").unwrap();
+    assert!(definition.read("{\"lat\": 1e290}").is_ok());
+    for number in ["1e308", "-1e308", "1e292"] {
+        let why = definition.read(&format!("{{\"lat\": {number}}}")).unwrap_err();
+        assert!(
+            why.starts_with("`lat` is said to be") && why.ends_with("s, and nothing is"),
+            "{why}"
+        );
+    }
+}
+
+#[test]
+fn a_file_that_measures_more_than_is_read_again_is_refused() {
+    let mut text = String::from("about = \"x\"\ncommand = [\"x\"]\n");
+    let add = |text: &mut String, name: &str| {
+        text.push_str(&format!(
+            "[[histogram]]\nname = \"{name}\"\nunit = \"us\"\njsonpath = \"$\"\n"
+        ));
+    };
+    let of_one = {
+        add(&mut text, "h");
+        parse(&text, "x.toml").unwrap().metric_names().len()
+    };
+    let most = super::METRICS_MAX / of_one;
+    (1..most).for_each(|number| add(&mut text, &format!("h{number}")));
+    assert!(parse(&text, "x.toml").is_ok());
+    add(&mut text, "more");
+    let fault = parse(&text, "x.toml").unwrap_err();
+    assert!(fault.message.ends_with("things, and 1000 at most are read"), "{fault}");
+}
+
+#[test]
 fn a_histogram_becomes_quantiles_and_must_hold_something() {
     let text = "about = \"x\"\ncommand = [\"x\"]\n[[histogram]]\nname = \"latency\"\nunit = \
                 \"us\"\njsonpath = \"$.bins\"\nmax = 50\n";
