@@ -108,7 +108,8 @@ mod tests {
         fs::remove_dir_all(&above).unwrap();
         fs::rename(place.path().join("aside"), &above).unwrap();
         seen.require_same(&path).unwrap();
-        fs::remove_dir_all(&path).unwrap();
+        // Removed, its number could be the new one's.
+        fs::rename(&path, place.path().join("kept-aside")).unwrap();
         fs::create_dir(&path).unwrap();
         assert!(seen.require_same(&path).is_err());
         seen.forget();
