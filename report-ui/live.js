@@ -69,10 +69,13 @@ if (banner) {
       show(true);
     }
   });
+  // After a fault the server ends the stream, and is asked again in a moment.
+  let why = "the server does not answer";
   events.addEventListener("fault", (event) => {
-    machine.textContent = JSON.parse(event.data);
+    why = JSON.parse(event.data);
   });
   events.addEventListener("error", () => {
-    machine.textContent = "the server does not answer";
+    machine.textContent = why;
+    why = "the server does not answer";
   });
 }

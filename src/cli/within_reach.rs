@@ -8,6 +8,9 @@ use crate::plan::Plan;
 use crate::plan::writable::{leads_into, real};
 use std::path::{Path, PathBuf};
 
+/// Places that are surtax's on every machine, whatever this one's are called.
+const OURS: [&str; 3] = ["/var/lib/surtax", "/var/cache/surtax", "/run/surtax"];
+
 /// Places in which surtax makes directories beside those of others.
 const SHARED: [&str; 2] = ["/var/tmp", "/dev/shm"];
 
@@ -81,7 +84,8 @@ fn require_foreign(directory: &Path, run: Option<&Path>) -> Result<(), Fault> {
     let shown = directory.display();
     let kept = shelf::directories().unwrap_or_default().into_iter();
     let ours = kept.chain(lab::state::directory()).chain(lab::cache_directory());
-    let ours: Vec<PathBuf> = ours.chain([lab::run_directory()]).collect();
+    let ours = ours.chain([lab::run_directory()]).chain(OURS.map(PathBuf::from));
+    let ours: Vec<PathBuf> = ours.collect();
     let around = ours.iter().find(|place| leads_into(directory, place));
     let shared = SHARED.map(PathBuf::from);
     let inside = ours.iter().chain(&shared).find(|place| leads_into(place, directory));
@@ -106,7 +110,7 @@ fn require_foreign(directory: &Path, run: Option<&Path>) -> Result<(), Fault> {
             "`{place}`, from which surtax starts programs, lies in the writable directory \
              `{shown}`: the command could exchange what is started next"
         ))
-        .hint("name a narrower directory with `--writable`"));
+        .hint("name a narrower directory with `--writable`, or take that one off `PATH`"));
     }
     Ok(())
 }

@@ -179,11 +179,17 @@ fn a_disk_that_is_full_when_a_run_begins_keeps_no_file_of_it() {
 #[test]
 fn a_run_whose_file_is_removed_meanwhile_is_not_said_to_be_kept() {
     let machine = Machine::alone();
-    let file = machine.path("run.surtax");
-    let place = file.parent().unwrap().to_str().unwrap();
-    let name = file.to_str().unwrap();
+    let (file, marks) = (machine.path("run.surtax"), machine.path("marks"));
+    std::fs::create_dir(&marks).unwrap();
+    let (place, name) = (marks.to_str().unwrap(), file.to_str().unwrap());
     let question = ["compare", "--in", "native", "--runs", "1", "--writable", place, "-o", name];
-    let output = machine.surtax(&[question.as_slice(), &["--", "rm", "-f", name]].concat());
+    let script = format!("touch {place}/mark; sleep 1");
+    let surtax = machine.start(&[question.as_slice(), &["--", "sh", "-c", &script]].concat());
+    while !marks.join("mark").exists() {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    std::fs::remove_file(&file).unwrap();
+    let output = surtax.wait_with_output().unwrap();
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(3), "{said}");
     assert!(said.contains("the run is not kept: ") && said.contains("--output"), "{said}");
