@@ -67,12 +67,17 @@ fn require_apart(directory: &Path, plan: &Plan) -> Result<(), Fault> {
     }
     let stacks = plan.stacks.iter().chain([&plan.baseline]);
     let stacks = stacks.chain(plan.beside.iter().map(|neighbour| &neighbour.stack));
-    let roots = stacks.flat_map(|stack| &stack.layers).filter_map(|layer| layer.root().ok());
-    let mut roots = roots.filter_map(|root| Some(root.path()?.to_path_buf()));
-    if let Some(root) = roots.find(|root| leads_into(root, directory)) {
+    let options = stacks.flat_map(|stack| &stack.layers).flat_map(|layer| &layer.options);
+    // A variable of the command's own may name what it likes; a root, a kernel or a configuration
+    // may not.
+    let files = options.filter(|(key, value)| !key.starts_with("env.") && value.contains('/'));
+    let mut files = files.flat_map(|(_, value)| {
+        let after = value.split_once(':').map(|(_, path)| path);
+        std::iter::once(value.as_str()).chain(after)
+    });
+    if let Some(file) = files.find(|file| leads_into(Path::new(file), directory)) {
         return Err(Fault::user(format!(
-            "the root `{}` of a stack lies in the writable directory `{shown}`",
-            root.display()
+            "`{file}`, which a stack is made of, lies in the writable directory `{shown}`"
         ))
         .hint("a command could replace it for the trials after its own: move one"));
     }

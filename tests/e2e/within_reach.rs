@@ -107,6 +107,10 @@ fn what_a_command_could_exchange_or_write_of_surtax_s_is_refused_before_anything
     assert!(with(&["--writable", inner]).contains("which is writable as a whole"));
     let root = format!("runc:root=dir:{inner}");
     assert!(with(&["--in", &root]).contains("lies in the writable directory"));
+    let kernel = format!("qemu:kernel={}", of("vmlinuz"));
+    fs::write(of("vmlinuz"), "").unwrap();
+    assert!(with(&["--in", &kernel]).contains("which a stack is made of"));
+    fs::remove_file(of("vmlinuz")).unwrap();
     assert!(with(&["--report", &of("r.html")]).contains("would be written into"));
     assert!(with(&["--export", &of("r.json")]).contains("would be written into"));
     assert!(with(&["--output", &of("r.surtax")]).contains("could write its own result"));
