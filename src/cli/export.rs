@@ -127,7 +127,6 @@ impl Export {
 impl Exports {
     /// Refuses early what would be refused after hours of measuring.
     pub(super) fn require_places(&self) -> Result<(), Fault> {
-        let named = || self.export.iter().filter(|export| export.path != Path::new(OUTPUT));
         for (index, export) in self.export.iter().enumerate() {
             let is_same = |it: &Export| it.path == export.path && it.path != Path::new(OUTPUT);
             if self.export.iter().take(index).any(is_same) {
@@ -136,11 +135,11 @@ impl Exports {
                     .hint("give each a file of its own"));
             }
         }
-        named().try_for_each(|export| {
+        self.named().try_for_each(|export| {
             place::require_form(&export.path, export.form.endings)
                 .map_err(|fault| fault.during(format_args!("`--export {}=`", export.form.name)))
         })?;
-        let to_output = self.export.len() - named().count();
+        let to_output = self.export.len() - self.named().count();
         if to_output > 1 {
             return Err(Fault::user("several forms are to be written to standard output")
                 .hint("give all but one of `--export` a file"));
@@ -150,8 +149,12 @@ impl Exports {
 
     /// Lists the files that are named.
     pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {
-        let named = self.export.iter().filter(|export| export.path != Path::new(OUTPUT));
-        named.map(|export| export.path.as_path())
+        self.named().map(|export| export.path.as_path())
+    }
+
+    /// Those that are no standard output.
+    fn named(&self) -> impl Iterator<Item = &Export> {
+        self.export.iter().filter(|export| export.path != Path::new(OUTPUT))
     }
 
     /// Tells whether standard output is taken by one of them.

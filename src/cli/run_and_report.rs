@@ -151,22 +151,24 @@ pub(super) fn measure(question: &Question, globals: &Globals) -> Result<ExitCode
     for stack in &plan.stacks {
         command::require_short(&command::command(plan, stack))?;
     }
-    let run = match &question.output {
-        Some(path) => path.clone(),
-        None => shelf_directories(globals)?[0].join("run"),
+    let shelf = match &question.output {
+        Some(_) => None,
+        None => Some(shelf_directories(globals)?.swap_remove(0)),
     };
+    // On a shelf its name is not known yet, and its directory is.
+    let run = question.output.clone().or_else(|| Some(shelf.as_ref()?.join("run")));
     let results: Vec<&Path> = question.results.paths().collect();
-    within_reach::refuse(plan, Some(&run), &results)?;
+    within_reach::refuse(plan, run.as_deref(), &results)?;
     let _turn = turn(question.results.wait, globals)?;
-    within_reach::refuse(plan, Some(&run), &results)?; // the wait may have been long
+    within_reach::refuse(plan, run.as_deref(), &results)?; // the wait may have been long
     let key = Key::of_this_machine().map_err(|fault| {
         note(&format!("going on with this run will have to be confirmed: {fault}"), globals);
     });
     let (key, machine) = (key.ok(), machine::facts(&[]));
-    let ledger = match &question.output {
-        Some(path) => Ledger::create_first([path.clone()], plan, &machine, key.as_ref())?,
-        None => {
-            let names = shelf::names(&shelf_directories(globals)?[0], &plan.title, clock::wall())?;
+    let ledger = match &shelf {
+        None => Ledger::create_first(question.output.clone(), plan, &machine, key.as_ref())?,
+        Some(shelf) => {
+            let names = shelf::names(shelf, &plan.title, clock::wall())?;
             Ledger::create_first(names, plan, &machine, key.as_ref())?
         }
     };
