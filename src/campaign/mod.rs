@@ -179,7 +179,7 @@ impl<'a> Campaign<'a> {
             return self.ledger.void_unfinished();
         }
         let said = self.settle(&mut record);
-        self.ledger.end_trial(&record)?;
+        self.ledger.end_trial_or_refuse(&mut record)?;
         if let Some(enough) = &mut self.enough {
             enough.learn(&record);
         }

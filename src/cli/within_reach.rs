@@ -2,10 +2,11 @@
 //! what root executes, and what decides where another of its directories is.
 
 use crate::fault::Fault;
-use crate::lab;
 use crate::ledger::shelf;
 use crate::plan::Plan;
 use crate::plan::writable::{leads_into, real};
+use crate::{driver, lab, workload};
+use std::fs::DirEntry;
 use std::path::{Path, PathBuf};
 
 /// Places that are surtax's on every machine, whatever this one's are called.
@@ -16,6 +17,9 @@ const SHARED: [&str; 2] = ["/var/tmp", "/dev/shm"];
 
 /// Places whose names are of what the caller has opened.
 const OPENED: [&str; 2] = ["/dev", "/proc"];
+
+/// Places in a home that configure the programs that surtax starts, and what these start in turn.
+const CONFIGURATIONS: [&str; 3] = [".ssh", ".config", ".docker"];
 
 /// Number of links that the kernel follows.
 const LINKS_MAX: u32 = 40;
@@ -67,17 +71,11 @@ fn require_apart(directory: &Path, plan: &Plan) -> Result<(), Fault> {
     }
     let stacks = plan.stacks.iter().chain([&plan.baseline]);
     let stacks = stacks.chain(plan.beside.iter().map(|neighbour| &neighbour.stack));
-    let options = stacks.flat_map(|stack| &stack.layers).flat_map(|layer| &layer.options);
-    // A variable of the command's own may name what it likes; a root, a kernel or a configuration
-    // may not.
-    let files = options.filter(|(key, value)| !key.starts_with("env.") && value.contains('/'));
-    let mut files = files.flat_map(|(_, value)| {
-        let after = value.split_once(':').map(|(_, path)| path);
-        std::iter::once(value.as_str()).chain(after)
-    });
-    if let Some(file) = files.find(|file| leads_into(Path::new(file), directory)) {
+    let mut files = stacks.flat_map(|stack| &stack.layers).flat_map(driver::files);
+    if let Some(file) = files.find(|file| is_within(file, directory)) {
         return Err(Fault::user(format!(
-            "`{file}`, which a stack is made of, lies in the writable directory `{shown}`"
+            "`{}`, which a stack is made of, lies in the writable directory `{shown}`",
+            file.display()
         ))
         .hint("a command could replace it for the trials after its own: move one"));
     }
@@ -88,8 +86,9 @@ fn require_apart(directory: &Path, plan: &Plan) -> Result<(), Fault> {
 fn require_foreign(directory: &Path, run: Option<&Path>) -> Result<(), Fault> {
     let shown = directory.display();
     let kept = shelf::directories().unwrap_or_default().into_iter();
-    let ours = kept.chain(lab::state::directory()).chain(lab::cache_directory());
-    let ours = ours.chain([lab::run_directory()]).chain(OURS.map(PathBuf::from));
+    let ours = kept.chain(lab::state::directory()).chain(lab::cache_place());
+    let ours = ours.chain([lab::run_directory()]).chain(workload::shelf::directory());
+    let ours = ours.chain(OURS.map(PathBuf::from));
     let ours: Vec<PathBuf> = ours.collect();
     let around = ours.iter().find(|place| leads_into(directory, place));
     let shared = SHARED.map(PathBuf::from);
@@ -98,31 +97,47 @@ fn require_foreign(directory: &Path, run: Option<&Path>) -> Result<(), Fault> {
     if let Some(place) = around.or(inside).or(beside.as_ref()) {
         let place = place.display();
         return Err(Fault::user(format!(
-            "`{place}`, where surtax keeps runs or its state, and the writable directory `{shown}` \
-             lie in one another: the command could write its own result"
+            "`{place}`, where surtax keeps runs, workloads or its state, and the writable \
+             directory `{shown}` lie in one another: the command could write its own result"
         ))
         .hint(
             "name a narrower directory with `--writable`, or have the run elsewhere: with \
              `--output` or `XDG_DATA_HOME`, or by moving its file",
         ));
     }
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let executed = std::env::split_paths(&path).chain(std::env::current_exe());
-    let executed = executed.filter(|place| place.is_absolute());
-    if let Some(place) = { executed }.find(|place| leads_into(place, directory)) {
+    if let Some(place) = executed().find(|place| is_within(place, directory)) {
         let place = place.display();
         return Err(Fault::user(format!(
-            "`{place}`, from which surtax starts programs, lies in the writable directory \
-             `{shown}`: the command could exchange what is started next"
+            "`{place}`, from which surtax starts programs or which configures them, lies in the \
+             writable directory `{shown}`: the command could exchange what is started next"
         ))
         .hint("name a narrower directory with `--writable`, or take that one off `PATH`"));
     }
     Ok(())
 }
 
-/// Tells whether a file is made or replaced in a directory, or is a link that leads there, be it to
-/// a file that is not there yet.
+/// Places from which programs are started: the directories of `PATH`, be they relative to where
+/// surtax was called, the links in them, surtax's own file, and what configures them.
+fn executed() -> impl Iterator<Item = PathBuf> {
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    let homes = home.into_iter().flat_map(|home| CONFIGURATIONS.map(|place| home.join(place)));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let directories: Vec<PathBuf> = std::env::split_paths(&path)
+        .filter_map(|place| std::path::absolute(Path::new(".").join(place)).ok())
+        .collect();
+    let entries = directories.clone().into_iter().filter_map(|place| place.read_dir().ok());
+    let is_link = |entry: &DirEntry| entry.file_type().is_ok_and(|kind| kind.is_symlink());
+    let links = entries.flat_map(move |entries| entries.flatten().filter(is_link));
+    let links = links.map(|entry| entry.path());
+    directories.into_iter().chain(std::env::current_exe()).chain(homes).chain(links)
+}
+
+/// Tells whether a path is in a directory or leads there, be it to a file that is not there yet,
+/// or by a link that is there.
 fn is_within(file: &Path, directory: &Path) -> bool {
+    if leads_into(file, directory) {
+        return true;
+    }
     let mut file = file.to_path_buf();
     for _ in 0..LINKS_MAX {
         if leads_into(&beside(&file), directory) {

@@ -29,6 +29,7 @@ pub use simulated::NOISE_SHAPES;
 
 use crate::fault::Fault;
 use crate::layer::{Descriptor, Inner, Layer, LayerSpec, StackSpec, parse_list_with};
+use std::path::PathBuf;
 
 /// Every kind of layer, in the order in which `doctor` lists them.
 pub static REGISTRY: &[&dyn Layer] = &[
@@ -123,6 +124,13 @@ pub fn writes_stay_elsewhere(stack: &StackSpec) -> bool {
 #[must_use]
 pub fn conceals_secrets(layer: &LayerSpec) -> bool {
     descriptor(&layer.kind).is_some_and(|descriptor| layer.is_concealed_by(descriptor))
+}
+
+/// Lists files of this machine that a layer is made of, absolute; none of a layer that only another
+/// surtax knows.
+#[must_use]
+pub fn files(layer: &LayerSpec) -> Vec<PathBuf> {
+    known(&layer.kind).map_or_else(Vec::new, |driver| driver.files(layer))
 }
 
 #[cfg(test)]

@@ -66,7 +66,7 @@ pub use limits::{IoLimits, Limits, Partition};
 pub use listener::listener;
 pub use mount::{Mount, look_like, unlock_groups};
 pub use network::RoomNetwork;
-pub use places::{AGENT_BINARY, DISK_DIRECTORY, cache_directory, run_directory};
+pub use places::{AGENT_BINARY, DISK_DIRECTORY, cache_directory, cache_place, run_directory};
 pub use ports::Protocol;
 pub use process::{Process, Program, find, path_alone, path_and, pipe, signal, this_program};
 pub use reaper::{ARGUMENT as REAPER_ARGUMENT, reaper_main};

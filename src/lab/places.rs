@@ -19,24 +19,32 @@ pub(super) const AGENT: &str = ".surtax-agent";
 /// Prefix of the lab's id in names of groups and directories.
 pub(super) const PREFIX: &str = "surtax-";
 
-/// Returns the directory of kernels, unpacked images and verdicts that are kept between runs; made
-/// if absent.
+/// Returns the directory of kernels, unpacked images and verdicts that are kept between runs, be it
+/// there or not.
 ///
 /// # Errors
-/// The machine's: it cannot be made.
-pub fn cache_directory() -> Result<PathBuf, Fault> {
+/// The machine's: nobody says where this user's files are.
+pub fn cache_place() -> Result<PathBuf, Fault> {
     let home = |below: &str| std::env::var_os("HOME").map(|home| Path::new(&home).join(below));
-    let path = if let Some(named) = std::env::var_os("SURTAX_CACHE_DIR") {
-        PathBuf::from(named)
-    } else if rustix::process::geteuid().is_root() {
-        PathBuf::from("/var/cache/surtax")
-    } else if let Some(cache) = std::env::var_os("XDG_CACHE_HOME") {
-        PathBuf::from(cache).join("surtax")
-    } else {
-        home(".cache/surtax")
-            .ok_or_else(|| Fault::machine("there is no `XDG_CACHE_HOME` and no `HOME`"))?
-    };
-    exclusive::ensure(&path, 0o755).map_err(|fault| {
+    if let Some(named) = std::env::var_os("SURTAX_CACHE_DIR") {
+        return Ok(PathBuf::from(named));
+    }
+    if rustix::process::geteuid().is_root() {
+        return Ok(PathBuf::from("/var/cache/surtax"));
+    }
+    if let Some(cache) = std::env::var_os("XDG_CACHE_HOME") {
+        return Ok(PathBuf::from(cache).join("surtax"));
+    }
+    home(".cache/surtax")
+        .ok_or_else(|| Fault::machine("there is no `XDG_CACHE_HOME` and no `HOME`"))
+}
+
+/// The same, made if absent.
+///
+/// # Errors
+/// As [`cache_place`]; it cannot be made.
+pub fn cache_directory() -> Result<PathBuf, Fault> {
+    exclusive::ensure(&cache_place()?, 0o755).map_err(|fault| {
         let hint = fault.hint.clone().map_or_else(String::new, |hint| format!("{hint}; or "));
         fault
             .during("the cache of kernels and images")

@@ -84,6 +84,12 @@ pub trait Layer: Sync {
         Ok(())
     }
 
+    /// Lists files of this level that the layer is made of, absolute: no command may write where
+    /// one of them is.
+    fn files(&self, spec: &LayerSpec) -> Vec<PathBuf> {
+        spec.files(self.descriptor())
+    }
+
     /// Says whether this machine can run the layer; if it cannot, why, and what would help.
     ///
     /// Looks, and changes nothing: `surtax doctor` calls it on machines we were only asked to

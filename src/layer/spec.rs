@@ -4,10 +4,13 @@
 //! `LAYER := KIND [":" [KEY "="] VALUE ("," KEY "=" VALUE)*]`. A first value without its key is
 //! that of the layer's subject, such as the host of `ssh`.
 
+use super::common_options::variable;
+use super::descriptor::Descriptor;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::{Path, PathBuf};
 
 /// A stack as text: checked against the registry, not yet started.
 #[derive(
@@ -26,6 +29,25 @@ pub struct LayerSpec {
     pub kind: String,
     /// The driver's own options and the common ones, checked against their lists.
     pub options: BTreeMap<String, String>,
+}
+
+impl LayerSpec {
+    /// Lists files of this level that options may name, absolute; none of a word out of a list of
+    /// a descriptor's, nor of a variable of the command's. A relative name counts where a file is.
+    #[must_use]
+    pub fn files(&self, descriptor: &Descriptor) -> Vec<PathBuf> {
+        let is_free = |key: &str| {
+            let known = descriptor.options.iter().find(|option| option.key == key);
+            variable(key).is_none() && known.is_none_or(|option| option.values.is_empty())
+        };
+        let options = self.options.iter().filter(|(key, _)| is_free(key));
+        let paths = options.flat_map(|(_, value)| {
+            let after = value.split_once(':').map(|(_, path)| path);
+            std::iter::once(value.as_str()).chain(after).map(Path::new)
+        });
+        let counts = |path: &&Path| path.is_absolute() || path.is_file();
+        paths.filter(counts).filter_map(|path| std::path::absolute(path).ok()).collect()
+    }
 }
 
 impl fmt::Display for StackSpec {

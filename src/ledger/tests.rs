@@ -8,6 +8,7 @@ use super::fixture::{add, done, fact, id, ledger, measured, plan, record};
 use super::*;
 use crate::fault::Blame;
 use crate::trial::TrialResult;
+use crate::workload::{Better, Metric};
 use std::path::Path;
 use surtax_instrument::amount::{
     CPU_SYSTEM, CPU_USER, MEMORY_ANON, MEMORY_KERNEL, MEMORY_PAGE_CACHE, MEMORY_PEAK, MEMORY_SHMEM,
@@ -263,6 +264,41 @@ fn a_full_disk_says_where_what_is_kept_and_how_to_go_on() {
     assert!(error.message.contains("is full; every trial that ended before is kept"), "{error}");
     assert!(error.hint.unwrap().contains("surtax resume"));
     assert_eq!(ledger.trials().unwrap()[0].state, TrialState::Done);
+}
+
+#[test]
+fn what_no_ledger_can_hold_makes_its_trial_invalid_and_the_run_goes_on() {
+    let (_shelf, path) = shelf();
+    let mut ledger = ledger(&path, &["native"]);
+    // Two of one name, or what is no number.
+    let told = |values: &[f64]| {
+        let mut told = measured(10);
+        let metric = |&value: &f64| Metric {
+            name: String::from("laps"),
+            unit: "laps",
+            better: Better::Higher,
+            value,
+        };
+        told.workload.metrics = values.iter().map(metric).collect();
+        told.outcome.stdout.hash = 77;
+        TrialResult::Done(Box::new(told))
+    };
+    for (block, values) in [&[1.0, 2.0][..], &[f64::NAN], &[1.0]].into_iter().enumerate() {
+        let mut record = record(id(u32::try_from(block).unwrap(), 0), told(values));
+        ledger.begin_trial(record.trial).unwrap();
+        ledger.end_trial_or_refuse(&mut record).unwrap();
+        assert_eq!(matches!(record.result, TrialResult::Done(_)), block == 2, "{record:?}");
+    }
+    let kept: Option<Vec<u8>> = ledger
+        .connection
+        .query_row("SELECT tail FROM outputs WHERE stream = 'stdout'", [], |row| row.get(0))
+        .unwrap();
+    assert!(kept.is_some(), "the first that is written is kept whole");
+    let trials = ledger.trials().unwrap();
+    let states: Vec<TrialState> = trials.iter().map(|trial| trial.state).collect();
+    assert_eq!(states, [TrialState::Invalid, TrialState::Invalid, TrialState::Done]);
+    let why = trials[0].why.as_str();
+    assert!(why.starts_with("what the trial said cannot be written down: "), "{why}");
 }
 
 #[test]

@@ -16,7 +16,7 @@ use super::{
 use crate::fault::Fault;
 use crate::lab::sudoer;
 use crate::plan::{Plan, TrialId};
-use crate::trial::Record;
+use crate::trial::{Record, TrialResult};
 use rusqlite::config::DbConfig;
 use rusqlite::{
     Connection, OpenFlags, OptionalExtension, Transaction, TransactionBehavior, params,
@@ -122,22 +122,47 @@ impl Ledger {
     /// Ours when the trial was not begun; the machine's when it cannot be written, and then the
     /// trial is as if it were still running: `void` when the run is resumed.
     pub fn end_trial(&mut self, record: &Record) -> Result<(), Fault> {
-        let doing = format!("end {}", named(record.trial));
-        let known = &mut self.known;
-        let result = self
-            .connection
-            .transaction_with_behavior(TransactionBehavior::Immediate)
-            .and_then(|transaction| {
-                let Some(trial) = running(&transaction, record.trial)? else { return Ok(false) };
-                insert_record(&transaction, trial, record, known)?;
-                transaction.commit()?;
-                Ok(true)
-            });
-        match result {
+        let written = self.write_record(record);
+        self.require_ended(record.trial, written)
+    }
+
+    /// The same; what no ledger can hold is no reason to end the run: it may be what the inside
+    /// said, and the trial is invalid.
+    ///
+    /// # Errors
+    /// As [`Ledger::end_trial`]'s.
+    pub fn end_trial_or_refuse(&mut self, record: &mut Record) -> Result<(), Fault> {
+        let error = match self.write_record(record) {
+            Err(error) if is_of_what_is_written(&error) => error,
+            written => return self.require_ended(record.trial, written),
+        };
+        let why = format!("what the trial said cannot be written down: {error}");
+        record.result = TrialResult::Invalid { why, measured: None };
+        // What was kept of it went with the transaction.
+        self.known = Cached::of(&self.connection)
+            .map_err(|error| refused(&self.path, "see which output is kept", &error))?;
+        self.end_trial(record)
+    }
+
+    fn require_ended(&self, trial: TrialId, written: rusqlite::Result<bool>) -> Result<(), Fault> {
+        let doing = format!("end {}", named(trial));
+        match written {
             Ok(true) => Ok(()),
             Ok(false) => Err(Fault::bug(format!("cannot {doing}: it was never begun"))),
             Err(error) => Err(refused(&self.path, &doing, &error)),
         }
+    }
+
+    /// Writes a record if its trial was begun.
+    fn write_record(&mut self, record: &Record) -> rusqlite::Result<bool> {
+        let known = &mut self.known;
+        let begin = TransactionBehavior::Immediate;
+        self.connection.transaction_with_behavior(begin).and_then(|transaction| {
+            let Some(trial) = running(&transaction, record.trial)? else { return Ok(false) };
+            insert_record(&transaction, trial, record, known)?;
+            transaction.commit()?;
+            Ok(true)
+        })
     }
 
     /// Marks what is in flight as void: an earlier process died in it, or it was cut short.
@@ -301,6 +326,13 @@ fn running(transaction: &Transaction, trial: TrialId) -> rusqlite::Result<Option
 
 fn is_constraint(error: &rusqlite::Error) -> bool {
     error.sqlite_error_code() == Some(rusqlite::ErrorCode::ConstraintViolation)
+}
+
+/// Tells whether what was to be written is at fault, and neither disk nor file.
+fn is_of_what_is_written(error: &rusqlite::Error) -> bool {
+    is_constraint(error)
+        || error.sqlite_error_code() == Some(rusqlite::ErrorCode::TooBig)
+        || matches!(error, rusqlite::Error::ToSqlConversionFailure(_))
 }
 
 /// A trial for people, counted from 1.

@@ -180,6 +180,7 @@ impl Draft {
         self.check_precision()?;
         let cwd = self.checked_cwd(&around.cwd)?;
         let writable = self.checked_writable(&cwd)?;
+        let links: Vec<String> = self.links_note(&cwd).collect();
         let environment = self.checked_environment()?;
         let (conduct, warm_up) = self.checked_conduct()?;
         let Checked { stacks, baseline, joined } = self.checked_stacks(&cwd, around)?;
@@ -212,7 +213,7 @@ impl Draft {
             seed: self.seed.unwrap_or(around.fresh_seed),
         };
         let mut notes = notes(&plan);
-        notes.extend(added.into_iter().chain(connected));
+        notes.extend(links.into_iter().chain(added).chain(connected));
         Ok(CheckedPlan { plan, notes })
     }
 

@@ -4,7 +4,7 @@ use super::refuse::Draft;
 use super::word::Word;
 use crate::fault::Fault;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 impl Draft {
     /// Returns the directories whose writes are kept, each once.
@@ -20,6 +20,22 @@ impl Draft {
             }
         }
         Ok(checked)
+    }
+
+    /// Says which of them are named by links, and where these lead.
+    pub(super) fn links_note(&self, cwd: &Path) -> impl Iterator<Item = String> {
+        self.writable.iter().filter_map(move |path| {
+            let (named, found) = (Word::from(path.as_path()), real(&cwd.join(path)));
+            let is_plain = without_dots(&cwd.join(path)) == found;
+            let found = Word::from(found.as_path());
+            (!is_plain).then(|| {
+                format!(
+                    "the writable directory `{}` leads to `{}`",
+                    named.escaped(),
+                    found.escaped()
+                )
+            })
+        })
     }
 
     fn checked_one(&self, path: &Path) -> Result<PathBuf, Fault> {
@@ -58,6 +74,18 @@ pub fn real(path: &Path) -> PathBuf {
     path.to_path_buf()
 }
 
+/// Returns a path as it is named, without `.` and `..`.
+fn without_dots(path: &Path) -> PathBuf {
+    path.components().fold(PathBuf::new(), |mut path, part| {
+        match part {
+            Component::ParentDir => drop(path.pop()),
+            Component::CurDir => {}
+            part => path.push(part),
+        }
+        path
+    })
+}
+
 /// Tells whether a path leads to a directory, or to what lies below it.
 #[must_use]
 pub fn leads_into(path: &Path, directory: &Path) -> bool {
@@ -67,6 +95,19 @@ pub fn leads_into(path: &Path, directory: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_directory_that_is_named_by_a_link_is_told_and_one_that_is_named_by_dots_is_not() {
+        let place = tempfile::tempdir().unwrap();
+        let base = fs::canonicalize(place.path()).unwrap();
+        fs::create_dir_all(base.join("a/b")).unwrap();
+        std::os::unix::fs::symlink("a/b", base.join("link")).unwrap();
+        let writable = ["link", "a/./b", "a/b/..", "."].map(PathBuf::from).to_vec();
+        let draft = Draft { writable, ..Draft::default() };
+        let notes: Vec<String> = draft.links_note(&base).collect();
+        let led = base.join("a/b").display().to_string();
+        assert_eq!(notes, [format!("the writable directory `link` leads to `{led}`")]);
+    }
 
     #[test]
     fn a_name_that_is_not_there_yet_is_where_its_directory_leads() {

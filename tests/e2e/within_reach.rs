@@ -4,6 +4,7 @@ use crate::machine::{Machine, is_usable, text};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::process::Output;
 
 /// Layers whose commands write as root of this machine.
 const STACKS: [&str; 2] = ["runc", "crun"];
@@ -64,6 +65,10 @@ impl Places {
     }
 }
 
+fn text_of(output: &Output) -> String {
+    text(&output.stderr)
+}
+
 #[test]
 fn a_command_that_leaves_a_link_in_place_of_its_directory_writes_nowhere_else() {
     let places = Places::make();
@@ -111,6 +116,11 @@ fn what_a_command_could_exchange_or_write_of_surtax_s_is_refused_before_anything
     fs::write(of("vmlinuz"), "").unwrap();
     assert!(with(&["--in", &kernel]).contains("which a stack is made of"));
     fs::remove_file(of("vmlinuz")).unwrap();
+    let recipe = places.machine.path("recipe.toml");
+    let ready = include_str!("../../appliances/arceos/appliance.toml");
+    fs::write(&recipe, ready.replace("kernel = \"", "kernel = \"kept/")).unwrap();
+    let recipe = format!("appliance:{}", recipe.display());
+    assert!(with(&["--in", &recipe]).contains("which a stack is made of"));
     assert!(with(&["--report", &of("r.html")]).contains("would be written into"));
     assert!(with(&["--export", &of("r.json")]).contains("would be written into"));
     assert!(with(&["--output", &of("r.surtax")]).contains("could write its own result"));
@@ -121,12 +131,26 @@ fn what_a_command_could_exchange_or_write_of_surtax_s_is_refused_before_anything
     fs::remove_file(of("r.html")).unwrap();
     let enter = places.machine.surtax(&["enter", "native", "--writable", "/var/tmp", "--", "true"]);
     assert!(
-        text(&enter.stderr).contains("surtax keeps runs or its state"),
+        text(&enter.stderr).contains("surtax keeps runs, workloads or its state"),
         "{}",
         text(&enter.stderr)
     );
     let program = std::path::Path::new(env!("CARGO_BIN_EXE_surtax")).parent().unwrap();
     assert!(places.refused(&["--writable", program.to_str().unwrap()]).contains("starts programs"));
+    let programs = places.machine.path("programs");
+    fs::create_dir(&programs).unwrap();
+    symlink(of("mine"), programs.join("runc")).unwrap();
+    let usual = std::env::var("PATH").unwrap();
+    for path in [programs.to_str().unwrap(), kept, "sub"] {
+        let mut command = places.machine.command(&["compare", "--in", "native", "--writable"]);
+        let command = command.args([kept, "--", "true"]).current_dir(&places.inner);
+        let output = command.env("PATH", format!("{usual}:{path}")).output().unwrap();
+        assert!(text_of(&output).contains("starts programs"), "{path}: {}", text_of(&output));
+    }
+    let home = places.secret.parent().unwrap();
+    let mut command = places.machine.command(&["enter", "native", "--writable"]);
+    let output = command.arg(home).args(["--", "true"]).env("HOME", home).output().unwrap();
+    assert!(text_of(&output).contains("lie in one another"), "{}", text_of(&output));
     let data = places.machine.path("data");
     fs::create_dir_all(&data).unwrap();
     assert!(places.refused(&["--writable", data.to_str().unwrap()]).contains("surtax keeps runs"));

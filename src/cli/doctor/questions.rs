@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Time limit of an answer.
-const DEADLINE: Duration = Duration::from_secs(5);
+const DEADLINE: Duration = Duration::from_secs(15);
 
 /// Time limit of the proof of KVM: a reference guest boots, once per boot of this machine.
 const PROOF_DEADLINE: Duration = Duration::from_secs(30);

@@ -130,6 +130,10 @@ impl Layer for Appliance {
         request::refuse(spec, limits)
     }
 
+    fn files(&self, spec: &LayerSpec) -> Vec<PathBuf> {
+        [spec.files(&DESCRIPTOR), request::files(spec)].concat()
+    }
+
     /// Changes nothing but our own cache, as with `qemu`.
     fn check(&self, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
         let accel = spec.options.get("accel").map_or("any", String::as_str);

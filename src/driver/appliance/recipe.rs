@@ -165,6 +165,17 @@ impl FoundRecipe {
         Ok(Self { name: name.into(), recipe: parse(&text, name)?, directory })
     }
 
+    /// Tells whether it is a file of the user's, and none that is built in.
+    pub(super) fn is_of_the_user(&self) -> bool {
+        self.name.ends_with(SUFFIX)
+    }
+
+    /// Lists the files that it names.
+    pub(super) fn files(&self) -> Vec<PathBuf> {
+        let Image { kernel, disk, initrd, .. } = &self.recipe.image;
+        [kernel, disk, initrd].into_iter().flatten().map(|name| self.file(name)).collect()
+    }
+
     /// A file of the recipe.
     pub(super) fn file(&self, name: &str) -> PathBuf {
         self.directory.join(name)

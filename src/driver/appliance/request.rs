@@ -144,6 +144,14 @@ pub(super) fn refuse(spec: &LayerSpec, limits: &Limits) -> Result<(), Fault> {
     limits.cpu_millis.map(whole_cpus).transpose().map(drop)
 }
 
+/// Lists the files that a recipe of the user's names; none of one that cannot be read.
+pub(super) fn files(spec: &LayerSpec) -> Vec<PathBuf> {
+    let name = spec.options.get("recipe").map_or("", String::as_str);
+    // Those of a recipe with a name are in the cache.
+    let found = FoundRecipe::find(name, Path::new("/")).ok().filter(|it| it.is_of_the_user());
+    found.iter().flat_map(FoundRecipe::files).collect()
+}
+
 /// The kind of Xen's domain that a spec asks for, wherever its image is; nothing where it asks for
 /// QEMU's machine.
 ///

@@ -192,7 +192,7 @@ pub const MUTANTS: &[Mutant] = &[
         breaks: "a run that was not begun here goes on without a question",
         path: "src/cli/run_and_report.rs",
         text: "consent::require(&plan, &path, *yes)?;",
-        instead: "if report.is_some() { consent::require(&plan, &path, *yes)?; }",
+        instead: "if *yes { consent::require(&plan, &path, *yes)?; }",
         proofs: "hostile",
     },
     Mutant {
