@@ -18,8 +18,11 @@ const SHARED: [&str; 2] = ["/var/tmp", "/dev/shm"];
 /// Places whose names are of what the caller has opened.
 const OPENED: [&str; 2] = ["/dev", "/proc"];
 
-/// Places in a home that configure the programs that surtax starts, and what these start in turn.
-const CONFIGURATIONS: [&str; 3] = [".ssh", ".config", ".docker"];
+/// Places that configure the programs that surtax starts, and what these start in turn.
+const CONFIGURATIONS: [&str; 2] = ["/etc", "/boot"];
+
+/// The same in a home.
+const CONFIGURATIONS_OF_A_HOME: [&str; 3] = [".ssh", ".docker", ".config/containers"];
 
 /// Number of links that the kernel follows.
 const LINKS_MAX: u32 = 40;
@@ -105,22 +108,32 @@ fn require_foreign(directory: &Path, run: Option<&Path>) -> Result<(), Fault> {
              `--output` or `XDG_DATA_HOME`, or by moving its file",
         ));
     }
-    if let Some(place) = executed().find(|place| is_within(place, directory)) {
+    let configured: Vec<PathBuf> = configured().collect();
+    let around = configured.iter().find(|place| leads_into(directory, place)).cloned();
+    let mut held = executed().chain(configured).filter(|place| is_within(place, directory));
+    if let Some(place) = around.or_else(|| held.next()) {
         let place = place.display();
         return Err(Fault::user(format!(
-            "`{place}`, from which surtax starts programs or which configures them, lies in the \
-             writable directory `{shown}`: the command could exchange what is started next"
+            "`{place}`, from which surtax starts programs or which configures them, and the \
+             writable directory `{shown}` lie in one another: the command could exchange what is \
+             started next"
         ))
         .hint("name a narrower directory with `--writable`, or take that one off `PATH`"));
     }
     Ok(())
 }
 
-/// Places from which programs are started: the directories of `PATH`, be they relative to where
-/// surtax was called, the links in them, surtax's own file, and what configures them.
-fn executed() -> impl Iterator<Item = PathBuf> {
+/// Places that decide what root's programs do.
+fn configured() -> impl Iterator<Item = PathBuf> {
     let home = std::env::var_os("HOME").map(PathBuf::from);
-    let homes = home.into_iter().flat_map(|home| CONFIGURATIONS.map(|place| home.join(place)));
+    let homes =
+        home.into_iter().flat_map(|home| CONFIGURATIONS_OF_A_HOME.map(|place| home.join(place)));
+    CONFIGURATIONS.map(PathBuf::from).into_iter().chain(homes)
+}
+
+/// Places from which programs are started: the directories of `PATH`, be they relative to where
+/// surtax was called, the links in them, and surtax's own file.
+fn executed() -> impl Iterator<Item = PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let directories: Vec<PathBuf> = std::env::split_paths(&path)
         .filter_map(|place| std::path::absolute(Path::new(".").join(place)).ok())
@@ -129,7 +142,7 @@ fn executed() -> impl Iterator<Item = PathBuf> {
     let is_link = |entry: &DirEntry| entry.file_type().is_ok_and(|kind| kind.is_symlink());
     let links = entries.flat_map(move |entries| entries.flatten().filter(is_link));
     let links = links.map(|entry| entry.path());
-    directories.into_iter().chain(std::env::current_exe()).chain(homes).chain(links)
+    directories.into_iter().chain(std::env::current_exe()).chain(links)
 }
 
 /// Tells whether a path is in a directory or leads there, be it to a file that is not there yet,

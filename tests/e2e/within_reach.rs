@@ -148,9 +148,12 @@ fn what_a_command_could_exchange_or_write_of_surtax_s_is_refused_before_anything
         assert!(text_of(&output).contains("starts programs"), "{path}: {}", text_of(&output));
     }
     let home = places.secret.parent().unwrap();
-    let mut command = places.machine.command(&["enter", "native", "--writable"]);
-    let output = command.arg(home).args(["--", "true"]).env("HOME", home).output().unwrap();
-    assert!(text_of(&output).contains("lie in one another"), "{}", text_of(&output));
+    for configured in [&places.secret, &places.secret.join("sub"), Path::new("/etc/skel")] {
+        let mut command = places.machine.command(&["enter", "native", "--writable"]);
+        let output = command.arg(configured).args(["--", "true"]).env("HOME", home).output();
+        let told = text_of(&output.unwrap());
+        assert!(told.contains("which configures them"), "{told}");
+    }
     let data = places.machine.path("data");
     fs::create_dir_all(&data).unwrap();
     assert!(places.refused(&["--writable", data.to_str().unwrap()]).contains("surtax keeps runs"));
