@@ -38,10 +38,12 @@ awk 'FNR == 1 { module = FILENAME; gsub(/.*\/|\.rs$/, "", module) }
     grep -F -x -f "$log.names" "$log.takers" | sed 's/.*/^&$/'
     grep -F -x -v -f "$log.names" "$log.takers" | sed 's/\(.*::\).*/^\1/'
 } >"$log.patterns"
-# Minutes of computing begin first, or they would be what everything else waits for at the end.
+# What takes minutes begins first, or it would be what everything else waits for at the end.
+grep -v -f "$log.patterns" "$log.names" >"$log.others"
 {
-    grep '^simulated::' "$log.names"
-    grep -v -f "$log.patterns" "$log.names" | grep -v '^simulated::'
+    grep '^simulated::' "$log.others"
+    grep '^workloads::' "$log.others"
+    grep -v -e '^simulated::' -e '^workloads::' "$log.others"
 } >"$log.beside"
 grep -f "$log.patterns" "$log.names" >"$log.alone"
 run='exec $CARGO test --locked --test e2e -- --exact "$@" >>"$0" 2>&1'

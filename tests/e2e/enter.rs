@@ -121,7 +121,7 @@ fn a_shell_has_a_terminal_where_we_have_one() {
 #[test]
 fn a_container_in_a_virtual_machine_can_be_entered() {
     let machine = Machine::take();
-    let stack = "qemu:accel=tcg+runc";
+    let stack = "qemu:accel=tcg,cpus=1+runc";
     if !is_usable(&machine, stack) || !is_usable(&machine, "runc") {
         return;
     }

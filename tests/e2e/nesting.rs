@@ -64,6 +64,9 @@ fn a_container_in_a_container() {
 /// Runs a stack of two layers while a journal of a living lab lies where its starter can see it,
 /// and requires that the innermost command finds that one there, and no other but the one of the
 /// surtax outside.
+///
+/// A guest has one CPU: with two, QEMU's translation can hang as runc makes the first cpuset of a
+/// kernel.
 fn journals_outside_are_left_alone(stack: &str) {
     let machine = Machine::take();
     if !is_usable(&machine, stack) {
@@ -117,7 +120,7 @@ fn a_starter_in_a_container_undoes_no_journal_of_a_lab_outside() {
 
 #[test]
 fn a_starter_in_a_guest_undoes_no_journal_of_a_lab_outside() {
-    journals_outside_are_left_alone("qemu:secrets=shown+runc:secrets=shown");
+    journals_outside_are_left_alone("qemu:cpus=1,secrets=shown+runc:secrets=shown");
 }
 
 #[test]

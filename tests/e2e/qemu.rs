@@ -86,7 +86,7 @@ fn by_9p_writes_are_kept_where_they_are_to_be_and_a_layer_stands_on_it() {
          dd if=/dev/zero of=/scratch/data bs=64k count=4 conv=fsync 2>/dev/null"
     );
     let outer = "qemu:accel=tcg,files=9p,scratch=bind";
-    let stacks = [outer, "qemu:accel=tcg,files=9p+runc:scratch=layer"];
+    let stacks = [outer, "qemu:accel=tcg,cpus=1,files=9p+runc:scratch=layer"];
     let list = stacks.join(",");
     let mut arguments = vec!["compare", "--in", &list, "--baseline", outer, "--runs", "1"];
     arguments.extend(["--writable", &shown, "--format", "json", "--", "sh", "-c", &script]);

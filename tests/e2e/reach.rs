@@ -133,8 +133,8 @@ fn a_nested_command_reaches_the_outside_through_layers_that_keep_their_levels_ne
     let refused = "test $SURTAX_PEER = 198.18.0.1 && \
                    bash -c 'exec 3<>/dev/tcp/$SURTAX_PEER/9' 2>&1 | grep -q 'Connection refused'";
     let stacks = [
-        ("qemu:accel=tcg,net=tap,offloads=off+runc:net=host", refused),
-        ("qemu:accel=tcg,net=tap+runc", "test -z \"$SURTAX_PEER\""),
+        ("qemu:accel=tcg,cpus=1,net=tap,offloads=off+runc:net=host", refused),
+        ("qemu:accel=tcg,cpus=1,net=tap+runc", "test -z \"$SURTAX_PEER\""),
     ];
     for &(stack, script) in cases(&stacks, 1) {
         let answer = machine.json(&alone(stack, &["sh", "-c", script]));

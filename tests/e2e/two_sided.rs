@@ -168,7 +168,7 @@ fn a_client_in_a_guest_meets_the_server_on_its_bridge_or_as_an_ordinary_process(
 #[test]
 fn a_server_two_levels_deep_is_reached_and_what_its_client_measures_is_believed() {
     let machine = Machine::take();
-    let stack = "qemu:accel=tcg,memory=512M,net=tap+runc:net=host";
+    let stack = "qemu:accel=tcg,cpus=1,memory=512M,net=tap+runc:net=host";
     if !is_usable(&machine, stack) || !is_usable(&machine, "runc") {
         return;
     }
