@@ -3,6 +3,7 @@
 use super::Finding;
 use super::rust_source::RustSource;
 use super::tree::Tree;
+use std::collections::BTreeSet;
 
 /// The rooms of the host side, from the ground up, and those below each that it may name: whole, or
 /// one part of it. Nobody names a room above, so that none can stand in a circle. What is not
@@ -55,6 +56,13 @@ const ROOMS: &[(&str, &[&str])] = &[
 /// Modules that know of nobody, and that all may name.
 const EVERYBODYS: &[&str] = &["regular_file"];
 
+/// Rooms that everybody names, so that no row does.
+const GROUND: [&str; 2] = ["fault", "regular_file"];
+
+/// The file that says why, and the head of its table.
+const ARCHITECTURE: &str = "ARCHITECTURE.md";
+const TABLE: &str = "| room | may name |";
+
 /// A crate, where it stands, and which of our crates it may name.
 const CRATES: &[(&str, &[&str])] = &[
     ("instrument/", &[]),
@@ -76,7 +84,47 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
         findings.extend(foreign_crates(path, source));
         findings.extend(foreign_modules(path, source));
     }
+    findings.extend(tree.text(ARCHITECTURE).map(untrue_rows).unwrap_or_default());
     findings
+}
+
+/// Rooms whose row of the table in ARCHITECTURE.md is missing, or says otherwise than [`ROOMS`].
+fn untrue_rows(text: &str) -> Vec<Finding> {
+    let table = text.lines().skip_while(|line| !line.starts_with(TABLE)).skip(2);
+    let rows: Vec<(&str, &str)> = table
+        .take_while(|line| line.starts_with('|'))
+        .filter_map(|line| line.trim_start_matches('|').split_once('|'))
+        .collect();
+    let is_untrue = |(room, named): &&(&str, &[&str])| {
+        let row = rows.iter().find(|(rooms, _)| names(rooms).contains(room));
+        let named = named.iter().copied().filter(|name| *name != "fault").collect();
+        row.is_none_or(|(_, rest)| told(room, rest.split('|').next().unwrap_or_default()) != named)
+    };
+    let untrue = ROOMS.iter().filter(is_untrue).map(|(room, named)| {
+        let named = named.join(", ");
+        let message = format!("`{room}` may name {named}, and its row of the table says not so");
+        Finding::new(ARCHITECTURE, 1, message)
+    });
+    untrue.collect()
+}
+
+/// The rooms that a row says its room may name.
+fn told<'a>(room: &str, cell: &'a str) -> BTreeSet<&'a str> {
+    let Some(others) = cell.trim().strip_prefix("all but ") else { return names(cell) };
+    let others = names(others);
+    let all = ROOMS.iter().map(|(name, _)| *name).filter(|name| *name != room);
+    all.filter(|name| !others.contains(name) && !GROUND.contains(name)).collect()
+}
+
+/// The names in a cell, without what is said of them in brackets.
+fn names(cell: &str) -> BTreeSet<&str> {
+    let outside = cell.split('(').enumerate().map(|(place, text)| match place {
+        0 => text,
+        _ => text.split_once(')').map_or("", |(_, after)| after),
+    });
+    let words = outside.flat_map(|text| text.split([',', ';'])).flat_map(|it| it.split(" and "));
+    let words = words.map(|word| word.trim().trim_matches('`'));
+    words.filter(|word| !word.is_empty() && !word.starts_with("nothing")).collect()
 }
 
 fn foreign_crates(path: &str, source: &RustSource) -> Vec<Finding> {
@@ -167,6 +215,19 @@ mod tests {
 
     fn messages(path: &str, text: &str) -> Vec<String> {
         check(&Tree::of(&[(path, text)])).iter().map(Finding::to_string).collect()
+    }
+
+    #[test]
+    fn a_row_that_says_otherwise_or_is_missing_is_found() {
+        let text = include_str!("../../../ARCHITECTURE.md");
+        assert!(untrue_rows(text).is_empty(), "{:?}", untrue_rows(text));
+        let of = |text: &str| untrue_rows(text).iter().map(Finding::to_string).collect::<Vec<_>>();
+        let more = of(&text.replace("| `layer` | agent, lab |", "| `layer` | agent, lab, cli |"));
+        assert_eq!(more.len(), 1, "{more:?}");
+        let fewer = of(&text.replace("campaign (when a stack is given up), ", ""));
+        assert!(fewer[0].contains("`serve` may name report"), "{fewer:?}");
+        assert_eq!(of(&text.replace("| `prove` |", "| `proves` |")).len(), 1);
+        assert_eq!(of("no table").len(), ROOMS.len());
     }
 
     #[test]
