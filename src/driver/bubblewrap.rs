@@ -44,6 +44,8 @@ fn order(wanted: &ContainerRequest<'_>) -> Result<ToolStart, Fault> {
     let (root, agent) = (word(wanted.root)?, word(wanted.agent)?);
     let mut words = vec!["--die-with-parent", "--bind", &root, "/"];
     words.extend(["--dev", "/dev", "--proc", "/proc", "--ro-bind", "/sys", "/sys"]);
+    // bwrap leaves root the machine's settings, of which one is what its kernel starts at a crash.
+    words.extend(["--ro-bind", "/proc/sys", "/proc/sys"]);
     if wanted.has_own_run {
         words.extend(["--tmpfs", "/run"]);
     }
