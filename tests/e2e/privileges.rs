@@ -215,8 +215,9 @@ fn a_guest_that_fills_what_it_may_write_to_fills_its_own_memory_or_disk_alone() 
 #[test]
 fn root_of_a_container_has_the_capabilities_that_docker_leaves_and_stays_in_its_group() {
     let machine = Machine::take();
-    let script = "for setting in kernel/core_pattern vm/overcommit_memory; do \
-                  sh -c \"true >>/proc/sys/$setting\" 2>/dev/null && echo open; done; sed -n 's/CapEff:.//p' /proc/self/status; for group in \
+    let script = "for setting in kernel/core_pattern vm/overcommit_memory; do sh -c \"true \
+                  >>/proc/sys/$setting\" 2>/dev/null && echo open; done; sed -n \
+                  's/CapEff:.//p' /proc/self/status; for group in \
                   /sys/fs/cgroup/cgroup.procs /sys/fs/cgroup/*/cgroup.procs; do [ ! -e $group ] || \
                   { echo 0 2>/dev/null >$group && echo left $group; }; done; mount -o remount,rw \
                   /sys && echo mounted; echo end";
