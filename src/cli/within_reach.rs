@@ -2,10 +2,14 @@
 //! what root executes, and what decides where another of its directories is.
 
 use crate::fault::Fault;
+use crate::layer::StackSpec;
 use crate::ledger::shelf;
 use crate::plan::Plan;
 use crate::plan::writable::{leads_into, real};
-use crate::{driver, lab, workload};
+use crate::workload::definition::{Client, Definition};
+use crate::workload::{self, Workload};
+use crate::{driver, lab};
+use std::ffi::OsString;
 use std::fs::DirEntry;
 use std::path::{Path, PathBuf};
 
@@ -74,7 +78,9 @@ fn require_apart(directory: &Path, plan: &Plan) -> Result<(), Fault> {
     }
     let stacks = plan.stacks.iter().chain([&plan.baseline]);
     let stacks = stacks.chain(plan.beside.iter().map(|neighbour| &neighbour.stack));
-    let mut files = stacks.flat_map(|stack| &stack.layers).flat_map(driver::files);
+    let clients = clients(plan)?;
+    let layers = stacks.chain(&clients).flat_map(|stack| &stack.layers);
+    let mut files = layers.flat_map(driver::files);
     if let Some(file) = files.find(|file| is_within(file, directory)) {
         return Err(Fault::user(format!(
             "`{}`, which a stack is made of, lies in the writable directory `{shown}`",
@@ -85,7 +91,18 @@ fn require_apart(directory: &Path, plan: &Plan) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Nothing of surtax's lies in it nor above it, and nothing that root executes lies in it.
+/// Lists the stacks in which clients of workloads run, which no plan names as its own.
+fn clients(plan: &Plan) -> Result<Vec<StackSpec>, Fault> {
+    let neighbours = plan.beside.iter().map(|neighbour| &neighbour.workload);
+    let definitions = plan.workload.iter().chain(neighbours).map(Workload::resolve);
+    let stack = |definition: Definition| match definition.client {
+        Client::Beside(stack) => Some(stack),
+        Client::Native | Client::Stack => None,
+    };
+    definitions.filter_map(|definition| definition.map(stack).transpose()).collect()
+}
+
+/// Neither what is surtax's nor what decides what root executes lies in it or around it.
 fn require_foreign(directory: &Path, run: Option<&Path>) -> Result<(), Fault> {
     let shown = directory.display();
     let kept = shelf::directories().unwrap_or_default().into_iter();
@@ -95,9 +112,9 @@ fn require_foreign(directory: &Path, run: Option<&Path>) -> Result<(), Fault> {
     let ours: Vec<PathBuf> = ours.collect();
     let around = ours.iter().find(|place| leads_into(directory, place));
     let shared = SHARED.map(PathBuf::from);
-    let inside = ours.iter().chain(&shared).find(|place| leads_into(place, directory));
-    let beside = run.map(beside).filter(|place| leads_into(place, directory));
-    if let Some(place) = around.or(inside).or(beside.as_ref()) {
+    let inside = ours.iter().chain(&shared).map(PathBuf::as_path).chain(run);
+    let inside = { inside }.find(|place| is_within(place, directory));
+    if let Some(place) = around.map(PathBuf::as_path).or(inside) {
         let place = place.display();
         return Err(Fault::user(format!(
             "`{place}`, where surtax keeps runs, workloads or its state, and the writable \
@@ -145,28 +162,63 @@ fn executed() -> impl Iterator<Item = PathBuf> {
     directories.into_iter().chain(std::env::current_exe()).chain(links)
 }
 
-/// Tells whether a path is in a directory or leads there, be it to a file that is not there yet,
-/// or by a link that is there.
-fn is_within(file: &Path, directory: &Path) -> bool {
-    if leads_into(file, directory) {
-        return true;
-    }
-    let mut file = file.to_path_buf();
-    for _ in 0..LINKS_MAX {
-        if leads_into(&beside(&file), directory) {
+/// Tells whether a path leads into a directory or through it: where one of its names, or of those
+/// of a link on its way, is looked up there, that one can be exchanged. What it ends with need not
+/// be there.
+fn is_within(path: &Path, directory: &Path) -> bool {
+    let Ok(path) = std::path::absolute(path) else { return false };
+    let directory = real(directory);
+    let names = |path: &Path| path.iter().rev().map(OsString::from).collect::<Vec<_>>();
+    let (mut left, mut here, mut links) = (names(&path), PathBuf::from("/"), 0);
+    while let Some(name) = left.pop() {
+        if name == ".." {
+            here.pop();
+            continue;
+        }
+        if here.starts_with(&directory) {
             return true;
         }
-        let is_opened = OPENED.iter().any(|place| file.starts_with(place));
-        match file.read_link() {
-            Ok(target) if !is_opened => file = beside(&file).join(target),
-            _ => return false,
+        let next = here.join(name); // which is `/` where a link begins there
+        let is_opened = OPENED.iter().any(|place| next.starts_with(place));
+        match next.read_link() {
+            Ok(target) if !is_opened => {
+                links += 1;
+                if links > LINKS_MAX {
+                    return false; // nobody follows more
+                }
+                left.extend(names(&target));
+            }
+            _ => here = next,
         }
     }
-    false // nobody follows more
+    here.starts_with(&directory)
 }
 
-/// The directory of a file.
-fn beside(file: &Path) -> PathBuf {
-    let above = file.parent().filter(|it| !it.as_os_str().is_empty());
-    above.unwrap_or(Path::new(".")).to_path_buf()
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn a_link_anywhere_on_a_way_that_lies_in_a_directory_leads_through_it() {
+        let place = tempfile::tempdir().unwrap();
+        let place = fs::canonicalize(place.path()).unwrap();
+        let [kept, tool, version] = ["kept", "tool", "version"].map(|name| place.join(name));
+        for directory in [&kept, &tool, &version.join("bin")] {
+            fs::create_dir_all(directory).unwrap();
+        }
+        symlink("../kept/release", tool.join("current")).unwrap();
+        symlink(&version, kept.join("release")).unwrap();
+        symlink("/dev/null", kept.join("null")).unwrap();
+        symlink(kept.join("not-there"), tool.join("out")).unwrap();
+        symlink("loop", tool.join("loop")).unwrap();
+        for through in ["tool/current/bin", "tool/out", "kept/null", "kept", "tool/../kept/x"] {
+            assert!(is_within(&place.join(through), &kept), "{through}");
+        }
+        for apart in ["version/bin", "tool/new", "tool/loop", "keptless", "kept/../tool"] {
+            assert!(!is_within(&place.join(apart), &kept), "{apart}");
+        }
+        assert!(!is_within(Path::new("/dev/stdout"), &kept));
+    }
 }

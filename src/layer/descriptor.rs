@@ -48,6 +48,8 @@ pub struct Descriptor {
     /// The option without which the layer means nothing, such as the host of `ssh`. It may stand
     /// first without its key: `ssh:lab7` is `ssh:host=lab7`, which is how a stack is printed.
     pub subject: Option<&'static str>,
+    /// Keys of its options that name a file of its level.
+    pub paths: &'static [&'static str],
     /// The common limits that it maps; the others are refused.
     pub limits: &'static [Limit],
     /// True if another layer can be started inside.
@@ -99,6 +101,7 @@ impl Descriptor {
         reach: &[],
         options: &[],
         subject: None,
+        paths: &[],
         limits: &[],
         holds_layers: false,
         elsewhere: false,

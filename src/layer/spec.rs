@@ -32,21 +32,23 @@ pub struct LayerSpec {
 }
 
 impl LayerSpec {
-    /// Lists files of this level that options may name, absolute; none of a word out of a list of
-    /// a descriptor's, nor of a variable of the command's. A relative name counts where a file is.
+    /// Lists files of this level that options name, absolute: those that a descriptor says are
+    /// paths, and any other value with a slash that is absolute or leads somewhere. A variable of
+    /// the command's own names none.
     #[must_use]
     pub fn files(&self, descriptor: &Descriptor) -> Vec<PathBuf> {
-        let is_free = |key: &str| {
-            let known = descriptor.options.iter().find(|option| option.key == key);
-            variable(key).is_none() && known.is_none_or(|option| option.values.is_empty())
-        };
-        let options = self.options.iter().filter(|(key, _)| is_free(key));
-        let paths = options.flat_map(|(_, value)| {
+        let options = self.options.iter().filter(|(key, _)| variable(key).is_none());
+        let paths = options.flat_map(|(key, value)| {
+            let is_path = descriptor.paths.contains(&key.as_str());
+            let named = is_path.then(|| value.strip_prefix("unix://").unwrap_or(value));
             let after = value.split_once(':').map(|(_, path)| path);
-            std::iter::once(value.as_str()).chain(after).map(Path::new)
+            let others = std::iter::once(value.as_str()).chain(after).filter(move |text| {
+                let path = Path::new(text);
+                !is_path && text.contains('/') && (path.is_absolute() || path.exists())
+            });
+            named.into_iter().chain(others)
         });
-        let counts = |path: &&Path| path.is_absolute() || path.is_file();
-        paths.filter(counts).filter_map(|path| std::path::absolute(path).ok()).collect()
+        paths.filter_map(|path| std::path::absolute(path).ok()).collect()
     }
 }
 
@@ -75,5 +77,28 @@ impl fmt::Display for LayerSpec {
 impl From<StackSpec> for String {
     fn from(stack: StackSpec) -> Self {
         stack.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_names_a_file_is_listed_whether_it_is_there_and_a_word_of_the_same_name_is_none() {
+        let descriptor = Descriptor { paths: &["kernel", "socket"], ..Descriptor::CONTAINER };
+        let files = |options: &[(&str, &str)]| {
+            let options = options.iter().map(|&(key, value)| (key.into(), value.into())).collect();
+            LayerSpec { kind: "x".into(), options }.files(&descriptor)
+        };
+        let here = std::env::current_dir().unwrap();
+        assert_eq!(files(&[("kernel", "missing")]), [here.join("missing")]);
+        assert_eq!(files(&[("socket", "./k/docker.sock")]), [here.join("k/docker.sock")]);
+        assert_eq!(files(&[("socket", "unix:///k/d")]), [PathBuf::from("/k/d")]);
+        assert_eq!(files(&[("root", "dir:/r"), ("env.A", "/a")]), [PathBuf::from("/r")]);
+        assert_eq!(files(&[("other", "src/lib.rs")]), [here.join("src/lib.rs")]);
+        // A file that lies where surtax is called may have the name of a runtime.
+        assert!(Path::new("Makefile").is_file());
+        assert!(files(&[("runtime", "Makefile"), ("image", "no.such/registry:1")]).is_empty());
     }
 }

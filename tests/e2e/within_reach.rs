@@ -116,11 +116,6 @@ fn what_a_command_could_exchange_or_write_of_surtax_s_is_refused_before_anything
     fs::write(of("vmlinuz"), "").unwrap();
     assert!(with(&["--in", &kernel]).contains("which a stack is made of"));
     fs::remove_file(of("vmlinuz")).unwrap();
-    let recipe = places.machine.path("recipe.toml");
-    let ready = include_str!("../../appliances/arceos/appliance.toml");
-    fs::write(&recipe, ready.replace("kernel = \"", "kernel = \"kept/")).unwrap();
-    let recipe = format!("appliance:{}", recipe.display());
-    assert!(with(&["--in", &recipe]).contains("which a stack is made of"));
     assert!(with(&["--report", &of("r.html")]).contains("would be written into"));
     assert!(with(&["--export", &of("r.json")]).contains("would be written into"));
     assert!(with(&["--output", &of("r.surtax")]).contains("could write its own result"));
@@ -148,7 +143,7 @@ fn what_a_command_could_exchange_or_write_of_surtax_s_is_refused_before_anything
         assert!(text_of(&output).contains("starts programs"), "{path}: {}", text_of(&output));
     }
     let home = places.secret.parent().unwrap();
-    for configured in [&places.secret, &places.secret.join("sub"), Path::new("/etc/skel")] {
+    for configured in [&places.secret, &places.secret.join("sub"), Path::new("/etc")] {
         let mut command = places.machine.command(&["enter", "native", "--writable"]);
         let output = command.arg(configured).args(["--", "true"]).env("HOME", home).output();
         let told = text_of(&output.unwrap());
@@ -161,5 +156,25 @@ fn what_a_command_could_exchange_or_write_of_surtax_s_is_refused_before_anything
     fs::create_dir_all(&below).unwrap();
     assert!(places.refused(&["--writable", below.to_str().unwrap()]).contains("surtax keeps runs"));
     assert_eq!(fs::read_dir(&places.kept).unwrap().count(), 1, "nothing was made");
+    places.machine.assert_as_before();
+}
+
+#[test]
+fn a_file_that_a_recipe_a_client_s_stack_or_a_relative_option_names_is_refused_too() {
+    let places = Places::make();
+    let kept = places.kept.to_str().unwrap();
+    let of = |name: &str| places.kept.join(name).display().to_string();
+    let with = |words: &[&str]| places.refused(&[&["--writable", kept], words].concat());
+    let recipe = places.machine.path("recipe.toml");
+    let ready = include_str!("../../appliances/arceos/appliance.toml");
+    fs::write(&recipe, ready.replace("kernel = \"", "kernel = \"kept/")).unwrap();
+    let recipe = format!("appliance:{}", recipe.display());
+    assert!(with(&["--in", &recipe]).contains("which a stack is made of"));
+    let client = format!("net.tcp_rr:client=ssh:lab7,config={}", of("config"));
+    let mut command = places.machine.command(&["compare", "--in", "runc", "--runs", "1"]);
+    let command = command.args(["--writable", kept, "--workload", &client]);
+    let told = text_of(&command.current_dir(&places.inner).output().unwrap());
+    assert!(told.contains("which a stack is made of"), "{told}");
+    assert!(with(&["--in", "docker:socket=sub/docker.sock"]).contains("which a stack is made of"));
     places.machine.assert_as_before();
 }

@@ -110,6 +110,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     may_prove_kvm: true,
     variants: VARIANTS,
     needs,
+    paths: &["image"],
     ..Descriptor::MACHINE
 };
 

@@ -165,15 +165,17 @@ impl FoundRecipe {
         Ok(Self { name: name.into(), recipe: parse(&text, name)?, directory })
     }
 
-    /// Tells whether it is a file of the user's, and none that is built in.
-    pub(super) fn is_of_the_user(&self) -> bool {
-        self.name.ends_with(SUFFIX)
-    }
-
-    /// Lists the files that it names.
+    /// Lists itself and the files that it names; none of one that is built in, whose files are in
+    /// the cache.
     pub(super) fn files(&self) -> Vec<PathBuf> {
+        let Ok(path) = std::path::absolute(&self.name) else { return Vec::new() };
         let Image { kernel, disk, initrd, .. } = &self.recipe.image;
-        [kernel, disk, initrd].into_iter().flatten().map(|name| self.file(name)).collect()
+        let named = [kernel, disk, initrd].into_iter().flatten().map(|name| self.file(name));
+        if self.name.ends_with(SUFFIX) {
+            [path].into_iter().chain(named).collect()
+        } else {
+            Vec::new()
+        }
     }
 
     /// A file of the recipe.

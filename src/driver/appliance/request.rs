@@ -144,12 +144,10 @@ pub(super) fn refuse(spec: &LayerSpec, limits: &Limits) -> Result<(), Fault> {
     limits.cpu_millis.map(whole_cpus).transpose().map(drop)
 }
 
-/// Lists the files that a recipe of the user's names; none of one that cannot be read.
+/// Lists a recipe of the user's and the files that it names; none if it cannot be read.
 pub(super) fn files(spec: &LayerSpec) -> Vec<PathBuf> {
     let name = spec.options.get("recipe").map_or("", String::as_str);
-    // Those of a recipe with a name are in the cache.
-    let found = FoundRecipe::find(name, Path::new("/")).ok().filter(|it| it.is_of_the_user());
-    found.iter().flat_map(FoundRecipe::files).collect()
+    FoundRecipe::find(name, Path::new("/")).map_or_else(|_| Vec::new(), |found| found.files())
 }
 
 /// The kind of Xen's domain that a spec asks for, wherever its image is; nothing where it asks for

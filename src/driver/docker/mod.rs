@@ -139,6 +139,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     start_guess: StartGuess::of(1_000),
     variants: VARIANTS,
     not_yet_run: &["docker:runtime=kata"],
+    paths: &["socket"],
     ..Descriptor::CONTAINER
 };
 

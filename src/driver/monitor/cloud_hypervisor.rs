@@ -58,6 +58,7 @@ pub static CLOUD_HYPERVISOR: Monitor = Monitor {
         start_guess: StartGuess::of(1_000),
         may_prove_kvm: true,
         variants: VARIANTS,
+        paths: &[KERNEL.key],
         ..Descriptor::MACHINE
     },
     program: "cloud-hypervisor",

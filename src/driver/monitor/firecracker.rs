@@ -64,6 +64,7 @@ pub static FIRECRACKER: Monitor = Monitor {
         start_guess: StartGuess::of(1_000),
         may_prove_kvm: true,
         variants: VARIANTS,
+        paths: &[KERNEL.key],
         ..Descriptor::MACHINE
     },
     program: "firecracker",

@@ -199,6 +199,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     may_prove_kvm: true,
     variants: VARIANTS,
     needs: |_| &[Need::FileServer],
+    paths: &["kernel"],
     ..Descriptor::MACHINE
 };
 

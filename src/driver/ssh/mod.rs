@@ -76,6 +76,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     files: Files::AsTheyAre,
     roots: &[RootKind::Host],
     start_guess: StartGuess::of(2_000),
+    paths: &["identity", "known-hosts", "config"],
     ..Descriptor::CONTAINER
 };
 

@@ -108,6 +108,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     variants: VARIANTS,
     is_seen_from_outside: false,
     needs: |_| &[Need::Xen],
+    paths: &["kernel"],
     ..Descriptor::MACHINE
 };
 
