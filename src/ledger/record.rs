@@ -35,7 +35,23 @@ impl Cached {
         }
         Ok(known)
     }
+
+    /// Tells whether an output is one of the first different ones that are kept whole, and new.
+    fn lacks(&self, of: (u32, Stream), hash: &str) -> bool {
+        let seen = self.outputs.get(&of);
+        seen.is_none_or(|seen| seen.len() < DIFFERENT_TAILS_KEPT && !seen.contains(hash))
+    }
+
+    /// Notes outputs that were written, and committed.
+    pub(super) fn keep(&mut self, kept: Vec<KeptOutput>) {
+        for (of, hash) in kept {
+            self.outputs.entry(of).or_default().insert(hash);
+        }
+    }
 }
+
+/// An output that is kept whole: arm, stream and hash.
+pub(super) type KeptOutput = ((u32, Stream), String);
 
 /// Returns how a result is written: its state, what was measured, why it does not count, what would
 /// help.
@@ -60,13 +76,14 @@ fn spelled(result: &TrialResult) -> (TrialState, Option<&Measured>, Option<&str>
     }
 }
 
-/// Writes the row of a running trial to its end, and all that hangs on it.
+/// Writes the row of a running trial to its end, and all that hangs on it. Gives the outputs that
+/// are kept since, for [`Cached::keep`] once that is committed.
 pub(super) fn insert_record(
     transaction: &Transaction,
     trial: i64,
     record: &Record,
-    known: &mut Cached,
-) -> rusqlite::Result<()> {
+    known: &Cached,
+) -> rusqlite::Result<Vec<KeptOutput>> {
     let (state, measured, why, remedy) = spelled(&record.result);
     let evidence = measured.map(|it| insert_evidence(transaction, &it.evidence)).transpose()?;
     let exit_status = measured.map(|it| it.outcome.status.to_string());
@@ -106,22 +123,26 @@ pub(super) fn insert_record(
             .prepare_cached("INSERT INTO leftovers VALUES (?1, ?2, ?3)")?
             .execute(params![trial, position, what])?;
     }
-    let Some(measured) = measured else { return Ok(()) };
+    let Some(measured) = measured else { return Ok(Vec::new()) };
     super::measured::insert(transaction, trial, &measured.workload)?;
     for (position, reading) in (0i64..).zip(&measured.readings) {
         insert_reading(transaction, trial, position, reading)?;
     }
     insert_iterations(transaction, trial, measured)?;
     let outcome = &measured.outcome;
+    let mut kept = Vec::new();
     for (stream, output) in [(Stream::Stdout, &outcome.stdout), (Stream::Stderr, &outcome.stderr)] {
         let hash = format!("{:032x}", output.hash);
-        let seen = known.outputs.entry((record.trial.arm, stream)).or_default();
-        let is_new = seen.len() < DIFFERENT_TAILS_KEPT && seen.insert(hash.clone());
+        let of = (record.trial.arm, stream);
+        let is_new = known.lacks(of, &hash);
         let is_success = matches!(state, TrialState::Done | TrialState::Disturbed);
         let keep = !is_success || is_new;
         insert_output(transaction, trial, stream, &hash, output, keep)?;
+        if is_new {
+            kept.push((of, hash));
+        }
     }
-    Ok(())
+    Ok(kept)
 }
 
 /// One iteration is the trial itself, whose samples say it all.

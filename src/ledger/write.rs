@@ -138,9 +138,6 @@ impl Ledger {
         };
         let why = format!("what the trial said cannot be written down: {error}");
         record.result = TrialResult::Invalid { why, measured: None };
-        // What was kept of it went with the transaction.
-        self.known = Cached::of(&self.connection)
-            .map_err(|error| refused(&self.path, "see which output is kept", &error))?;
         self.end_trial(record)
     }
 
@@ -155,14 +152,13 @@ impl Ledger {
 
     /// Writes a record if its trial was begun.
     fn write_record(&mut self, record: &Record) -> rusqlite::Result<bool> {
-        let known = &mut self.known;
-        let begin = TransactionBehavior::Immediate;
-        self.connection.transaction_with_behavior(begin).and_then(|transaction| {
-            let Some(trial) = running(&transaction, record.trial)? else { return Ok(false) };
-            insert_record(&transaction, trial, record, known)?;
-            transaction.commit()?;
-            Ok(true)
-        })
+        let transaction =
+            self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let Some(trial) = running(&transaction, record.trial)? else { return Ok(false) };
+        let kept = insert_record(&transaction, trial, record, &self.known)?;
+        transaction.commit()?;
+        self.known.keep(kept);
+        Ok(true)
     }
 
     /// Marks what is in flight as void: an earlier process died in it, or it was cut short.
