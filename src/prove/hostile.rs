@@ -35,9 +35,6 @@ const GIVE_UP: Duration = Duration::from_secs(20);
 /// Time for the trials of a whole ledger that is gone on with.
 const EXECUTE: Duration = Duration::from_secs(120);
 
-/// Number of words before this program's own that limit what it may take.
-const UNLIMITED: usize = 3;
-
 /// The exit codes of ours, of which a bug's is none.
 const CODES: [i32; 4] = [0, 1, 2, 3];
 
@@ -168,7 +165,8 @@ impl Place {
             self.clear()?;
         }
         self.file()?;
-        let mut words = words(RESUME, &self.directory)?.split_off(UNLIMITED);
+        // Under the limits of the attempts, or these could not execute it either.
+        let mut words = words(RESUME, &self.directory)?;
         words.push(String::from("--yes"));
         let said = self.directory.join("said");
         let status = bench.answer(&words, &said, EXECUTE)?;
