@@ -7,7 +7,7 @@
 //! not ours any more. It is asked to shut down, and never switched off: its disks are the user's.
 
 use super::process::Program;
-use super::{ask, last_words};
+use super::ask;
 use crate::fault::Fault;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -74,9 +74,8 @@ impl Domain {
     /// # Errors
     /// The machine's: libvirt is not there, or refuses; with its last words.
     pub fn ask(uri: &str, words: &[&str]) -> Result<String, Fault> {
-        let environment = last_words::untranslated();
         let argv = Self::command_line(uri, words);
-        let program = Program { argv, environment: Some(environment), ..Program::default() };
+        let program = Program { argv, ..Program::default() };
         ask::run(program, ANSWER_DEADLINE)
     }
 

@@ -32,17 +32,6 @@ pub fn cause_of(words: &str) -> Option<Cause> {
     SIGNS.iter().find(|(sign, _)| words.contains(sign)).map(|(_, cause)| *cause)
 }
 
-/// This process's environment, but with words that are not translated. A variable that is no UTF-8
-/// is left out.
-#[must_use]
-pub fn untranslated() -> Vec<(String, String)> {
-    let is_of_language = |key: &str| key.starts_with("LC_") || key == "LANG" || key == "LANGUAGE";
-    let all = std::env::vars_os()
-        .filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?)));
-    let ours = (String::from("LC_ALL"), String::from("C.UTF-8"));
-    all.filter(|(key, _)| !is_of_language(key)).chain([ours]).collect()
-}
-
 /// Says that a tool failed, with its last lines, each on a line of its own.
 #[must_use]
 pub fn fault(failed: &str, words: &str) -> Fault {

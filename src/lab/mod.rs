@@ -14,6 +14,7 @@ mod directory;
 pub mod disk;
 mod domain;
 mod engine;
+pub mod environment;
 mod escaped;
 pub mod exclusive;
 mod base;

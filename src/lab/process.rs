@@ -7,7 +7,7 @@
 
 use super::confinement::{Confinement, become_user, last_errno};
 use super::exclusive::c_path;
-use super::open_files;
+use super::{environment, open_files};
 use crate::fault::{Doing, Fault};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -31,7 +31,7 @@ pub struct Program {
     /// Program and arguments; the program is looked up in this process's `PATH`, in a mount
     /// namespace of its own in `PATH` of `environment`.
     pub argv: Vec<String>,
-    /// The whole environment if given, else this process's.
+    /// The whole environment if given, else that of tools.
     pub environment: Option<Vec<(String, String)>>,
     /// Working directory.
     pub cwd: Option<PathBuf>,
@@ -336,10 +336,9 @@ fn command(program: &Program) -> Result<Command, Fault> {
     )]
     let mut command = Command::new(file);
     command.arg0(name).args(&program.argv[1..]);
-    if let Some(environment) = &program.environment {
-        command.env_clear();
-        command.envs(environment.iter().map(|(key, value)| (key, value)));
-    }
+    let environment = program.environment.clone().unwrap_or_else(environment::of_tools);
+    command.env_clear();
+    command.envs(environment);
     Ok(command)
 }
 

@@ -45,7 +45,6 @@ impl<'a> ToolRun<'a> {
             None => None,
         };
         let mut process = room.spawn(Program {
-            environment: Some(last_words::untranslated()),
             argv: self.argv.iter().map(|word| (*word).to_owned()).collect(),
             cwd: self.cwd.map(Path::to_owned),
             mount_namespace: self

@@ -9,7 +9,7 @@ use crate::driver;
 use crate::driver::registered;
 use crate::fault::{Doing, Fault};
 use crate::finding::{ArmFindings, Findings, Interval, compare};
-use crate::lab::{self, Lab, Process, Program, Room};
+use crate::lab::{self, Lab, Process, Program, Room, environment};
 use crate::ledger::{Ledger, RunState, StoredTrial};
 use crate::plan::{Arm, Defaults, Draft, Plan, TrialId};
 use crate::stack::start::StartContext;
@@ -136,7 +136,8 @@ impl<'a> Bench<'a> {
     pub(super) fn beside(&self, script: &str) -> Result<Beside, Fault> {
         let room = self.lab.room("beside")?;
         let argv = ["sh", "-c", script].map(String::from).to_vec();
-        let process = room.spawn(Program { argv, ..Program::default() })?;
+        let environment = Some(environment::ours());
+        let process = room.spawn(Program { argv, environment, ..Program::default() })?;
         Ok(Beside { _process: process, _room: room })
     }
 
@@ -149,8 +150,14 @@ impl<'a> Bench<'a> {
     ) -> Result<(Process, Room), Fault> {
         let room = self.lab.room("other-user")?;
         let stdio = [input, output, None];
-        let process =
-            room.spawn(Program { argv, stdio, user: Some(user), ..Program::default() })?;
+        let environment = Some(environment::ours());
+        let process = room.spawn(Program {
+            argv,
+            environment,
+            stdio,
+            user: Some(user),
+            ..Program::default()
+        })?;
         Ok((process, room))
     }
 
@@ -198,8 +205,9 @@ impl<'a> Bench<'a> {
         let file = || File::options().append(true).create(true).open(said).map(OwnedFd::from);
         let doing = || format!("write what is said to `{}`", said.display());
         let stdio = [None, Some(file().doing(doing())?), Some(file().doing(doing())?)];
+        let (argv, environment) = (argv.to_vec(), Some(environment::ours()));
         let mut process =
-            self.room.spawn(Program { argv: argv.to_vec(), stdio, ..Program::default() })?;
+            self.room.spawn(Program { argv, environment, stdio, ..Program::default() })?;
         process.wait(deadline)
     }
 

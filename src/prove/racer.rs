@@ -11,6 +11,7 @@ pub mod attacker;
 use super::proof::ended;
 use super::{Bar, Bench, Figure, Proof, Size, Stopped};
 use crate::fault::{Doing, Fault};
+use crate::lab::environment;
 use attacker::{ATTACKER, Tally};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -122,9 +123,9 @@ fn usable(stacks: &[(&'static str, Option<&str>)]) -> Vec<&'static str> {
 
 /// One run of a surtax of its own. It fails if a stack of it has no trial that counts.
 fn run_once(bench: &Bench<'_>, argv: &[&str], data: &Path, arms: usize) -> Result<(), Fault> {
-    let environment = std::env::vars().filter(|(name, _)| name != "XDG_DATA_HOME");
+    let caller = environment::ours().into_iter().filter(|(name, _)| name != "XDG_DATA_HOME");
     let own = [(String::from("XDG_DATA_HOME"), data.to_string_lossy().into_owned())];
-    let said = bench.other(argv, environment.chain(own).collect(), DEADLINE)?;
+    let said = bench.other(argv, caller.chain(own).collect(), DEADLINE)?;
     let _ = std::fs::remove_dir_all(data);
     let counted = said.matches("\"trial_count\": 1").count();
     if counted > arms {

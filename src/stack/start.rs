@@ -10,7 +10,7 @@ use crate::agent::{Link, unexpected};
 use crate::driver;
 use crate::driver::scratch_proof;
 use crate::fault::{Doing, Fault};
-use crate::lab::{Lab, Limits, Room};
+use crate::lab::{self, Lab, Limits, Room};
 use crate::layer::{
     Descriptor, LayerSpec, Payer, Root, Running, Site, StackSpec, View, WorkloadNetwork, medium,
 };
@@ -404,12 +404,11 @@ fn start_nested(
         }
     };
     let stack = StackSpec { layers: rest.to_vec() }.to_string();
-    let environment = std::env::vars_os()
-        .map(|(key, value)| (key.as_bytes().to_vec(), value.as_bytes().to_vec()))
-        .collect();
+    let environment = lab::environment::of_tools();
+    let environment = environment.into_iter().map(|(key, value)| (key.into(), value.into()));
     let mut argv = vec![starter.as_os_str().as_bytes().to_vec(), STARTER.as_bytes().to_vec()];
     argv.extend(inside.descriptor.elsewhere.then(|| ELSEWHERE.as_bytes().to_vec()));
-    let command = Command { argv, env: environment, cwd: b"/".to_vec(), ..Command::default() };
+    let command = Command { argv, env: environment.collect(), cwd: b"/".to_vec(), ..Command::default() };
     let mut deeper = link.relay(&format!("the starter of `{stack}`"), command)?;
     greet(&mut deeper, &stack, context.start_deadline, &mut || false)
         .map_err(|fault| inside.homeless(fault))?;
