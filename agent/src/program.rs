@@ -1,18 +1,21 @@
 //! The file that a command is: looked up as `execvp(3)` does, and hashed.
 //!
-//! The host asks after the command has ended, so that nothing of the file is in a cache because of
-//! us. `@surtax` is the agent's own file. Of what a shell or an interpreter starts in turn, and of
-//! libraries, nothing is said.
+//! It is read after the command has ended, so that nothing of it is in a cache because of us. By
+//! then a command may have put another file there, or other bytes into it: so its state, which no
+//! write leaves as it was, is told before the command too, and the host holds the two against each
+//! other. `@surtax` is the agent's own file. Of what a shell or an interpreter starts in turn, and
+//! of libraries, nothing is said.
 
 use crate::engine::OWN_FILE;
 use rustix::fs::{Access, access};
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use surtax_engines::OURSELVES;
-use surtax_instrument::wire::{Command, Fact};
+use surtax_instrument::wire::{COMMAND_FILE_STATE, Command, Fact};
 use xxhash_rust::xxh3::Xxh3Default;
 
 /// Directories where programs are looked for if the command has no `PATH`, as the C library does.
@@ -26,21 +29,41 @@ const END_BYTES: u64 = 16 << 20;
 
 /// Returns what is known of the file; nothing if there is none.
 pub fn facts(command: &Command) -> Vec<Fact> {
-    let is_ours = command.argv.first().is_some_and(|program| program == OURSELVES.as_bytes());
-    let (path, shown, source) = if is_ours {
-        (PathBuf::from(OWN_FILE), OURSELVES.into(), "the agent, which was started as itself")
-    } else {
-        let Some(path) = find(command) else { return Vec::new() };
-        let shown = path.to_string_lossy().into_owned();
-        (path, shown, "a look at the command's `PATH`")
+    let Some(path) = file_of(command) else { return Vec::new() };
+    let (shown, source) = match is_ours(command) {
+        true => (OURSELVES.into(), "the agent, which was started as itself"),
+        false => (path.to_string_lossy().into_owned(), "a look at the command's `PATH`"),
     };
     let mut facts = vec![Fact::new("command_file", shown, source)];
-    if let Ok((length, hash)) = hash(&path) {
+    if let Ok((found, hash)) = hash(&path) {
+        let length = found.len();
         let part = if length > WHOLE_BYTES { "the first and the last 16 MiB" } else { "all" };
         facts.push(Fact::new("command_file_bytes", length.to_string(), "stat(2)"));
         facts.push(Fact::new("command_file_xxh3", hash, format!("{part} of the file")));
+        facts.push(state_of(&found));
     }
     facts
+}
+
+/// Returns what is known of the file without reading it; nothing if there is none.
+pub fn state(command: &Command) -> Option<Fact> {
+    fs::metadata(file_of(command)?).ok().map(|found| state_of(&found))
+}
+
+/// Which file it is, and when something of it was changed last: a time that nobody sets.
+fn state_of(found: &Metadata) -> Fact {
+    let [device, inode, length] = [found.dev(), found.ino(), found.len()];
+    let (seconds, nanoseconds) = (found.ctime(), found.ctime_nsec());
+    let state = format!("{device}:{inode} {length} {seconds}.{nanoseconds:09}");
+    Fact::new(COMMAND_FILE_STATE, state, "stat(2): device, inode, length, change")
+}
+
+fn is_ours(command: &Command) -> bool {
+    command.argv.first().is_some_and(|program| program == OURSELVES.as_bytes())
+}
+
+fn file_of(command: &Command) -> Option<PathBuf> {
+    if is_ours(command) { Some(PathBuf::from(OWN_FILE)) } else { find(command) }
 }
 
 /// The file of its first word, if there is one.
@@ -65,10 +88,11 @@ fn is_program(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| found.is_file()) && access(path, Access::EXEC_OK).is_ok()
 }
 
-/// The length of a file, and XXH3-128 of it or of its ends, hexadecimal.
-fn hash(path: &Path) -> io::Result<(u64, String)> {
+/// What the file system says of a file, and XXH3-128 of it or of its ends, hexadecimal.
+fn hash(path: &Path) -> io::Result<(Metadata, String)> {
     let mut file = File::open(path)?;
-    let length = file.metadata()?.len();
+    let found = file.metadata()?;
+    let length = found.len();
     let mut hash = Xxh3Default::new();
     if length > WHOLE_BYTES {
         add(&mut hash, (&file).take(END_BYTES))?;
@@ -77,7 +101,7 @@ fn hash(path: &Path) -> io::Result<(u64, String)> {
     } else {
         add(&mut hash, (&file).take(WHOLE_BYTES))?;
     }
-    Ok((length, format!("{:032x}", hash.digest128())))
+    Ok((found, format!("{:032x}", hash.digest128())))
 }
 
 fn add(hash: &mut Xxh3Default, mut from: impl Read) -> io::Result<()> {

@@ -193,6 +193,10 @@ impl Session {
                 self.reply(&Reply::Identity(facts))?;
             }
             Request::Resolve(command) => self.reply(&Reply::Identity(program::facts(&command)))?,
+            Request::Locate(command) => {
+                let state = program::state(&command).into_iter().collect();
+                self.reply(&Reply::Identity(state))?;
+            }
             Request::StartNested(_) => {
                 self.fail(None, "an agent starts no layers; a starter does", "")?
             }

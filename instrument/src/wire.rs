@@ -25,13 +25,16 @@ pub use seal::{Opener, Sealer, agents, hosts};
 pub use status::Status;
 
 /// Raised whenever a frame changes its meaning; both ends must agree.
-pub const PROTOCOL: u16 = 10;
+pub const PROTOCOL: u16 = 11;
 
 /// The longest frame that either side accepts, in bytes.
 pub const FRAME_LIMIT: usize = 1 << 20;
 
 /// The most bytes of one [`Request::Put`] or `Data` frame.
 pub const CHUNK: usize = 64 << 10;
+
+/// Key of the fact by which a host sees whether the command's file was changed while it ran.
+pub const COMMAND_FILE_STATE: &str = "command_file_state";
 
 /// Size of the input that an agent keeps for a command that reads none of it, in bytes: a host that
 /// sent less may still be answered, and one that sent more may have to wait for the command.
@@ -55,8 +58,10 @@ pub enum Request {
     Go,
     /// Kill the running command; its [`Reply::Exited`] follows.
     Cancel,
-    /// Say which file this command is there. Answer: [`Reply::Identity`].
+    /// Say which file this command is there, and read it. Answer: [`Reply::Identity`].
     Resolve(Command),
+    /// Say which file it is as far as can be told without reading it. Answer: [`Reply::Identity`].
+    Locate(Command),
     /// Append `bytes` to the file at `path`, made with `mode` if absent. Answer:
     /// [`Reply::Written`].
     Put {

@@ -209,7 +209,7 @@ impl SimulatedAgent {
             Request::Clock => self.say(Reply::Clock { at: self.now }),
             Request::Identify => self.say(Reply::Identity(self.model.facts())),
             Request::DropCaches => self.say(Reply::Dropped(Vec::new())),
-            Request::Resolve(_) => self.say(Reply::Identity(Vec::new())),
+            Request::Resolve(_) | Request::Locate(_) => self.say(Reply::Identity(Vec::new())),
             Request::Stop => self.say(Reply::Stopped),
             Request::Relay(_) => self.say(Reply::Failed(Failure {
                 cause: None,

@@ -10,6 +10,7 @@ use crate::finding::arm_trials::ArmTrials;
 use crate::finding::caution::{Signs, caution};
 use crate::finding::foreign::line;
 use crate::ledger::Proofs;
+use crate::trial::COMMAND_FILE_CHANGED;
 use std::collections::{BTreeMap, BTreeSet};
 use surtax_instrument::wire::LevelFacts;
 
@@ -21,8 +22,17 @@ const HASH_SHOWN: usize = 8;
 pub(crate) struct ProgramId {
     /// Root that the stack names, or the machine whose files it has.
     root: Option<String>,
-    /// Length and hash of each file, and where it was. Empty where nothing is known.
-    files: BTreeMap<(String, String), String>,
+    /// Each file, and where it was. Empty where nothing is known.
+    files: BTreeMap<File, String>,
+}
+
+/// A file that was the command.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum File {
+    /// Its length and its hash.
+    Read(String, String),
+    /// What happened to it before it could be read.
+    Changed(String),
 }
 
 /// A program that is not the baseline's.
@@ -65,7 +75,7 @@ impl ProgramId {
     /// Says how this is another program than the baseline's; `None` too where either is not known,
     /// or the baseline is not equal to itself.
     pub(crate) fn against(&self, baseline: &Self) -> Option<Another> {
-        let is_known = !self.files.is_empty() && baseline.files.len() == 1;
+        let is_known = !self.files.is_empty() && baseline.files.len() == 1 && baseline.is_read();
         let is_same = self.files.keys().eq(baseline.files.keys());
         (is_known && !is_same).then(|| Another {
             words: format!("it ran {}, and the baseline {}", self.words(), baseline.words()),
@@ -73,21 +83,32 @@ impl ProgramId {
         })
     }
 
+    /// Tells whether every file could be read as it had run.
+    fn is_read(&self) -> bool {
+        self.files.keys().all(|file| matches!(file, File::Read(..)))
+    }
+
     fn words(&self) -> String {
-        let words = |((length, hash), path): (&(String, String), &String)| {
-            let hash: String = hash.chars().take(HASH_SHOWN).collect();
-            format!("`{}` ({} bytes, hash {}…)", line(path), line(length), line(&hash))
+        let words = |(file, path): (&File, &String)| match file {
+            File::Read(length, hash) => {
+                let hash: String = hash.chars().take(HASH_SHOWN).collect();
+                format!("`{}` ({} bytes, hash {}…)", line(path), line(length), line(&hash))
+            }
+            File::Changed(what) => format!("`{}` ({})", line(path), line(what)),
         };
         self.files.iter().map(words).collect::<Vec<_>>().join(" and ")
     }
 }
 
-/// Length, hash and place of the command's file, where the innermost level says so.
-fn file(level: &LevelFacts) -> Option<((String, String), String)> {
+/// The command's file and its place, where the innermost level says so.
+fn file(level: &LevelFacts) -> Option<(File, String)> {
     let fact = |key: &str| level.facts.iter().find(|fact| fact.key == key);
     let value = |key: &str| fact(key).map(|fact| fact.value.clone());
-    let path = value("command_file")?;
-    Some(((value("command_file_bytes")?, value("command_file_xxh3")?), path))
+    let path = value("command_file");
+    if let Some(what) = value(COMMAND_FILE_CHANGED) {
+        return Some((File::Changed(what), path.unwrap_or_else(|| String::from("the command"))));
+    }
+    Some((File::Read(value("command_file_bytes")?, value("command_file_xxh3")?), path?))
 }
 
 /// A caution for each arm that ran something else, and for a baseline that did.
@@ -97,13 +118,18 @@ pub(crate) fn cautions(signs: &Signs<'_>) -> Vec<Caution> {
     let [first, again, compared @ ..] = ran.as_slice() else { return Vec::new() };
     let baseline = first.clone().or(again.clone());
     let mut cautions = Vec::new();
-    if baseline.files.len() > 1 {
-        cautions.push(caution(
+    let trouble = match baseline.files.len() {
+        0 | 1 if baseline.is_read() => None,
+        0 | 1 => Some("what the baseline ran is not known"),
+        _ => Some("the baseline itself ran more than one program"),
+    };
+    cautions.extend(trouble.map(|trouble| {
+        caution(
             "another-program",
-            format!("the baseline itself ran more than one program: {}", baseline.words()),
+            format!("{trouble}: {}", baseline.words()),
             "let nothing replace the command's file while surtax measures",
-        ));
-    }
+        )
+    }));
     let arms = signs.arms.iter().skip(ran.len() - compared.len());
     for (arm, ran) in arms.zip(compared) {
         let Some(Another { words, is_asked_for }) = ran.against(&baseline) else { continue };
@@ -133,6 +159,8 @@ mod tests {
     use crate::ledger::fixture::{add, done, fact, id, ledger};
     use crate::trial::{Evidence, Record, TrialResult};
 
+    const WRITTEN: &str = "something was written there";
+
     /// Three blocks; `hash` says which file an arm ran in a block, if it is known.
     fn findings(stacks: &[&str], hash: impl Fn(u32, u32) -> Option<&'static str>) -> Findings {
         let shelf = tempfile::tempdir().unwrap();
@@ -148,10 +176,13 @@ mod tests {
     fn name_file(record: &mut Record, hash: Option<&str>) {
         let TrialResult::Done(measured) = &mut record.result else { return };
         let mut levels = measured.evidence.levels().to_vec();
-        let named = hash.into_iter().flat_map(|hash| {
-            [("command_file", "/bin/it"), ("command_file_bytes", "9"), ("command_file_xxh3", hash)]
-        });
-        levels[0].facts.extend(named.map(|(key, value)| fact(key, value)));
+        let place = ("command_file", "/bin/it");
+        let named = match hash {
+            Some(WRITTEN) => vec![place, (COMMAND_FILE_CHANGED, WRITTEN)],
+            Some(hash) => vec![place, ("command_file_bytes", "9"), ("command_file_xxh3", hash)],
+            None => Vec::new(),
+        };
+        levels[0].facts.extend(named.into_iter().map(|(key, value)| fact(key, value)));
         measured.evidence = Evidence::of(levels).unwrap();
     }
 
@@ -202,6 +233,17 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_was_written_to_meanwhile_is_the_same_as_no_other() {
+        let of_arm = |_, arm| Some(if arm == 2 { WRITTEN } else { "aaaaaaaaaaaa" });
+        let found = findings(&["native", "runc"], of_arm);
+        assert!(matches!(found.arms[2].verdict, Verdict::Invalid { gap: Gap::Rejected, .. }));
+        assert!(said(&found, "another-program")[0].contains(WRITTEN));
+        let found = findings(&["native", "runc"], |_, _| Some(WRITTEN));
+        assert!(said(&found, "another-program")[0].starts_with("what the baseline ran is not"));
+        assert_eq!(found.arms[2].verdict, Verdict::Equivalent);
+    }
+
+    #[test]
     fn another_machine_may_have_another_program_and_that_is_said() {
         let of_arm = |_, arm| Some(if arm == 2 { "bbbbbbbbbbbb" } else { "aaaaaaaaaaaa" });
         let found = findings(&["native", "ssh:host=lab7"], of_arm);
@@ -215,7 +257,7 @@ mod tests {
         let ran = |root: Option<&str>, hash: &str| ProgramId {
             root: root.map(String::from),
             files: BTreeMap::from([(
-                (String::from("9"), String::from(hash)),
+                File::Read(String::from("9"), String::from(hash)),
                 String::from("/bin/it"),
             )]),
         };

@@ -31,6 +31,7 @@ mod workload_reading;
 mod workload_steps;
 
 use crate::plan::TrialId;
+pub(crate) use program::CHANGED as COMMAND_FILE_CHANGED;
 use crate::workload::WorkloadReading;
 use disturbance::Disturbance;
 use surtax_instrument::quantity::Nanoseconds;

@@ -146,8 +146,8 @@ fn accompanied(
 /// stopped in the other.
 fn companions(neighbours: Option<Neighbours>, has_two_sides: bool) -> Vec<Box<dyn Companion>> {
     let mut all: Vec<Box<dyn Companion>> = vec![
-        Box::new(Program),
         Box::new(WorkloadSteps::default()),
+        Box::new(Program::default()),
         Box::new(ClockCheck::default()),
         Box::new(HostConditions::default()),
     ];

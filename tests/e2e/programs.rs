@@ -64,6 +64,40 @@ fn another_program_of_the_same_name_and_result_is_not_compared() {
 }
 
 #[test]
+fn a_program_that_puts_the_genuine_file_back_is_not_compared() {
+    let machine = Machine::take();
+    let genuine = "#!/bin/sh\necho done\n";
+    let directory = |name: &str, text: &str| {
+        let directory = machine.path(name);
+        fs::create_dir(&directory).unwrap();
+        for (file, text) in [("program", text), ("genuine", genuine)] {
+            let file = directory.join(file);
+            fs::write(&file, text).unwrap();
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        format!("env.PATH={}:/usr/bin:/bin", directory.display())
+    };
+    let baseline = format!("native:{}", directory("genuine", genuine));
+    // What each writes is gone with its trial, so that all of them run the other program.
+    let after = |act: &str| format!("#!/bin/sh\n{{ {act}; echo done; exit; }}\n");
+    let written = directory("written", &after("cat \"${0%/*}/genuine\" >\"$0\""));
+    let replaced = directory("replaced", &after("cp -p \"${0%/*}/genuine\" x; mv x \"$0\""));
+    let removed = directory("removed", &after("rm \"$0\""));
+    let others = [("native", written), ("runc", replaced), ("runc", removed)]
+        .map(|(layer, path)| format!("{layer}:{path}"));
+    let stacks = format!("{baseline},{}", others.join(","));
+    let mut arguments = compare(&stacks, "2", &["program"]);
+    arguments.splice(1..1, ["--baseline", &baseline]);
+    let answer = machine.json(&arguments);
+    for stack in others {
+        let found = arm(&answer, &stack);
+        assert_eq!(found["verdict"]["reason"], "another program", "{stack}: {found:#}");
+        assert_eq!((&found["overhead"], &found["trial_count"]), (&Value::Null, &Value::from(2)));
+    }
+    machine.assert_as_before();
+}
+
+#[test]
 fn a_stopped_command_is_marked_with_its_time_and_repeated() {
     let machine = Machine::take();
     let script = "(sleep 0.1; kill -CONT $$) & kill -STOP $$; wait";

@@ -86,6 +86,7 @@ fn without_harm(request: Request) -> Request {
         Request::Run(command) => Request::Run(truth(command)),
         Request::Relay(command) => Request::Relay(truth(command)),
         Request::Resolve(command) => Request::Resolve(truth(command)),
+        Request::Locate(command) => Request::Locate(truth(command)),
         Request::Put { mode, bytes, .. } => {
             Request::Put { path: b"/dev/null".to_vec(), mode, bytes }
         }

@@ -173,6 +173,7 @@ pub fn requests() -> Vec<Request> {
         Request::Go,
         Request::Cancel,
         Request::Resolve(command()),
+        Request::Locate(command()),
         Request::Put { path: b"/dev/null".to_vec(), mode: 0o600, bytes: b"bytes".to_vec() },
         Request::Relay(Command { terminal: true, ..command() }),
         Request::Data(b"data".to_vec()),

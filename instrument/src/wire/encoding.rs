@@ -360,6 +360,7 @@ enums! {
         13 = DropCaches,
         14 = Resolve(command),
         15 = KeepAlive,
+        16 = Locate(command),
     }
     Reply {
         1 = Hello(hello),

@@ -338,6 +338,7 @@ impl Conversation {
                 self.say(&Reply::Identity(vec![Fact::new("agent", said, "surtax")]))
             }
             Request::Resolve(_) => self.say(&Reply::Identity(self.proxy.image.clone())),
+            Request::Locate(_) => self.say(&Reply::Identity(Vec::new())),
             Request::DropCaches => {
                 let failure = String::from("an appliance cannot be told to drop its caches");
                 self.say(&Reply::Dropped(vec![Dropped { kernel: String::new(), failure }]))
