@@ -4,7 +4,7 @@
 //! its end, so that a command which floods its output costs time but no memory.
 
 use crate::engine::OWN_FILE;
-use crate::started::Started;
+use crate::started::{Started, time};
 use crate::stops::Watcher;
 use crate::together::{self, AtGate};
 use crate::victim;
@@ -41,15 +41,22 @@ pub struct Running {
     began: Nanoseconds,
     deadline: Nanoseconds,
     stops: Option<Watcher>,
-    oom_kills_before: Option<u64>,
+    before: Before,
     killed: Option<Status>,
 }
 
 /// A command that is ready to be started.
 pub struct Ready {
     waiting: Waiting,
-    /// Read before anything is timed.
-    oom_kills_before: Option<u64>,
+    before: Before,
+}
+
+/// Counters that were read before anything is timed.
+#[derive(Clone, Copy)]
+struct Before {
+    oom_kills: Option<u64>,
+    /// User and system time of every child that has been reaped.
+    reaped: (Nanoseconds, Nanoseconds),
 }
 
 /// Process or processes that wait to be started.
@@ -68,34 +75,27 @@ enum Waiting {
 impl Ready {
     /// Makes ready; what must not be timed is done here.
     pub fn of(command: Command) -> Result<Self, Failure> {
-        let oom_kills_before = oom::of_machine();
+        let before = Before { oom_kills: oom::of_machine(), reaped: reaped_cpu() };
         let deadline = command.deadline;
         let waiting = if command.instances.is_empty() {
             Waiting::One(command)
         } else {
             Waiting::Several { gathered: together::gather(&command)?, deadline }
         };
-        Ok(Self { waiting, oom_kills_before })
+        Ok(Self { waiting, before })
     }
 }
 
 impl Running {
     /// Starts it, in a process group of its own.
-    pub fn start(Ready { waiting, oom_kills_before }: Ready) -> Result<Self, Failure> {
+    pub fn start(Ready { waiting, before }: Ready) -> Result<Self, Failure> {
         let stops = Watcher::open();
         let command = match waiting {
             Waiting::One(command) => command,
             Waiting::Several { gathered, deadline } => {
                 let (processes, began) = gathered.let_go();
                 let stops = stops.map(|it| it.begin(processes.iter().map(|process| process.pid)));
-                return Ok(Self {
-                    processes,
-                    began,
-                    deadline,
-                    stops,
-                    oom_kills_before,
-                    killed: None,
-                });
+                return Ok(Self { processes, began, deadline, stops, before, killed: None });
             }
         };
         let mut process = prepare(&command)?;
@@ -108,7 +108,7 @@ impl Running {
         let started = Started::of(child, [keep, keep])?;
         let stops = stops.map(|stops| stops.begin([started.pid]));
         let processes = vec![started];
-        Ok(Self { processes, began, deadline, stops, oom_kills_before, killed: None })
+        Ok(Self { processes, began, deadline, stops, before, killed: None })
     }
 
     /// Lists the descriptors that `poll` must watch.
@@ -147,7 +147,7 @@ impl Running {
     pub fn end(mut self) -> Result<Option<Outcome>, WireError> {
         let stops = self.stops.take().map(Watcher::end);
         // Before what the command left is killed by us: that is no kill of the kernel's.
-        let kills = oom::of_machine().zip(self.oom_kills_before);
+        let kills = oom::of_machine().zip(self.before.oom_kills);
         let oom_kill_count = kills.map(|(now, before)| now.saturating_sub(before));
         // Whoever has ended by now runs on no more, however it ended.
         (0..REAP_LIMIT).take_while(|_| matches!(wait_for_anybody(), Ok(Some(_)))).for_each(drop);
@@ -160,7 +160,13 @@ impl Running {
         for process in &mut self.processes {
             instances.extend(process.end(until)?);
         }
+        // What nobody waited for has become our child, and is the command's all the same.
+        let (user, system) = reaped_cpu();
+        let (user, system) =
+            (user.since(self.before.reaped.0), system.since(self.before.reaped.1));
         Ok(together::whole(instances).map(|outcome| Outcome {
+            cpu_user: outcome.cpu_user.max(user),
+            cpu_system: outcome.cpu_system.max(system),
             stops,
             oom_kill_count,
             left_running_count,
@@ -253,6 +259,19 @@ pub fn wait(pid: Pid) -> Result<Option<(Status, libc::rusage)>, WireError> {
             Ok(Some((status(raw), usage)))
         }
     }
+}
+
+/// User and system time of every child that we have reaped, and of those that they had.
+///
+/// Source: `getrusage(2)`.
+fn reaped_cpu() -> (Nanoseconds, Nanoseconds) {
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the pointer is to a live local variable of the type that getrusage writes. It fails
+    // for an unknown `who` alone, and then nothing is counted.
+    unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, usage.as_mut_ptr()) };
+    // SAFETY: a zeroed rusage is valid, whether getrusage has filled it or not.
+    let usage = unsafe { usage.assume_init() };
+    (time(usage.ru_utime), time(usage.ru_stime))
 }
 
 /// A wait status in our words.

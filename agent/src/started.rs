@@ -103,7 +103,8 @@ impl Drop for Started {
     }
 }
 
-fn time(value: libc::timeval) -> Nanoseconds {
+/// A time of a kernel's counters.
+pub fn time(value: libc::timeval) -> Nanoseconds {
     let seconds = u64::try_from(value.tv_sec).unwrap_or(0);
     let micros = u64::try_from(value.tv_usec).unwrap_or(0);
     Nanoseconds(seconds * 1_000_000_000 + micros * 1_000)

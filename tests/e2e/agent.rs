@@ -328,6 +328,25 @@ fn what_a_command_leaves_running_is_counted_and_gone_before_the_next_one() {
 }
 
 #[test]
+fn work_of_processes_that_nobody_waited_for_is_the_commands() {
+    let mut agent = Agent::start();
+    let used = |agent: &mut Agent, script: &str| {
+        agent.begin(shell(script));
+        let outcome = agent.ended();
+        outcome.cpu_user + outcome.cpu_system
+    };
+    // One that has ended by then, and one that is killed.
+    let work = "i=0; while test $i -lt 100000; do i=$((i+1)); done";
+    let waited = used(&mut agent, work);
+    let orphaned = used(&mut agent, &format!("({work}) & sleep 1"));
+    let killed = used(&mut agent, "(while :; do :; done) & sleep 1");
+    assert!(orphaned.0 > waited.0 / 2, "{orphaned} against {waited}");
+    assert!(killed > Nanoseconds(100_000_000), "{killed}");
+    assert!(used(&mut agent, ":") < waited, "what an earlier command used is not counted again");
+    assert!(agent.stop().success());
+}
+
+#[test]
 fn the_end_of_its_channel_is_its_end_and_that_of_all_it_started() {
     let mut agent = Agent::start();
     agent.begin(shell("setsid sleep 71.003 & sleep 71.003"));
