@@ -33,8 +33,12 @@ const BLOCKS: u32 = 6;
 /// the ticks are: a proof that took them from `trial/outside.rs` would move with them.
 const ABOVE_PERCENT: u64 = 5;
 
-/// Nanoseconds by which a claim may be larger: a tick of 10 ms at each end.
+/// Nanoseconds by which the machine's own counter may be wrong: a tick of 10 ms at each end.
 const TICKS_NS: u64 = 20_000_000;
+
+/// Nanoseconds by which a claim that divides may be larger than what was seen of those who carry
+/// it.
+const ROUNDING_NS: u64 = 1_000_000;
 
 struct CountedLayer {
     layer: &'static str,
@@ -170,9 +174,7 @@ impl Count {
     fn add(&mut self, trial: &StoredTrial, machine: Option<f64>) {
         let outside = trial.readings.iter().filter(|reading| reading.level == 0);
         let used = |sum: u64, ns: u64| sum.saturating_add(ns);
-        let seen = outside.clone().map(|it| it.cpu_total().0).fold(0, used);
-        let carried = outside.filter(|reading| reading.carries_workload);
-        let carried = carried.map(|it| it.cpu_total().0).fold(0, used);
+        let seen = outside.map(|it| it.cpu_total().0).fold(0, used);
         let sample = |metric| trial.sample(metric).map(|sample| sample.whole);
         let Some(total) = sample("cpu_total_ns") else { return };
         let command = sample("cpu_user_ns").zip(sample("cpu_system_ns")).map(|(a, b)| a + b);
@@ -187,8 +189,7 @@ impl Count {
             self.above_machine += u32::from(float(total) > most);
         }
         let unseen = sample("cpu_unseen_ns").unwrap_or(0);
-        let tolerated = carried * ABOVE_PERCENT / 100 + TICKS_NS;
-        self.overdivided += u32::from(parts.is_some() && unseen > tolerated);
+        self.overdivided += u32::from(parts.is_some() && unseen > ROUNDING_NS);
     }
 
     fn lines(&self, layer: &str) -> Vec<Figure> {

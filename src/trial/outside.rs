@@ -2,9 +2,9 @@
 //!
 //! The kernel of each level counts what runs inside it. A kernel that is not told when the CPU is
 //! taken away counts waiting as work: a guest's, or a sandbox's. So the sum is what level 0 saw,
-//! and what was counted inside only divides it. A claim that is a little too large is made to fit;
-//! one that is larger divides nothing: then there is a gap, and [`outer`] goes as far in as the
-//! levels fit into each other.
+//! and what was counted inside only divides it. A claim that is larger divides nothing: what remains
+//! for the others would be a negative number, and none that is shown as zero. Then there is a gap,
+//! and [`outer`] goes as far in as the levels fit into each other.
 //!
 //! A payer who was gone before its counters were read makes every sum unknown of which it is a
 //! part, and nothing is divided.
@@ -17,11 +17,9 @@
 use std::cmp::Reverse;
 use surtax_instrument::wire::{Reading, Role};
 
-/// By so much of what was seen from outside a claim may exceed it.
-const EXCESS_PPM: u128 = 50_000;
-
-/// Kernels that count in ticks of 10 ms may be wrong by one at each end.
-const TICKS_NS: u64 = 20_000_000;
+/// By so much a claim may exceed what was seen from outside and is made to fit: counters are rounded,
+/// and not read at one moment.
+const ROUNDING_NS: u64 = 1_000_000;
 
 /// CPU time in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -152,7 +150,7 @@ pub fn settle(readings: &[Reading], command: Option<Cpu>) -> Account {
             account.unseen_ns = excess;
             account.unseen_share_ppm = share_ppm(excess, claimed);
         }
-        if excess > tolerated(carried) {
+        if excess > ROUNDING_NS {
             account.unfit_level = Some(level);
         }
         if excess > 0 {
@@ -192,12 +190,6 @@ fn take_out(own: &mut [Cpu], readings: &[Reading], mut carriers: Vec<usize>, ins
         let guest = matches!(readings[index].role, Role::GuestKernel | Role::Hypervisor);
         (own[index], unpaid) = own[index].without(unpaid, guest);
     }
-}
-
-/// By how much a claim may exceed what was seen.
-fn tolerated(seen: u64) -> u64 {
-    let share = u128::from(seen) * EXCESS_PPM / 1_000_000;
-    u64::try_from(share).unwrap_or(u64::MAX).saturating_add(TICKS_NS)
 }
 
 fn share_ppm(part: u64, whole: u64) -> u32 {

@@ -108,21 +108,26 @@ fn recorded_beside_four_spinners_the_inside_never_raises_the_sum() {
 }
 
 #[test]
-fn a_claim_that_is_a_little_too_large_is_made_to_fit() {
+fn a_claim_that_is_too_large_by_no_more_than_rounding_is_made_to_fit() {
     let readings =
         [reading("vCPU threads", 0, 1000 * MS, true), reading("disk", 0, 70 * MS, false)];
-    let account = settle(&readings, Some(Cpu { user: 1020 * MS, system: 20 * MS }));
+    let account = settle(&readings, user(1001 * MS));
     let (own, command) = parts(&account);
-    assert_eq!((own, account.unseen_ns), (vec![0, 70 * MS], 40 * MS));
+    assert_eq!((own, account.unseen_ns), (vec![0, 70 * MS], MS));
     assert!((999 * MS..=1000 * MS).contains(&command), "{command}");
     assert_eq!(account.total_ns, Some(1070 * MS));
 }
 
 #[test]
-fn a_tick_at_each_end_is_no_contradiction() {
-    let readings = [reading("group", 0, 0, true)];
-    assert_eq!(parts(&settle(&readings, user(20 * MS))), (vec![0], 0));
-    assert_eq!(settle(&readings, user(21 * MS)).split, None);
+fn a_claim_that_leaves_less_than_nothing_for_the_others_divides_nothing() {
+    // Of a sandbox beside a build: 154 ms of 3.1 s, which five in a hundred would have hidden.
+    for (carried, claimed) in [(3080, 3234), (1000, 1040), (0, 20)] {
+        let readings = [reading("sandbox", 0, carried * MS, true)];
+        let account = settle(&readings, user(claimed * MS));
+        assert_eq!((account.total_ns, &account.split), (Some(carried * MS), &None));
+        assert_eq!((account.others_ns(), account.unfit_level), (None, Some(0)));
+        assert_eq!(account.unseen_ns, (claimed - carried) * MS);
+    }
 }
 
 #[test]
@@ -178,7 +183,7 @@ proptest! {
             let sum = own + split.command.total();
             prop_assert!(sum <= (outer + beside) * MS, "{sum}");
             prop_assert!(sum + 10 >= (outer + beside) * MS, "{sum}");
-            prop_assert!(account.unseen_ns <= tolerated(outer.max(inner) * MS));
+            prop_assert!(account.unseen_ns <= ROUNDING_NS);
         }
     }
 }

@@ -72,6 +72,14 @@ pub const MUTANTS: &[Mutant] = &[
         proofs: "bill",
     },
     Mutant {
+        name: "overdrawn-made-to-fit",
+        breaks: "a claim that leaves less than nothing for the others divides what was seen",
+        path: "src/trial/outside.rs",
+        text: "if excess > ROUNDING_NS {",
+        instead: "if excess > ROUNDING_NS + carried / 20 + 20_000_000 {",
+        proofs: "bill",
+    },
+    Mutant {
         name: "failures-counted",
         breaks: "a command that fails counts as one that succeeds",
         path: "src/trial/came_of.rs",
