@@ -4,6 +4,7 @@ mod disturbed;
 mod exit_statuses;
 mod kernels;
 mod left_running;
+mod longer;
 mod overdrawn;
 mod page_ins;
 mod position;
@@ -48,6 +49,7 @@ pub(crate) fn all(signs: &Signs<'_>) -> Vec<Caution> {
     cautions.extend(setting::helpers(signs.arms));
     cautions.extend(setting::page_cache(signs.arms));
     cautions.extend(left_running::caution_of(signs));
+    cautions.extend(longer::caution_of(signs));
     cautions.extend(unseen_time::caution_of(signs));
     cautions.extend(page_ins::caution_of(signs));
     cautions.extend(changed_evidence(signs));

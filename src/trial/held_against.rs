@@ -45,6 +45,10 @@ const LATE_PART: u64 = 20;
 /// are wide, and another kernel's clock is another clock.
 const MEASURED_PART: u64 = 8;
 
+/// And by how much more: a tick of 100 Hz at each end. Our bracket holds all of the command, so no
+/// frame that is late makes it shorter.
+const MEASURED_TICKS: Nanoseconds = CPU_TICKS;
+
 /// Time that a group waits for its next share where its CPU time is limited.
 const PERIOD: Duration = Duration::from_millis(100);
 
@@ -141,7 +145,7 @@ pub(super) fn excess(clock: ClockSync, runs: &[TimedRun]) -> Option<(String, f64
 /// little faster than ours.
 pub(super) fn too_long(read: &WorkloadReading, runs: &[TimedRun]) -> Option<String> {
     let longest = runs.iter().map(|ran| ran.between).max()?;
-    let most = longest + Nanoseconds(longest.0 / MEASURED_PART) + LATE.into();
+    let most = longest + Nanoseconds(longest.0 / MEASURED_PART) + MEASURED_TICKS;
     let of_histograms = read.histograms.iter().filter_map(|it| {
         let claim = Nanoseconds(it.histogram.quantile(1.0)?);
         (claim > most).then(|| format!("`{}` holds a time of {claim}", it.name))

@@ -29,13 +29,19 @@ pub fn read(rule: &Rule, printed: &Printed<'_>) -> Result<Histogram, String> {
             let (name, wanted) = (&rule.name, rule.limits.words());
             return Err(format!("`{name}` holds {time}, and {wanted} is plausible"));
         }
+        let time_ns = time * rule.unit.factor;
+        if time_ns < 1.0 {
+            let (name, unit) = (&rule.name, rule.unit.printed);
+            return Err(format!("`{name}` holds {time} {unit}, and no time is below a nanosecond"));
+        }
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
-            reason = "checked below"
+            reason = "above, and below what is recorded at most"
         )]
-        let time_ns = (time * rule.unit.factor) as u64;
-        histogram.record_many(time_ns, count).map_err(|refused| refused.to_string())?;
+        let time_ns = time_ns as u64;
+        let name = &rule.name;
+        histogram.record_many(time_ns, count).map_err(|why| format!("`{name}`: {why}"))?;
     }
     if histogram.count() == 0 {
         return Err(format!("`{}` holds no time at all", rule.name));

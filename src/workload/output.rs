@@ -137,9 +137,15 @@ impl Rule {
             ));
         }
         let (unit, value) = (self.unit.kept, number * self.unit.factor);
+        let printed = self.unit.printed;
         if value.is_nan() || value.abs() > GREATEST {
-            let printed = self.unit.printed;
             return Err(format!("`{name}` is said to be {number} {printed}, and nothing is"));
+        }
+        if value < 0.0 {
+            return Err(format!(
+                "`{name}` is said to be {number} {printed}, and what is compared by its ratio is \
+                 at least zero"
+            ));
         }
         Ok(Metric { name: name.clone(), unit, better: self.better, value })
     }

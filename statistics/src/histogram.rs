@@ -34,7 +34,7 @@ impl fmt::Debug for Histogram {
     }
 }
 
-/// A time that is not between 1 ns and an hour.
+/// A time that is not between 1 ns and an hour, or was counted more often than anyone can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfRange {
     /// The time.
@@ -43,7 +43,11 @@ pub struct OutOfRange {
 
 impl fmt::Display for OutOfRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a time of {} ns is not between 1 ns and an hour", self.value_ns)
+        let time = self.value_ns;
+        if (1..=HIGHEST_NS).contains(&time) {
+            return write!(f, "a time of {time} ns was counted more often than anyone can have");
+        }
+        write!(f, "a time of {time} ns is not between 1 ns and an hour")
     }
 }
 

@@ -196,7 +196,9 @@ fn no_time_that_a_command_measured_is_longer_than_the_command() {
     };
     let runs = [ran(SECOND, SECOND), ran(4 * SECOND, 4 * SECOND)];
     assert_eq!(too_long(&measured(&[1_000, 4 * SECOND]), &runs), None);
-    assert_eq!(too_long(&measured(&[4_900 * MS]), &runs), None, "clocks differ, and bins are wide");
+    assert_eq!(too_long(&measured(&[4_510 * MS]), &runs), None, "clocks differ, and bins are wide");
+    let of_short = too_long(&measured(&[400 * MS; 3]), &[ran(25 * MS, 25 * MS)]).unwrap();
+    assert!(of_short.ends_with("waited for 25.0 ms for the whole command"), "{of_short}");
     let words = too_long(&measured(&[1_000, 6 * SECOND]), &runs).unwrap();
     assert!(words.starts_with("`latency` holds a time of 6."), "{words}");
     assert!(words.ends_with("waited for 4.000 s for the whole command"), "{words}");

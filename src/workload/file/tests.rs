@@ -80,6 +80,11 @@ fn a_file_becomes_a_command_with_its_parameters_and_a_reading_in_the_ledgers_uni
         definition.read("rate 101").unwrap_err(),
         "`rate` is said to be 101 MB/s, and at most 100 is plausible"
     );
+    let signed = SMALL.replace(r"rate (\d+)", r"rate (-?\d+)");
+    assert_eq!(
+        parse(&signed, "mine.toml").unwrap().read("rate -5").unwrap_err(),
+        "`rate` is said to be -5 MB/s, and what is compared by its ratio is at least zero"
+    );
 }
 
 #[test]
@@ -295,8 +300,17 @@ fn a_histogram_becomes_quantiles_and_must_hold_something() {
             "no histogram `latency`: `$.bins` finds no list of times with counts",
         ),
         (
+            "{\"bins\": [[-10, 1]]}",
+            "no histogram `latency`: `latency` holds -10 us, and no time is below a nanosecond",
+        ),
+        (
+            "{\"bins\": [[10, 281474976710657]]}",
+            "no histogram `latency`: `latency`: a time of 10000 ns was counted more often than \
+             anyone can have",
+        ),
+        (
             "{\"bins\": [[0, 1]]}",
-            "no histogram `latency`: a time of 0 ns is not between 1 ns and an hour",
+            "no histogram `latency`: `latency` holds 0 us, and no time is below a nanosecond",
         ),
     ] {
         let found = definition.read(printed).unwrap_err();

@@ -1,0 +1,76 @@
+//! The caution that a workload prints a time which is longer than its command ran.
+//!
+//! It may be a sum over many who waited at once, or no length of time at all. That it was measured
+//! in this command nobody can confirm. A histogram is held to the rule in its trial, which does not
+//! count: see `trial/held_against.rs`.
+
+use crate::finding::caution::signs::{Signs, caution};
+use crate::finding::estimate::{WALL, is_of_every_trial};
+use crate::finding::foreign::line;
+use crate::finding::stacks::Stacks;
+use crate::finding::{ArmFindings, Caution, MetricFindings, number};
+use std::collections::BTreeSet;
+
+/// By so much more a time may seem longer than the command: another kernel's clock is another one.
+const TOLERANCE: f64 = 1.125;
+
+/// Ticks of 100 Hz at both ends, in nanoseconds.
+const TICKS_NS: f64 = 2e7;
+
+pub(super) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
+    let found = signs.arms.iter().filter_map(|arm| Some((arm, longer(arm)?)));
+    let found: Vec<(&ArmFindings, &MetricFindings)> = found.collect();
+    let (worst_arm, worst) = found.first()?;
+    let stacks: BTreeSet<&str> = found.iter().map(|(arm, _)| arm.stack.as_str()).collect();
+    Some(caution(
+        "longer-than-command",
+        format!(
+            "in {} `{}` is a time of {}, and the command ran for {} there: it is the workload's \
+             claim, and no part of it was seen",
+            Stacks::counted(signs.arms).words(&stacks),
+            line(&worst.metric),
+            number::time(worst.median),
+            number::time(wall(worst_arm)?)
+        ),
+        "if it is a sum over many at once, divide it; else look at the workload's unit and pattern",
+    ))
+}
+
+fn wall(arm: &ArmFindings) -> Option<f64> {
+    arm.metric(WALL).map(|metric| metric.max)
+}
+
+/// The first time that a workload measured which is longer than its command.
+fn longer(arm: &ArmFindings) -> Option<&MetricFindings> {
+    let most = wall(arm)? * TOLERANCE + TICKS_NS;
+    let of_workload = arm.metrics.iter().filter(|it| !is_of_every_trial(&it.metric));
+    of_workload.filter(|it| it.unit == "ns").find(|it| it.median > most)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::finding::compare::tests::example;
+
+    #[test]
+    fn a_time_that_its_command_cannot_have_held_is_the_workloads_claim() {
+        let findings = example(6, |_| {});
+        let arm = &findings.arms[2];
+        let wall = wall(arm).unwrap();
+        let of = |metric: &str, unit: &str, median: f64| MetricFindings {
+            metric: metric.into(),
+            unit: unit.into(),
+            median,
+            ..arm.metrics[0].clone()
+        };
+        let found = |metric: MetricFindings| {
+            let arm = ArmFindings { metrics: vec![arm.metrics[0].clone(), metric], ..arm.clone() };
+            longer(&arm).map(|it| it.metric.clone())
+        };
+        assert_eq!(arm.metrics[0].metric, WALL);
+        assert_eq!(found(of("took", "ns", 3.6e12)).as_deref(), Some("took"));
+        assert_eq!(found(of("took", "ns", wall)), None);
+        assert_eq!(found(of("rate", "1/s", 3.6e12)), None);
+        assert_eq!(found(of("start_ns", "ns", 3.6e12)), None, "it is not in the command");
+    }
+}
