@@ -11,6 +11,7 @@ use crate::finding::bill;
 use crate::finding::bill::Bill;
 use crate::finding::caution;
 use crate::finding::caution::Signs;
+use crate::finding::claims;
 use crate::finding::estimate;
 use crate::finding::estimate::{Baseline, Measure};
 use crate::finding::foreign::{last_words, line};
@@ -81,6 +82,7 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
     let mut arms = arms(&sources, &columns, &walls, &judge, &judged)?;
     steady::add_to(&mut arms, &warm_ups);
     isolation::add_to(&mut arms, &columns, &measures);
+    claims::mark(&mut arms, &machine);
     let run = run_facts(&plan, &run, &trials, blocks_done(&columns), is_of_fixed_time);
     let signs = Signs {
         arms: &arms,

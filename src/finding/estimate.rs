@@ -127,6 +127,7 @@ pub(crate) fn metrics(
             quantiles,
             overhead: overhead.as_ref().map(interval),
             judgement: None,
+            claimed_by: None,
         });
     }
     found

@@ -165,6 +165,7 @@ fn of_metric(found: &mut MetricFindings) {
         quantiles,
         overhead: _,
         judgement,
+        claimed_by: _,
     } = found;
     [metric, unit, better].into_iter().for_each(tame);
     for QuantileFindings { p: _, value: _, low: _, high: _, confidence: _, why } in quantiles {

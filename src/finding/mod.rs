@@ -9,6 +9,7 @@ pub(crate) mod asked;
 pub(crate) mod bill;
 pub(crate) mod by_metric;
 pub(crate) mod caution;
+pub(crate) mod claims;
 pub(crate) mod compare;
 pub mod diff;
 pub mod history;

@@ -143,7 +143,7 @@ mod tests {
         );
         assert_eq!(
             names(&arm["metrics"][0]).join(" "),
-            "better judgement max median metric min overhead quantiles quartiles unit"
+            "better claimed_by judgement max median metric min overhead quantiles quartiles unit"
         );
         assert_eq!(
             names(&arm["metrics"][0]["quantiles"][0]).join(" "),

@@ -123,6 +123,9 @@ fn overheads(findings: &Findings) -> String {
     if let Some(remark) = crate::finding::starts::remark(findings) {
         text += &format!("\nStart and stop: {}.\n", sentence(&remark));
     }
+    if let Some(remark) = crate::finding::claims::remark(findings) {
+        text += &format!("\nClaims: {}.\n", sentence(&remark));
+    }
     text + "\n"
 }
 

@@ -99,6 +99,9 @@ pub fn render(findings: &Findings, look: Look) -> String {
         if let Some(remark) = crate::finding::starts::remark(findings) {
             page.paragraph("Start and stop: ", &remark.replace('`', ""), 2);
         }
+        if let Some(remark) = crate::finding::claims::remark(findings) {
+            page.paragraph("Claims: ", &remark.replace('`', ""), 2);
+        }
         page.gap();
         workload(&mut page, findings, look);
         instances(&mut page, findings);

@@ -4,7 +4,7 @@ use super::escape;
 use super::legend::Arm;
 use super::table::{Cell, Table};
 use crate::finding::number;
-use crate::finding::{Findings, memory};
+use crate::finding::{Findings, claims, memory};
 
 /// The section.
 pub fn comparison(findings: &Findings, arms: &[Arm<'_>]) -> String {
@@ -42,8 +42,11 @@ pub fn comparison(findings: &Findings, arms: &[Arm<'_>]) -> String {
     let remark = memory::remark(findings).map_or_else(String::new, |remark| {
         format!("<p>Memory, others: {}.</p>\n", escape::prose(&remark))
     });
+    let claims = claims::remark(findings).map_or_else(String::new, |claims| {
+        format!("<p>Claims: {}.</p>\n", escape::prose(&claims))
+    });
     format!(
-        "<section id=\"comparison\"><h2>All stacks</h2>\n{}{remark}</section>\n",
+        "<section id=\"comparison\"><h2>All stacks</h2>\n{}{remark}{claims}</section>\n",
         table.finish()
     )
 }

@@ -107,7 +107,6 @@ fn metrics(metrics: &[MetricFindings]) -> String {
     let columns = ["Metric", "#Median", "#Quartiles", "#Range", "#Overhead"];
     let mut table = Table::new("Metrics", &columns);
     for metric in metrics {
-        let name = METRICS.iter().find(|(name, _)| *name == metric.metric);
         let amount = |value| number::amount(value, &metric.unit);
         let pair = |low, high| Cell::Number(format!("{} – {}", amount(low), amount(high)), low);
         let overhead = match &metric.overhead {
@@ -115,7 +114,7 @@ fn metrics(metrics: &[MetricFindings]) -> String {
             None => Cell::Gap,
         };
         let cells = vec![
-            Cell::Text(name.map_or(metric.metric.as_str(), |(_, name)| name).to_owned()),
+            Cell::Text(name_of(metric)),
             Cell::number(Some(metric.median), amount),
             pair(metric.quartiles.0, metric.quartiles.1),
             pair(metric.min, metric.max),
@@ -124,6 +123,16 @@ fn metrics(metrics: &[MetricFindings]) -> String {
         table.row(None, cells);
     }
     table.finish()
+}
+
+/// Names a metric, and who claims it where this host has not counted it.
+fn name_of(metric: &MetricFindings) -> String {
+    let known = METRICS.iter().find(|(name, _)| *name == metric.metric);
+    let name = known.map_or(metric.metric.as_str(), |(_, name)| name);
+    match &metric.claimed_by {
+        Some(who) => format!("{name} (says {who})"),
+        None => name.to_owned(),
+    }
 }
 
 /// The quantiles of wall time, as far as the trials support them.

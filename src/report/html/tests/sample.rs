@@ -57,6 +57,7 @@ fn metrics(median: f64, ratio: f64, compared: Option<Interval>) -> Vec<MetricFin
         quantiles: if name == "wall_ns" { quantiles(median) } else { Vec::new() },
         overhead: compared,
         judgement: None,
+        claimed_by: None,
     };
     vec![
         metric("wall_ns", "ns", median),
