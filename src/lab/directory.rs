@@ -4,7 +4,7 @@
 //! link and enters no mount (`openat2` with `RESOLVE_NO_XDEV`, which knows bind mounts too), so
 //! that what a workload left there cannot lead it to a place outside.
 
-use super::exclusive::c_path;
+use super::exclusive::{c_path, unguessable};
 use super::{exclusive, unmount};
 use crate::fault::{Doing, Fault};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, StatVfsMountFlags};
@@ -56,7 +56,7 @@ pub(super) fn remove(path: &Path) -> Result<Vec<String>, Fault> {
         }
     };
     let name = c_path(Path::new(name))?;
-    remove_child(parent.as_fd(), &name)
+    remove_child(parent.as_fd(), &name, &mut Upward::new()?)
         .doing(format_args!("remove `{}`", path.display()))
         .map_err(|fault| {
             fault.hint("see with `lsof` or `findmnt` who uses it, then run `surtax gc`")
@@ -80,19 +80,41 @@ pub(super) fn clear(path: &Path) -> Result<(), Fault> {
     let doing = format!("empty `{}`", path.display());
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let top = rustix::fs::open(path, flags, Mode::empty()).doing(&doing)?;
-    let mut moved = 0;
+    let mut upward = Upward::new()?;
     for _ in 0..PASS_LIMIT {
-        let before = moved;
-        empty(top.as_fd(), top.as_fd(), DEPTH_LIMIT, &mut moved).doing(&doing)?;
-        if moved == before {
+        let before = upward.count;
+        empty(top.as_fd(), top.as_fd(), DEPTH_LIMIT, &mut upward).doing(&doing)?;
+        if upward.count == before {
             return Ok(());
         }
     }
     Err(Fault::machine(format!("`{}` fills as fast as it is emptied", path.display())))
 }
 
+/// Names for directories that one removal moves up. Nobody can have taken them before: neither a
+/// command, nor a removal that was killed.
+struct Upward {
+    tag: String,
+    count: u64,
+}
+
+impl Upward {
+    fn new() -> Result<Self, Fault> {
+        Ok(Self { tag: unguessable()?, count: 0 })
+    }
+
+    fn name(&mut self) -> String {
+        self.count += 1;
+        format!(".surtax-deep-{}-{}", self.tag, self.count)
+    }
+}
+
 /// Removes the directory `name` of `parent` without ever leaving its file system.
-fn remove_child(parent: BorrowedFd<'_>, name: &CString) -> Result<(), Errno> {
+fn remove_child(
+    parent: BorrowedFd<'_>,
+    name: &CString,
+    upward: &mut Upward,
+) -> Result<(), Errno> {
     let top = match enter(parent, name) {
         Ok(top) => top,
         Err(Errno::NOENT) => return Ok(()),
@@ -101,9 +123,8 @@ fn remove_child(parent: BorrowedFd<'_>, name: &CString) -> Result<(), Errno> {
         }
         Err(error) => return Err(error),
     };
-    let mut moved = 0;
     for _ in 0..PASS_LIMIT {
-        empty(top.as_fd(), top.as_fd(), DEPTH_LIMIT, &mut moved)?;
+        empty(top.as_fd(), top.as_fd(), DEPTH_LIMIT, upward)?;
         match rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR) {
             Ok(()) | Err(Errno::NOENT) => return Ok(()),
             Err(Errno::NOTEMPTY) => {}
@@ -118,7 +139,7 @@ fn empty(
     directory: BorrowedFd<'_>,
     top: BorrowedFd<'_>,
     depth: usize,
-    moved: &mut u32,
+    upward: &mut Upward,
 ) -> Result<(), Errno> {
     for entry in rustix::fs::Dir::read_from(directory)? {
         let entry = entry?;
@@ -135,13 +156,11 @@ fn empty(
             }
         }
         if depth == 0 {
-            *moved += 1;
-            let place = format!(".surtax-deep-{moved}");
-            rustix::fs::renameat(directory, name, top, place.as_str())?;
+            rustix::fs::renameat(directory, name, top, upward.name().as_str())?;
             continue;
         }
         match enter(directory, name) {
-            Ok(child) => empty(child.as_fd(), top, depth - 1, moved)?,
+            Ok(child) => empty(child.as_fd(), top, depth - 1, upward)?,
             Err(Errno::NOENT) => continue,
             Err(error) => return Err(error),
         }

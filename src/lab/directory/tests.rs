@@ -44,6 +44,24 @@ fn a_very_deep_tree_is_removed_with_few_descriptors() {
     assert!(!directory.exists());
 }
 
+/// The first of all names would be taken by whoever was killed while it moved directories up.
+#[test]
+fn what_a_killed_removal_had_moved_up_stands_in_nobody_s_way() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path().join("surtax-test");
+    let deep = ["x"; DEPTH_LIMIT + 2].join("/");
+    // In the way: full directories with every name that is easily guessed, and a file.
+    for number in 0..4 {
+        fs::create_dir_all(directory.join(format!(".surtax-deep-{number}")).join("full")).unwrap();
+    }
+    fs::write(directory.join(".surtax-deep-4"), "").unwrap();
+    fs::create_dir_all(directory.join(&deep)).unwrap();
+    // And so at the place where the deep one is moved from, whatever is listed first.
+    fs::create_dir_all(directory.join(".surtax-deep-1").join(&deep)).unwrap();
+    remove(&directory).unwrap();
+    assert!(!directory.exists());
+}
+
 #[test]
 fn what_is_gone_is_no_error() {
     assert_eq!(remove(Path::new("/run/surtax-nobody/made-this")).unwrap(), Vec::<String>::new());
@@ -65,7 +83,9 @@ fn a_mount_that_could_not_be_taken_off_is_never_entered() {
             rustix::mount::mount_change("/", private).unwrap();
             rustix::mount::mount_bind(outside.path(), &bound).unwrap();
             let parent = fs::File::open(place.path()).unwrap();
-            assert_eq!(remove_child(parent.as_fd(), &c"surtax-test".to_owned()), Err(Errno::XDEV));
+            let upward = &mut Upward::new().unwrap();
+            let removed = remove_child(parent.as_fd(), &c"surtax-test".to_owned(), upward);
+            assert_eq!(removed, Err(Errno::XDEV));
         };
         scope.spawn(act).join().unwrap();
     });
