@@ -10,6 +10,7 @@ use surtax_instrument::clock::monotonic_raw;
 use surtax_instrument::quantity::{Bytes, Nanoseconds};
 
 mod death;
+mod deep_groups;
 mod kill_points;
 mod networks;
 mod rooms;

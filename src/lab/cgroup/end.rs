@@ -4,13 +4,14 @@
 //! throttled process dies as slowly as it runs), frozen ones are thawed, forking is forbidden so
 //! that nothing outruns the killing, and what is listed is killed until nothing is listed any more.
 
-use super::{Groups, Version};
+use super::{Groups, Version, tree};
 use crate::fault::{Doing, Fault};
 use crate::lab::processes::name;
 use rustix::process::{Pid, Signal};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surtax_instrument::clock::monotonic_raw;
@@ -18,9 +19,6 @@ use surtax_instrument::quantity::Nanoseconds;
 
 /// Time limit for a group to become empty.
 const DEADLINE: Duration = Duration::from_secs(10);
-
-/// Groups nested deeper than this are not ours to walk.
-const DEPTH_LIMIT: usize = 32;
 
 /// Number of passes that kill: a process forked during one is killed by the next.
 const KILL_PASSES: usize = 3;
@@ -86,28 +84,22 @@ impl Groups {
     /// Lists the processes in a group or below it, in any hierarchy.
     pub(in crate::lab) fn members(&self, group: &Path) -> Vec<Member> {
         let mut members = BTreeMap::new();
-        for directory in self.below(group) {
-            for pid in processes(&directory) {
+        self.visit(group, &mut |directory| {
+            for pid in processes(directory) {
                 members.entry(pid).or_insert_with(|| name(pid));
             }
-        }
+        });
         members.into_iter().map(|(pid, name)| Member { pid, name }).collect()
     }
 
     /// Lifts what would slow down dying. Failures are ignored: not lifted, it only takes longer.
     pub(in crate::lab) fn lift(&self, group: &Path) {
-        for directory in self.below(group) {
-            let set = |file: &str, value: &str| {
-                let path = directory.join(file);
-                if path.exists() {
-                    let _ = fs::write(path, value);
-                }
-            };
-            set("cpu.cfs_quota_us", "-1");
-            set("cpu.max", "max");
-            set("freezer.state", "THAWED");
-            set("cgroup.freeze", "0");
-        }
+        self.visit(group, &mut |directory| {
+            tree::write(directory, c"cpu.cfs_quota_us", "-1");
+            tree::write(directory, c"cpu.max", "max");
+            tree::write(directory, c"freezer.state", "THAWED");
+            tree::write(directory, c"cgroup.freeze", "0");
+        });
     }
 
     /// Kills everything in a group, which can be used again.
@@ -148,27 +140,21 @@ impl Groups {
     fn remove(&self, group: &Path) -> Result<bool, Fault> {
         let mut all_gone = true;
         for hierarchy in &self.hierarchies.0 {
-            all_gone &= remove_directory(&hierarchy.directory(group), DEPTH_LIMIT)?;
+            all_gone &= remove_directory(&hierarchy.directory(group))?;
         }
         Ok(all_gone)
     }
 
-    /// The directories of a group and of all groups below it, in every hierarchy.
-    fn below(&self, group: &Path) -> Vec<PathBuf> {
-        let mut all: Vec<PathBuf> =
-            self.hierarchies.0.iter().map(|hierarchy| hierarchy.directory(group)).collect();
-        let mut next = 0;
-        while next < all.len() {
-            let children = children(&all[next]);
-            all.extend(children);
-            next += 1;
+    /// Visits a group and all groups below it, in every hierarchy.
+    fn visit(&self, group: &Path, arrive: &mut dyn FnMut(BorrowedFd<'_>)) {
+        for hierarchy in &self.hierarchies.0 {
+            tree::visit(&hierarchy.directory(group), arrive);
         }
-        all
     }
 }
 
 /// Removes a group's directory, children first; false if somebody is in it.
-fn remove_directory(directory: &Path, depth: usize) -> Result<bool, Fault> {
+fn remove_directory(directory: &Path) -> Result<bool, Fault> {
     match fs::remove_dir(directory) {
         Ok(()) => return Ok(true),
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(true),
@@ -178,14 +164,8 @@ fn remove_directory(directory: &Path, depth: usize) -> Result<bool, Fault> {
             return Err(error).doing(format_args!("remove the group `{}`", directory.display()));
         }
     }
-    let children = children(directory);
-    if children.is_empty() || depth == 0 {
-        return Ok(false);
-    }
-    let mut all_gone = true;
-    for child in children {
-        all_gone &= remove_directory(&child, depth - 1)?;
-    }
+    let all_gone = tree::remove_below(directory)
+        .doing(format_args!("remove the groups below `{}`", directory.display()))?;
     if !all_gone {
         return Ok(false);
     }
@@ -210,7 +190,7 @@ pub(in crate::lab) fn children(directory: &Path) -> Vec<PathBuf> {
 
 /// Lists the processes in one group; one that this pid namespace cannot name is listed as 0 and
 /// left out.
-fn processes(directory: &Path) -> Vec<u32> {
-    let text = fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
+fn processes(directory: BorrowedFd<'_>) -> Vec<u32> {
+    let text = tree::read(directory, c"cgroup.procs");
     text.lines().filter_map(|line| line.parse().ok()).filter(|&pid| pid != 0).collect()
 }

@@ -1,0 +1,116 @@
+//! Walks a group and all below it, however deep a command made them.
+//!
+//! A group may lie deeper than a path can say, so the walk goes by descriptors: down by one name at
+//! a time, and up by `..`, which is safe here since the kernel moves no group below another. It
+//! holds one descriptor, and of each level above it the names that are still to be seen.
+
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
+use rustix::io::Errno;
+use rustix::path::Arg;
+use std::ffi::{CStr, CString};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+/// A level of a walk.
+struct Level {
+    /// Name in the level above.
+    name: CString,
+    /// Children that are still to be seen.
+    left: Vec<CString>,
+}
+
+/// Visits a group's directory and all below it, parents first. What is gone meanwhile is left out.
+pub(super) fn visit(directory: &Path, arrive: &mut dyn FnMut(BorrowedFd<'_>)) {
+    // As far as it comes: who looks for processes looks again, and who removes says what refused.
+    let _ = walk(directory, arrive, &mut |_, _| Ok(()));
+}
+
+/// Removes what is below a group's directory, children first; false if somebody is in it.
+pub(super) fn remove_below(directory: &Path) -> Result<bool, Errno> {
+    let mut all_gone = true;
+    walk(directory, &mut |_| (), &mut |above, name| {
+        match rustix::fs::unlinkat(above, name, AtFlags::REMOVEDIR) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            // The kernel says "busy" for processes and for children alike.
+            Err(Errno::BUSY) => {
+                all_gone = false;
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    })?;
+    Ok(all_gone)
+}
+
+/// Calls `arrive` with each directory, the top one included, before those below it, and `leave`
+/// with the parent and the name of each but the top one, after those below it.
+fn walk(
+    top: &Path,
+    arrive: &mut dyn FnMut(BorrowedFd<'_>),
+    leave: &mut dyn FnMut(BorrowedFd<'_>, &CStr) -> Result<(), Errno>,
+) -> Result<(), Errno> {
+    let Some(mut here) = open(CWD, top)? else { return Ok(()) };
+    arrive(here.as_fd());
+    let mut levels = vec![Level { name: CString::default(), left: children(&here) }];
+    while let Some(level) = levels.last_mut() {
+        let Some(name) = level.left.pop() else {
+            let Some(Level { name, .. }) = levels.pop() else { break };
+            if !levels.is_empty() {
+                here = rustix::fs::openat(&here, c"..", DIRECTORY, Mode::empty())?;
+                leave(here.as_fd(), &name)?;
+            }
+            continue;
+        };
+        let Some(below) = open(here.as_fd(), &name)? else { continue };
+        arrive(below.as_fd());
+        let left = children(&below);
+        here = below;
+        levels.push(Level { name, left });
+    }
+    Ok(())
+}
+
+const DIRECTORY: OFlags =
+    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// Opens the directory of a group; none if it is gone, also while it is opened.
+fn open(above: BorrowedFd<'_>, name: impl Arg) -> Result<Option<OwnedFd>, Errno> {
+    match rustix::fs::openat(above, name, DIRECTORY, Mode::empty()) {
+        Err(Errno::NOENT | Errno::NODEV) => Ok(None),
+        opened => opened.map(Some),
+    }
+}
+
+/// The names of the groups that are directly below one, as far as they can be listed.
+fn children(directory: &OwnedFd) -> Vec<CString> {
+    let Ok(entries) = rustix::fs::Dir::read_from(directory) else { return Vec::new() };
+    entries
+        .map_while(Result::ok)
+        .filter(|entry| entry.file_type() == FileType::Directory)
+        .map(|entry| entry.file_name().to_owned())
+        .filter(|name| name.as_c_str() != c"." && name.as_c_str() != c"..")
+        .collect()
+}
+
+/// Reads a file of a group; empty if that cannot be.
+pub(super) fn read(group: BorrowedFd<'_>, file: &CStr) -> String {
+    let mut text = String::new();
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    if let Ok(opened) = rustix::fs::openat(group, file, flags, Mode::empty()) {
+        // A list that cannot be read to its end is no list.
+        if File::from(opened).read_to_string(&mut text).is_err() {
+            text.clear();
+        }
+    }
+    text
+}
+
+/// Writes to a file of a group, where there is one that takes it.
+pub(super) fn write(group: BorrowedFd<'_>, file: &CStr, value: &str) {
+    let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+    if let Ok(opened) = rustix::fs::openat(group, file, flags, Mode::empty()) {
+        let _ = File::from(opened).write_all(value.as_bytes());
+    }
+}
