@@ -2,14 +2,17 @@
 //!
 //! Mounts below it are taken off first. The removal then walks by descriptors, follows no symbolic
 //! link and enters no mount (`openat2` with `RESOLVE_NO_XDEV`, which knows bind mounts too), so
-//! that what a workload left there cannot lead it to a place outside.
+//! that what a workload left there cannot lead it to a place outside. Where a workload made
+//! something immutable (`chattr +i`) that is taken back, of what is removed alone.
 
 use super::exclusive::{c_path, unguessable};
 use super::{exclusive, unmount};
 use crate::fault::{Doing, Fault};
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, StatVfsMountFlags};
+use rustix::fs::{
+    AtFlags, CWD, FileType, IFlags, Mode, OFlags, ResolveFlags, StatVfsMountFlags,
+};
 use rustix::io::Errno;
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
@@ -119,13 +122,15 @@ fn remove_child(
         Ok(top) => top,
         Err(Errno::NOENT) => return Ok(()),
         Err(Errno::NOTDIR | Errno::LOOP) => {
-            return rustix::fs::unlinkat(parent, name, AtFlags::empty());
+            let unlink = || rustix::fs::unlinkat(parent, name, AtFlags::empty());
+            return unlocked(unlink, || unlock_entry(parent, name));
         }
         Err(error) => return Err(error),
     };
     for _ in 0..PASS_LIMIT {
         empty(top.as_fd(), top.as_fd(), DEPTH_LIMIT, upward)?;
-        match rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR) {
+        let unlink = || rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR);
+        match unlocked(unlink, || unlock(top.as_fd())) {
             Ok(()) | Err(Errno::NOENT) => return Ok(()),
             Err(Errno::NOTEMPTY) => {}
             Err(error) => return Err(error),
@@ -144,11 +149,15 @@ fn empty(
     for entry in rustix::fs::Dir::read_from(directory)? {
         let entry = entry?;
         let name = entry.file_name();
+        let unlink = |flags| {
+            let both = || (unlock(directory), unlock_entry(directory, name));
+            unlocked(|| rustix::fs::unlinkat(directory, name, flags), both)
+        };
         if name == c"." || name == c".." {
             continue;
         }
         if entry.file_type() != FileType::Directory {
-            match rustix::fs::unlinkat(directory, name, AtFlags::empty()) {
+            match unlink(AtFlags::empty()) {
                 Ok(()) | Err(Errno::NOENT) => continue,
                 // A file system that does not tell types in its listings.
                 Err(Errno::ISDIR) if entry.file_type() == FileType::Unknown => {}
@@ -156,7 +165,9 @@ fn empty(
             }
         }
         if depth == 0 {
-            rustix::fs::renameat(directory, name, top, upward.name().as_str())?;
+            let place = upward.name();
+            let all = || (unlock(top), unlock(directory), unlock_entry(directory, name));
+            unlocked(|| rustix::fs::renameat(directory, name, top, place.as_str()), all)?;
             continue;
         }
         match enter(directory, name) {
@@ -164,7 +175,7 @@ fn empty(
             Err(Errno::NOENT) => continue,
             Err(error) => return Err(error),
         }
-        match rustix::fs::unlinkat(directory, name, AtFlags::REMOVEDIR) {
+        match unlink(AtFlags::REMOVEDIR) {
             Ok(()) | Err(Errno::NOENT | Errno::NOTEMPTY) => {}
             Err(error) => return Err(error),
         }
@@ -172,14 +183,56 @@ fn empty(
     Ok(())
 }
 
-fn enter(parent: BorrowedFd<'_>, name: &std::ffi::CStr) -> Result<OwnedFd, Errno> {
+/// Does something; where it is not permitted, once more when what forbids it has been taken away.
+fn unlocked<T>(
+    act: impl Fn() -> Result<(), Errno>,
+    unlock: impl FnOnce() -> T,
+) -> Result<(), Errno> {
+    match act() {
+        Err(Errno::PERM) => {
+            unlock();
+            act()
+        }
+        other => other,
+    }
+}
+
+/// Takes the flags from a file or a directory that forbid root to remove it and what is in it.
+/// Where they cannot be taken, the removal says so.
+fn unlock(file: BorrowedFd<'_>) {
+    let locks = IFlags::IMMUTABLE | IFlags::APPEND;
+    if let Ok(flags) = rustix::fs::ioctl_getflags(file)
+        && flags.intersects(locks)
+    {
+        let _ = rustix::fs::ioctl_setflags(file, flags - locks);
+    }
+}
+
+/// The same, of an entry of a directory. Nothing else but files and directories is opened: nobody
+/// has such flags on a link or a pipe, and to open a device may do something.
+fn unlock_entry(directory: BorrowedFd<'_>, name: &CStr) {
+    let kind = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)
+        .map(|facts| FileType::from_raw_mode(facts.st_mode));
+    if !matches!(kind, Ok(FileType::RegularFile | FileType::Directory)) {
+        return;
+    }
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    if let Ok(file) = rustix::fs::openat2(directory, name, flags, Mode::empty(), INSIDE) {
+        unlock(file.as_fd());
+    }
+}
+
+/// Way to an entry that leads neither into a mount nor along a link.
+const INSIDE: ResolveFlags =
+    ResolveFlags::NO_XDEV.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::BENEATH);
+
+fn enter(parent: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let resolve = ResolveFlags::NO_XDEV | ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH;
-    match rustix::fs::openat2(parent, name, flags, Mode::empty(), resolve) {
+    match rustix::fs::openat2(parent, name, flags, Mode::empty(), INSIDE) {
         Err(Errno::ACCESS) => {
             // Somebody took the permission away from us; the owner may give it back.
             rustix::fs::chmodat(parent, name, Mode::RWXU, AtFlags::empty())?;
-            rustix::fs::openat2(parent, name, flags, Mode::empty(), resolve)
+            rustix::fs::openat2(parent, name, flags, Mode::empty(), INSIDE)
         }
         other => other,
     }

@@ -63,6 +63,40 @@ fn what_a_killed_removal_had_moved_up_stands_in_nobody_s_way() {
 }
 
 #[test]
+fn what_a_command_made_immutable_is_removed_and_a_link_from_there_unlocks_nothing() {
+    let outside = tempfile::tempdir().unwrap();
+    let precious = outside.path().join("precious");
+    fs::write(&precious, "x").unwrap();
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path().join("surtax-test");
+    let deep = directory.join(["x"; DEPTH_LIMIT + 2].join("/"));
+    fs::create_dir_all(&deep).unwrap();
+    for file in ["immutable", "appended"] {
+        fs::write(directory.join(file), "x").unwrap();
+    }
+    std::os::unix::fs::symlink(&precious, directory.join("x/link")).unwrap();
+    let lock = |path: &Path, flag| {
+        let file = fs::File::open(path).unwrap();
+        let flags = rustix::fs::ioctl_getflags(&file)?;
+        rustix::fs::ioctl_setflags(&file, flags | flag)
+    };
+    if let Err(error) = lock(&precious, IFlags::IMMUTABLE) {
+        println!("SKIPPED: nothing can be made immutable here: {error}");
+        return;
+    }
+    lock(&directory.join("appended"), IFlags::APPEND).unwrap();
+    for path in [&directory.join("immutable"), &deep, deep.parent().unwrap(), &directory] {
+        lock(path, IFlags::IMMUTABLE).unwrap();
+    }
+    let removed = remove(&directory);
+    let held = rustix::fs::ioctl_getflags(fs::File::open(&precious).unwrap()).unwrap();
+    unlock(fs::File::open(&precious).unwrap().as_fd());
+    removed.unwrap();
+    assert!(!directory.exists());
+    assert!(held.contains(IFlags::IMMUTABLE), "{held:?}");
+}
+
+#[test]
 fn what_is_gone_is_no_error() {
     assert_eq!(remove(Path::new("/run/surtax-nobody/made-this")).unwrap(), Vec::<String>::new());
 }
