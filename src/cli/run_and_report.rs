@@ -244,11 +244,11 @@ fn carry_out(
     let campaign = Campaign::new(plan, &mut ledger, &context, observer.as_mut(), &interrupts);
     let ended = campaign.run();
     drop(observer);
-    // The lab is closed whatever happened; the first fault is the one that is told.
+    // The lab is closed whatever happened; the first fault is the one that is told. What could not
+    // be taken away is told last: it takes nothing from what was measured.
     let closed = opened.close(globals);
-    let state = ended?;
-    closed?;
-    conclude(&ledger, state, results, globals)
+    let code = conclude(&ledger, ended?, results, globals)?;
+    closed.map(|()| code)
 }
 
 /// Waits for the others if that is asked for; else says who works here, too.

@@ -2,6 +2,7 @@
 
 use crate::machine::{Machine, is_usable, text};
 use serde_json::Value;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
@@ -574,5 +575,54 @@ fn a_workload_of_fixed_time_is_shown_without_a_verdict_on_wall_time_and_threshol
     assert_eq!(exit("latency_p50 > +100000%"), Some(0));
     // What takes as long everywhere would keep any.
     assert_eq!(exit("wall > +100000%"), Some(2));
+    machine.assert_as_before();
+}
+
+/// Takes back that a file may only be appended to, also when the test fails.
+struct Appended(PathBuf);
+
+impl Appended {
+    fn flip(&self, sign: char) -> bool {
+        let script = format!("chattr {sign}a {}/*.journal", self.0.display());
+        let chattr = std::process::Command::new("sh").args(["-c", &script]).output();
+        chattr.is_ok_and(|output| output.status.success())
+    }
+}
+
+impl Drop for Appended {
+    fn drop(&mut self) {
+        self.flip('-');
+    }
+}
+
+#[test]
+fn what_cannot_be_taken_away_at_the_end_of_a_run_is_told_after_its_table() {
+    let machine = Machine::take();
+    let journals = Appended(machine.path("state"));
+    std::fs::DirBuilder::new().mode(0o700).create(&journals.0).unwrap();
+    std::fs::write(journals.0.join("probe.journal"), "").unwrap();
+    let is_supported = journals.flip('+');
+    journals.flip('-');
+    std::fs::remove_file(journals.0.join("probe.journal")).unwrap();
+    if !is_supported {
+        println!("SKIPPED: `chattr +a` does nothing here");
+        return;
+    }
+    let surtax = |arguments: &[&str]| {
+        let mut command = machine.command(arguments);
+        command.env("SURTAX_STATE_DIR", &journals.0).output().unwrap()
+    };
+    // A journal that may not be removed keeps the lab from its end, and nothing else.
+    let script = format!("chattr +a {}/*.journal", journals.0.display());
+    let stack = "native:root=host";
+    let output =
+        surtax(&["compare", "-q", "--in", stack, "--runs", "1", "--", "sh", "-c", &script]);
+    let (table, told) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(3), "{told}");
+    assert!(table.contains(stack), "{table}{told}");
+    assert!(told.contains(".journal`: Operation not permitted"), "{told}");
+    assert!(journals.flip('-'));
+    let output = surtax(&["gc"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
     machine.assert_as_before();
 }
