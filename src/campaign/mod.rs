@@ -178,8 +178,9 @@ impl<'a> Campaign<'a> {
             // Killed by the user: void, not broken. `resume` repeats it.
             return self.ledger.void_unfinished();
         }
-        let said = self.settle(&mut record);
+        let next = self.settle(&mut record);
         self.ledger.end_trial_or_refuse(&mut record)?;
+        let said = self.count_repeat(&record, next);
         if let Some(enough) = &mut self.enough {
             enough.learn(&record);
         }
@@ -208,17 +209,30 @@ impl<'a> Campaign<'a> {
         }
     }
 
-    /// Decides whether a disturbed trial stands; gives back why no further one will be repeated.
-    fn settle(&mut self, record: &mut Record) -> Option<String> {
-        let TrialResult::Done(measured) = &record.result else { return None };
-        let is_going_on = self.interrupts.urgency() == Urgency::None;
-        match self.repeats.decide(record.trial, !record.disturbances.is_empty()) {
-            Next::Repeat if is_going_on => {
-                record.result = TrialResult::Disturbed(measured.clone());
-                None
-            }
-            Next::Repeat | Next::Stands => None,
+    /// Decides whether a disturbed trial stands.
+    fn settle(&self, record: &mut Record) -> Next {
+        let TrialResult::Done(measured) = &record.result else { return Next::Stands };
+        let next = self.repeats.decide(record.trial, !record.disturbances.is_empty());
+        if next != Next::Repeat {
+            return next;
+        }
+        if self.interrupts.urgency() > Urgency::None {
+            return Next::Stands;
+        }
+        record.result = TrialResult::Disturbed(measured.clone());
+        next
+    }
+
+    /// Counts what was decided so of a trial whose record was not refused; gives back why no
+    /// further one will be repeated.
+    fn count_repeat(&mut self, record: &Record, next: Next) -> Option<String> {
+        if !matches!(record.result, TrialResult::Done(_) | TrialResult::Disturbed(_)) {
+            return None;
+        }
+        self.repeats.count(record.trial, !record.disturbances.is_empty(), &next);
+        match next {
             Next::StandsFromNowOn(why) => Some(why),
+            Next::Stands | Next::Repeat => None,
         }
     }
 

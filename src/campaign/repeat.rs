@@ -44,27 +44,43 @@ impl Repeats {
         Self { repeated, ..Self::default() }
     }
 
-    /// Decides about a trial whose command succeeded.
-    pub(super) fn decide(&mut self, trial: TrialId, is_disturbed: bool) -> Next {
+    /// Decides about a trial whose command succeeded. It counts when it is written down:
+    /// [`Repeats::count`].
+    pub(super) fn decide(&self, trial: TrialId, is_disturbed: bool) -> Next {
         if self.repeated.contains(&trial) {
-            self.in_vain = if is_disturbed { self.in_vain + 1 } else { 0 };
-            if self.in_vain < IN_VAIN_MAX || self.has_given_up {
+            if self.in_vain_after(is_disturbed) < IN_VAIN_MAX || self.has_given_up {
                 return Next::Stands;
             }
-            self.has_given_up = true;
             return Next::StandsFromNowOn(format!(
                 "{IN_VAIN_MAX} disturbed trials in a row were disturbed again when they were \
                  repeated: no more are repeated"
             ));
         }
-        self.ended += 1;
-        let is_within_share = self.made < REPEATS_FREE + self.ended / TRIALS_PER_REPEAT;
+        let ended = self.ended + 1;
+        let is_within_share = self.made < REPEATS_FREE + ended / TRIALS_PER_REPEAT;
         if !is_disturbed || self.has_given_up || !is_within_share {
             return Next::Stands;
         }
-        self.made += 1;
-        self.repeated.insert(trial);
         Next::Repeat
+    }
+
+    /// Counts a trial about which was decided so, and which is in the ledger.
+    pub(super) fn count(&mut self, trial: TrialId, is_disturbed: bool, next: &Next) {
+        if self.repeated.contains(&trial) {
+            self.in_vain = self.in_vain_after(is_disturbed);
+            self.has_given_up |= matches!(next, Next::StandsFromNowOn(_));
+            return;
+        }
+        self.ended += 1;
+        if *next == Next::Repeat {
+            self.made += 1;
+            self.repeated.insert(trial);
+        }
+    }
+
+    /// Repeats in a row that were disturbed too, with one more.
+    fn in_vain_after(&self, is_disturbed: bool) -> u32 {
+        if is_disturbed { self.in_vain + 1 } else { 0 }
     }
 }
 
@@ -76,6 +92,13 @@ mod tests {
         TrialId { block, position: 0, arm: 0 }
     }
 
+    /// One trial to its end, written down.
+    fn ended(repeats: &mut Repeats, trial: TrialId, is_disturbed: bool) -> Next {
+        let next = repeats.decide(trial, is_disturbed);
+        repeats.count(trial, is_disturbed, &next);
+        next
+    }
+
     /// Runs so many trials; `disturbs` says whether an attempt, counted from 0, is disturbed.
     /// Counts attempts, and what was said.
     fn run(trials: u32, mut disturbs: impl FnMut(u32) -> bool) -> (u32, usize) {
@@ -83,7 +106,7 @@ mod tests {
         let (mut attempts, mut said) = (0, 0);
         for block in 0..trials {
             loop {
-                let next = repeats.decide(trial(block), disturbs(attempts));
+                let next = ended(&mut repeats, trial(block), disturbs(attempts));
                 attempts += 1;
                 said += usize::from(matches!(next, Next::StandsFromNowOn(_)));
                 if next != Next::Repeat {
@@ -114,8 +137,18 @@ mod tests {
     #[test]
     fn a_trial_is_repeated_once_also_when_the_run_is_resumed() {
         let mut resumed = Repeats::after(HashSet::from([trial(0)]));
-        assert_eq!(resumed.decide(trial(0), true), Next::Stands);
-        assert_eq!(resumed.decide(trial(1), true), Next::Repeat);
-        assert_eq!(resumed.decide(trial(1), true), Next::Stands);
+        assert_eq!(ended(&mut resumed, trial(0), true), Next::Stands);
+        assert_eq!(ended(&mut resumed, trial(1), true), Next::Repeat);
+        assert_eq!(ended(&mut resumed, trial(1), true), Next::Stands);
+    }
+
+    #[test]
+    fn a_repeat_that_no_ledger_takes_is_none_of_the_few() {
+        let mut repeats = Repeats::default();
+        for block in 0..10 {
+            assert_eq!(repeats.decide(trial(block), true), Next::Repeat);
+        }
+        assert_eq!(ended(&mut repeats, trial(0), true), Next::Repeat);
+        assert_eq!(repeats.decide(trial(0), true), Next::Stands, "it was repeated");
     }
 }

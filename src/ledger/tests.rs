@@ -283,11 +283,13 @@ fn what_no_ledger_can_hold_makes_its_trial_invalid_and_the_run_goes_on() {
         told.outcome.stdout.hash = 77;
         TrialResult::Done(Box::new(told))
     };
-    for (block, values) in [&[1.0, 2.0][..], &[f64::NAN], &[1.0]].into_iter().enumerate() {
+    let cases = [(&[1.0, 2.0][..], 0.5), (&[f64::NAN], 0.5), (&[1.0], f64::NAN), (&[1.0], 0.5)];
+    for (block, (values, load)) in cases.into_iter().enumerate() {
         let mut record = record(id(u32::try_from(block).unwrap(), 0), told(values));
+        record.conditions = vec![(String::from("first"), 0.5), (String::from("second"), load)];
         ledger.begin_trial(record.trial).unwrap();
         ledger.end_trial_or_refuse(&mut record).unwrap();
-        assert_eq!(matches!(record.result, TrialResult::Done(_)), block == 2, "{record:?}");
+        assert_eq!(matches!(record.result, TrialResult::Done(_)), block == 3, "{record:?}");
     }
     let kept: Option<Vec<u8>> = ledger
         .connection
@@ -296,9 +298,21 @@ fn what_no_ledger_can_hold_makes_its_trial_invalid_and_the_run_goes_on() {
     assert!(kept.is_some(), "the first that is written is kept whole");
     let trials = ledger.trials().unwrap();
     let states: Vec<TrialState> = trials.iter().map(|trial| trial.state).collect();
-    assert_eq!(states, [TrialState::Invalid, TrialState::Invalid, TrialState::Done]);
+    use TrialState::{Done, Invalid};
+    assert_eq!(states, [Invalid, Invalid, Invalid, Done]);
     let why = trials[0].why.as_str();
     assert!(why.starts_with("what the trial said cannot be written down: "), "{why}");
+    let rows = |query: &str| -> Vec<String> {
+        let mut statement = ledger.connection.prepare(query).unwrap();
+        let rows = statement.query_map([], |row| row.get(0)).unwrap();
+        rows.map(Result::unwrap).collect()
+    };
+    // Of a trial that was refused no part is kept, and the log says of each why.
+    let kept = rows("SELECT block || ' ' || key FROM conditions JOIN trials USING (trial)");
+    assert_eq!(kept, ["3 first", "3 second"]);
+    let logged = rows("SELECT message FROM logs ORDER BY at_ns");
+    assert_eq!(logged.len(), 3, "{logged:?}");
+    assert_eq!(logged[0], format!("trial 1.1 of arm 0 is invalid: {why}"));
 }
 
 #[test]

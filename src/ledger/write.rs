@@ -127,7 +127,8 @@ impl Ledger {
     }
 
     /// The same; what no ledger can hold is no reason to end the run: it may be what the inside
-    /// said, and the trial is invalid.
+    /// said, and the trial is invalid. The log says so, and nothing that was read beside the
+    /// command is kept: part of it may be what was refused.
     ///
     /// # Errors
     /// As [`Ledger::end_trial`]'s.
@@ -137,8 +138,12 @@ impl Ledger {
             written => return self.require_ended(record.trial, written),
         };
         let why = format!("what the trial said cannot be written down: {error}");
+        let line = format!("{} is invalid: {why}", named(record.trial));
         record.result = TrialResult::Invalid { why, measured: None };
-        self.end_trial(record)
+        record.conditions.clear();
+        record.disturbances.clear();
+        self.end_trial(record)?;
+        self.log(Severity::Warning, &line)
     }
 
     fn require_ended(&self, trial: TrialId, written: rusqlite::Result<bool>) -> Result<(), Fault> {

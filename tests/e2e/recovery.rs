@@ -6,6 +6,7 @@
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the failure")]
 
 use crate::machine::Machine;
+use rusqlite::Connection;
 use std::path::Path;
 use std::time::Duration;
 use surtax::campaign::interrupts::Interrupts;
@@ -15,8 +16,9 @@ use surtax::finding::{Findings, compare};
 use surtax::lab::Lab;
 use surtax::ledger::{Ledger, RunState};
 use surtax::plan::{Arm, Plan, SCHEMA_VERSION, TrialId, TrialSettings};
+use surtax::report::terminal;
 use surtax::stack::start::StartContext;
-use surtax::trial::Record;
+use surtax::trial::{Record, TrialResult};
 
 /// The true cost.
 const COST: f64 = 1.07;
@@ -70,9 +72,19 @@ fn plan(seed: u64) -> Plan {
 
 /// Runs a plan as `surtax run` does, and reads what was found from its file.
 fn findings(plan: &Plan, context: &StartContext<'_>, file: &Path) -> Findings {
-    let mut ledger = Ledger::create(file, plan, &[]).unwrap();
+    let ledger = Ledger::create(file, plan, &[]).unwrap();
+    findings_of(plan, ledger, context, file, &mut Silent)
+}
+
+fn findings_of(
+    plan: &Plan,
+    mut ledger: Ledger,
+    context: &StartContext<'_>,
+    file: &Path,
+    observer: &mut dyn Observer,
+) -> Findings {
     let interrupts = Interrupts::default();
-    let state = Campaign::new(plan, &mut ledger, context, &mut Silent, &interrupts).run().unwrap();
+    let state = Campaign::new(plan, &mut ledger, context, observer, &interrupts).run().unwrap();
     assert_eq!(state, RunState::Finished);
     drop(ledger);
     compare(&Ledger::open(file).unwrap()).unwrap()
@@ -80,6 +92,15 @@ fn findings(plan: &Plan, context: &StartContext<'_>, file: &Path) -> Findings {
 
 /// Runs the plan of each seed in turn, in one lab, and hands what was found to `look`.
 fn with_findings(seeds: u64, mut look: impl FnMut(Findings)) {
+    with_lab(|context, shelf| {
+        for seed in 0..seeds {
+            look(findings(&plan(seed), context, &shelf.join(format!("{seed}.surtax"))));
+        }
+    });
+}
+
+/// Does something in a lab, with a directory for ledgers.
+fn with_lab(work: impl FnOnce(&StartContext<'_>, &Path)) {
     let machine = Machine::alone();
     let lab = Lab::open_with(Path::new(env!("CARGO_BIN_EXE_surtax"))).unwrap();
     let shelf = tempfile::tempdir_in("/dev/shm").unwrap();
@@ -96,9 +117,7 @@ fn with_findings(seeds: u64, mut look: impl FnMut(Findings)) {
         network: None,
         start_deadline: Duration::from_secs(60),
     };
-    for seed in 0..seeds {
-        look(findings(&plan(seed), &context, &shelf.path().join(format!("{seed}.surtax"))));
-    }
+    work(&context, shelf.path());
     lab.close().unwrap();
     machine.assert_as_before();
 }
@@ -128,4 +147,58 @@ fn the_arms_of_a_block_do_not_share_their_noise() {
     assert_eq!(noises.len(), 2 * 3 * BLOCKS as usize);
     // Two equal draws would agree to the nanosecond, but for the rounding of the cost.
     assert!(noises.windows(2).all(|pair| pair[1] - pair[0] > 2.0), "{noises:?}");
+}
+
+/// Has the ledger refuse the record of one trial: a row of it is there already.
+struct Refusal {
+    ledger: Connection,
+    /// The trial that is refused, and what became of each that ended.
+    refused: TrialId,
+    ended: Vec<(TrialId, bool)>,
+}
+
+impl Observer for Refusal {
+    fn trial_begins(&mut self, trial: TrialId, _: &Arm) {
+        if trial == self.refused {
+            let row = "INSERT INTO outputs
+                       SELECT 1 + max(trial), 'stdout', 'taken', 0, NULL FROM trials";
+            self.ledger.execute(row, []).unwrap();
+        }
+    }
+    fn trial_ended(&mut self, record: &Record, _: &Arm) {
+        let is_invalid = matches!(record.result, TrialResult::Invalid { .. });
+        self.ended.push((record.trial, is_invalid));
+    }
+    fn arm_dropped(&mut self, arm: &Arm, why: &str) {
+        panic!("arm {} was dropped: {why}", arm.index);
+    }
+}
+
+#[test]
+fn a_trial_whose_record_is_refused_is_invalid_with_the_reason_and_the_run_goes_on() {
+    with_lab(|context, shelf| {
+        let file = shelf.join("refused.surtax");
+        let plan = Plan { runs: Some(3), ..plan(0) };
+        let ledger = Ledger::create(&file, &plan, &[]).unwrap();
+        let refused = plan.block(1).into_iter().find(|trial| trial.arm == 2).unwrap();
+        let beside = Connection::open(&file).unwrap();
+        beside.pragma_update(None, "foreign_keys", "OFF").unwrap();
+        let mut observer = Refusal { ledger: beside, refused, ended: Vec::new() };
+        let findings = findings_of(&plan, ledger, context, &file, &mut observer);
+
+        let invalid = observer.ended.iter().filter(|(_, is_invalid)| *is_invalid);
+        assert_eq!(invalid.map(|(trial, _)| *trial).collect::<Vec<_>>(), [refused]);
+        let states: Vec<&str> =
+            findings.arms[2].trials.iter().map(|trial| trial.state.as_str()).collect();
+        assert_eq!(states, ["done", "invalid", "done"]);
+        let log: Vec<String> = {
+            let mut statement = observer.ledger.prepare("SELECT message FROM logs").unwrap();
+            let lines = statement.query_map([], |row| row.get(0)).unwrap();
+            lines.map(Result::unwrap).collect()
+        };
+        let why = "of arm 2 is invalid: what the trial said cannot be written down: ";
+        assert!(log.iter().any(|line| line.contains(why)), "{log:?}");
+        let table = terminal::render(&findings, terminal::PLAIN);
+        assert!(table.contains("cannot be written down"), "{table}");
+    });
 }

@@ -48,8 +48,8 @@ pub const MUTANTS: &[Mutant] = &[
         name: "disturbed-unrepeated",
         breaks: "a disturbed trial is not repeated",
         path: "src/campaign/repeat.rs",
-        text: "self.repeated.insert(trial);\n        Next::Repeat",
-        instead: "self.repeated.insert(trial);\n        Next::Stands",
+        text: "return Next::Stands;\n        }\n        Next::Repeat",
+        instead: "return Next::Stands;\n        }\n        Next::Stands",
         proofs: "recounted",
     },
     Mutant {
