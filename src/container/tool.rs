@@ -256,6 +256,7 @@ fn spawn(
         mount_namespace: Some(namespace),
         network_namespace: network.held().map(lab::RoomNetwork::namespace).transpose()?,
         user: order.user,
+        own_keyring: true,
         ..Program::default()
     })
 }

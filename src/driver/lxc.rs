@@ -4,7 +4,8 @@
 //!
 //! - **Needs** `lxc-start` in `PATH`, root.
 //! - **Leaves out** what a root enables beyond its init, whose services would run beside the
-//!   command.
+//!   command; `CAP_LINUX_IMMUTABLE` and the kernel's keyrings, by which a command reaches what is
+//!   this machine's.
 //! - **Payers** one group: the monitor, the agent and the command.
 //! - **Checked against** LXC 5.0.2, `lxc.container.conf(5)`.
 
@@ -19,6 +20,7 @@ use crate::lab::users::{COUNT, FIRST};
 use crate::lab::{self, Limits, Mount};
 use crate::layer::{Descriptor, LayerSpec, Limit, Reach, medium};
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 
 /// Configuration that Debian's containers begin with: devices, capabilities, seccomp, mounts of the
@@ -27,6 +29,13 @@ const COMMON: &str = "/usr/share/lxc/config/common.conf";
 
 /// Configuration that they begin with as well, where their users are others than the host's.
 const USERNS: &str = "/usr/share/lxc/config/userns.conf";
+
+/// Filter of system calls that [`COMMON`] names.
+const SECCOMP: &str = "/usr/share/lxc/config/common.seccomp";
+
+/// Lines of a filter that shuts the kernel's keyrings, as docker's does: root's are this machine's.
+/// To who asks it is as if the kernel had none, which container runtimes inside take for no error.
+const NO_KEYRINGS: &str = "[all]\nadd_key errno 38\nkeyctl errno 38\nrequest_key errno 38\n";
 
 /// Variants that the doctor asks about.
 const VARIANTS: &[&str] = &[
@@ -82,8 +91,14 @@ fn order(wanted: &ContainerRequest<'_>) -> Result<ToolStart, Fault> {
     let containers = wanted.scratch.join("lxc");
     let rootfs = containers.join("rootfs");
     fs::create_dir_all(&rootfs).doing(format_args!("make `{}`", rootfs.display()))?;
+    let has_common = Path::new(COMMON).exists();
+    let mut text = config(wanted, has_common, &rootfs)?;
+    if has_common && let Some(filter) = filter(Path::new(SECCOMP))? {
+        let file = containers.join("seccomp");
+        fs::write(&file, filter).doing(format_args!("write `{}`", file.display()))?;
+        text.push_str(&format!("lxc.seccomp.profile = {}\n", word(&file)?));
+    }
     let file = containers.join("config");
-    let text = config(wanted, Path::new(COMMON).exists(), &rootfs)?;
     fs::write(&file, text).doing(format_args!("write `{}`", file.display()))?;
     let words = [
         wanted.program,
@@ -116,6 +131,15 @@ fn lacks_profile(sys: &Path) -> bool {
         && !read("kernel/security/apparmor/profiles").contains("lxc-container-default")
 }
 
+/// The filter of this file with the keyrings shut; none where there is no file.
+fn filter(common: &Path) -> Result<Option<String>, Fault> {
+    match fs::read_to_string(common) {
+        Ok(text) => Ok(Some(format!("{}\n{NO_KEYRINGS}", text.trim_end()))),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).doing(format_args!("read `{}`", common.display())),
+    }
+}
+
 /// Returns the configuration lines for the word after `net=`.
 fn network(word: &str) -> Vec<String> {
     let line = |key: &str, value: &str| format!("lxc.net.0.{key} = {value}");
@@ -146,6 +170,8 @@ fn config(wanted: &ContainerRequest<'_>, has_common: bool, rootfs: &Path) -> Res
         }
         lines.extend(["u", "g"].map(|kind| format!("lxc.idmap = {kind} 0 {FIRST} {COUNT}")));
     }
+    // What is immutable would stay behind in a directory of this machine's.
+    lines.push(String::from("lxc.cap.drop = linux_immutable"));
     lines.push(format!("lxc.uts.name = {}", wanted.host_name));
     lines.push(format!("lxc.rootfs.path = dir:{}", word(wanted.root)?));
     lines.push(format!("lxc.rootfs.mount = {}", word(rootfs)?));
@@ -204,6 +230,20 @@ mod tests {
              lxc.net.0.ipv4.gateway = 198.18.0.1\nlxc.net.0.flags = up"
         );
         assert_eq!(network("veth")[1], "lxc.net.0.link = outside");
+    }
+
+    #[test]
+    fn the_keyrings_are_shut_beside_what_is_shut_already() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("common.seccomp");
+        assert_eq!(filter(&file).unwrap(), None);
+        fs::write(&file, "2\ndenylist\n[all]\nkexec_load errno 1\n\n").unwrap();
+        let text = filter(&file).unwrap().unwrap();
+        assert_eq!(
+            text,
+            "2\ndenylist\n[all]\nkexec_load errno 1\n[all]\nadd_key errno 38\nkeyctl errno 38\n\
+             request_key errno 38\n"
+        );
     }
 
     #[test]

@@ -5,7 +5,8 @@
 //! - **Needs** `systemd-nspawn` in `PATH`, root; not systemd as PID 1: it registers nowhere, and
 //!   works in a `/run` of its own.
 //! - **Leaves out** `--property` limits, which systemd would have to keep: the limits are those of
-//!   a group that surtax makes around it.
+//!   a group that surtax makes around it; `CAP_LINUX_IMMUTABLE`, by which a command makes files of
+//!   this machine that nobody may remove.
 //! - **Payers** one group: `systemd-nspawn`, the agent and the command.
 //! - **Checked against** systemd 252, `systemd-nspawn(1)`.
 
@@ -129,6 +130,8 @@ fn order(wanted: &ContainerRequest<'_>) -> Result<ToolStart, Fault> {
     // What is on the host stays as it is, and what is inside is the root's own.
     let files = ["--link-journal=no", "--resolv-conf=off", "--timezone=off"];
     argv.extend(fixed.into_iter().chain(files).map(str::to_owned));
+    // What is immutable would stay behind in a directory of this machine's.
+    argv.push(String::from("--drop-capability=CAP_LINUX_IMMUTABLE"));
     argv.push(format!("--directory={}", word(wanted.root)?));
     argv.push(format!("--machine={}", wanted.name));
     argv.push(format!("--hostname={}", wanted.host_name));

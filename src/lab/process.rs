@@ -54,6 +54,9 @@ pub struct Program {
     pub confinement: Option<Confinement>,
     /// Largest number of files that it may have open; as for the user's own programs where absent.
     pub open_files: Option<u64>,
+    /// True if it begins with an empty session keyring: for what runs a command that is not to have
+    /// the keys of our caller's session. It is ours where false.
+    pub own_keyring: bool,
     /// In the session of our terminal, so that Ctrl-C reaches it: true for `enter` only. All others
     /// get a session of their own.
     pub foreground: bool,
@@ -155,6 +158,7 @@ struct Entry {
     cwd: Option<CString>,
     /// Descriptors as they are now, each with the number that it must get.
     descriptors: InheritedFds,
+    own_keyring: bool,
     foreground: bool,
     user: Option<u32>,
     /// Limit on the files that it may have open.
@@ -166,7 +170,7 @@ struct Entry {
 }
 
 /// The steps of [`Entry::run`], for messages.
-const STEPS: [&str; 11] = [
+const STEPS: [&str; 12] = [
     "die with surtax",
     "enter its group",
     "enter its network namespace",
@@ -178,6 +182,7 @@ const STEPS: [&str; 11] = [
     "become its user",
     "have as many files open as it may",
     "give up its privileges",
+    "begin a session keyring",
 ];
 
 impl Entry {
@@ -199,6 +204,9 @@ impl Entry {
         }
         if !self.foreground {
             rustix::process::setsid().map_err(at(5))?;
+        }
+        if self.own_keyring {
+            begin_session_keyring().map_err(at(11))?;
         }
         self.hand_down()?;
         let limit = self.open_files;
@@ -256,6 +264,22 @@ pub(super) fn close_others_on_exec() -> Result<(), Errno> {
     if result == 0 { Ok(()) } else { Err(last_errno()) }
 }
 
+/// Begins an empty session keyring, which is nobody else's. Where the kernel has none, or a filter
+/// of this level forbids them, there is nothing to keep back. One system call, for use after `fork`.
+fn begin_session_keyring() -> Result<(), Errno> {
+    /// `KEYCTL_JOIN_SESSION_KEYRING` of `linux/keyctl.h`.
+    const JOIN: libc::c_int = 1;
+    let unnamed = std::ptr::null::<libc::c_char>();
+    // SAFETY: the call takes a number and a name, and none means a new keyring without a name.
+    if unsafe { libc::syscall(libc::SYS_keyctl, JOIN, unnamed) } >= 0 {
+        return Ok(());
+    }
+    match last_errno() {
+        Errno::NOSYS | Errno::PERM => Ok(()),
+        error => Err(error),
+    }
+}
+
 /// Starts a program in the groups behind these doors.
 pub(super) fn spawn(program: Program, doors: Vec<File>) -> Result<Process, Fault> {
     let Some(name) = program.argv.first().cloned() else {
@@ -276,6 +300,7 @@ pub(super) fn spawn(program: Program, doors: Vec<File>) -> Result<Process, Fault
         network_namespace: program.network_namespace,
         cwd: program.cwd.as_deref().map(c_path).transpose()?,
         descriptors,
+        own_keyring: program.own_keyring,
         foreground: program.foreground,
         user: program.user,
         open_files: match program.open_files {

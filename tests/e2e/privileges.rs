@@ -5,7 +5,7 @@ use crate::machine::{Machine, is_usable, text};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 
 const MACHINE: &str = "qemu:accel=tcg";
 
@@ -279,4 +279,47 @@ fn no_stack_but_native_shows_a_command_this_machine_s_secrets() {
     }
     let refused = machine.surtax(&["enter", "native:secrets=masked", "--", "true"]);
     assert_eq!(refused.status.code(), Some(2), "{}", text(&refused.stderr));
+}
+
+/// Looks for a key in the keyring of the session, and for the keyring of its user.
+const KEYS: &str = r#"my ($type, $name) = ("user", "surtax-planted");
+    print syscall($call, 10, -3, $type, $name, 0) >= 0 ? "found" : "none";
+    print syscall($call, 0, -4, 0) >= 0 ? " open\n" : " shut\n";"#;
+
+#[test]
+fn no_container_has_the_keys_of_the_session_that_it_was_started_from() {
+    let machine = Machine::take();
+    let look = format!("my $call = {}; {KEYS}", libc::SYS_keyctl);
+    let plant = format!(
+        r#"my ($type, $name, $key) = ("user", "surtax-planted", "secret");
+           syscall({}, 1, 0) >= 0 && syscall({}, $type, $name, $key, 6, -3) >= 0 or die "$!";
+           exec @ARGV;"#,
+        libc::SYS_keyctl,
+        libc::SYS_add_key
+    );
+    let run = |stack: &str| {
+        let surtax = machine.command(&["enter", stack, "--", "perl", "-e", &look]);
+        let mut planted = Command::new("perl");
+        planted.args(["-e", &plant]).arg(surtax.get_program()).args(surtax.get_args());
+        planted.envs(surtax.get_envs().filter_map(|(key, value)| Some((key, value?))));
+        let output = planted.stdin(Stdio::null()).output().unwrap();
+        assert!(output.status.success(), "{stack}: {}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    assert_eq!(run("native"), "found open\n", "it is planted where we start from");
+    for (stack, found) in [
+        ("bubblewrap", "none open\n"),
+        ("runc", "none open\n"),
+        ("crun", "none open\n"),
+        ("podman", "none open\n"),
+        ("lxc", "none shut\n"),
+        ("lxc:user=private", "none shut\n"),
+        ("nspawn", "none shut\n"),
+        ("docker", "none shut\n"),
+    ] {
+        if is_usable(&machine, stack) {
+            assert_eq!(run(stack), found, "{stack}");
+        }
+    }
+    machine.assert_as_before();
 }
