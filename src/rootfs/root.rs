@@ -14,7 +14,7 @@ use crate::lab::conceal::Owners;
 use crate::lab::{Mount, users};
 use crate::layer::{Root, View};
 use crate::rootfs::secrets::Hidden;
-use crate::rootfs::{image, secrets};
+use crate::rootfs::{engines, image, secrets};
 use std::fs;
 use std::path::{Path, PathBuf};
 use surtax_instrument::mountinfo::Mounted;
@@ -65,6 +65,16 @@ pub fn lowers(root: &Root, cache: &Path) -> Result<Vec<Lower>, Fault> {
     };
     let table = fs::read("/proc/self/mountinfo").doing("read `/proc/self/mountinfo`")?;
     Ok(lowers_in(&visible::visible(&table), &base))
+}
+
+/// Finds a file system with the kernel's settings or devices in which a directory lies, or that is
+/// mounted below it.
+///
+/// # Errors
+/// The machine's: the table of mounts cannot be read.
+pub fn kernels(directory: &Path) -> Result<Option<Mounted>, Fault> {
+    let table = fs::read("/proc/self/mountinfo").doing("read `/proc/self/mountinfo`")?;
+    Ok(visible::kernels(&table, directory))
 }
 
 /// The mounts that put a merged root at [`merged_at`]`(scratch)`. `scratch` is a directory of the
@@ -233,9 +243,10 @@ fn directory(path: &Path) -> Result<PathBuf, Fault> {
 
 fn lowers_in(mounted: &[Mounted], base: &Path) -> Vec<Lower> {
     let first = Lower { source: base.to_path_buf(), place: "/".into(), writes: Writes::ThrownAway };
+    let is_engines = engines::mounted(mounted);
     let mut rest: Vec<Lower> = mounted
         .iter()
-        .filter(|mount| visible::is_real(mount))
+        .filter(|mount| visible::is_real(mount) && !is_engines(mount))
         .filter_map(|m| part_of(m, base))
         .collect();
     rest.sort_by_key(|lower| lower.place.components().count());

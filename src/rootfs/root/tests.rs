@@ -19,7 +19,9 @@ const WORKSTATION: &str = "\
 ";
 
 fn points(text: &str) -> Vec<String> {
-    let real = visible::visible(text.as_bytes()).into_iter().filter(visible::is_real);
+    let seen = visible::visible(text.as_bytes());
+    let is_engines = engines::mounted(&seen);
+    let real = seen.iter().filter(|mount| visible::is_real(mount) && !is_engines(mount));
     real.map(|mount| mount.point.display().to_string()).collect()
 }
 
@@ -42,6 +44,29 @@ fn only_file_systems_with_files_of_a_user_are_merged() {
     let mounted = visible::visible(WORKSTATION.as_bytes());
     let read_only = mounted.iter().filter(|mount| mount.is_read_only()).map(|mount| &mount.point);
     assert_eq!(read_only.collect::<Vec<_>>(), [Path::new("/snap/core/1"), Path::new("/boot")]);
+}
+
+#[test]
+fn a_directory_on_a_file_system_of_the_kernel_s_or_around_one_is_told_from_one_in_memory() {
+    let table = format!(
+        "{WORKSTATION}40 27 0:80 / /srv/chroot/proc rw - proc proc rw\n\
+         41 27 0:81 / /mnt/huge rw - hugetlbfs huge rw\n"
+    );
+    let kind =
+        |path: &str| visible::kernels(table.as_bytes(), Path::new(path)).map(|mount| mount.kind);
+    for (path, expected) in [
+        ("/proc/sys/kernel", "proc"),
+        ("/sys", "sysfs"),
+        ("/dev", "devtmpfs"),
+        ("/dev/disk", "devtmpfs"),
+        ("/srv/chroot", "proc"),
+        ("/srv/chroot/proc/1", "proc"),
+    ] {
+        assert_eq!(kind(path).as_deref(), Some(expected), "{path}");
+    }
+    for path in ["/dev/shm/x", "/home/ann", "/srv/chroot/home", "/mnt/huge/x", "/procedures"] {
+        assert_eq!(kind(path), None, "{path}");
+    }
 }
 
 #[test]

@@ -2,10 +2,11 @@
 //!
 //! A later mount can hide an earlier one; a hidden file system must not end up in a merged root.
 
+use std::path::Path;
 use surtax_instrument::mountinfo::{self, Mounted};
 
 /// File systems that hold no files of the user's.
-const KERNEL_KINDS: [&str; 22] = [
+const KERNEL_KINDS: [&str; 24] = [
     "autofs",
     "binfmt_misc",
     "bpf",
@@ -23,27 +24,21 @@ const KERNEL_KINDS: [&str; 22] = [
     "proc",
     "pstore",
     "ramfs",
+    "resctrl",
     "rpc_pipefs",
     "securityfs",
     "selinuxfs",
+    "smackfs",
     "sysfs",
     "tracefs",
 ];
 
-/// Directories where container engines keep the roots and volumes of running containers mounted.
-const ENGINE_PLACES: [&str; 6] = [
-    "/var/lib/containerd",
-    "/var/lib/containers",
-    "/var/lib/docker",
-    "/var/lib/kubelet",
-    "/var/lib/lxc",
-    "/var/lib/machines",
-];
+/// Those of them that hold no settings and no devices: memory, and what waits to be mounted.
+const WITHOUT_SETTINGS: [&str; 3] = ["autofs", "hugetlbfs", "ramfs"];
 
-/// Tells whether a mount holds files that a command may want.
+/// Tells whether a mount holds files that somebody put there.
 pub fn is_real(mounted: &Mounted) -> bool {
     !KERNEL_KINDS.contains(&mounted.kind.as_str())
-        && !ENGINE_PLACES.iter().any(|place| mounted.point.starts_with(place))
 }
 
 /// Tells whether one mount lies over the place where another is mounted.
@@ -57,6 +52,20 @@ fn hides(one: &Mounted, other: &Mounted) -> bool {
 pub fn visible(table: &[u8]) -> Vec<Mounted> {
     let all = mountinfo::parse(table);
     all.iter().filter(|mount| is_visible(mount, &all)).cloned().collect()
+}
+
+/// Finds a file system with the kernel's settings or devices in which a directory lies, or else one
+/// that can be reached below it.
+pub fn kernels(table: &[u8], directory: &Path) -> Option<Mounted> {
+    let all = visible(table);
+    let around = all.iter().filter(|mount| directory.starts_with(&mount.point));
+    let around = around.max_by_key(|mount| mount.point.components().count());
+    let mut below = all.iter().filter(|mount| mount.point.starts_with(directory));
+    let is_kernels = |mount: &&Mounted| {
+        let kind = mount.kind.as_str();
+        KERNEL_KINDS.contains(&kind) && !WITHOUT_SETTINGS.contains(&kind)
+    };
+    around.filter(is_kernels).or_else(|| below.find(is_kernels)).cloned()
 }
 
 fn is_visible(mount: &Mounted, all: &[Mounted]) -> bool {
