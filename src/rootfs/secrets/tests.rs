@@ -4,6 +4,8 @@ use super::*;
 use crate::driver;
 use std::os::unix::fs::PermissionsExt;
 
+const TERRAFORM: &str = ".terraform.d/credentials.tfrc.json";
+
 fn view() -> View {
     View {
         root: Root::Overlay,
@@ -38,11 +40,27 @@ fn the_password_file_of_this_machine_is_hidden_unless_it_was_asked_for() {
 }
 
 #[test]
+fn each_list_names_a_secret_once_and_in_order_and_nothing_below_another() {
+    fn require(list: &[&str]) {
+        let is_ordered = |one: &&str, other: &&str| one.to_lowercase() < other.to_lowercase();
+        assert!(list.is_sorted_by(is_ordered));
+        for one in list {
+            assert!(!list.iter().any(|it| it != one && Path::new(one).starts_with(it)), "{one}");
+        }
+    }
+    require(&OF_THE_MACHINE);
+    require(&OF_A_USER);
+}
+
+#[test]
 fn a_text_speaks_of_a_secret_by_its_whole_name() {
     for (text, found) in [
         ("cat: /root/.aws/credentials: No such file", Some(".aws")),
         ("open ~/.ssh: empty", Some(".ssh")),
         ("su: /etc/shadow", Some("/etc/shadow")),
+        ("ls: /home/ann/.config/rclone: empty", Some(".config/rclone")),
+        ("no login in ~/.terraform.d/credentials.tfrc.json", Some(TERRAFORM)),
+        ("no volume in /var/lib/docker/volumes", Some("/var/lib/docker")),
         ("/etc/shadow-maint", None),
         ("/srv/.sshd/key .npmrc", None),
         ("é/.netrcé", None),
