@@ -133,6 +133,14 @@ pub fn files(layer: &LayerSpec) -> Vec<PathBuf> {
     known(&layer.kind).map_or_else(Vec::new, |driver| driver.files(layer))
 }
 
+/// Lists files of the machine that a stack borrows on this level, as its owner described it; none
+/// where it borrows none, or nobody knows it.
+#[must_use]
+pub fn borrowed(stack: &StackSpec) -> Vec<PathBuf> {
+    let first = stack.layers.first().filter(|layer| layer.kind == libvirt::DESCRIPTOR.kind);
+    first.map_or_else(Vec::new, libvirt::files)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

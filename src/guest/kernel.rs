@@ -11,6 +11,7 @@ use crate::guest::elf::Elf;
 use crate::guest::modules::Tree;
 use crate::guest::unpack::unpack;
 use crate::lab::Room;
+use crate::layer::{Descriptor, LayerSpec};
 use crate::regular_file;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -117,6 +118,23 @@ impl Kernel {
     }
 }
 
+/// Option of a layer that names a kernel's file.
+const OPTION: &str = "kernel";
+
+/// Lists files of this level that options of a layer with a guest name, absolute, and where the
+/// modules of a kernel that is named are looked for.
+pub(crate) fn files(spec: &LayerSpec, descriptor: &Descriptor) -> Vec<PathBuf> {
+    let kernel = spec.options.get(OPTION).and_then(|kernel| fs::canonicalize(kernel).ok());
+    let modules = kernel.map(|kernel| modules_beside(&kernel));
+    spec.files(descriptor).into_iter().chain(modules).collect()
+}
+
+/// Directory in which the modules of a kernel's file are looked for first, by release.
+fn modules_beside(kernel: &Path) -> PathBuf {
+    let root = kernel.parent().and_then(Path::parent).unwrap_or(Path::new("/"));
+    root.join("lib/modules")
+}
+
 /// Looks for a kernel and changes nothing; nothing is found when one must be fetched first.
 ///
 /// # Errors
@@ -211,8 +229,8 @@ fn named_kernel(path: &Path) -> Result<FoundKernel, Fault> {
         refuse("is neither a bzImage nor an ELF kernel that says its release")
             .hint("name one such as `/boot/vmlinuz-…`, or leave `kernel=` out")
     })?;
-    let beside = file.parent().and_then(Path::parent).unwrap_or(Path::new("/"));
-    let places = [beside, Path::new("/")].map(|root| root.join("lib/modules").join(&release));
+    let places = [modules_beside(&file), PathBuf::from("/lib/modules")];
+    let places = places.map(|place| place.join(&release));
     let modules = places.iter().find(|place| place.join("kernel").is_dir()).ok_or_else(|| {
         refuse(&format!("is {release}, whose modules are not in `{}`", places[0].display()))
             .hint(format!("put them there, or into `/lib/modules/{release}`"))

@@ -49,7 +49,7 @@ use engine::{About, Engine};
 use facts::{container_facts, daemon_facts};
 use running::{RunningDocker, pid};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surtax_instrument::wire::{Fact, SCRATCH};
 
@@ -158,6 +158,16 @@ impl Layer for Docker {
         engine_runtime::refuse(spec, limits, inside.is_some())?;
         network::NetworkOptions::read(spec)?;
         Storage::read(spec).map(drop)
+    }
+
+    fn files(&self, spec: &LayerSpec) -> Vec<PathBuf> {
+        // The daemon that the environment names, where the layer names none.
+        let is_named = spec.options.contains_key("socket") || layer_rootless::is_asked(spec);
+        let host = (!is_named).then(|| std::env::var("DOCKER_HOST").ok()).flatten();
+        let host = host.unwrap_or_default();
+        let socket = PathBuf::from(host.strip_prefix("unix://").unwrap_or(&host));
+        let socket = Some(socket).filter(|socket| socket.is_absolute());
+        spec.files(&DESCRIPTOR).into_iter().chain(socket).collect()
     }
 
     fn check(&self, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {

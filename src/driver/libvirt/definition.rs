@@ -5,6 +5,7 @@
 
 use crate::fault::Fault;
 use roxmltree::{Document, Node};
+use std::path::PathBuf;
 use surtax_instrument::wire::Fact;
 
 /// The name of the channel on which a domain's guest agent is spoken to.
@@ -29,6 +30,9 @@ pub(in crate::driver) struct Definition {
     /// State of the channel for a guest agent, as libvirt says it; `None` where there is no such
     /// channel.
     pub(super) guest_agent: Option<String>,
+    /// Files that it is made of, by their paths: of its disks, with what lies below these, and what
+    /// it boots from.
+    pub(super) files: Vec<PathBuf>,
     disks: Vec<Disk>,
     interfaces: Vec<String>,
     channels: Vec<(String, String)>,
@@ -80,6 +84,7 @@ impl Definition {
             machine: machine.unwrap_or_else(|| String::from("unknown")),
             cpu: child(domain, "cpu").map_or_else(|| String::from("default"), cpu),
             guest_agent,
+            files: files(domain),
             disks: all(devices, "disk").into_iter().map(Disk::read).collect(),
             interfaces: all(devices, "interface").into_iter().map(interface).collect(),
             channels: channels.iter().filter_map(place).collect(),
@@ -131,6 +136,18 @@ impl Disk {
         );
         Self { target: of(target, "dev"), text }
     }
+}
+
+/// Lists the files that a domain's description names.
+fn files(domain: Node<'_, '_>) -> Vec<PathBuf> {
+    let parts = |name| child(domain, name).into_iter().flat_map(|part| part.descendants());
+    let disks = parts("devices").filter(|node| node.has_tag_name("disk"));
+    let sources = disks.flat_map(|disk| disk.descendants()).filter(|it| it.has_tag_name("source"));
+    let places = ["file", "dev", "dir"];
+    let sources = sources.filter_map(|it| places.iter().find_map(|place| it.attribute(*place)));
+    let boots = ["kernel", "initrd", "loader", "nvram"];
+    let boot = parts("os").filter(|node| boots.contains(&node.tag_name().name()));
+    sources.chain(boot.filter_map(|node| node.text())).map(PathBuf::from).collect()
 }
 
 fn cpu(cpu: Node<'_, '_>) -> String {
@@ -188,6 +205,7 @@ mod tests {
         assert_eq!(domain.guest_agent.as_deref(), Some("connected"));
         assert_eq!(domain.socket("ua-surtax-1"), Some("/var/lib/b"));
         assert_eq!(domain.socket("ua-surtax-2"), None);
+        assert_eq!(domain.files, [PathBuf::from("/images/web.qcow2")]);
         let facts = domain.devices();
         let told: Vec<_> =
             facts.iter().map(|fact| format!("{}: {}", fact.key, fact.value)).collect();

@@ -36,7 +36,7 @@ use guest::Started;
 use process::Qemu;
 use std::fs::{self, File};
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surtax_instrument::wire::Fact;
 
@@ -55,7 +55,7 @@ const STOP_DEADLINE: Duration = Duration::from_secs(5);
 /// A domain of libvirt's.
 pub struct Libvirt;
 
-static DESCRIPTOR: Descriptor = Descriptor {
+pub(super) static DESCRIPTOR: Descriptor = Descriptor {
     kind: "libvirt",
     summary: "a virtual machine that libvirt already has, by its guest agent; writes to its disks \
               stay",
@@ -79,6 +79,20 @@ static DESCRIPTOR: Descriptor = Descriptor {
     roots: &[RootKind::Host],
     ..Descriptor::MACHINE
 };
+
+/// Lists files of the domain that a layer borrows, as this level's libvirt describes it; none where
+/// it knows none.
+pub(super) fn files(spec: &LayerSpec) -> Vec<PathBuf> {
+    let Ok(DomainOptions { uri, name: Some(name) }) = DomainOptions::read(spec) else {
+        return Vec::new();
+    };
+    if lab::find(VIRSH).is_none() {
+        return Vec::new();
+    }
+    let described = Domain { uri, id: name }.question("dumpxml", &[]);
+    let described = described.and_then(|text| Definition::read(&text));
+    described.map_or_else(|_| Vec::new(), |definition| definition.files)
+}
 
 /// Options, as they were asked for.
 struct DomainOptions {

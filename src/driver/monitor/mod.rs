@@ -34,6 +34,7 @@ use crate::agent::{ConsoleTail, Link};
 use crate::driver::qemu::board::Board;
 use crate::fault::{Doing, Fault};
 use crate::guest::channel::Channel;
+use crate::guest::kernel;
 use crate::lab::{self, Limits, Process, Program, Room, tool_version};
 use crate::layer::impairment::Shaped;
 use crate::layer::{
@@ -157,6 +158,10 @@ impl Layer for Monitor {
         }
         let why = format!("its machines have at most {most} CPUs");
         equipped_guest::require_cpus(spec, limits, most, &why)
+    }
+
+    fn files(&self, spec: &LayerSpec) -> Vec<PathBuf> {
+        kernel::files(spec, self.descriptor)
     }
 
     /// Changes nothing but our own cache, as `qemu`'s check, whose reference guest proves KVM.

@@ -44,7 +44,7 @@ mod xen;
 use super::machine_group::MachineGroup;
 use crate::agent::{ConsoleTail, Link};
 use crate::fault::Fault;
-use crate::guest::Guest;
+use crate::guest::{Guest, kernel};
 use crate::lab::{Jail, Limits, Process, Room};
 use crate::layer::{
     Descriptor, Inner, Layer, LayerSpec, Limit, Need, OptionSpec, Payer, Reach, RootKind, Running,
@@ -59,6 +59,7 @@ use nic::NetBackend;
 use qmp::{IoThread, Qmp, VirtualCpu};
 use request::QemuOptions;
 use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use surtax_instrument::wire::{Fact, Role};
@@ -226,6 +227,10 @@ impl Layer for Qemu {
             }
             None => Ok(()),
         }
+    }
+
+    fn files(&self, spec: &LayerSpec) -> Vec<PathBuf> {
+        kernel::files(spec, &DESCRIPTOR)
     }
 
     /// Changes nothing but our own cache: where KVM might be usable, a reference guest is booted

@@ -28,6 +28,7 @@ use crate::agent::{ConsoleTail, Link};
 use crate::driver::qemu::board::Board;
 use crate::fault::{Doing, Fault};
 use crate::guest::channel::Channel;
+use crate::guest::kernel;
 use crate::lab::{Limits, Room, Undo};
 use crate::layer::{
     Descriptor, Inner, Layer, LayerSpec, Limit, Need, OptionSpec, Payer, Reach, RootKind, Running,
@@ -36,7 +37,7 @@ use crate::layer::{
 use configuration::Domain;
 use std::fs;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surtax_instrument::clock::monotonic_raw;
 use surtax_instrument::wire::{Fact, Role};
@@ -180,6 +181,10 @@ impl Layer for Xen {
                 )),
             None => Ok(()),
         }
+    }
+
+    fn files(&self, spec: &LayerSpec) -> Vec<PathBuf> {
+        kernel::files(spec, &DESCRIPTOR)
     }
 
     fn check(&self, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
