@@ -7,7 +7,7 @@ use crate::driver;
 use crate::driver::registered;
 use crate::fault::Fault;
 use crate::layer::{StackSpec, Unavailable};
-use crate::plan::{Draft, Plan, Word, duration};
+use crate::plan::{CheckedPlan, Draft, Plan, Word, duration};
 use crate::stack::shell;
 use crate::stack::start::StartContext;
 use crate::trial::oom::Lookout;
@@ -31,6 +31,9 @@ pub struct Arguments {
     #[arg(value_name = "STACK")]
     stack: String,
     /// Keeps what is written below this directory; all other writes are thrown away.
+    ///
+    /// Refused is one by which a command could change what root starts or obeys, this machine's
+    /// settings, or results: `/etc`, all of `/var/lib`.
     #[arg(long, value_name = "PATH")]
     writable: Vec<PathBuf>,
     /// Sets a variable of the environment; may be repeated.
@@ -49,11 +52,11 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// Returns the stack to enter, as a plan with one stack: its baseline.
+    /// Returns the stack to enter, as a plan with one stack, its baseline, and what to say of it.
     ///
     /// # Errors
     /// The user's: an unknown layer or option, a directory that is not there.
-    pub fn visit(&self) -> Result<Plan, Fault> {
+    pub fn visit(&self) -> Result<CheckedPlan, Fault> {
         let descriptors = registered();
         let stack = StackSpec::parse_with(&self.stack, &descriptors)?;
         let command = match self.command.as_slice() {
@@ -71,13 +74,17 @@ impl Arguments {
             start_deadline: self.start_deadline,
             ..Draft::default()
         };
-        draft.complete(&surroundings(&descriptors)?).map(|decided| decided.plan)
+        let around = surroundings(&descriptors)?;
+        // Its other notes are of trials.
+        let notes = draft.links_note(&around.cwd).collect();
+        draft.complete(&around).map(|checked| CheckedPlan { notes, ..checked })
     }
 }
 
 /// Enters, and exits as the command did: its code, or 128 and the number of its signal.
 pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<ExitCode, Fault> {
-    let plan = arguments.visit()?;
+    let CheckedPlan { plan, notes } = arguments.visit()?;
+    notes.iter().for_each(|text| note(text, globals));
     within_reach::refuse(&plan, None, &[])?;
     command::require_short(&command::command(&plan, &plan.baseline))?;
     let opened = OpenedLab::open(globals)?;

@@ -60,7 +60,8 @@ pub(super) struct MeasureArguments {
     ///
     /// The command sees this machine's own files in every stack, and whatever it writes is thrown
     /// away after each trial, in `native` too. Directories named here are shared instead: a trial
-    /// finds what the one before it left.
+    /// finds what the one before it left. Refused is one by which the command could change what
+    /// root starts or obeys, this machine's settings, or results: `/etc`, all of `/var/lib`.
     #[arg(long, value_name = "PATH", help_heading = "What to measure")]
     writable: Vec<PathBuf>,
     /// Sets a variable of the command's environment; may be repeated.

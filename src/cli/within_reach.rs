@@ -1,32 +1,22 @@
 //! Places that a command must not write to: runs that are kept, what vouches for them, results,
-//! what root executes, and what decides where another of its directories is.
+//! what root executes or obeys, and what decides where another of its directories is.
 
+mod places;
+
+use self::places::{Extent, Place};
+use crate::driver;
 use crate::fault::Fault;
 use crate::layer::StackSpec;
-use crate::ledger::shelf;
 use crate::plan::Plan;
-use crate::plan::writable::{leads_into, real};
+use crate::plan::writable::real;
+use crate::rootfs::root;
+use crate::workload::Workload;
 use crate::workload::definition::{Client, Definition};
-use crate::workload::{self, Workload};
-use crate::{driver, lab};
 use std::ffi::OsString;
-use std::fs::DirEntry;
 use std::path::{Path, PathBuf};
-
-/// Places that are surtax's on every machine, whatever this one's are called.
-const OURS: [&str; 3] = ["/var/lib/surtax", "/var/cache/surtax", "/run/surtax"];
-
-/// Places in which surtax makes directories beside those of others.
-const SHARED: [&str; 2] = ["/var/tmp", "/dev/shm"];
 
 /// Places whose names are of what the caller has opened.
 const OPENED: [&str; 2] = ["/dev", "/proc"];
-
-/// Places that configure the programs that surtax starts, and what these start in turn.
-const CONFIGURATIONS: [&str; 2] = ["/etc", "/boot"];
-
-/// The same in a home.
-const CONFIGURATIONS_OF_A_HOME: [&str; 3] = [".ssh", ".docker", ".config/containers"];
 
 /// Number of links that the kernel follows.
 const LINKS_MAX: u32 = 40;
@@ -41,7 +31,9 @@ pub(super) fn refuse(plan: &Plan, run: Option<&Path>, results: &[&Path]) -> Resu
     for directory in &plan.writable {
         require_plain(directory)?;
         require_apart(directory, plan)?;
-        require_foreign(directory, run)?;
+        require_files(directory)?;
+        require_foreign(directory)?;
+        require_elsewhere(directory, run)?;
         if let Some(result) = results.iter().find(|path| is_within(path, directory)) {
             let (shown, result) = (directory.display(), result.display());
             return Err(Fault::user(format!(
@@ -79,8 +71,9 @@ fn require_apart(directory: &Path, plan: &Plan) -> Result<(), Fault> {
     let stacks = plan.stacks.iter().chain([&plan.baseline]);
     let stacks = stacks.chain(plan.beside.iter().map(|neighbour| &neighbour.stack));
     let clients = clients(plan)?;
-    let layers = stacks.chain(&clients).flat_map(|stack| &stack.layers);
-    let mut files = layers.flat_map(driver::files);
+    let stacks: Vec<&StackSpec> = stacks.chain(&clients).collect();
+    let named = stacks.iter().flat_map(|stack| &stack.layers).flat_map(driver::files);
+    let mut files = named.chain(stacks.iter().flat_map(|stack| driver::borrowed(stack)));
     if let Some(file) = files.find(|file| is_within(file, directory)) {
         return Err(Fault::user(format!(
             "`{}`, which a stack is made of, lies in the writable directory `{shown}`",
@@ -102,64 +95,126 @@ fn clients(plan: &Plan) -> Result<Vec<StackSpec>, Fault> {
     definitions.filter_map(|definition| definition.map(stack).transpose()).collect()
 }
 
+/// The run is kept somewhere else.
+fn require_elsewhere(directory: &Path, run: Option<&Path>) -> Result<(), Fault> {
+    let Some(run) = run.filter(|run| is_within(run, directory)) else { return Ok(()) };
+    Err(Fault::user(format!(
+        "the run itself, `{}`, lies in the writable directory `{}`: the command could write its \
+         own result",
+        run.display(),
+        directory.display()
+    ))
+    .hint(
+        "name a narrower directory with `--writable`, or have the run elsewhere: by `--output`, or \
+         by moving its file",
+    ))
+}
+
+/// It holds files, and none that is a setting of the kernel's.
+fn require_files(directory: &Path) -> Result<(), Fault> {
+    let Some(kernels) = root::kernels(directory)? else { return Ok(()) };
+    let (shown, point) = (directory.display(), kernels.point.display());
+    let kind = kernels.kind;
+    let (where_it_is, hint) = match directory.starts_with(&kernels.point) {
+        true => ("lies on", "name a directory of files with `--writable`"),
+        false => ("holds", "name a narrower directory with `--writable`, or unmount that one"),
+    };
+    Err(Fault::user(format!(
+        "the writable directory `{shown}` {where_it_is} a file system of the kernel's (`{kind}` at \
+         `{point}`): the command could change this machine's settings"
+    ))
+    .hint(hint))
+}
+
 /// Neither what is surtax's nor what decides what root executes lies in it or around it.
-fn require_foreign(directory: &Path, run: Option<&Path>) -> Result<(), Fault> {
-    let shown = directory.display();
-    let kept = shelf::directories().unwrap_or_default().into_iter();
-    let ours = kept.chain(lab::state::directory()).chain(lab::cache_place());
-    let ours = ours.chain([lab::run_directory()]).chain(workload::shelf::directory());
-    let ours = ours.chain(OURS.map(PathBuf::from));
-    let ours: Vec<PathBuf> = ours.collect();
-    let around = ours.iter().find(|place| leads_into(directory, place));
-    let shared = SHARED.map(PathBuf::from);
-    let inside = ours.iter().chain(&shared).map(PathBuf::as_path).chain(run);
-    let inside = { inside }.find(|place| is_within(place, directory));
-    if let Some(place) = around.map(PathBuf::as_path).or(inside) {
-        let place = place.display();
-        return Err(Fault::user(format!(
-            "`{place}`, where surtax keeps runs, workloads or its state, and the writable \
-             directory `{shown}` lie in one another: the command could write its own result"
-        ))
-        .hint(
-            "name a narrower directory with `--writable`, or have the run elsewhere: with \
-             `--output` or `XDG_DATA_HOME`, or by moving its file",
-        ));
+fn require_foreign(directory: &Path) -> Result<(), Fault> {
+    const RESULT: &str = "write its own result";
+    const START: &str = "exchange what is started or obeyed next";
+    let (around, others): (Vec<Place>, Vec<Place>) =
+        places::of_the_machine().partition(|place| directory.starts_with(real(&place.path)));
+    // The innermost around it decides, and speaks for those further out.
+    let innermost = around.into_iter().max_by_key(|it| real(&it.path).components().count());
+    if let Some(met) = innermost.and_then(|place| Met::with(place, directory)) {
+        return Err(met.fault(directory, START));
     }
-    let configured: Vec<PathBuf> = configured().collect();
-    let around = configured.iter().find(|place| leads_into(directory, place)).cloned();
-    let mut held = executed().chain(configured).filter(|place| is_within(place, directory));
-    if let Some(place) = around.or_else(|| held.next()) {
-        let place = place.display();
-        return Err(Fault::user(format!(
-            "`{place}`, from which surtax starts programs or which configures them, and the \
-             writable directory `{shown}` lie in one another: the command could exchange what is \
-             started next"
-        ))
-        .hint("name a narrower directory with `--writable`, or take that one off `PATH`"));
+    if let Some(met) = places::of_surtax().find_map(|place| Met::with(place, directory)) {
+        return Err(met.fault(directory, RESULT));
     }
-    Ok(())
+    let homes = places::of_homes();
+    let links = places::of_links(&homes);
+    let mut all = others.into_iter().chain(homes).chain(links).chain(places::of_programs());
+    match all.find_map(|place| Met::with(place, directory)) {
+        Some(met) => Err(met.fault(directory, START)),
+        None => Ok(()),
+    }
 }
 
-/// Places that decide what root's programs do.
-fn configured() -> impl Iterator<Item = PathBuf> {
-    let home = std::env::var_os("HOME").map(PathBuf::from);
-    let homes =
-        home.into_iter().flat_map(|home| CONFIGURATIONS_OF_A_HOME.map(|place| home.join(place)));
-    CONFIGURATIONS.map(PathBuf::from).into_iter().chain(homes)
+/// A place that a command could exchange, and why.
+struct Met {
+    place: Place,
+    how: How,
 }
 
-/// Places from which programs are started: the directories of `PATH`, be they relative to where
-/// surtax was called, the links in them, and surtax's own file.
-fn executed() -> impl Iterator<Item = PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let directories: Vec<PathBuf> = std::env::split_paths(&path)
-        .filter_map(|place| std::path::absolute(Path::new(".").join(place)).ok())
-        .collect();
-    let entries = directories.clone().into_iter().filter_map(|place| place.read_dir().ok());
-    let is_link = |entry: &DirEntry| entry.file_type().is_ok_and(|kind| kind.is_symlink());
-    let links = entries.flat_map(move |entries| entries.flatten().filter(is_link));
-    let links = links.map(|entry| entry.path());
-    directories.into_iter().chain(std::env::current_exe()).chain(links)
+/// Relation of a place and a writable directory.
+enum How {
+    /// They are one.
+    Same,
+    /// The directory lies in the place.
+    InPlace,
+    /// The place lies in the directory.
+    Holds,
+    /// A link on the way to the place leads into the directory.
+    OnTheWay,
+}
+
+impl Met {
+    fn with(place: Place, directory: &Path) -> Option<Self> {
+        let found = real(&place.path);
+        let how = if found == *directory {
+            How::Same
+        } else if directory.starts_with(&found) && place.extent == Extent::Whole {
+            How::InPlace
+        } else if !is_within(&place.path, directory) {
+            return None;
+        } else if place.path.starts_with(directory) {
+            How::Holds
+        } else {
+            How::OnTheWay
+        };
+        Some(Self { place, how })
+    }
+
+    /// The user's fault, of a command that could do this.
+    fn fault(&self, directory: &Path, harm: &str) -> Fault {
+        let Place { path, description, extent, remedy } = &self.place;
+        let (shown, path) = (directory.display(), path.display());
+        let met = match self.how {
+            How::Same => format!("the writable directory `{shown}` is {description}"),
+            How::InPlace => {
+                let path = real(&self.place.path);
+                let path = path.display();
+                format!("the writable directory `{shown}` lies in `{path}`, {description}")
+            }
+            How::Holds => format!("the writable directory `{shown}` holds `{path}`, {description}"),
+            How::OnTheWay => format!(
+                "the way to `{path}`, {description}, leads into the writable directory `{shown}`"
+            ),
+        };
+        let remedy = remedy.unwrap_or_default();
+        let hint = match (&self.how, extent) {
+            (How::InPlace, _) | (How::Same, Extent::Whole) => String::from(
+                "copy what the command needs to a directory of your own, and name that one with \
+                 `--writable`",
+            ),
+            (How::Same | How::Holds, _) => {
+                format!("name a narrower directory with `--writable`{remedy}")
+            }
+            (How::OnTheWay, _) => {
+                format!("name a directory with `--writable` that is not on that way{remedy}")
+            }
+        };
+        Fault::user(format!("{met}: the command could {harm}")).hint(hint)
+    }
 }
 
 /// Tells whether a path leads into a directory or through it: where one of its names, or of those
@@ -199,6 +254,48 @@ mod tests {
     use super::*;
     use std::fs;
     use std::os::unix::fs::symlink;
+
+    #[test]
+    fn places_of_the_machine_are_refused_with_a_reason_and_projects_are_accepted() {
+        for (path, told) in [
+            ("/etc", "is where the configuration of root's programs lies"),
+            ("/usr/share/lxc/hooks", "lies in `/usr`, where programs of root's"),
+            ("/usr/libexec", "lies in `/usr`"),
+            ("/usr/local", "is where programs of root's"),
+            ("/opt", "is where programs"),
+            ("/opt/cni/bin", "lies in `/opt/cni`"),
+            ("/home", "is where the homes"),
+            ("/run/systemd/system", "lies in `/run`"),
+            ("/dev", "is where devices"),
+            ("/dev/shm", "is where surtax and others"),
+            ("/var", "holds `/var/"),
+            ("/var/lib", "is where services of root"),
+            ("/var/lib/docker/volumes", "lies in `/var/lib/docker`"),
+            ("/var/spool", "is where jobs lie"),
+            ("/var/spool/cron/crontabs", "lies in `/var/spool/cron`"),
+            ("/var/tmp", "is where surtax and others make"),
+            ("/var/lib/surtax/users/7", "lies in `/var/lib/surtax`, where surtax keeps"),
+        ] {
+            let fault = require_foreign(Path::new(path)).unwrap_err();
+            assert!(fault.message.contains(told), "{path}: {}", fault.message);
+            assert!(fault.hint.unwrap().contains("--writable"), "{path}");
+        }
+        for path in [
+            "/home/me/project",
+            "/opt/project",
+            "/root/project",
+            "/srv/x",
+            "/tmp/x",
+            "/var/tmp/x",
+            "/dev/shm/x",
+            "/var/lib/jenkins/workspace/x",
+            "/usr/src/app",
+            "/mnt/disk",
+            "/optional",
+        ] {
+            assert_eq!(require_foreign(Path::new(path)).map_err(|it| it.message), Ok(()), "{path}");
+        }
+    }
 
     #[test]
     fn a_link_anywhere_on_a_way_that_lies_in_a_directory_leads_through_it() {

@@ -23,7 +23,7 @@ impl Draft {
     }
 
     /// Says which of them are named by links, and where these lead.
-    pub(super) fn links_note(&self, cwd: &Path) -> impl Iterator<Item = String> {
+    pub fn links_note(&self, cwd: &Path) -> impl Iterator<Item = String> {
         self.writable.iter().filter_map(move |path| {
             let (named, found) = (Word::from(path.as_path()), real(&cwd.join(path)));
             let is_plain = without_dots(&cwd.join(path)) == found;

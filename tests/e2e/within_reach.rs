@@ -2,7 +2,7 @@
 
 use crate::machine::{Machine, is_usable, text};
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
@@ -43,6 +43,35 @@ impl Places {
         let output = command.output().unwrap();
         assert!(output.status.success(), "{}", text(&output.stderr));
         fs::read_to_string(told).unwrap_or_default()
+    }
+
+    /// The answer to a question of one trial in the inner directory.
+    fn ask(&self, words: &[&str], variables: &[(&str, Option<&Path>)]) -> Output {
+        let words = [&["compare", "--in", "native", "--runs", "1"], words];
+        let words = [&words.concat(), &["--", "/bin/true"][..]].concat();
+        let mut command = self.machine.command(&words);
+        for (name, value) in variables {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        command.current_dir(&self.inner).output().unwrap()
+    }
+
+    /// Demands that a question is refused with these words, and an answer to another one.
+    fn require_way_out(
+        &self,
+        (told, refused): (&str, &[&str]),
+        accepted: &[&str],
+        variables: &[(&str, Option<&Path>)],
+    ) {
+        let output = self.ask(refused, variables);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{refused:?}: {said}");
+        assert!(said.contains(told), "{refused:?}: {said}");
+        let output = self.ask(accepted, variables);
+        assert!(output.status.success(), "{accepted:?}: {}", text(&output.stderr));
     }
 
     /// Words with which a plan is refused.
@@ -126,12 +155,12 @@ fn what_a_command_could_exchange_or_write_of_surtax_s_is_refused_before_anything
     fs::remove_file(of("r.html")).unwrap();
     let enter = places.machine.surtax(&["enter", "native", "--writable", "/var/tmp", "--", "true"]);
     assert!(
-        text(&enter.stderr).contains("surtax keeps runs, workloads or its state"),
+        text(&enter.stderr).contains("where surtax and others make directories"),
         "{}",
         text(&enter.stderr)
     );
     let program = std::path::Path::new(env!("CARGO_BIN_EXE_surtax")).parent().unwrap();
-    assert!(places.refused(&["--writable", program.to_str().unwrap()]).contains("starts programs"));
+    assert!(places.refused(&["--writable", program.to_str().unwrap()]).contains("surtax itself"));
     let programs = places.machine.path("programs");
     fs::create_dir(&programs).unwrap();
     symlink(of("mine"), programs.join("runc")).unwrap();
@@ -140,14 +169,14 @@ fn what_a_command_could_exchange_or_write_of_surtax_s_is_refused_before_anything
         let mut command = places.machine.command(&["compare", "--in", "native", "--writable"]);
         let command = command.args([kept, "--", "true"]).current_dir(&places.inner);
         let output = command.env("PATH", format!("{usual}:{path}")).output().unwrap();
-        assert!(text_of(&output).contains("starts programs"), "{path}: {}", text_of(&output));
+        assert!(text_of(&output).contains("of `PATH`"), "{path}: {}", text_of(&output));
     }
     let home = places.secret.parent().unwrap();
-    for configured in [&places.secret, &places.secret.join("sub"), Path::new("/etc")] {
+    for configured in [&places.secret, &places.secret.join("sub"), Path::new("/etc/ssh")] {
         let mut command = places.machine.command(&["enter", "native", "--writable"]);
         let output = command.arg(configured).args(["--", "true"]).env("HOME", home).output();
         let told = text_of(&output.unwrap());
-        assert!(told.contains("which configures them"), "{told}");
+        assert!(told.contains("where the configuration of"), "{told}");
     }
     let data = places.machine.path("data");
     fs::create_dir_all(&data).unwrap();
@@ -176,5 +205,117 @@ fn a_file_that_a_recipe_a_client_s_stack_or_a_relative_option_names_is_refused_t
     let told = text_of(&command.current_dir(&places.inner).output().unwrap());
     assert!(told.contains("which a stack is made of"), "{told}");
     assert!(with(&["--in", "docker:socket=sub/docker.sock"]).contains("which a stack is made of"));
+    places.machine.assert_as_before();
+}
+
+#[test]
+fn the_kernel_s_settings_and_hooks_of_runtimes_are_no_writable_directory() {
+    let places = Places::make();
+    for (directory, told) in [
+        ("/proc/sys", "`proc` at `/proc`"),
+        ("/sys/kernel", "a file system of the kernel's"),
+        ("/dev", "this machine's settings"),
+        ("/usr/share", "lies in `/usr`"),
+        ("/var/lib", "name a narrower directory"),
+    ] {
+        let said = places.refused(&["--writable", directory]);
+        assert!(said.contains(told), "{directory}: {said}");
+    }
+    places.machine.assert_as_before();
+}
+
+#[test]
+fn a_hint_that_is_followed_is_an_end_of_the_refusal() {
+    let places = Places::make();
+    let [kept, inner] = [&places.kept, &places.inner].map(|path| path.to_str().unwrap());
+    let outside = places.machine.path("outside.surtax");
+    let outside = outside.to_str().unwrap();
+    let here = ["--writable", ".", "--output", "run.surtax"];
+    let elsewhere = ["--writable", ".", "--output", outside];
+    places.require_way_out(("the run itself", &here), &elsewhere, &[]);
+    let config = places.kept.join("config");
+    let variables = [("XDG_CONFIG_HOME", Some(config.as_path()))];
+    let (all, narrower) = (["--writable", kept], ["--writable", inner]);
+    places.require_way_out(("`XDG_CONFIG_HOME`", &all), &narrower, &variables);
+    assert!(places.ask(&all, &[]).status.success(), "workloads are elsewhere");
+    let programs = places.machine.path("programs");
+    fs::create_dir(&programs).unwrap();
+    symlink(places.kept.join("mine"), programs.join("surtax-tool")).unwrap();
+    let variables = [("PATH", Some(programs.as_path()))];
+    places.require_way_out(("the way to `", &all), &narrower, &variables);
+    assert!(places.ask(&all, &[("PATH", None)]).status.success(), "nothing is started from here");
+    places.machine.assert_as_before();
+}
+
+#[test]
+fn a_link_in_a_directory_of_configuration_leads_to_no_writable_directory() {
+    let places = Places::make();
+    let home = places.secret.parent().unwrap();
+    let [kept, inner] = [&places.kept, &places.inner].map(|path| path.to_str().unwrap());
+    let variables = [("HOME", Some(home))];
+    let (all, narrower) = (["--writable", kept], ["--writable", inner]);
+    for directory in [".ssh", ".docker", ".config/containers"] {
+        fs::create_dir_all(home.join(directory)).unwrap();
+        let link = home.join(directory).join("config");
+        symlink(places.kept.join("config"), &link).unwrap();
+        let told = format!("the way to `{}`", link.display());
+        places.require_way_out((&told, &all), &narrower, &variables);
+        fs::remove_file(&link).unwrap();
+    }
+    assert!(places.ask(&all, &variables).status.success());
+    let told = text_of(&places.ask(&["--writable", home.to_str().unwrap()], &variables));
+    assert!(told.contains("holds `"), "{told}");
+    places.machine.assert_as_before();
+}
+
+#[test]
+fn modules_a_socket_of_the_environment_and_a_domain_s_disk_are_files_of_a_stack() {
+    let places = Places::make();
+    let (kept, boot) = (places.kept.to_str().unwrap(), places.kept.join("boot"));
+    let modules = places.kept.join("lib");
+    fs::create_dir(&boot).unwrap();
+    fs::create_dir(&modules).unwrap();
+    fs::write(boot.join("vmlinuz"), "").unwrap();
+    for kind in ["qemu", "cloud-hypervisor", "xen"] {
+        let stack = format!("{kind}:kernel={}", boot.join("vmlinuz").display());
+        let words = ["--in", &stack, "--writable", modules.to_str().unwrap()];
+        let told = text_of(&places.ask(&words, &[]));
+        assert!(told.contains("which a stack is made of"), "{kind}: {told}");
+    }
+    let socket = format!("unix://{}", places.kept.join("docker.sock").display());
+    let named = [("DOCKER_HOST", Some(Path::new(&socket)))];
+    let words = ["--in", "docker", "--writable", kept];
+    let told = text_of(&places.ask(&words, &named));
+    assert!(told.contains("docker.sock`, which a stack is made of"), "{told}");
+    let programs = places.machine.path("programs");
+    fs::create_dir(&programs).unwrap();
+    let described = format!(
+        "#!/bin/sh\necho \"<domain type='kvm'><name>web</name><uuid>u</uuid><devices><disk>\
+         <source file='{kept}/web.img'/></disk></devices></domain>\"\n"
+    );
+    fs::write(programs.join("virsh"), described).unwrap();
+    fs::set_permissions(programs.join("virsh"), fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
+    let words = ["--in", "libvirt:web", "--writable", kept];
+    let told = text_of(&places.ask(&words, &[("PATH", Some(Path::new(&path)))]));
+    assert!(told.contains("web.img`, which a stack is made of"), "{told}");
+    places.machine.assert_as_before();
+}
+
+#[test]
+fn a_visit_says_where_a_writable_link_leads() {
+    let places = Places::make();
+    let link = places.machine.path("link");
+    symlink(&places.kept, &link).unwrap();
+    let link = link.to_str().unwrap();
+    let told = text_of(&places.machine.surtax(&[
+        "enter",
+        "native",
+        "--writable",
+        link,
+        "--",
+        "/bin/true",
+    ]));
+    assert!(told.contains(&format!("the writable directory `{link}` leads to `")), "{told}");
     places.machine.assert_as_before();
 }
