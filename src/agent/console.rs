@@ -87,12 +87,23 @@ impl ConsoleTail {
         let text = self.text();
         let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
         let first = lines.len().saturating_sub(QUOTE);
-        let cut = |line: &&str| line.chars().take(QUOTE_WIDTH).collect::<String>();
-        let quoted = |line: &&str| format!("\n  | {}", cut(line));
+        let quoted = |line: &&str| format!("\n  | {}", shortened(line));
         let reason = lines[..first].iter().rfind(|line| line.contains(PANIC));
         let reason = reason.map_or_else(String::new, |line| quoted(line) + "\n  | …");
         reason + &lines[first..].iter().map(quoted).collect::<String>()
     }
+}
+
+/// The line, of which the middle is left out where it is too long: its beginning says who speaks,
+/// and its end, where one cause hangs on another, what the matter was.
+fn shortened(line: &str) -> String {
+    let letters: Vec<char> = line.chars().collect();
+    if letters.len() <= QUOTE_WIDTH {
+        return line.to_owned();
+    }
+    let first = QUOTE_WIDTH / 3;
+    let last = letters.len() - (QUOTE_WIDTH - first - 1);
+    letters[..first].iter().chain(&['…']).chain(&letters[last..]).collect()
 }
 
 #[cfg(test)]
@@ -119,6 +130,18 @@ mod tests {
         let quote = console.quote();
         assert!(quote.starts_with("\n  | Kernel panic - not syncing: no init\n  | …\n"), "{quote}");
         assert!(quote.lines().all(|line| line.chars().count() <= QUOTE_WIDTH + 4), "{quote}");
+    }
+
+    #[test]
+    fn a_long_line_is_quoted_with_its_beginning_and_with_the_reason_at_its_end() {
+        let console = ConsoleTail::new();
+        let line = format!("runc run failed: {}: OOM-killed (limit too low?)", "x".repeat(400));
+        console.keep(line.as_bytes());
+        let quote = console.quote();
+        assert!(quote.starts_with("\n  | runc run failed: xx"), "{quote}");
+        assert!(quote.ends_with("xx: OOM-killed (limit too low?)"), "{quote}");
+        assert_eq!(quote.matches('…').count(), 1, "{quote}");
+        assert_eq!(quote.trim_start().chars().count(), QUOTE_WIDTH + 2);
     }
 
     #[test]
