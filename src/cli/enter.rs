@@ -110,7 +110,8 @@ fn visit(plan: &Plan, opened: &OpenedLab, globals: &Globals) -> Result<Status, F
         check::check(arm, plan, &context)?.map_err(Unavailable::fault)?;
     }
     let mut lookout = Lookout::begin(context.lab, ROOM);
-    let running = plan.baseline.start(&context, ROOM)?;
+    let started = plan.baseline.start(&context, ROOM);
+    let running = started.map_err(|fault| lookout.not_started(&plan.baseline, fault))?;
     lookout.remember();
     if std::io::stdin().is_terminal() {
         let kept = match plan.writable.as_slice() {

@@ -20,6 +20,14 @@ use surtax_instrument::wire::{Command, Outcome, Reading, Role};
 /// Engines that are to be killed: it is what they measure.
 const MEANT: [&str; 2] = ["allocbomb", "thrash"];
 
+/// With so much memory every container starts. runc fails with 2 MiB, gVisor's sandbox with 16.
+const START_LEAST: Bytes = Bytes(32 << 20);
+
+/// Words, in lower case, by which runtimes say that a limit is too small to start: runc, which sets
+/// it when its own first process has more already, or whose process is killed, and crun.
+const TOO_SMALL: [&str; 4] =
+    ["unable to set memory limit", "memory limit too low", "oom-killed", "cannot allocate memory"];
+
 /// Looks out for kills among the processes of one room.
 pub struct Lookout<'a> {
     log: Option<KernelLog>,
@@ -118,6 +126,22 @@ impl<'a> Lookout<'a> {
         let message = format!("{}; {}", ended.why, fault.message);
         Fault { message, hint: Some(ended.hint), ..fault }
     }
+
+    /// The same of a stack that did not start: its limit may be too small for itself.
+    #[must_use]
+    pub fn not_started(&mut self, stack: &StackSpec, fault: Fault) -> Fault {
+        let ended = self.ended(stack);
+        let small = smallest(&stack.layers).filter(|(bytes, _)| bytes.0 < START_LEAST.0);
+        let words = fault.message.to_lowercase();
+        let is_said = TOO_SMALL.iter().any(|sign| words.contains(sign));
+        let (why, hint) = match (ended, small) {
+            (Some(ended), Some((_, layer))) => (too_small(layer, Some(&ended)), start_least(layer)),
+            (None, Some((_, layer))) if is_said => (too_small(layer, None), start_least(layer)),
+            (Some(ended), None) => (ended.why, ended.hint),
+            (None, _) => return fault,
+        };
+        Fault { message: format!("{why}; {}", fault.message), hint: Some(hint), ..fault }
+    }
 }
 
 /// Returns how many were killed, as a condition of the trial.
@@ -170,8 +194,13 @@ fn logged(stack: &StackSpec, victims: &[Victim]) -> Option<Ended> {
 /// around each other the smallest is full first.
 fn within(stack: &StackSpec, level: usize, count: u64) -> Ended {
     let held = stack.layers.get(..=level).unwrap_or(&stack.layers);
-    let limited = held.iter().rev().filter_map(|layer| Some((limit(layer)?, layer)));
-    exhausted(held, limited.min_by_key(|(bytes, _)| bytes.0).map(|(_, layer)| layer), count)
+    exhausted(held, smallest(held).map(|(_, layer)| layer), count)
+}
+
+/// The layer with the smallest limit; of equal ones the innermost.
+fn smallest(layers: &[LayerSpec]) -> Option<(Bytes, &LayerSpec)> {
+    let limited = layers.iter().rev().filter_map(|layer| Some((limit(layer)?, layer)));
+    limited.min_by_key(|(bytes, _)| bytes.0)
 }
 
 /// That `limited` was full, or without one the innermost machine of these layers.
@@ -179,11 +208,7 @@ fn exhausted(held: &[LayerSpec], limited: Option<&LayerSpec>, count: u64) -> End
     let killed = killed(count);
     let of_machine = || held.iter().rev().find(|layer| is_machine(layer));
     let (layer, why) = match (limited, of_machine()) {
-        (Some(layer), _) => {
-            let asked = layer.options.get("memory").map_or("", String::as_str);
-            let kind = &layer.kind;
-            (layer, format!("the memory limit `memory={asked}` of `{kind}` was exceeded: {killed}"))
-        }
+        (Some(layer), _) => (layer, format!("{}: {killed}", exceeded(layer))),
         (None, Some(layer)) => {
             (layer, format!("the memory of `{}` was exhausted: {killed}", layer.kind))
         }
@@ -225,17 +250,73 @@ fn is_machine(layer: &LayerSpec) -> bool {
     driver::descriptor(&layer.kind).is_some_and(|descriptor| descriptor.has_own_memory)
 }
 
-/// Twice as much.
+/// Says whose limit was full.
+fn exceeded(layer: &LayerSpec) -> String {
+    let asked = layer.options.get("memory").map_or("", String::as_str);
+    format!("the memory limit `memory={asked}` of `{}` was exceeded", layer.kind)
+}
+
+/// At least twice as much: how much is enough, no limit that was full can tell.
 fn more(layer: &LayerSpec) -> String {
-    let Some(Bytes(bytes)) = limit(layer) else {
-        return format!("give it more with `{}:memory=…`, or let the command use less", layer.kind);
+    let kind = &layer.kind;
+    let Some(bytes) = limit(layer) else {
+        return format!("give it more with `{kind}:memory=…`, or let the command use less");
     };
-    let mebibytes = (bytes >> 20).max(1).saturating_mul(2);
-    let twice = match mebibytes % 1024 {
-        0 => format!("{}G", mebibytes / 1024),
-        _ => format!("{mebibytes}M"),
-    };
-    format!("give it more, as in `{}:memory={twice}`, or let the command use less", layer.kind)
+    let twice = typed(twice(bytes));
+    format!("give it `{kind}:memory={twice}` or more, or let the command use less")
+}
+
+/// That a layer could not even start, and who was killed, if that is known.
+fn too_small(layer: &LayerSpec, ended: Option<&Ended>) -> String {
+    let asked = layer.options.get("memory").map_or("", String::as_str);
+    let killed = ended.map_or_else(String::new, |ended| format!(": {}", killed(ended.count)));
+    format!("`memory={asked}` is too small to start `{}`{killed}", layer.kind)
+}
+
+fn start_least(layer: &LayerSpec) -> String {
+    format!("give it `{}:memory={}` or more", layer.kind, typed(START_LEAST))
+}
+
+/// Advice for a trial whose reason names a limit of its stack, from what the baseline used where
+/// that limit was not: a quarter more than its largest peak. `None` where the reason names no
+/// limit, or twice that limit is more.
+#[must_use]
+pub(crate) fn enough(
+    stack: &StackSpec,
+    why: &str,
+    (baseline, peak): (&str, Bytes),
+) -> Option<String> {
+    let layer = stack.layers.iter().find(|layer| why.contains(&exceeded(layer)))?;
+    let (kind, twice) = (&layer.kind, twice(limit(layer)?));
+    let with_room = round(Bytes(peak.0.saturating_add(peak.0 / 4)));
+    (with_room.0 > twice.0).then(|| {
+        let enough = typed(with_room);
+        format!(
+            "give it `{kind}:memory={enough}` or more, since the command used up to {peak} in \
+             `{baseline}`, or let it use less"
+        )
+    })
+}
+
+/// In whole mebibytes, at least two.
+fn twice(Bytes(limit): Bytes) -> Bytes {
+    Bytes((limit >> 20).max(1).saturating_mul(2) << 20)
+}
+
+/// The next round figure: of mebibytes, a multiple of the power of two that is an eighth of it or
+/// a bit more.
+fn round(Bytes(bytes): Bytes) -> Bytes {
+    let mebibytes = bytes.div_ceil(1 << 20).max(1);
+    let step = (mebibytes.next_power_of_two() / 8).max(1);
+    Bytes(mebibytes.next_multiple_of(step) << 20)
+}
+
+/// As an option says it: `128M`, `2G`.
+fn typed(Bytes(bytes): Bytes) -> String {
+    match (bytes >> 20) % 1024 {
+        0 => format!("{}G", bytes >> 30),
+        _ => format!("{}M", bytes >> 20),
+    }
 }
 
 #[cfg(test)]
@@ -268,8 +349,7 @@ mod tests {
         assert_eq!(
             ended.reason(),
             "the memory limit `memory=64M` of `runc` was exceeded: 1 process was killed by the \
-             kernel (OOM)\n  hint: give it more, as in `runc:memory=128M`, or let the command use \
-             less"
+             kernel (OOM)\n  hint: give it `runc:memory=128M` or more, or let the command use less"
         );
         let ended = counted_in("qemu:memory=512M+docker:memory=64M", &[None, Some(2)], Some(2));
         assert!(ended.unwrap().why.contains("`memory=64M` of `docker` was exceeded: 2 processes"));
@@ -284,6 +364,33 @@ mod tests {
         let ended = counted_in("runc:memory=1G+crun", &[Some(0), Some(3)], None).unwrap();
         assert!(ended.why.contains("`memory=1G` of `runc`"), "{}", ended.why);
         assert!(ended.hint.contains("`runc:memory=2G`"), "{}", ended.hint);
+    }
+
+    #[test]
+    fn a_limit_that_is_too_small_to_start_is_told_with_the_least_that_is_not() {
+        let stack = stack("runc:memory=2M");
+        let layer = &stack.layers[0];
+        let ended = within(&stack, 0, 1);
+        assert_eq!(
+            too_small(layer, Some(&ended)),
+            "`memory=2M` is too small to start `runc`: 1 process was killed by the kernel (OOM)"
+        );
+        assert_eq!(start_least(layer), "give it `runc:memory=32M` or more");
+    }
+
+    #[test]
+    fn what_the_baseline_used_says_how_much_is_enough() {
+        let why = counted_in("runc:memory=32M", &[Some(1)], None).unwrap().reason();
+        let advice = |stack_text: &str, peak: u64| {
+            let found = enough(&stack(stack_text), &why, ("native", Bytes(peak << 20)))?;
+            Some(found.split(' ').nth(2).unwrap().to_owned())
+        };
+        let given = |text: &str| Some(format!("`runc:memory={text}`"));
+        assert_eq!(advice("runc:memory=32M", 101), given("128M"), "126.25 MiB and a round figure");
+        assert_eq!(advice("runc:memory=32M", 3), None, "twice the limit is more");
+        assert_eq!(advice("runc:memory=32M", 1700), given("2560M"));
+        assert_eq!(advice("runc:memory=64M", 101), None, "another limit");
+        assert_eq!(round(Bytes(1 << 30)), Bytes(1 << 30));
     }
 
     #[test]

@@ -51,7 +51,7 @@ pub fn run(
     let (stood_at, result) = match place(plan, stack, context, (&name, padding), acts) {
         Err(NotPlaced { fault, leftovers: left, stood_at }) => {
             leftovers.extend(left);
-            (stood_at, broken(&lookout.explained(stack, fault)))
+            (stood_at, broken(&lookout.not_started(stack, fault)))
         }
         Ok(mut placed) => {
             lookout.remember();

@@ -98,6 +98,29 @@ fn the_limit_that_was_full_is_named_and_not_the_one_nearest_to_whom_was_killed()
 }
 
 #[test]
+fn a_limit_that_is_too_small_to_start_is_told_with_one_that_is_not() {
+    let machine = Machine::take();
+    for kind in ["runc", "gvisor"] {
+        if !is_usable(&machine, kind) {
+            continue;
+        }
+        let tried = |memory: &str| {
+            let stack = format!("{kind}:memory={memory}");
+            let answer = machine.answer(&compare(&stack, "1", &["true"]));
+            arm(&answer, &stack).clone()
+        };
+        let trouble = &tried("2M")["trouble"];
+        let why = trouble["why"].as_str().unwrap_or_default();
+        let too_small = format!("`memory=2M` is too small to start `{kind}`");
+        assert!(why.starts_with(&too_small), "{trouble:#}");
+        let least = format!("give it `{kind}:memory=32M` or more");
+        assert_eq!(trouble["remedy"], least.as_str(), "{trouble:#}");
+        assert_eq!(tried("32M")["trial_count"], 1, "the advice does not help");
+    }
+    machine.assert_as_before();
+}
+
+#[test]
 fn a_bomb_that_measures_its_own_end_counts_all_the_same() {
     let machine = Machine::take();
     let stack = "runc:memory=128M";
@@ -143,7 +166,7 @@ fn who_enters_a_stack_is_told_of_an_end_by_the_kernel() {
         let said = text(&output.stderr);
         let limit = format!("the memory limit `memory=64M` of `{layer}` was exceeded: 1 process");
         assert!(said.contains(&limit), "{said}");
-        assert!(said.contains(&format!("as in `{layer}:memory=128M`")), "{said}");
+        assert!(said.contains(&format!("give it `{layer}:memory=128M` or more")), "{said}");
         assert!(!said.contains("removed by force"), "{said}");
         assert_eq!(output.status.code(), Some(code), "{said}");
         machine.assert_as_before();
