@@ -7,7 +7,7 @@ mod repeat;
 use crate::fault::Fault;
 use crate::layer::Unavailable;
 use crate::ledger::{Ledger, RunState, Severity};
-use crate::plan::{Arm, Plan, TrialId, duration};
+use crate::plan::{Arm, Plan, TrialId};
 use crate::stack::start::StartContext;
 use crate::trial::{Record, TrialResult, check, protocol};
 use enough::{Enough, Look};
@@ -17,7 +17,6 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 use surtax_instrument::clock;
 use surtax_instrument::quantity::Nanoseconds;
-use surtax_instrument::wire::Status;
 
 /// After how many failures without any success an arm is given up.
 pub(crate) const GIVE_UP_AFTER: u32 = 2;
@@ -265,11 +264,11 @@ impl<'a> Campaign<'a> {
         }
         let is_fruitless = !*has_succeeded && *failures >= GIVE_UP_AFTER;
         match &record.result {
-            TrialResult::CommandFailed(measured)
+            TrialResult::CommandFailed(_)
                 if self.is_stopped_by_failure && !arm.is_compared() && !self.has_baseline(arms) =>
             {
                 self.dropped.extend(arms.iter().map(|arm| arm.index));
-                return Some(self.stopped(arm, measured.outcome.status));
+                return Some(self.stopped(arm));
             }
             _ if is_fruitless => {
                 self.dropped.insert(arm.index);
@@ -281,26 +280,13 @@ impl<'a> Campaign<'a> {
         None
     }
 
-    /// Says why nothing more is run, and where something would help, what.
-    fn stopped(&self, arm: &Arm, status: Status) -> String {
-        let compared = match self.plan.stacks.len() {
-            1 => "",
-            _ => ", which the others are compared with",
+    /// Says why nothing more is run. What would help is among the findings, which have the reason.
+    fn stopped(&self, arm: &Arm) -> String {
+        let because = match self.plan.stacks.len() {
+            1 => "the command has never succeeded in",
+            _ => "the others are compared with",
         };
-        let help = match status {
-            Status::Deadline => "; `--deadline` gives it more time",
-            Status::Exit(_) if self.plan.workload.is_none() => {
-                "; `--ignore-failure` counts failures too"
-            }
-            _ => "",
-        };
-        let end = match status {
-            Status::Deadline => {
-                format!("was killed after {}", duration::text(self.plan.command_deadline()))
-            }
-            status => format!("ended with {status}"),
-        };
-        format!("nothing more is run: the command {end} in `{arm}`{compared}{help}")
+        format!("nothing more is run: {because} `{arm}`")
     }
 
     /// Tells whether any arm of the baseline has ever succeeded.

@@ -4,8 +4,8 @@
 //! Only trials that are `done` count; all others are shown with the reason. Whatever a guest, a
 //! tool or somebody else's ledger said is escaped here, before any format sees it.
 
-use crate::driver;
 use crate::fault::Fault;
+use crate::finding::arm_failure::{last_trouble, peak_of, trouble};
 use crate::finding::arm_trials::{ArmTrials, blocks_done, columns};
 use crate::finding::bill;
 use crate::finding::bill::Bill;
@@ -14,10 +14,11 @@ use crate::finding::caution::Signs;
 use crate::finding::claims;
 use crate::finding::estimate;
 use crate::finding::estimate::{Baseline, Measure};
-use crate::finding::foreign::{last_words, line};
+use crate::finding::foreign::line;
 use crate::finding::judged::{Judge, Judged};
 use crate::finding::program::ProgramId;
 use crate::finding::run_facts::{block_ns, first_began, run_facts};
+use crate::finding::sources::Sources;
 use crate::finding::verdict;
 use crate::finding::verdict::{Case, Judgement};
 use crate::finding::wall;
@@ -27,23 +28,14 @@ use crate::finding::{
     LevelEvidence, ProgressPoint, TrialPoint, TrialUsage, Verdict, distribution, guest_clock,
     harmless, instances, isolation, memory, steady, step,
 };
-use crate::ledger::{
-    Absences, Histograms, KnownMetric, Ledger, Proofs, StoredTrial, Stream, TrialState,
-};
-use crate::plan::{TrialId, Word};
-use crate::rootfs::secrets;
+use crate::ledger::{Absences, KnownMetric, Ledger, Proofs, StoredTrial, TrialState};
 use crate::trial::disturbance::Disturbance;
 use std::cell::OnceCell;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use surtax_instrument::wire::Fact;
 
 /// Raised when a field of the findings changes its meaning.
 const SCHEMA_VERSION: u32 = 1;
-
-/// Number of words of a command, and bytes of them, that are searched for the name of a secret: a
-/// stranger's ledger has a command of any length.
-const WORDS_READ: usize = 1000;
-const WORDS_READ_BYTES: usize = 64 << 10;
 
 /// Reads everything that a report may say from a ledger, and nothing else.
 ///
@@ -70,6 +62,7 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
     let sources = Sources {
         ledger,
         command: &plan.command,
+        is_workload: plan.workload.is_some(),
         asked_for: OnceCell::new(),
         proofs: &proofs,
         first_began_ns: first_began(&trials),
@@ -77,6 +70,8 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
         histograms: &histograms,
         absences: &absences,
         page_caches: &ledger.conditions_of("payers_page_cache_bytes")?,
+        baseline_name: &judge.stack,
+        baseline_peak: peak_of(baseline),
     };
     let judged = Judged { overheads: &overheads, noises: &noises, step_sizes: &step_sizes };
     let mut arms = arms(&sources, &columns, &walls, &judge, &judged)?;
@@ -134,20 +129,6 @@ fn measures(ledger: &Ledger) -> Result<Vec<Measure>, Fault> {
     let known = ledger.metrics()?.into_iter();
     let measure = |it: KnownMetric| Measure { metric: it.name, unit: it.unit, better: it.better };
     Ok(known.map(measure).collect())
-}
-
-/// Sources that the findings of an arm are read from.
-struct Sources<'a> {
-    ledger: &'a Ledger,
-    command: &'a [Word],
-    /// The secret that the command names, once somebody has asked.
-    asked_for: OnceCell<Option<&'static str>>,
-    proofs: &'a Proofs,
-    first_began_ns: u64,
-    measures: &'a [Measure],
-    histograms: &'a Histograms,
-    absences: &'a Absences,
-    page_caches: &'a HashMap<TrialId, f64>,
 }
 
 /// Returns what was found about every arm.
@@ -347,15 +328,6 @@ fn key_value(fact: &Fact) -> KeyValue {
     KeyValue { key: line(&fact.key), value: line(&fact.value), source: line(&fact.source) }
 }
 
-/// The last trial of an arm that did not succeed.
-fn last_trouble<'a>(column: &ArmTrials<'a>) -> Option<&'a StoredTrial> {
-    let is_trouble = |trial: &&&StoredTrial| {
-        use TrialState::{Disturbed, Done, Running, Void};
-        !matches!(trial.state, Done | Disturbed | Void | Running)
-    };
-    column.ended.iter().rev().find(is_trouble).copied()
-}
-
 fn gap(state: TrialState) -> Gap {
     match state {
         TrialState::Unavailable => Gap::NotAvailable,
@@ -363,71 +335,6 @@ fn gap(state: TrialState) -> Gap {
         TrialState::Broken => Gap::Broken,
         _ => Gap::Rejected,
     }
-}
-
-/// Says why an arm has no numbers, or fewer: its last trial that did not succeed; what is `void` is
-/// no sign.
-fn trouble(sources: &Sources<'_>, column: &ArmTrials<'_>) -> Result<Option<ArmFailure>, Fault> {
-    let Some(last) = last_trouble(column) else { return Ok(None) };
-    let (why, hint) = match last.why.split_once("\n  hint: ") {
-        Some((why, hint)) => (why, Some(hint)),
-        None => (last.why.as_str(), None),
-    };
-    let why = match (&last.exit_status, last.state) {
-        (Some(status), TrialState::Failed) if status == "deadline" => {
-            String::from("the command was killed at its deadline")
-        }
-        (Some(status), TrialState::Failed) => format!("the command failed: {status}"),
-        _ => String::from(why),
-    };
-    let ledger = sources.ledger;
-    let words = |stream| -> Result<Option<String>, Fault> {
-        Ok(ledger.tail(column.arm.index, last.state, stream)?.as_deref().and_then(last_words))
-    };
-    // A command that fails without a word on standard error has often said why on the other.
-    let last_words = match words(Stream::Stderr)? {
-        None if last.state == TrialState::Failed => words(Stream::Stdout)?,
-        words => words,
-    };
-    let remedy = last.remedy.as_deref().or(hint).map(line);
-    let missed = (last.state == TrialState::Failed)
-        .then(|| missed_secret(sources, column, last_words.as_deref()));
-    Ok(Some(ArmFailure {
-        why: super::foreign::lines(&why),
-        remedy: remedy.or(missed.flatten()),
-        stderr: last_words,
-    }))
-}
-
-/// Returns a hint for a command that seems to have looked for what its stack conceals: by what it
-/// said last, or was told to read.
-fn missed_secret(
-    sources: &Sources<'_>,
-    column: &ArmTrials<'_>,
-    said: Option<&str>,
-) -> Option<String> {
-    let outermost = column.arm.stack.layers.first()?;
-    if !driver::conceals_secrets(outermost) {
-        return None;
-    }
-    let of_command = || *sources.asked_for.get_or_init(|| asked_for(sources.command));
-    let name = said.and_then(secrets::spoken_of).or_else(of_command)?;
-    let kind = line(&outermost.kind);
-    Some(format!(
-        "`{name}` is concealed in `{kind}`: `{kind}:secrets=shown` shows it to the command"
-    ))
-}
-
-/// The secret that a command names, among as many of its words as anybody types.
-fn asked_for(command: &[Word]) -> Option<&'static str> {
-    let mut left = WORDS_READ_BYTES;
-    let words = command.iter().take(WORDS_READ).filter_map(Word::text);
-    let mut short = words.take_while(|word| {
-        let is_within = word.len() <= left;
-        left = left.saturating_sub(word.len());
-        is_within
-    });
-    short.find_map(secrets::spoken_of)
 }
 
 #[cfg(test)]

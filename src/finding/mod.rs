@@ -4,6 +4,7 @@
 //! it, is decided here. How it is shown is a matter of `report`.
 
 pub(crate) mod answer;
+mod arm_failure;
 pub(crate) mod arm_trials;
 pub(crate) mod asked;
 pub(crate) mod bill;
@@ -34,6 +35,7 @@ pub(crate) mod reasons;
 pub mod question;
 mod run_facts;
 pub(crate) mod settings;
+mod sources;
 pub(crate) mod stacks;
 pub(crate) mod starts;
 pub(crate) mod steady;

@@ -110,19 +110,44 @@ pub(crate) fn failures(findings: &Findings) -> Vec<Failure<'_>> {
     by_words(said).into_iter().map(of).collect()
 }
 
-/// Words where no trial of any arm counts, with the stacks of which nothing was run.
+/// The failure of the baseline, where no trial of either of its arms counts.
+pub(crate) fn failed_baseline(findings: &Findings) -> Option<&ArmFailure> {
+    let mut baseline = findings.arms.iter().filter(|arm| !arm.is_compared());
+    let is_without = baseline.clone().all(|arm| arm.trial_count == 0);
+    baseline.find_map(|arm| arm.trouble.as_ref()).filter(|_| is_without)
+}
+
+/// Words where no trial of any arm counts: that the baseline failed, why, and what would help, and
+/// the stacks of which nothing was run.
 pub(crate) fn no_numbers(findings: &Findings) -> String {
-    let is_not_run = |arm: &&ArmFindings| {
-        matches!(arm.verdict, Verdict::Invalid { gap: Gap::NotRun, .. })
-            && arm.part != "baseline-again"
+    let mut words = match failed_baseline(findings) {
+        Some(failure) => {
+            let why = failure.why.lines().next().unwrap_or_default();
+            let baseline = &findings.run.baseline;
+            format!("There is no number to show: in the baseline `{baseline}`, {why}.")
+        }
+        None => String::from("No trial counts, so there is no number to show."),
     };
-    let not_run: BTreeSet<&str> =
-        findings.arms.iter().filter(is_not_run).map(|arm| arm.stack.as_str()).collect();
-    let mut words = String::from("No trial counts, so there is no number to show.");
+    if let Some(remedy) = failed_baseline(findings).and_then(|failure| failure.remedy.as_ref()) {
+        words += &format!(" What helps: {remedy}.");
+    }
+    // The baseline has two arms: where one was run, the stack was.
+    let run: BTreeSet<&str> = of_verdict(findings, |gap| gap != Gap::NotRun);
+    let not_run = of_verdict(findings, |gap| gap == Gap::NotRun);
+    let not_run: BTreeSet<&str> = not_run.difference(&run).copied().collect();
     if !not_run.is_empty() {
         words += &format!(" Not run: {}.", Stacks::of(&findings.arms).words(&not_run));
     }
     words
+}
+
+/// The stacks of which an arm has no number for such a kind of reason.
+fn of_verdict(findings: &Findings, is_it: impl Fn(Gap) -> bool) -> BTreeSet<&str> {
+    let is_one = |arm: &&ArmFindings| match arm.verdict {
+        Verdict::Invalid { gap, .. } => is_it(gap),
+        _ => false,
+    };
+    findings.arms.iter().filter(is_one).map(|arm| arm.stack.as_str()).collect()
 }
 
 #[cfg(test)]

@@ -277,14 +277,22 @@ fn reasons(page: &mut Page, findings: &Findings) {
 
 fn troubles(page: &mut Page, findings: &Findings) {
     let all = Stacks::of(&findings.arms);
+    // Where there is no number at all, the first sentence has said this one.
+    let told = reasons::failed_baseline(findings).filter(|_| !findings.has_numbers());
     for Failure { stacks, trouble, is_gap } in reasons::failures(findings) {
-        let what = if is_gap { "no number" } else { "not every trial counts" };
-        page.gap();
-        let why = trouble.why.replace('\n', "; ");
         let whose = all.words(&stacks).replace('`', "");
-        page.paragraph("", &format!("{whose}: {what}: {why}"), 2);
-        if let Some(remedy) = &trouble.remedy {
-            page.unbroken("  → ", remedy);
+        page.gap();
+        if told == Some(trouble) && !trouble.why.contains('\n') {
+            if trouble.stderr.is_some() {
+                page.paragraph("", &format!("{whose}: last words of the command"), 2);
+            }
+        } else {
+            let what = if is_gap { "no number" } else { "not every trial counts" };
+            let why = trouble.why.replace('\n', "; ");
+            page.paragraph("", &format!("{whose}: {what}: {why}"), 2);
+            if let Some(remedy) = &trouble.remedy {
+                page.unbroken("  → ", remedy);
+            }
         }
         for line in trouble.stderr.iter().flat_map(|stderr| stderr.lines()) {
             page.unbroken("  | ", line);

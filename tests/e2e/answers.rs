@@ -344,6 +344,12 @@ fn a_failing_command_fails_its_arm_with_its_stderr() {
     machine.assert_as_before();
 }
 
+/// The arm of the baseline in which the command failed.
+fn arm_that_failed(answer: &Value) -> &Value {
+    let failed = |arm: &&Value| arm["part"] != "compared" && !arm["trouble"].is_null();
+    answer["arms"].as_array().unwrap().iter().find(failed).expect("a baseline that failed")
+}
+
 #[test]
 fn a_command_that_fails_in_the_baseline_ends_the_run_unless_failure_is_ignored() {
     let machine = Machine::take();
@@ -359,10 +365,12 @@ fn a_command_that_fails_in_the_baseline_ends_the_run_unless_failure_is_ignored()
     let output = machine.surtax(&line);
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
-    let stop = "nothing more is run: the command ended with exit 3 in `native`";
+    let stop = "nothing more is run: the others are compared with `native`";
     assert_eq!(said.matches(stop).count(), 1, "{said}");
     let answer = machine.json(&["show", "--format", "json"]);
     assert!(begun(&answer) <= 2, "one of runc's at most comes before native's: {answer}");
+    let remedy = arm_that_failed(&answer)["trouble"]["remedy"].as_str().unwrap();
+    assert!(remedy.contains("`--ignore-failure` counts failures too"), "{remedy}");
 
     let ignored = [&["compare", "-i"], &line[1..]].concat();
     let answer = machine.json(&ignored);

@@ -258,3 +258,25 @@ fn of_a_workload_of_fixed_time_a_stack_without_numbers_still_says_why() {
     assert!(section.contains("broken it fell over"), "{section}");
     assert!(!section.contains("fast as"), "{section}");
 }
+
+#[test]
+fn a_baseline_that_failed_is_told_once_with_what_helps_and_with_what_was_not_run() {
+    use crate::trial::TrialResult::CommandFailed;
+    for failed in [0, 1] {
+        let shelf = tempfile::tempdir().unwrap();
+        let plan = plan(&["native", "runc", "crun"]);
+        let mut ledger = Ledger::create(&shelf.path().join("run.surtax"), &plan, &[]).unwrap();
+        let mut measured = crate::ledger::fixture::measured(10);
+        measured.outcome.status = surtax_instrument::wire::Status::Exit(3);
+        measured.outcome.stderr.tail = b"why not".into();
+        add(&mut ledger, &record(id(0, failed), CommandFailed(Box::new(measured))));
+        let findings = compare(&ledger).unwrap();
+        let said = "There is no number to show: in the baseline native, the command failed: \
+                    exit 3. What helps: make the command succeed here; --ignore-failure counts \
+                    failures too. Not run: runc and crun. native: last words of the command | why \
+                    not Repeat with:";
+        let text = flat(&terminal::render(&findings, terminal::PLAIN));
+        assert!(text.contains(said), "arm {failed}: {text}");
+        assert!(markdown::markdown(&findings).contains("Not run: `runc` and `crun`.\n"));
+    }
+}
