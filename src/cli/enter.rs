@@ -39,8 +39,8 @@ pub struct Arguments {
     /// Sets a variable of the environment; may be repeated.
     #[arg(long, value_name = "NAME=VALUE", value_parser = OsStringValueParser::new().try_map(variable))]
     env: Vec<(String, Word)>,
-    /// Gives the inside no variables but those of `--env`; otherwise it gets those that surtax was
-    /// called with, with what keys and tokens are among them.
+    /// Gives the inside no variables but those of `--env` and SURTAX_PEER; otherwise it gets those
+    /// that surtax was called with, with what keys and tokens are among them.
     #[arg(long)]
     clear_env: bool,
     /// Gives up on a layer that takes longer than this to start [default: 3m].

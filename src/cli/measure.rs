@@ -68,9 +68,12 @@ pub(super) struct MeasureArguments {
     #[arg(long, value_name = "NAME=VALUE", value_parser = OsStringValueParser::new().try_map(variable), help_heading = "What \
         to measure")]
     env: Vec<(String, Word)>,
-    /// Gives the command no variables but those of `--env`.
+    /// Gives the command no variables but those of `--env` and surtax's own.
     ///
     /// Otherwise it gets the environment that surtax was called in, which is not written down.
+    /// surtax's own are SURTAX_PEER, where a stack has an outside to talk to, and SURTAX_PADDING,
+    /// which `--env-padding 0` leaves out: an environment that is always as short as this one has
+    /// one place for the stack of the command, and only a random length averages over several.
     #[arg(long, help_heading = "What to measure")]
     clear_env: bool,
     /// Counts a run of the command whatever its exit status is.

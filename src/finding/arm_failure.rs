@@ -60,9 +60,11 @@ pub(super) fn trouble(
         None if last.state == TrialState::Failed => words(Stream::Stdout)?,
         words => words,
     };
-    let peak = sources.baseline_peak.filter(|_| column.is_compared());
-    let enough = peak
-        .and_then(|peak| oom::enough(&column.arm.stack, &last.why, (sources.baseline_name, peak)));
+    let peak = peak_of(sources.baseline).filter(|_| column.is_compared());
+    let enough = peak.and_then(|peak| {
+        let baseline = sources.plan.baseline.to_string();
+        oom::enough(&column.arm.stack, &last.why, (&baseline, peak))
+    });
     let remedy = enough.as_deref().or(last.remedy.as_deref()).or(hint).map(line);
     let of_command = || {
         let missed = missed_secret(sources, column, last_words.as_deref());
@@ -89,7 +91,7 @@ fn against_failure(
         return Some(String::from("give it more time with `--deadline`, or find out why it hangs"));
     }
     let is_baseline = !column.is_compared() && column.counted.is_empty();
-    (is_baseline && !sources.is_workload && status.starts_with("exit ")).then(|| {
+    (is_baseline && sources.plan.workload.is_none() && status.starts_with("exit ")).then(|| {
         String::from("make the command succeed here; `--ignore-failure` counts failures too")
     })
 }
@@ -105,7 +107,7 @@ fn missed_secret(
     if !driver::conceals_secrets(outermost) {
         return None;
     }
-    let of_command = || *sources.asked_for.get_or_init(|| asked_for(sources.command));
+    let of_command = || *sources.asked_for.get_or_init(|| asked_for(&sources.plan.command));
     let name = said.and_then(secrets::spoken_of).or_else(of_command)?;
     let kind = line(&outermost.kind);
     Some(format!(
@@ -126,7 +128,7 @@ fn asked_for(command: &[Word]) -> Option<&'static str> {
 }
 
 /// Returns the most memory that the command used in a trial of the baseline that counts.
-pub(super) fn peak_of(baseline: Baseline<'_>) -> Option<Bytes> {
+fn peak_of(baseline: Baseline<'_>) -> Option<Bytes> {
     let trials = baseline.first.iter().chain(baseline.again);
     trials.filter_map(|trial| Some(Bytes(trial.sample("memory_peak_bytes")?.whole))).max()
 }

@@ -40,8 +40,8 @@ pub(crate) fn all(signs: &Signs<'_>) -> Vec<Caution> {
     let mut cautions = Vec::new();
     cautions.extend(super::program::cautions(signs));
     // A workload prints its numbers, and whether it did its work is checked in them.
-    if !signs.is_workload {
-        cautions.extend(outputs(signs.arms));
+    if signs.plan.workload.is_none() {
+        cautions.extend(outputs(signs));
     }
     cautions.extend(exit_statuses::cautions(signs));
     cautions.extend(setting::cpus(signs.arms));
@@ -79,7 +79,12 @@ pub(crate) fn all(signs: &Signs<'_>) -> Vec<Caution> {
     cautions
 }
 
-fn outputs(arms: &[ArmFindings]) -> Option<Caution> {
+/// Advice where the output is another in each trial.
+const PRINT_RESULTS: &str =
+    "make the command print its result and no times, or check the result inside it";
+
+fn outputs(signs: &Signs<'_>) -> Option<Caution> {
+    let arms = signs.arms;
     let hashes = |arm: &ArmFindings| arm.stdout_hashes.iter().cloned().collect::<BTreeSet<_>>();
     let expected: BTreeSet<String> = baseline(arms).flat_map(hashes).collect();
     if expected.len() > 1 {
@@ -89,7 +94,13 @@ fn outputs(arms: &[ArmFindings]) -> Option<Caution> {
                 "the command prints something else in every trial, so whether the stacks do the \
                  same work cannot be seen from its output",
             ),
-            "make the command print its result and no times, or check the result inside it",
+            match signs.plan.conduct.padding_limit_bytes > 0 {
+                true => format!(
+                    "{PRINT_RESULTS}; if it prints its environment, `--env-padding 0` leaves out \
+                     `SURTAX_PADDING`, which surtax makes another in each trial"
+                ),
+                false => PRINT_RESULTS.into(),
+            },
         ));
     }
     let others = compared(arms).filter(|arm| arm.trial_count > 0 && hashes(arm) != expected);

@@ -5,7 +5,7 @@
 //! tool or somebody else's ledger said is escaped here, before any format sees it.
 
 use crate::fault::Fault;
-use crate::finding::arm_failure::{last_trouble, peak_of, trouble};
+use crate::finding::arm_failure::{last_trouble, trouble};
 use crate::finding::arm_trials::{ArmTrials, blocks_done, columns};
 use crate::finding::bill;
 use crate::finding::bill::Bill;
@@ -61,8 +61,8 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
 
     let sources = Sources {
         ledger,
-        command: &plan.command,
-        is_workload: plan.workload.is_some(),
+        plan: &plan,
+        baseline,
         asked_for: OnceCell::new(),
         proofs: &proofs,
         first_began_ns: first_began(&trials),
@@ -70,8 +70,6 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
         histograms: &histograms,
         absences: &absences,
         page_caches: &ledger.conditions_of("payers_page_cache_bytes")?,
-        baseline_name: &judge.stack,
-        baseline_peak: peak_of(baseline),
     };
     let judged = Judged { overheads: &overheads, noises: &noises, step_sizes: &step_sizes };
     let mut arms = arms(&sources, &columns, &walls, &judge, &judged)?;
@@ -84,7 +82,7 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
         columns: &columns,
         proofs: &proofs,
         mitigations: mitigations(&machine),
-        is_workload: plan.workload.is_some(),
+        plan: &plan,
         is_of_fixed_time,
         main_metric: workload.as_ref().and_then(|workload| workload.main_metric()),
         at_once: &ledger.conditions_of("instances_at_once_ratio")?,
@@ -94,7 +92,6 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
         walls: &walls,
         noise,
         margin: judge.margin,
-        precision: plan.precision(),
         guest_clock: guest_clock::caution(ledger, &columns)?,
         block_ns: block_ns(&trials, run.blocks_done),
     };

@@ -4,7 +4,7 @@ use crate::finding::arm_trials::ArmTrials;
 use crate::finding::wall::Wall;
 use crate::finding::{ArmFindings, Caution};
 use crate::ledger::Proofs;
-use crate::plan::TrialId;
+use crate::plan::{Plan, TrialId};
 use std::collections::HashMap;
 use surtax_statistics::NoiseFloor;
 
@@ -16,8 +16,7 @@ pub(crate) struct Signs<'a> {
     pub(crate) proofs: &'a Proofs,
     /// Measures of this machine's kernel against its processor's weaknesses.
     pub(crate) mitigations: Option<&'a str>,
-    /// True if the command is a workload's, which prints what it measured.
-    pub(crate) is_workload: bool,
+    pub(crate) plan: &'a Plan,
     /// True if it runs for a time that it is told, so that wall time says nothing.
     pub(crate) is_of_fixed_time: bool,
     /// The metric that a precision is also of.
@@ -38,8 +37,6 @@ pub(crate) struct Signs<'a> {
     pub(crate) noise: Option<NoiseFloor>,
     /// The equivalence margin as a share.
     pub(crate) margin: f64,
-    /// The precision that the plan asks for, as a share.
-    pub(crate) precision: Option<f64>,
     /// Average time that a block took, in nanoseconds; `None` where none is done.
     pub(crate) block_ns: Option<f64>,
 }

@@ -89,7 +89,7 @@ pub(super) fn noise(signs: &Signs<'_>) -> Option<Caution> {
 
 /// A plan that named a precision and ended before it was reached.
 pub(super) fn precision(signs: &Signs<'_>) -> Option<Caution> {
-    let goal = signs.precision?;
+    let goal = signs.plan.precision()?;
     if let Some(missed) = metric_precision(signs, goal) {
         return Some(missed);
     }

@@ -416,6 +416,19 @@ fn a_command_that_prints_times_is_no_proof_of_different_work() {
         change_measured(record, |measured| measured.outcome.stdout.hash = hash);
     });
     assert_eq!(codes(&findings), ["outputs-vary", "layer-unavailable"]);
+    assert!(!findings.cautions[0].advice.contains("--env-padding"), "this plan has none");
+
+    let shelf = tempfile::tempdir().unwrap();
+    let mut plan = crate::ledger::fixture::plan(&["native"]);
+    plan.conduct.padding_limit_bytes = 4096;
+    let mut ledger = Ledger::create(&shelf.path().join("run.surtax"), &plan, &[]).unwrap();
+    for block in 0..2 {
+        let mut record = done(id(block, 0), 10);
+        change_measured(&mut record, |it| it.outcome.stdout.hash = u128::from(block));
+        add(&mut ledger, &record);
+    }
+    let advice = &compare(&ledger).unwrap().cautions[0].advice;
+    assert!(advice.contains("`--env-padding 0` leaves out `SURTAX_PADDING`"), "{advice}");
 }
 
 #[test]
