@@ -6,7 +6,9 @@
 use crate::finding::caution::{baseline, compared};
 use crate::finding::number::{FACTOR_FROM, GAP, amount, percent, percent_within, range, trimmed};
 use crate::finding::stacks::Stacks;
-use crate::finding::{ArmFindings, Findings, Interval, MetricFindings, Verdict, workload};
+use crate::finding::{
+    ArmFindings, Findings, Interval, MetricFindings, TrialPoint, Verdict, estimate, workload,
+};
 use std::collections::BTreeSet;
 
 /// The metric of a command.
@@ -33,7 +35,7 @@ pub(crate) struct Answer<'a> {
     pub(crate) metric: Option<&'a str>,
     /// True if more of the metric is better.
     pub(crate) is_more_better: bool,
-    /// The baseline's number.
+    /// The baseline's number: the median of the trials of both its arms.
     pub(crate) baseline: Option<String>,
     /// Difference of the baseline from itself, as a ratio of values.
     pub(crate) floor: Option<Interval>,
@@ -86,7 +88,9 @@ impl<'a> Answer<'a> {
             true => Some(row(arm, metric)),
             false => nothing(arm, None),
         });
+        let median = median_of_baseline(findings, metric.unwrap_or(WALL));
         let baseline = baseline(&findings.arms).find_map(found);
+        let baseline = baseline.map(|it| amount(median.unwrap_or(it.median), &it.unit));
         let metrics = || findings.arms.iter().filter_map(found);
         let judged = || metrics().filter_map(|found| found.judgement.as_ref());
         let floor = match metric {
@@ -97,7 +101,7 @@ impl<'a> Answer<'a> {
         Self {
             metric,
             is_more_better: any.is_some_and(|found| found.better == "higher"),
-            baseline: baseline.map(|found| amount(found.median, &found.unit)),
+            baseline,
             floor: any.zip(floor).and_then(|(found, floor)| of_values(found, floor)),
             step_share: judged().filter_map(|judged| judged.step_share).fold(0.0, f64::max),
             rows: rows.collect(),
@@ -255,6 +259,17 @@ fn row<'a>(arm: &'a ArmFindings, metric: Option<&str>) -> Row<'a> {
     };
     let range = ratio.map_or_else(String::new, |it| range(it.low, it.high));
     Row { arm, median, ratio, said, words, range, because }
+}
+
+/// The median of a metric over the trials of both arms of the baseline, as an export has it.
+fn median_of_baseline(findings: &Findings, metric: &str) -> Option<f64> {
+    let trials = baseline(&findings.arms).flat_map(|arm| &arm.trials);
+    let value = |trial: &TrialPoint| match metric {
+        WALL => trial.wall_ns.map(estimate::float),
+        _ => trial.metrics.get(metric).copied(),
+    };
+    let values: Vec<f64> = trials.filter(|it| it.state == "done").filter_map(value).collect();
+    estimate::median(&values)
 }
 
 /// Turns a ratio of costs into one of the metric's values; `None` of what cannot be drawn.

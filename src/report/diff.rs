@@ -32,6 +32,14 @@ pub fn rows(found: &Diff) -> Rows {
 #[must_use]
 pub fn said(found: &Diff) -> Vec<String> {
     let mut lines = vec![format!("both were measured on {}", found.machine.words())];
+    let of_itself = found.changes.iter().find(|it| it.basis == Basis::Absolute);
+    lines.extend(of_itself.map(|change| {
+        format!(
+            "the time of `{}` itself is the centre of its blocks; a report has the median of its \
+             trials",
+            foreign::line(&change.stack)
+        )
+    }));
     lines.extend(found.machine_changes.iter().chain(&found.question_changes).map(changed));
     for stack in &found.stack_changes {
         let name = foreign::line(&stack.stack);

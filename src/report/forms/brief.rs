@@ -63,7 +63,7 @@ fn stacks(findings: &Findings, lines: &mut Vec<String>) {
         return;
     }
     let metric = answer.metric.map_or_else(|| String::from("Wall"), plain);
-    lines.push(format!("| Stack | {metric} | Cost | 95 % interval |"));
+    lines.push(format!("| Stack | {metric}, median | Cost | 95 % interval |"));
     lines.push(String::from("|---|---|---|---|"));
     if let Some(baseline) = &answer.baseline {
         let (name, median) = (code(&findings.run.baseline), plain(baseline));
@@ -123,6 +123,22 @@ mod tests {
         for said in ["and 24 more stacks", "and 17 more cautions", "and 27 more thresholds"] {
             assert!(text.contains(said), "{said}: {text}");
         }
+    }
+
+    #[test]
+    fn the_baseline_has_the_median_that_other_exports_have_of_both_its_arms() {
+        let findings = example(6, |record| {
+            if let crate::trial::TrialResult::Done(measured) = &mut record.result {
+                measured.wall.0 += u64::from(record.trial.arm == 1) * 500_000_000;
+            }
+        });
+        let text = crate::report::forms::hyperfine::json(&findings);
+        let exported: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let median = exported["results"][0]["median"].as_f64().unwrap() * 1e9;
+        let row = format!("| `native` | {} | baseline |", number::time(median));
+        let text = brief(&findings);
+        assert!(text.contains(&row) && text.contains("| Wall, median |"), "{row}: {text}");
+        assert_ne!(median, findings.arms[0].metric("wall_ns").unwrap().median);
     }
 
     #[test]
