@@ -17,6 +17,15 @@ pub struct Interrupts {
     count: Arc<AtomicU8>,
 }
 
+/// Whoever asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asker {
+    /// Ctrl-C, or a signal like it.
+    Terminal,
+    /// A page of `surtax serve`.
+    Page,
+}
+
 /// Urgency of these requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Urgency {
@@ -29,13 +38,14 @@ pub enum Urgency {
 }
 
 impl Interrupts {
-    /// Listens from now on. `kill` is called, once, when it is urgent; `say` tells the user.
+    /// Listens from now on. `kill` is called, once, when it is urgent; `say` tells the user, also
+    /// who asked.
     ///
     /// # Errors
     /// The signals cannot be caught.
     pub fn listen(
         kill: impl Fn() + Send + 'static,
-        say: impl Fn(Urgency) + Send + 'static,
+        say: impl Fn(Urgency, Asker) + Send + 'static,
     ) -> Result<Self, Fault> {
         let interrupts = Self::default();
         let mut signals =
@@ -49,7 +59,8 @@ impl Interrupts {
                 if now == before {
                     continue;
                 }
-                say(urgency(now));
+                let asker = if signal == SIGUSR1 { Asker::Page } else { Asker::Terminal };
+                say(urgency(now), asker);
                 if urgency(now) == Urgency::Now {
                     kill();
                 }

@@ -5,7 +5,7 @@ use super::results::{RunFlags, Undecided, hold};
 use super::resume::Arguments as Resume;
 use super::{Format, Globals, answer, consent, note, place, program, progress, within_reach};
 use crate::campaign::Campaign;
-use crate::campaign::interrupts::{Interrupts, Urgency};
+use crate::campaign::interrupts::{Asker, Interrupts, Urgency};
 use crate::fault::Fault;
 use crate::finding::caution::baseline;
 use crate::finding::foreign::line;
@@ -106,15 +106,10 @@ impl OpenedLab {
             }
         };
         let globals = globals.clone();
-        Interrupts::listen(kill, move |urgency| {
-            let text = match urgency {
-                Urgency::None => return,
-                Urgency::AfterThisTrial => {
-                    "interrupted: finishing the running trial; once more kills it"
-                }
-                Urgency::Now => "interrupted again: killing what runs and cleaning up",
-            };
-            note(text, &globals);
+        Interrupts::listen(kill, move |urgency, asker| {
+            if let Some(text) = interrupted(urgency, asker) {
+                note(text, &globals);
+            }
         })
     }
 
@@ -142,6 +137,21 @@ impl OpenedLab {
         }
         Ok(())
     }
+}
+
+/// Says what a request to stop does, and whose it was where that was not this terminal's.
+fn interrupted(urgency: Urgency, asker: Asker) -> Option<&'static str> {
+    Some(match (urgency, asker) {
+        (Urgency::None, _) => return None,
+        (Urgency::AfterThisTrial, Asker::Terminal) => {
+            "interrupted: finishing the running trial; once more kills it"
+        }
+        (Urgency::AfterThisTrial, Asker::Page) => {
+            "asked to end by the button of a page of `surtax serve`: finishing the running trial; \
+             Ctrl-C kills it"
+        }
+        (Urgency::Now, _) => "interrupted again: killing what runs and cleaning up",
+    })
 }
 
 /// Answers a question: runs its plan into a new ledger and prints what was found.

@@ -43,6 +43,15 @@ pub(super) struct Now {
     pub(super) machine: String,
 }
 
+/// The part of a run that is still to come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rest {
+    /// All that is planned.
+    Planned,
+    /// The running trial: it was asked to end.
+    ThisTrial,
+}
+
 /// Courses of runs as they were seen last: many may ask at once.
 #[derive(Default)]
 pub(super) struct CourseCache {
@@ -70,9 +79,9 @@ impl CachedCourse {
 }
 
 impl CourseCache {
-    /// Looks at a run, unless somebody just did.
-    pub(super) fn now(&self, library: &Library, path: &Path) -> Result<Now, Fault> {
-        Ok(self.course(library, path)?.now(clock::wall()))
+    /// Looks at a run, unless somebody just did; `rest` is what is known of how it goes on.
+    pub(super) fn now(&self, library: &Library, path: &Path, rest: Rest) -> Result<Now, Fault> {
+        Ok(self.course(library, path)?.now(clock::wall(), rest))
     }
 
     /// Forgets a run, so that the next look is at its file.
@@ -153,15 +162,15 @@ impl RunCourse {
         }
     }
 
-    fn now(&self, now: Nanoseconds) -> Now {
+    fn now(&self, now: Nanoseconds, rest: Rest) -> Now {
         let line = match self.is_running {
-            true => self.words(now),
+            true => self.words(now, rest),
             false => String::from("it has ended"),
         };
         Now { is_running: self.is_running, ended: self.ended, line, machine: self.machine() }
     }
 
-    fn words(&self, now: Nanoseconds) -> String {
+    fn words(&self, now: Nanoseconds, rest: Rest) -> String {
         // How many there will be is known beforehand where neither time nor precision decides.
         let is_counted = self.plan.precision_ppm.is_none() && self.plan.time_budget().is_none();
         let limit = self.plan.block_limit();
@@ -171,8 +180,10 @@ impl RunCourse {
         if let Some((stack, since)) = &self.running {
             words.push(format!("{stack} for {}", number::span(now.since(*since).0)));
         }
-        if self.plan.precision_ppm.is_none() {
-            words.push(self.left(now));
+        match rest {
+            Rest::ThisTrial => words.push(String::from("ends after this trial")),
+            Rest::Planned if self.plan.precision_ppm.is_none() => words.push(self.left(now)),
+            Rest::Planned => {}
         }
         words.join(" · ")
     }
@@ -285,8 +296,12 @@ mod tests {
     fn a_run_is_as_far_as_its_trials_are() {
         let mut trials = vec![trial(0, 0, Done, 0), trial(0, 1, Done, 1), trial(0, 2, Running, 2)];
         assert_eq!(blocks_of(&trials), (0, vec![0, 1]));
-        let line = course(&trials).words(Nanoseconds(5 * SECOND));
-        assert!(line.starts_with("run 1 of 4 of each stack · runc for 3 s · "), "{line}");
+        let line =
+            |trials: &[StoredTrial], rest| course(trials).words(Nanoseconds(5 * SECOND), rest);
+        let now = line(&trials, Rest::Planned);
+        assert!(now.starts_with("run 1 of 4 of each stack · runc for 3 s · "), "{now}");
+        let ending = line(&trials, Rest::ThisTrial);
+        assert_eq!(ending, "run 1 of 4 of each stack · runc for 3 s · ends after this trial");
         trials[2] = trial(0, 2, Disturbed, 2);
         assert_eq!(blocks_of(&trials), (0, vec![0, 1]), "it is repeated");
         trials.push(trial(0, 2, Done, 3));
@@ -296,7 +311,7 @@ mod tests {
         for block in 1..4 {
             trials.extend((0..3).map(|arm| trial(block, arm, Done, 4)));
         }
-        let line = course(&trials).words(Nanoseconds(5 * SECOND));
+        let line = line(&trials, Rest::Planned);
         assert!(line.starts_with("run 4 of 4 ") && line.ends_with("nearly done"), "{line}");
     }
 
@@ -341,7 +356,7 @@ mod tests {
     #[test]
     fn a_hostile_number_of_a_block_is_only_a_number() {
         let trials: Vec<_> = (0..3).map(|arm| trial(u32::MAX, arm, Done, 0)).collect();
-        let line = course(&trials).words(Nanoseconds(SECOND));
+        let line = course(&trials).words(Nanoseconds(SECOND), Rest::Planned);
         assert!(line.starts_with("run 4 of 4 "), "{line}");
     }
 

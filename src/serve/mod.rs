@@ -28,7 +28,7 @@ use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use library::{Library, RunForm};
-use live::CourseCache;
+use live::{CourseCache, Rest};
 use route::Route;
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -169,15 +169,17 @@ async fn answer(request: &Request<Incoming>, service: &Arc<Service>) -> Response
             Ok(path) => path,
             Err(refusal) => return refused(refusal),
         };
+    let root = format!("/{}/", service.secret.text());
     let Some(route) = Route::of(path, request.uri().query().unwrap_or_default()) else {
-        return page(StatusCode::NOT_FOUND, pages::refused("Nothing is here", "", None));
+        let text = pages::refused("Nothing is here", "", None, &root);
+        return page(StatusCode::NOT_FOUND, text);
     };
     if !route.is_asked_by(request.method()) {
         return refused(Refusal::Method);
     }
     if route.is_act() && !service.may_stop {
         let remedy = "start the server with `--allow-stop`";
-        let text = pages::refused("Not allowed", "nobody may end a run here", Some(remedy));
+        let text = pages::refused("Not allowed", "nobody may end a run here", Some(remedy), &root);
         return page(StatusCode::FORBIDDEN, text);
     }
     let at_work = Arc::clone(service);
@@ -189,15 +191,15 @@ async fn answer(request: &Request<Incoming>, service: &Arc<Service>) -> Response
         Ok(Ok(Answered::Done)) => there("./"),
         Ok(Ok(Answered::NoRun(name))) => {
             let why = format!("there is no run `{name}`");
-            page(StatusCode::NOT_FOUND, pages::refused("No such run", &why, None))
+            page(StatusCode::NOT_FOUND, pages::refused("No such run", &why, None, &root))
         }
         Ok(Err(fault)) => {
-            let text =
-                pages::refused("This cannot be shown", &fault.message, fault.hint.as_deref());
+            let hint = fault.hint.as_deref();
+            let text = pages::refused("This cannot be shown", &fault.message, hint, &root);
             page(StatusCode::UNPROCESSABLE_ENTITY, text)
         }
         Err(_) => {
-            let text = pages::refused("This cannot be shown", "surtax has a bug here", None);
+            let text = pages::refused("This cannot be shown", "surtax has a bug here", None, &root);
             page(StatusCode::INTERNAL_SERVER_ERROR, text)
         }
     }
@@ -226,7 +228,8 @@ impl Service {
             }
             Route::Run(name) => of_run(name, &|path| self.run(name, path).map(Answered::Page)),
             Route::Answer(name) => of_run(name, &|path| {
-                let is_running = self.courses.now(library, path).is_ok_and(|it| it.is_running);
+                let now = self.courses.now(library, path, Rest::Planned);
+                let is_running = now.is_ok_and(|it| it.is_running);
                 library.page(path, RunForm::Json, is_running, export::json).map(Answered::Json)
             }),
             Route::Events(name) => of_run(name, &|path| Ok(Answered::Events(path.into()))),
@@ -246,23 +249,25 @@ impl Service {
 
     /// The report of a run, below what runs now.
     fn run(&self, name: &str, path: &Path) -> Result<library::Text, Fault> {
-        let now = self.courses.now(&self.library, path).ok();
+        let rest = self.rest(path);
+        let now = self.courses.now(&self.library, path, rest).ok();
         let is_running = now.as_ref().is_some_and(|it| it.is_running);
-        let asked = lock(&self.asked).get(path).cloned().filter(|_| is_running);
-        let is_ending = match asked {
-            Some(asked) => turn::owner(path)? == Some(asked),
-            None => false,
-        };
-        let stop = match (self.may_stop, is_ending) {
-            (false, _) => pages::Stop::NotAllowed,
-            (true, false) => pages::Stop::Allowed,
-            (true, true) => pages::Stop::Asked,
+        let stop = match (self.may_stop, rest) {
+            (true, Rest::Planned) => pages::Stop::Allowed,
+            (false, _) | (true, Rest::ThisTrial) => pages::Stop::NotOffered,
         };
         self.library.page(path, RunForm::Html, is_running, |findings| {
             // What was seen before the findings were read may be over by now.
             let now = now.as_ref().filter(|_| findings.run.state == RunState::Running.word());
             html::served(findings, &pages::above(name, now, stop))
         })
+    }
+
+    /// Tells whether who works on a run was asked to end it. Whoever goes on with it later was not.
+    fn rest(&self, path: &Path) -> Rest {
+        let asked = lock(&self.asked).get(path).cloned();
+        let is_it = |asked: Owner| turn::owner(path).is_ok_and(|owner| owner == Some(asked));
+        if asked.is_some_and(is_it) { Rest::ThisTrial } else { Rest::Planned }
     }
 
     /// Asks whoever works on a run to end it when the running trial has ended.
@@ -314,7 +319,10 @@ impl EventStream {
     async fn next(&mut self) -> Option<String> {
         loop {
             let (service, path) = (Arc::clone(&self.service), self.path.clone());
-            let look = move || service.courses.now(&service.library, &path);
+            let look = move || {
+                let rest = service.rest(&path);
+                service.courses.now(&service.library, &path, rest)
+            };
             let now = match tokio::task::spawn_blocking(look).await.ok()? {
                 Ok(now) => now,
                 Err(fault) => {

@@ -23,9 +23,12 @@ pub(super) fn list(rows: &[ListRow], now: Nanoseconds) -> String {
     }
     let table = table.html("Runs", |column, text| match column {
         0 => link(text),
+        // `just now`, `3 min 20 s`: short enough for one line.
+        1..=3 => escape::line(&text.replace(' ', "\u{a0}")),
         4 => escape::name(text),
         _ => escape::line(text),
     });
+    let table = format!("<div class=\"runs\">{table}</div>\n");
     let faults: Vec<_> = rows.iter().filter_map(|row| row.clone().err()).collect();
     let unread = match faults.is_empty() {
         true => String::new(),
@@ -63,10 +66,9 @@ fn choice(names: &[&str]) -> String {
 /// Permission to end a run from its page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
-    NotAllowed,
+    /// Nobody may, or somebody has asked for it already.
+    NotOffered,
     Allowed,
-    /// It was asked to end.
-    Asked,
 }
 
 /// Markup above a report: where to go, and what runs now.
@@ -79,12 +81,11 @@ pub(super) fn above(name: &str, now: Option<&Now>, stop: Stop) -> String {
     ];
     let links = links.map(|(to, text)| format!("<a href=\"{to}\">{text}</a>")).concat();
     let stop = match stop {
-        Stop::NotAllowed => "",
+        Stop::NotOffered => "",
         Stop::Allowed => {
             "<form data-stop method=\"post\" action=\"stop\"><button class=\"act\">Stop after this \
              trial</button></form>"
         }
-        Stop::Asked => "<p data-stop>It ends after this trial</p>",
     };
     let now = now.filter(|it| it.is_running).map_or_else(String::new, |now| {
         format!(
@@ -122,10 +123,11 @@ pub(super) fn history(found: &History, notes: &[String], of: &str) -> String {
     served_page("What each stack cost", &body)
 }
 
-/// A page that says why there is nothing else.
-pub(super) fn refused(title: &str, why: &str, remedy: Option<&str>) -> String {
+/// A page that says why there is nothing else, and leads back to `root`, where all runs are.
+pub(super) fn refused(title: &str, why: &str, remedy: Option<&str>, root: &str) -> String {
     let remedy = remedy.map_or_else(String::new, |it| format!("<p>{}</p>", escape::prose(it)));
-    let body = format!("{}<p>{}</p>{remedy}\n", head(title, ""), escape::prose(why));
+    let back = format!("<p class=\"facts\"><a href=\"{}\">All runs</a></p>", escape::markup(root));
+    let body = format!("{}<p>{}</p>{remedy}{back}\n", head(title, ""), escape::prose(why));
     served_page(title, &body)
 }
 
@@ -162,7 +164,8 @@ mod tests {
         let above = above(name, None, Stop::Allowed);
         assert!(!above.contains("<script>") && above.contains("%22%3E%3Cscript%3E"), "{above}");
         assert!(!link(name).contains("<script>"), "{}", link(name));
-        let page = refused("no", "there is no run `<img src=x>`", Some("see `<b>`"));
+        let page = refused("no", "there is no run `<img src=x>`", Some("see `<b>`"), "/secret/");
+        assert!(page.contains("<a href=\"/secret/\">All runs</a>"), "{page}");
         assert!(!page.contains("<img") && !page.contains("<b>"), "{page}");
     }
 
@@ -171,9 +174,8 @@ mod tests {
         let mut now =
             Now { is_running: true, ended: 3, line: "run 2 of 4".into(), machine: String::new() };
         assert!(above("a", Some(&now), Stop::Allowed).contains("action=\"stop\""));
-        assert!(!above("a", Some(&now), Stop::NotAllowed).contains("<form"));
-        assert!(!above("a", Some(&now), Stop::Asked).contains("<form"));
-        assert!(above("a", Some(&now), Stop::NotAllowed).contains("run 2 of 4"));
+        assert!(!above("a", Some(&now), Stop::NotOffered).contains("<form"));
+        assert!(above("a", Some(&now), Stop::NotOffered).contains("run 2 of 4"));
         now.is_running = false;
         assert!(!above("a", Some(&now), Stop::Allowed).contains("data-events"));
     }

@@ -119,7 +119,10 @@ fn runs_are_listed_shown_and_compared_and_nobody_sees_them_without_the_secret() 
 
     // What is no run, and what is no page.
     for nothing in ["runs/no-such/", "runs/..%2F..%2Fetc%2Fpasswd/", "elsewhere", "runs"] {
-        assert_eq!(server.get(nothing).status, 404, "{nothing}");
+        let answer = server.get(nothing);
+        assert_eq!(answer.status, 404, "{nothing}");
+        let back = format!("href=\"{}\"", server.path(""));
+        assert!(answer.body.contains(&back), "no way back from {nothing}: {}", answer.body);
     }
     let host = server.host();
     let denied = [
@@ -180,11 +183,13 @@ fn a_run_that_goes_on_says_what_runs_now_and_ends_when_it_is_told_to() {
         assert_eq!(stopped.status, 303, "{}", stopped.body);
     }
     let page = server.get(&path).body;
-    assert!(page.contains("It ends after this trial") || page.contains(", interrupted"));
+    assert!(page.contains("ends after this trial") || page.contains(", interrupted"));
     let last = events.last().unwrap();
     assert_eq!(last["is_running"], false, "{last}");
     let ended = run.wait_with_output().unwrap();
-    assert_eq!(ended.status.code(), Some(130), "{}", text(&ended.stderr));
+    let said = text(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(130), "{said}");
+    assert_eq!(said.matches("by the button of a page of `surtax serve`").count(), 1, "{said}");
     let shown = machine.json(&["show", &name, "--format", "json"]);
     let trials =
         shown["arms"].as_array().unwrap().iter().flat_map(|it| it["trials"].as_array().unwrap());
