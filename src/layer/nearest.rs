@@ -11,8 +11,13 @@
 /// assert_eq!(nearest("xen", ["native", "qemu"]), None);
 /// ```
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    all_nearest(word, candidates).first().copied()
+}
+
+/// The candidates that are as near to `word` as the nearest one; first those that it begins.
+fn all_nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let word = word.to_lowercase();
-    candidates
+    let mut near: Vec<(usize, bool, &str)> = candidates
         .into_iter()
         .filter_map(|candidate| {
             let longer = word.chars().count().max(candidate.chars().count());
@@ -20,22 +25,29 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
             let begins = word.len() >= 3
                 && candidate.len() >= 3
                 && (candidate.starts_with(&word) || word.starts_with(candidate));
-            (distance <= (longer / 3).max(1) || begins).then_some((distance, candidate))
+            let is_near = distance <= (longer / 3).max(1) || begins;
+            is_near.then_some((distance, !candidate.starts_with(&word), candidate))
         })
-        .min()
-        .map(|(_, candidate)| candidate)
+        .collect();
+    near.sort_unstable();
+    let least = near.first().map(|(distance, ..)| *distance);
+    near.retain(|(distance, ..)| Some(*distance) == least);
+    near.dedup();
+    near.into_iter().map(|(.., candidate)| candidate).collect()
 }
 
-/// The hint about a word that is not known: the nearest one, and all that are.
+/// The hint about a word that is not known: the nearest ones, and all that are.
 ///
 /// `what` names them all, as in "layers" or "options of `qemu`".
 pub fn instead<'a>(word: &str, what: &str, valid: impl IntoIterator<Item = &'a str>) -> String {
     let valid: Vec<&str> = valid.into_iter().collect();
-    let list = valid.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ");
-    match nearest(word, valid.iter().copied()) {
-        Some(near) => format!("use `{near}`; the {what} are {list}"),
-        None if valid.is_empty() => format!("leave it out; there are no {what}"),
-        None => format!("use one of the {what}: {list}"),
+    let list = |words: &[&str]| words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>();
+    let all = list(&valid).join(", ");
+    match list(&all_nearest(word, valid.iter().copied())).as_slice() {
+        [] if valid.is_empty() => format!("leave it out; there are no {what}"),
+        [] => format!("use one of the {what}: {all}"),
+        [near] => format!("use {near}; the {what} are {all}"),
+        [near @ .., last] => format!("use {} or {last}; the {what} are {all}", near.join(", ")),
     }
 }
 
@@ -57,6 +69,16 @@ mod tests {
         ] {
             assert_eq!(nearest(typed, kinds), meant, "{typed}");
         }
+    }
+
+    #[test]
+    fn all_that_are_as_near_are_named_and_first_what_the_word_begins() {
+        let hint = instead("run", "layers", ["native", "crun", "krun", "runc"]);
+        assert!(
+            hint.starts_with("use `runc`, `crun` or `krun`; the layers are `native`"),
+            "{hint}"
+        );
+        assert_eq!(nearest("run", ["crun", "runc"]), Some("runc"));
     }
 
     #[test]
