@@ -21,11 +21,29 @@ pub struct Arguments {
     #[arg(value_name = "DIRECTORY")]
     pub directory: Option<PathBuf>,
     /// Address and port to listen at; port 0 is any that is free.
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7878")]
+    #[arg(
+        long,
+        value_name = "ADDRESS:PORT",
+        default_value = "127.0.0.1:7878",
+        value_parser = address
+    )]
     pub listen: SocketAddr,
     /// Lets whoever has the address end a run, as Ctrl-C would.
     #[arg(long)]
     pub allow_stop: bool,
+}
+
+/// Reads where to listen. What is left out is never guessed: it decides who can reach the runs.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        let port = text.trim_start_matches("localhost").trim_start_matches(':');
+        match port.parse::<u16>() {
+            Ok(port) => format!("it names no address; for this machine alone: `127.0.0.1:{port}`"),
+            Err(_) => String::from(
+                "it is no numeric address and port, as in `127.0.0.1:7878` or `[::1]:7878`",
+            ),
+        }
+    })
 }
 
 pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault> {
@@ -56,4 +74,19 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault>
     }
     note("open that address in a browser; Ctrl-C ends the server", globals);
     server.run().map(|never| match never {})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_alone_is_answered_with_the_address_that_this_machine_alone_reaches() {
+        assert_eq!(address("[::1]:0").unwrap().port(), 0);
+        for port_alone in ["8080", ":8080", "localhost:8080"] {
+            let why = address(port_alone).unwrap_err();
+            assert!(why.ends_with("`127.0.0.1:8080`"), "{port_alone}: {why}");
+        }
+        assert!(address("127.0.0.1").unwrap_err().contains("as in `127.0.0.1:7878`"));
+    }
 }
