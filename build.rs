@@ -35,14 +35,17 @@ fn main() {
     let copied = fs::copy(directory.join(target).join("agent").join("surtax-agent"), &agent);
     assert!(copied.is_ok(), "the agent could not be copied to {}: {copied:?}", agent.display());
     println!("cargo::rustc-env=SURTAX_AGENT={}", agent.display());
-    println!("cargo::rustc-env=SURTAX_COMMIT={}", commit());
+    let (commit, version) = (commit(), variable("CARGO_PKG_VERSION"));
+    let said = commit.as_ref().map_or_else(|_| version.clone(), |it| format!("{version} ({it})"));
+    println!("cargo::rustc-env=SURTAX_VERSION={said}");
+    println!("cargo::rustc-env=SURTAX_COMMIT={}", commit.unwrap_or_else(String::from));
 }
 
-/// The commit that a release is built from, which published figures name. Other builds do not ask,
-/// because they would have to be built again after every commit.
-fn commit() -> String {
+/// The commit that a release is built from, which `--version` and published figures name; or why it
+/// has none. Other builds do not ask, because they would have to be built again after every commit.
+fn commit() -> Result<String, &'static str> {
     if variable("PROFILE") != "release" {
-        return String::from("not a release");
+        return Err("not a release");
     }
     let git = |arguments: &[&str]| {
         #[expect(clippy::disallowed_methods, reason = "a build script, not surtax")]
@@ -53,7 +56,7 @@ fn commit() -> String {
     if let Some(log) = git(&["rev-parse", "--git-path", "logs/HEAD"]) {
         println!("cargo::rerun-if-changed={log}");
     }
-    git(&["rev-parse", "--short=12", "HEAD"]).unwrap_or_else(|| String::from("unknown commit"))
+    git(&["rev-parse", "--short=12", "HEAD"]).ok_or("unknown commit")
 }
 
 fn variable(name: &str) -> String {

@@ -57,7 +57,7 @@ use std::process::ExitCode;
 #[derive(Debug, Parser)]
 #[command(
     name = "surtax",
-    version,
+    version = env!("SURTAX_VERSION"),
     max_term_width = 100,
     arg_required_else_help = true,
     after_help = "Begin with `surtax doctor`, then\n  surtax compare --in \
