@@ -1,9 +1,10 @@
 //! JUnit XML: a test for each threshold and stack; without thresholds one for each stack, which
-//! holds where it has a number.
+//! holds where something was found out about it, and is skipped where nothing is decided.
 //!
 //! Source: the schema of Apache Ant's `junit` task as Jenkins and GitLab read it
 //! (<https://github.com/testmoapp/junitxml>).
 
+use crate::finding::answer::{Answer, Said};
 use crate::finding::findings::Gap;
 use crate::finding::threshold::{Standing, ThresholdFindings};
 use crate::finding::{ArmFindings, Findings, Verdict, foreign};
@@ -18,8 +19,9 @@ struct Miss {
 
 /// Findings as one document.
 pub(super) fn xml(findings: &Findings) -> String {
+    let answer = Answer::of(findings);
     let of_stacks = findings.arms.iter().filter_map(|arm| {
-        let miss = miss_of_a_stack(arm);
+        let miss = miss_of_a_stack(arm, &answer);
         // A baseline is a test of its own where it failed: then nothing is answered.
         let is_one = match arm.is_compared() {
             true => findings.thresholds.is_empty(),
@@ -91,8 +93,13 @@ fn of_a_threshold(held: &ThresholdFindings) -> (String, Option<Miss>) {
     (format!("{}: {}", held.name, held.threshold), found)
 }
 
-fn miss_of_a_stack(arm: &ArmFindings) -> Option<Miss> {
-    let Verdict::Invalid { gap, reason } = &arm.verdict else { return None };
+fn miss_of_a_stack(arm: &ArmFindings, answer: &Answer<'_>) -> Option<Miss> {
+    let Verdict::Invalid { gap, reason } = &arm.verdict else {
+        let row = answer.rows.iter().find(|row| std::ptr::eq(row.arm, arm))?;
+        let message = format!("not decided: {}", row.because);
+        let undecided = Miss { element: "skipped", kind: "undecided", message };
+        return (row.said == Said::Open).then_some(undecided);
+    };
     let (element, kind) = match gap {
         Gap::NotAvailable | Gap::NotRun => ("skipped", "unavailable"),
         Gap::CommandFailed | Gap::Broken | Gap::Rejected => ("error", "no-number"),
@@ -157,6 +164,9 @@ mod tests {
         let gap = Some((String::from("skipped"), String::new()));
         let expected = [(String::from("runc"), None), (String::from("qemu"), gap)];
         assert_eq!(tests(&example(6, |_| {})), expected);
+        // Of two blocks there is no interval, and a green test would be one that passed.
+        let text = xml(&example(2, |_| {}));
+        assert!(text.contains("<skipped message=\"not decided: an interval takes"), "{text}");
         let lost = |result: TrialResult| {
             let findings = example(6, move |record| {
                 if record.trial.arm == 2 {
