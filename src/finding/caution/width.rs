@@ -37,11 +37,10 @@ pub(super) fn few_trials(signs: &Signs<'_>) -> Option<Caution> {
     let widest = widest(signs).filter(|_| !signs.is_of_fixed_time);
     let advice = match widest.filter(|(_, estimate)| estimate.block_count < RUNS_USUAL) {
         Some((name, estimate)) if relative_half_width(&estimate) > WIDTH_LEAST => format!(
-            "repeat with {} or more: with that, `{name}` would be known to about ±{} and not to \
-             ±{}",
+            "repeat with {} or more: with that, `{name}` would be known {} or so and not {}",
             runs(signs, RUNS_USUAL),
-            departure(half_width_with(&estimate, RUNS_USUAL)),
-            departure(relative_half_width(&estimate))
+            to_width(half_width_with(&estimate, RUNS_USUAL)),
+            to_width(relative_half_width(&estimate))
         ),
         _ => format!("repeat with {} or more", runs(signs, RUNS_USUAL)),
     };
@@ -126,9 +125,9 @@ pub(super) fn precision(signs: &Signs<'_>) -> Option<Caution> {
     Some(caution(
         "precision-missed",
         format!(
-            "the goal of ±{} was not reached: `{name}` is known to ±{}",
+            "the goal of ±{} was not reached: `{name}` is known {}",
             percent(goal),
-            departure(width)
+            to_width(width)
         ),
         advice,
     ))
@@ -149,10 +148,10 @@ fn metric_precision(signs: &Signs<'_>, goal: f64) -> Option<Caution> {
         caution(
             "precision-missed",
             format!(
-                "the goal of ±{} was not reached: `{name}` of `{}` is known to ±{}",
+                "the goal of ±{} was not reached: `{name}` of `{}` is known {}",
                 percent(goal),
                 arm.stack,
-                departure(width)
+                to_width(width)
             ),
             "give the run more time, or a quieter machine",
         )
@@ -174,11 +173,27 @@ fn widest(signs: &Signs<'_>) -> Option<(String, Estimate)> {
     compared.chain(own).max_by(|a, b| width(a).total_cmp(&width(b)))
 }
 
+/// Says how well something is known: `to ±4 %`, or `to within a factor of 1.8`.
+fn to_width(share: f64) -> String {
+    let words = departure(share);
+    if words.ends_with('%') { format!("to ±{words}") } else { format!("to within {words}") }
+}
+
 /// `--runs 40`, and about how long they would take.
 fn runs(signs: &Signs<'_>, blocks: usize) -> String {
     let whole = u32::try_from(blocks).unwrap_or(u32::MAX);
     match signs.block_ns.map(|ns| ns * f64::from(whole)).filter(|ns| *ns >= 1e9) {
         Some(ns) => format!("`--runs {blocks}` (about {})", number::rough_span(ns)),
         None => format!("`--runs {blocks}`"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::to_width;
+
+    #[test]
+    fn a_width_is_a_share_with_a_sign_or_a_factor_without_one() {
+        assert_eq!([0.04, 0.8].map(to_width), ["to ±4 %", "to within a factor of 1.8"]);
     }
 }

@@ -367,9 +367,7 @@ fn a_caution_about_a_width_says_what_would_narrow_it_and_by_how_much() {
         caution.unwrap_or_else(|| panic!("no `{code}` in {:?}", codes(findings))).advice.clone()
     };
     let said = advice("few-trials", &few);
-    assert!(
-        said.starts_with("repeat with `--runs 10` ") && said.contains(" would be known to about ±")
-    );
+    assert!(said.starts_with("repeat with `--runs 10` ") && said.contains(" would be known to ±"));
     // Half the width takes four times the blocks and a little less, because t falls too.
     let widths: Vec<f64> = said
         .split('±')
