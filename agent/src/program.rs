@@ -50,7 +50,7 @@ pub fn state(command: &Command) -> Option<Fact> {
     fs::metadata(file_of(command)?).ok().map(|found| state_of(&found))
 }
 
-/// Which file it is, and when something of it was changed last: a time that nobody sets.
+/// Identity of a file, and when something of it was changed last: a time that nobody sets.
 fn state_of(found: &Metadata) -> Fact {
     let [device, inode, length] = [found.dev(), found.ino(), found.len()];
     let (seconds, nanoseconds) = (found.ctime(), found.ctime_nsec());
@@ -88,7 +88,7 @@ fn is_program(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| found.is_file()) && access(path, Access::EXEC_OK).is_ok()
 }
 
-/// What the file system says of a file, and XXH3-128 of it or of its ends, hexadecimal.
+/// Metadata of a file, and XXH3-128 of it or of its ends, hexadecimal.
 fn hash(path: &Path) -> io::Result<(Metadata, String)> {
     let mut file = File::open(path)?;
     let found = file.metadata()?;

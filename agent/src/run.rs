@@ -162,8 +162,7 @@ impl Running {
         }
         // What nobody waited for has become our child, and is the command's all the same.
         let (user, system) = reaped_cpu();
-        let (user, system) =
-            (user.since(self.before.reaped.0), system.since(self.before.reaped.1));
+        let (user, system) = (user.since(self.before.reaped.0), system.since(self.before.reaped.1));
         Ok(together::whole(instances).map(|outcome| Outcome {
             cpu_user: outcome.cpu_user.max(user),
             cpu_system: outcome.cpu_system.max(system),

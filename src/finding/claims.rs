@@ -9,10 +9,10 @@ use crate::ledger::role_word;
 use std::collections::BTreeSet;
 use surtax_instrument::wire::{Fact, Role};
 
-/// Who counts a number that this machine's kernel does not: a kernel further in.
+/// Claimant of what this machine's kernel does not count: a kernel further in.
 const INSIDE: &str = "a kernel further in";
 
-/// Who else does: the workload.
+/// Claimant of what no kernel counts: the workload.
 const WORKLOAD: &str = "the workload";
 
 /// Metrics that the kernel counts on which the command runs.
@@ -48,9 +48,8 @@ fn has_own_kernel(arm: &ArmFindings, ours: Option<&str>) -> bool {
 /// Says which numbers of a page are claims; `None` where this host counted all of them.
 pub(crate) fn remark(findings: &Findings) -> Option<String> {
     let of = |who: &str| {
-        let claims = |arm: &&ArmFindings| {
-            arm.metrics.iter().any(|it| it.claimed_by.as_deref() == Some(who))
-        };
+        let claims =
+            |arm: &&ArmFindings| arm.metrics.iter().any(|it| it.claimed_by.as_deref() == Some(who));
         let arms = findings.arms.iter().filter(claims);
         arms.map(|arm| arm.stack.as_str()).collect::<BTreeSet<&str>>()
     };
@@ -58,8 +57,8 @@ pub(crate) fn remark(findings: &Findings) -> Option<String> {
     let stacks = Stacks::counted(&findings.arms).words(&inside);
     let inside = (!inside.is_empty())
         .then(|| format!("the command's CPU time and memory in {stacks}, as {INSIDE} counts them"));
-    let workload = (!workload.is_empty())
-        .then(|| String::from("the workload's numbers, as it prints them"));
+    let workload =
+        (!workload.is_empty()).then(|| String::from("the workload's numbers, as it prints them"));
     let said: Vec<String> = inside.into_iter().chain(workload).collect();
     (!said.is_empty()).then(|| {
         format!("{}; this host has held them against what it saw, no more", said.join("; "))

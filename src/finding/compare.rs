@@ -55,7 +55,6 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
     let (walls, overheads) = wall::of_columns(&columns, baseline, &measures);
     let noises: Vec<_> = measures.iter().map(|it| baseline.noise_floor(it)).collect();
     let step_sizes = step::sizes(workload.as_ref(), &columns, &measures);
-    let (histograms, absences) = (ledger.histograms()?, ledger.absences()?);
     let program = program_of(&columns, &proofs);
     let judge = Judge::of((baseline, noise), &program, &plan, &run);
 
@@ -67,8 +66,8 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
         proofs: &proofs,
         first_began_ns: first_began(&trials),
         measures: &measures,
-        histograms: &histograms,
-        absences: &absences,
+        histograms: &ledger.histograms()?,
+        absences: &ledger.absences()?,
         page_caches: &ledger.conditions_of("payers_page_cache_bytes")?,
     };
     let judged = Judged { overheads: &overheads, noises: &noises, step_sizes: &step_sizes };

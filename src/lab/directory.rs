@@ -8,9 +8,7 @@
 use super::exclusive::{c_path, unguessable};
 use super::{exclusive, unmount};
 use crate::fault::{Doing, Fault};
-use rustix::fs::{
-    AtFlags, CWD, FileType, IFlags, Mode, OFlags, ResolveFlags, StatVfsMountFlags,
-};
+use rustix::fs::{AtFlags, CWD, FileType, IFlags, Mode, OFlags, ResolveFlags, StatVfsMountFlags};
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -113,11 +111,7 @@ impl Upward {
 }
 
 /// Removes the directory `name` of `parent` without ever leaving its file system.
-fn remove_child(
-    parent: BorrowedFd<'_>,
-    name: &CString,
-    upward: &mut Upward,
-) -> Result<(), Errno> {
+fn remove_child(parent: BorrowedFd<'_>, name: &CString, upward: &mut Upward) -> Result<(), Errno> {
     let top = match enter(parent, name) {
         Ok(top) => top,
         Err(Errno::NOENT) => return Ok(()),

@@ -6,8 +6,8 @@
 //! it has our channel from its beginning; so whoever finds it without the channel knows that it is
 //! not ours any more. It is asked to shut down, and never switched off: its disks are the user's.
 
-use super::process::Program;
 use super::ask;
+use super::process::Program;
 use crate::fault::Fault;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;

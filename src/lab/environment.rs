@@ -32,7 +32,7 @@ const PASSED: [&str; 20] = [
     "ftp_proxy",
 ];
 
-/// What somebody decides by is not to be translated.
+/// Language of what somebody decides by: it is not to be translated.
 const LANGUAGE: (&str, &str) = ("LC_ALL", "C.UTF-8");
 
 /// The environment that a tool is started with. A variable that is no UTF-8 is left out.
@@ -46,6 +46,19 @@ fn passed(all: impl Iterator<Item = (OsString, OsString)>) -> Vec<(String, Strin
         all.filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?)));
     let language = (LANGUAGE.0.to_owned(), LANGUAGE.1.to_owned());
     texts.filter(|(key, _)| PASSED.contains(&key.as_str())).chain([language]).collect()
+}
+
+/// An environment of this process's `PATH` alone: for what is read by somebody who is not to have
+/// the keys and tokens that surtax may have been called with.
+#[must_use]
+pub fn path_alone() -> Vec<(String, String)> {
+    vec![(String::from("PATH"), std::env::var("PATH").unwrap_or_default())]
+}
+
+/// The same, and what is given.
+#[must_use]
+pub fn path_and(more: Vec<(String, String)>) -> Vec<(String, String)> {
+    path_alone().into_iter().chain(more).collect()
 }
 
 /// This process's environment as it is, for another surtax or a shell of the user's own. A variable

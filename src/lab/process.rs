@@ -57,9 +57,6 @@ pub struct Program {
     /// True if it begins with an empty session keyring: for what runs a command that is not to have
     /// the keys of our caller's session. It is ours where false.
     pub own_keyring: bool,
-    /// In the session of our terminal, so that Ctrl-C reaches it: true for `enter` only. All others
-    /// get a session of their own.
-    pub foreground: bool,
 }
 
 /// A program that was started. It dies with the thread that started it. Dropped, it is killed and
@@ -159,7 +156,6 @@ struct Entry {
     /// Descriptors as they are now, each with the number that it must get.
     descriptors: InheritedFds,
     own_keyring: bool,
-    foreground: bool,
     user: Option<u32>,
     /// Limit on the files that it may have open.
     open_files: Rlimit,
@@ -202,9 +198,7 @@ impl Entry {
         if let Some(cwd) = &self.cwd {
             rustix::process::chdir(cwd.as_c_str()).map_err(at(4))?;
         }
-        if !self.foreground {
-            rustix::process::setsid().map_err(at(5))?;
-        }
+        rustix::process::setsid().map_err(at(5))?;
         if self.own_keyring {
             begin_session_keyring().map_err(at(11))?;
         }
@@ -265,7 +259,8 @@ pub(super) fn close_others_on_exec() -> Result<(), Errno> {
 }
 
 /// Begins an empty session keyring, which is nobody else's. Where the kernel has none, or a filter
-/// of this level forbids them, there is nothing to keep back. One system call, for use after `fork`.
+/// of this level forbids them, there is nothing to keep back. One system call, for use after
+/// `fork`.
 fn begin_session_keyring() -> Result<(), Errno> {
     /// `KEYCTL_JOIN_SESSION_KEYRING` of `linux/keyctl.h`.
     const JOIN: libc::c_int = 1;
@@ -301,7 +296,6 @@ pub(super) fn spawn(program: Program, doors: Vec<File>) -> Result<Process, Fault
         cwd: program.cwd.as_deref().map(c_path).transpose()?,
         descriptors,
         own_keyring: program.own_keyring,
-        foreground: program.foreground,
         user: program.user,
         open_files: match program.open_files {
             most @ Some(_) => Rlimit { current: most, maximum: most },
@@ -365,19 +359,6 @@ fn command(program: &Program) -> Result<Command, Fault> {
     command.env_clear();
     command.envs(environment);
     Ok(command)
-}
-
-/// An environment of this process's `PATH` alone: for what is read by somebody who is not to have
-/// the keys and tokens that surtax may have been called with.
-#[must_use]
-pub fn path_alone() -> Vec<(String, String)> {
-    vec![(String::from("PATH"), std::env::var("PATH").unwrap_or_default())]
-}
-
-/// The same, and what is given.
-#[must_use]
-pub fn path_and(more: Vec<(String, String)>) -> Vec<(String, String)> {
-    path_alone().into_iter().chain(more).collect()
 }
 
 /// Looks a program up in this process's `PATH`.

@@ -278,11 +278,10 @@ impl Room {
         if !group.starts_with(&self.group) {
             return Err(Fault::bug(format!("the group `{}` is not of this room", group.display())));
         }
-        let foreground = program.foreground;
         let is_grouped = self.base.groups.any() && !program.is_ungrouped;
         let doors = if is_grouped { self.base.groups.doors(&group, own)? } else { Vec::new() };
         let process = process::spawn(program, doors)?;
-        if !is_grouped && !foreground {
+        if !is_grouped {
             self.remember_session(process.pid())?;
         }
         Ok(process)

@@ -404,11 +404,11 @@ fn start_nested(
         }
     };
     let stack = StackSpec { layers: rest.to_vec() }.to_string();
-    let environment = lab::environment::of_tools();
-    let environment = environment.into_iter().map(|(key, value)| (key.into(), value.into()));
+    let environment = lab::environment::of_tools().into_iter();
     let mut argv = vec![starter.as_os_str().as_bytes().to_vec(), STARTER.as_bytes().to_vec()];
     argv.extend(inside.descriptor.elsewhere.then(|| ELSEWHERE.as_bytes().to_vec()));
-    let command = Command { argv, env: environment.collect(), cwd: b"/".to_vec(), ..Command::default() };
+    let env = environment.map(|(key, value)| (key.into(), value.into())).collect();
+    let command = Command { argv, env, cwd: b"/".to_vec(), ..Command::default() };
     let mut deeper = link.relay(&format!("the starter of `{stack}`"), command)?;
     greet(&mut deeper, &stack, context.start_deadline, &mut || false)
         .map_err(|fault| inside.homeless(fault))?;

@@ -31,9 +31,9 @@ mod workload_reading;
 mod workload_steps;
 
 use crate::plan::TrialId;
-pub(crate) use program::CHANGED as COMMAND_FILE_CHANGED;
 use crate::workload::WorkloadReading;
 use disturbance::Disturbance;
+pub(crate) use program::CHANGED as COMMAND_FILE_CHANGED;
 use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::{LevelFacts, Outcome, Reading};
 

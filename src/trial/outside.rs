@@ -2,9 +2,9 @@
 //!
 //! The kernel of each level counts what runs inside it. A kernel that is not told when the CPU is
 //! taken away counts waiting as work: a guest's, or a sandbox's. So the sum is what level 0 saw,
-//! and what was counted inside only divides it. A claim that is larger divides nothing: what remains
-//! for the others would be a negative number, and none that is shown as zero. Then there is a gap,
-//! and [`outer`] goes as far in as the levels fit into each other.
+//! and what was counted inside only divides it. A claim that is larger divides nothing: what
+//! remains for the others would be a negative number, and none that is shown as zero. Then there is
+//! a gap, and [`outer`] goes as far in as the levels fit into each other.
 //!
 //! A payer who was gone before its counters were read makes every sum unknown of which it is a
 //! part, and nothing is divided.
@@ -17,8 +17,8 @@
 use std::cmp::Reverse;
 use surtax_instrument::wire::{Reading, Role};
 
-/// By so much a claim may exceed what was seen from outside and is made to fit: counters are rounded,
-/// and not read at one moment.
+/// By so much a claim may exceed what was seen from outside and is made to fit: counters are
+/// rounded, and not read at one moment.
 const ROUNDING_NS: u64 = 1_000_000;
 
 /// CPU time in nanoseconds.

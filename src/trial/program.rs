@@ -58,7 +58,8 @@ fn ask(
     }
 }
 
-/// What is known of the file that ran. One that was not there before says nothing of its content.
+/// Facts that are known of the file that ran. One that was not there before says nothing of its
+/// content.
 fn held_against(before: Option<&str>, facts: Vec<Fact>, after: Option<String>) -> Vec<Fact> {
     if before.is_none() || before == after.as_deref() {
         return facts;

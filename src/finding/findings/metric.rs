@@ -31,8 +31,8 @@ pub struct MetricFindings {
     /// Of a metric of the workload, where the arm is compared. The verdict on wall time is the
     /// arm's, and the other metrics that every trial has get none.
     pub judgement: Option<JudgementFindings>,
-    /// Who says this number, where this machine's kernel has not counted it: `a kernel further in`
-    /// or `the workload`. It was held against what this host saw, and is a claim within that.
+    /// Claimant of this number, where this machine's kernel has not counted it: `a kernel further
+    /// in` or `the workload`. It was held against what this host saw, and is a claim within that.
     pub claimed_by: Option<String>,
 }
 

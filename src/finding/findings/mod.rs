@@ -321,8 +321,7 @@ pub struct PayerFindings {
     pub role: String,
     /// The level whose kernel counted it.
     pub level: u8,
-    /// Median CPU time per trial, net of what runs inside it. The payers of each trial sum to its
-    /// total; their medians need not sum to the median of the totals.
+    /// Median CPU time per trial, net of what runs inside it. Medians need not sum to a median.
     pub cpu_ns: f64,
     /// Medians per trial of all that could be read of it, each in a field of its own; CPU time net
     /// of what runs inside it.
