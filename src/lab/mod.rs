@@ -23,6 +23,7 @@ mod jail;
 pub mod huge_pages;
 mod journal;
 pub mod kernel_part;
+mod keyring;
 pub mod last_words;
 mod limits;
 mod listener;

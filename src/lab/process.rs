@@ -7,7 +7,7 @@
 
 use super::confinement::{Confinement, become_user, last_errno};
 use super::exclusive::c_path;
-use super::{environment, open_files};
+use super::{environment, keyring, open_files};
 use crate::fault::{Doing, Fault};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -200,7 +200,7 @@ impl Entry {
         }
         rustix::process::setsid().map_err(at(5))?;
         if self.own_keyring {
-            begin_session_keyring().map_err(at(11))?;
+            keyring::begin_session().map_err(at(11))?;
         }
         self.hand_down()?;
         let limit = self.open_files;
@@ -256,23 +256,6 @@ pub(super) fn close_others_on_exec() -> Result<(), Errno> {
     // SAFETY: the call takes three numbers, and closes nothing itself.
     let result = unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, CLOEXEC) };
     if result == 0 { Ok(()) } else { Err(last_errno()) }
-}
-
-/// Begins an empty session keyring, which is nobody else's. Where the kernel has none, or a filter
-/// of this level forbids them, there is nothing to keep back. One system call, for use after
-/// `fork`.
-fn begin_session_keyring() -> Result<(), Errno> {
-    /// `KEYCTL_JOIN_SESSION_KEYRING` of `linux/keyctl.h`.
-    const JOIN: libc::c_int = 1;
-    let unnamed = std::ptr::null::<libc::c_char>();
-    // SAFETY: the call takes a number and a name, and none means a new keyring without a name.
-    if unsafe { libc::syscall(libc::SYS_keyctl, JOIN, unnamed) } >= 0 {
-        return Ok(());
-    }
-    match last_errno() {
-        Errno::NOSYS | Errno::PERM => Ok(()),
-        error => Err(error),
-    }
 }
 
 /// Starts a program in the groups behind these doors.
