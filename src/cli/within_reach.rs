@@ -73,15 +73,32 @@ fn require_apart(directory: &Path, plan: &Plan) -> Result<(), Fault> {
     let clients = clients(plan)?;
     let stacks: Vec<&StackSpec> = stacks.chain(&clients).collect();
     let named = stacks.iter().flat_map(|stack| &stack.layers).flat_map(driver::files);
-    let mut files = named.chain(stacks.iter().flat_map(|stack| driver::borrowed(stack)));
-    if let Some(file) = files.find(|file| is_within(file, directory)) {
-        return Err(Fault::user(format!(
-            "`{}`, which a stack is made of, lies in the writable directory `{shown}`",
-            file.display()
-        ))
-        .hint("a command could replace it for the trials after its own: move one"));
-    }
-    Ok(())
+    let files: Vec<PathBuf> =
+        named.chain(stacks.iter().flat_map(|stack| driver::borrowed(stack))).collect();
+    // A part of a root may be writable: what is in there is the command's own.
+    let layers = || stacks.iter().flat_map(|stack| &stack.layers);
+    let is_root = |file: &Path| layers().any(|layer| layer.is_root(file));
+    let (file, relation) = if let Some(file) = files.iter().find(|it| is_within(it, directory)) {
+        (file, "lies in")
+    } else if let Some(file) = around(&files, directory, is_root) {
+        (file, "holds")
+    } else {
+        return Ok(());
+    };
+    Err(Fault::user(format!(
+        "`{}`, which a stack is made of, {relation} the writable directory `{shown}`",
+        file.display()
+    ))
+    .hint("a command could replace it for the trials after its own: move one"))
+}
+
+/// The directory among these in which the writable one lies, unless it is a root.
+fn around<'f>(
+    files: &'f [PathBuf],
+    directory: &Path,
+    is_root: impl Fn(&Path) -> bool,
+) -> Option<&'f PathBuf> {
+    files.iter().find(|file| directory.starts_with(real(file)) && !is_root(file))
 }
 
 /// Lists the stacks in which clients of workloads run, which no plan names as its own.
@@ -128,23 +145,21 @@ fn require_files(directory: &Path) -> Result<(), Fault> {
 
 /// Neither what is surtax's nor what decides what root executes lies in it or around it.
 fn require_foreign(directory: &Path) -> Result<(), Fault> {
-    const RESULT: &str = "write its own result";
-    const START: &str = "exchange what is started or obeyed next";
     let (around, others): (Vec<Place>, Vec<Place>) =
         places::of_the_machine().partition(|place| directory.starts_with(real(&place.path)));
     // The innermost around it decides, and speaks for those further out.
     let innermost = around.into_iter().max_by_key(|it| real(&it.path).components().count());
     if let Some(met) = innermost.and_then(|place| Met::with(place, directory)) {
-        return Err(met.fault(directory, START));
+        return Err(met.fault(directory));
     }
     if let Some(met) = places::of_surtax().find_map(|place| Met::with(place, directory)) {
-        return Err(met.fault(directory, RESULT));
+        return Err(met.fault(directory));
     }
     let homes = places::of_homes();
     let links = places::of_links(&homes);
     let mut all = others.into_iter().chain(homes).chain(links).chain(places::of_programs());
     match all.find_map(|place| Met::with(place, directory)) {
-        Some(met) => Err(met.fault(directory, START)),
+        Some(met) => Err(met.fault(directory)),
         None => Ok(()),
     }
 }
@@ -185,11 +200,17 @@ impl Met {
     }
 
     /// The user's fault, of a command that could do this.
-    fn fault(&self, directory: &Path, harm: &str) -> Fault {
-        let Place { path, description, extent, remedy } = &self.place;
+    fn fault(&self, directory: &Path) -> Fault {
+        let Place { path, description, extent, harm, remedy } = &self.place;
+        let is_named_so = path == directory;
         let (shown, path) = (directory.display(), path.display());
         let met = match self.how {
-            How::Same => format!("the writable directory `{shown}` is {description}"),
+            How::Same if is_named_so => {
+                format!("the writable directory `{shown}` is {description}")
+            }
+            How::Same => {
+                format!("`{path}`, {description}, leads to the writable directory `{shown}`")
+            }
             How::InPlace => {
                 let path = real(&self.place.path);
                 let path = path.display();

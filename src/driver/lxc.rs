@@ -33,6 +33,9 @@ const USERNS: &str = "/usr/share/lxc/config/userns.conf";
 /// Filter of system calls that [`COMMON`] names.
 const SECCOMP: &str = "/usr/share/lxc/config/common.seccomp";
 
+/// A filter that lets everything pass, as LXC reads one.
+const EMPTY_FILTER: &str = "2\ndenylist";
+
 /// Lines of a filter that shuts the kernel's keyrings, as docker's does: root's are this machine's.
 /// To who asks it is as if the kernel had none, which container runtimes inside take for no error.
 const NO_KEYRINGS: &str = "[all]\nadd_key errno 38\nkeyctl errno 38\nrequest_key errno 38\n";
@@ -93,11 +96,10 @@ fn order(wanted: &ContainerRequest<'_>) -> Result<ToolStart, Fault> {
     fs::create_dir_all(&rootfs).doing(format_args!("make `{}`", rootfs.display()))?;
     let has_common = Path::new(COMMON).exists();
     let mut text = config(wanted, has_common, &rootfs)?;
-    if has_common && let Some(filter) = filter(Path::new(SECCOMP))? {
-        let file = containers.join("seccomp");
-        fs::write(&file, filter).doing(format_args!("write `{}`", file.display()))?;
-        text.push_str(&format!("lxc.seccomp.profile = {}\n", word(&file)?));
-    }
+    let seccomp = containers.join("seccomp");
+    fs::write(&seccomp, filter(Path::new(SECCOMP))?)
+        .doing(format_args!("write `{}`", seccomp.display()))?;
+    text.push_str(&format!("lxc.seccomp.profile = {}\n", word(&seccomp)?));
     let file = containers.join("config");
     fs::write(&file, text).doing(format_args!("write `{}`", file.display()))?;
     let words = [
@@ -131,13 +133,13 @@ fn lacks_profile(sys: &Path) -> bool {
         && !read("kernel/security/apparmor/profiles").contains("lxc-container-default")
 }
 
-/// The filter of this file with the keyrings shut; none where there is no file.
-fn filter(common: &Path) -> Result<Option<String>, Fault> {
-    match fs::read_to_string(common) {
-        Ok(text) => Ok(Some(format!("{}\n{NO_KEYRINGS}", text.trim_end()))),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error).doing(format_args!("read `{}`", common.display())),
-    }
+/// The filter of this file with the keyrings shut; one that shuts nothing else where there is none.
+fn filter(common: &Path) -> Result<String, Fault> {
+    let text = match fs::read_to_string(common) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(String::from(EMPTY_FILTER)),
+        read => read.doing(format_args!("read `{}`", common.display())),
+    }?;
+    Ok(format!("{}\n{NO_KEYRINGS}", text.trim_end()))
 }
 
 /// Returns the configuration lines for the word after `net=`.
@@ -236,9 +238,9 @@ mod tests {
     fn the_keyrings_are_shut_beside_what_is_shut_already() {
         let place = tempfile::tempdir().unwrap();
         let file = place.path().join("common.seccomp");
-        assert_eq!(filter(&file).unwrap(), None);
+        assert_eq!(filter(&file).unwrap(), format!("2\ndenylist\n{NO_KEYRINGS}"));
         fs::write(&file, "2\ndenylist\n[all]\nkexec_load errno 1\n\n").unwrap();
-        let text = filter(&file).unwrap().unwrap();
+        let text = filter(&file).unwrap();
         assert_eq!(
             text,
             "2\ndenylist\n[all]\nkexec_load errno 1\n[all]\nadd_key errno 38\nkeyctl errno 38\n\

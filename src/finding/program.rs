@@ -72,14 +72,14 @@ impl ProgramId {
         self
     }
 
-    /// Says how this is another program than the baseline's; `None` too where either is not known,
-    /// or the baseline is not equal to itself.
+    /// Says how this is another program than the baseline's, or may be, where what either ran was
+    /// changed; `None` too where nothing is known, or the baseline is not equal to itself.
     pub(crate) fn against(&self, baseline: &Self) -> Option<Another> {
-        let is_known = !self.files.is_empty() && baseline.files.len() == 1 && baseline.is_read();
-        let is_same = self.files.keys().eq(baseline.files.keys());
+        let is_known = !self.files.is_empty() && baseline.files.len() == 1;
+        let is_same = baseline.is_read() && self.files.keys().eq(baseline.files.keys());
         (is_known && !is_same).then(|| Another {
             words: format!("it ran {}, and the baseline {}", self.words(), baseline.words()),
-            is_asked_for: self.root != baseline.root,
+            is_asked_for: self.root != baseline.root && self.is_read() && baseline.is_read(),
         })
     }
 
@@ -240,7 +240,7 @@ mod tests {
         assert!(said(&found, "another-program")[0].contains(WRITTEN));
         let found = findings(&["native", "runc"], |_, _| Some(WRITTEN));
         assert!(said(&found, "another-program")[0].starts_with("what the baseline ran is not"));
-        assert_eq!(found.arms[2].verdict, Verdict::Equivalent);
+        assert!(matches!(found.arms[2].verdict, Verdict::Invalid { gap: Gap::Rejected, .. }));
     }
 
     #[test]

@@ -7,29 +7,25 @@
 
 use std::ffi::OsString;
 
-/// Variables that tools get as they are. None of them names a file that is loaded or executed, but
-/// `PATH`, of which `cli/within_reach.rs` looks at each directory.
-const PASSED: [&str; 20] = [
+/// Variables that tools get as they are. None of them names a file that is read or executed, but
+/// `PATH` and `HOME`, of which `cli/within_reach.rs` looks at what lies in them. `SHELL` is what
+/// `ssh` starts for a `ProxyCommand`, and `TZ` may be a file's name.
+const PASSED: [&str; 15] = [
     "ALL_PROXY",
     "HOME",
     "HTTPS_PROXY",
     "HTTP_PROXY",
-    "KRB5CCNAME",
     "LOGNAME",
     "NO_PROXY",
     "PATH",
     "RUST_BACKTRACE",
-    "SHELL",
     "SSH_AUTH_SOCK",
     "TERM",
-    "TZ",
     "USER",
-    "XDG_RUNTIME_DIR",
     "all_proxy",
     "http_proxy",
     "https_proxy",
     "no_proxy",
-    "ftp_proxy",
 ];
 
 /// Language of what somebody decides by: it is not to be translated.
@@ -83,6 +79,8 @@ mod tests {
             ("GCONV_PATH", "/w"),
             ("CONTAINERS_CONF", "/w/containers.conf"),
             ("SSH_ASKPASS", "/w/ask"),
+            ("SHELL", "/w/sh"),
+            ("TZ", ":/w/zone"),
             ("LANG", "de_DE.UTF-8"),
             ("PATH", "/usr/bin"),
         ];

@@ -50,6 +50,13 @@ impl LayerSpec {
         });
         paths.filter_map(|path| std::path::absolute(path).ok()).collect()
     }
+
+    /// Tells whether the layer names this as its root, as `dir:PATH` or `oci:PATH`.
+    #[must_use]
+    pub fn is_root(&self, file: &Path) -> bool {
+        let named = self.options.get("root").and_then(|root| root.split_once(':'));
+        named.is_some_and(|(_, path)| std::path::absolute(path).is_ok_and(|path| path == file))
+    }
 }
 
 impl fmt::Display for StackSpec {

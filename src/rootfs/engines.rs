@@ -14,13 +14,16 @@ use std::path::{Path, PathBuf};
 use surtax_instrument::mountinfo::Mounted;
 
 /// Directories of engines on every machine, all of whose mounts are theirs.
-const USUAL: [&str; 6] = [
+pub(crate) const USUAL: [&str; 9] = [
     "/var/lib/containerd",
     "/var/lib/containers",
     "/var/lib/docker",
+    "/var/lib/incus",
     "/var/lib/kubelet",
     "/var/lib/lxc",
+    "/var/lib/lxd",
     "/var/lib/machines",
+    "/var/lib/rancher",
 ];
 
 /// Names in an engine's directory. Where that was put by its owner, it may be one with other files.
@@ -78,7 +81,7 @@ pub(super) fn mounted(table: &[Mounted]) -> impl Fn(&Mounted) -> bool + use<> {
 }
 
 /// Lists what engines keep in directories that this machine's owner chose, be it there or not.
-pub(super) fn configured() -> impl Iterator<Item = PathBuf> {
+pub(crate) fn configured() -> impl Iterator<Item = PathBuf> {
     let told = CONFIGURATIONS.into_iter().filter_map(|(file, keys, format)| {
         let bytes = regular_file::read(Path::new(file), CONFIGURATION_MOST).ok()?;
         told(&String::from_utf8(bytes).ok()?, keys, format)

@@ -1,6 +1,6 @@
 //! Root file systems: what a command sees of files, wherever it runs.
 
-mod engines;
+pub(crate) mod engines;
 pub mod image;
 pub mod root;
 pub mod scratch;

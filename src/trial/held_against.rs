@@ -140,12 +140,17 @@ pub(super) fn excess(clock: ClockSync, runs: &[TimedRun]) -> Option<(String, f64
     Some((String::from("bracket_excess_ns"), found?))
 }
 
+/// Returns the longest time that a workload can have measured within a command that ran so long.
+pub(crate) fn longest_measured(wall: Nanoseconds) -> Nanoseconds {
+    wall + Nanoseconds(wall.0 / MEASURED_PART) + MEASURED_TICKS
+}
+
 /// The first histogram of a workload, or time of an instance, with a time that is longer than any
 /// run of its command, with both values; nothing where all may be true. A clock inside may run a
 /// little faster than ours.
 pub(super) fn too_long(read: &WorkloadReading, runs: &[TimedRun]) -> Option<String> {
     let longest = runs.iter().map(|ran| ran.between).max()?;
-    let most = longest + Nanoseconds(longest.0 / MEASURED_PART) + MEASURED_TICKS;
+    let most = longest_measured(longest);
     let of_histograms = read.histograms.iter().filter_map(|it| {
         let claim = Nanoseconds(it.histogram.quantile(1.0)?);
         (claim > most).then(|| format!("`{}` holds a time of {claim}", it.name))

@@ -33,6 +33,7 @@ mod workload_steps;
 use crate::plan::TrialId;
 use crate::workload::WorkloadReading;
 use disturbance::Disturbance;
+pub(crate) use held_against::longest_measured;
 pub(crate) use program::CHANGED as COMMAND_FILE_CHANGED;
 use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::{LevelFacts, Outcome, Reading};

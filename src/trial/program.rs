@@ -58,18 +58,17 @@ fn ask(
     }
 }
 
-/// Facts that are known of the file that ran. One that was not there before says nothing of its
-/// content.
+/// Facts that are known of the file that ran. Of one whose state nobody told before, such as an
+/// image's, they are as they were told.
 fn held_against(before: Option<&str>, facts: Vec<Fact>, after: Option<String>) -> Vec<Fact> {
     if before.is_none() || before == after.as_deref() {
         return facts;
     }
     let said = match after {
-        Some(_) => "something was written there while the command ran",
+        Some(_) => "it was changed while the command ran",
         None => "it is gone",
     };
-    let of_content = |fact: &Fact| fact.key != "command_file";
-    let kept = facts.into_iter().filter(|fact| !of_content(fact));
+    let kept = facts.into_iter().filter(|fact| fact.key == "command_file");
     kept.chain([Fact::new(CHANGED, said, "stat(2) before and after the command")]).collect()
 }
 

@@ -6,6 +6,7 @@
 
 use crate::lab::{self, sudoer};
 use crate::ledger::shelf;
+use crate::rootfs::engines;
 use crate::{regular_file, workload};
 use std::fs::DirEntry;
 use std::path::{Path, PathBuf};
@@ -19,6 +20,8 @@ pub(super) struct Place {
     pub(super) description: &'static str,
     /// Extent of it that must not be written.
     pub(super) extent: Extent,
+    /// Harm that a command could do, which goes on after "could".
+    pub(super) harm: &'static str,
     /// Way to have it elsewhere, as part of a hint.
     pub(super) remedy: Option<&'static str>,
 }
@@ -37,7 +40,7 @@ use Extent::{Itself, Whole};
 /// Places of this machine; `docs/what-it-does-to-your-machine.md` has them for users.
 ///
 /// Source: Filesystem Hierarchy Standard 3.0; `file-hierarchy(7)`; `hier(7)`.
-const OF_THE_MACHINE: [(&str, Extent, &str); 50] = [
+const OF_THE_MACHINE: [(&str, Extent, &str); 46] = [
     ("/bin", Whole, PROGRAMS),
     ("/boot", Whole, "where kernels and what starts them lie"),
     ("/dev", Whole, "where devices lie"),
@@ -75,17 +78,13 @@ const OF_THE_MACHINE: [(&str, Extent, &str); 50] = [
     ("/var/cache/apt", Whole, "where packages lie that root installs"),
     ("/var/lib", Itself, STATE),
     ("/var/lib/apt", Whole, "where packages lie that root installs"),
-    ("/var/lib/containerd", Whole, ENGINE),
-    ("/var/lib/containers", Whole, ENGINE),
-    ("/var/lib/docker", Whole, ENGINE),
     ("/var/lib/dpkg", Whole, "where the scripts of packages lie, which root executes"),
-    ("/var/lib/kubelet", Whole, ENGINE),
+    ("/var/lib/etcd", Whole, STATE),
     ("/var/lib/libvirt", Whole, ENGINE),
-    ("/var/lib/lxc", Whole, ENGINE),
-    ("/var/lib/machines", Whole, ENGINE),
     ("/var/lib/snapd", Whole, PROGRAMS),
     ("/var/lib/systemd", Whole, STATE),
     ("/var/spool", Itself, "where jobs lie that root executes"),
+    ("/var/spool/at", Whole, "where jobs lie that root executes"),
     ("/var/spool/cron", Whole, "where jobs lie that root executes"),
     ("/var/tmp", Itself, "where surtax and others make directories"),
 ];
@@ -96,15 +95,25 @@ const STATE: &str = "where services of root keep what they start from";
 const ENGINE: &str = "where containers or machines lie that root starts";
 
 /// Places that are surtax's on every machine, whatever this one's are called.
-const OURS: [(&str, &str); 3] = [
-    ("/run/surtax", "where surtax has what runs"),
-    ("/var/cache/surtax", "where surtax keeps kernels and images"),
-    ("/var/lib/surtax", "where surtax keeps runs and its state"),
+const OURS: [(&str, &str, &str); 3] = [
+    ("/run/surtax", "where surtax has what runs", RESULT),
+    ("/var/cache/surtax", "where surtax keeps kernels and images", START),
+    ("/var/lib/surtax", "where surtax keeps runs and its state", RESULT),
 ];
 
+const RESULT: &str = "write its own result";
+const START: &str = "exchange what is started or obeyed next";
+
 /// Directories of a home that configure the programs that surtax starts, and what these start.
-const CONFIGURATIONS_OF_A_HOME: [&str; 6] =
-    [".config/containers", ".config/libvirt", ".config/lxc", ".config/systemd", ".docker", ".ssh"];
+const CONFIGURATIONS_OF_A_HOME: [&str; 7] = [
+    ".config/containers",
+    ".config/libvirt",
+    ".config/lxc",
+    ".config/systemd",
+    ".docker",
+    ".local/share/systemd",
+    ".ssh",
+];
 
 /// Directories of this machine that configure them, in which links may lead elsewhere.
 const CONFIGURATIONS: [&str; 10] = [
@@ -124,38 +133,43 @@ const CONFIGURATIONS: [&str; 10] = [
 const USERS: &str = "/etc/passwd";
 const USERS_MOST: u64 = 16 << 20;
 
-/// Lists the places of the table.
+/// Lists the places of the table, and those of engines, wherever their owner put them.
 pub(super) fn of_the_machine() -> impl Iterator<Item = Place> {
-    OF_THE_MACHINE.into_iter().map(|(path, extent, description)| Place {
-        path: path.into(),
+    let usual = engines::USUAL.map(|path| (PathBuf::from(path), Whole, ENGINE));
+    let configured = engines::configured().map(|path| (path, Whole, ENGINE));
+    let table = OF_THE_MACHINE.map(|(path, extent, of)| (PathBuf::from(path), extent, of));
+    let all = table.into_iter().chain(usual).chain(configured);
+    all.map(|(path, extent, description)| Place {
+        path,
         description,
         extent,
+        harm: START,
         remedy: None,
     })
 }
 
 /// Lists the places in which surtax keeps what it has, wherever these were put.
 pub(super) fn of_surtax() -> impl Iterator<Item = Place> {
-    let place = |path, description, remedy| Place { path, description, extent: Whole, remedy };
-    let fixed = OURS.map(|(path, description)| place(path.into(), description, None));
-    let elsewhere = |variable| Some(variable);
+    let place =
+        |path, description, harm, remedy| Place { path, description, extent: Whole, harm, remedy };
+    let fixed = OURS.map(|(path, description, harm)| place(path.into(), description, harm, None));
     let runs = shelf::directories().unwrap_or_default().into_iter().map(move |path| {
-        let remedy = elsewhere(", or have runs kept elsewhere: set `XDG_DATA_HOME`");
-        place(path, "where surtax keeps runs", remedy)
+        let remedy = Some(", or have runs kept elsewhere: set `XDG_DATA_HOME`");
+        place(path, "where surtax keeps runs", RESULT, remedy)
     });
     let state = lab::state::directory().ok().map(move |path| {
-        let remedy = elsewhere(", or have it elsewhere: set `SURTAX_STATE_DIR`");
-        place(path, "where surtax keeps its state", remedy)
+        let remedy = Some(", or have it elsewhere: set `SURTAX_STATE_DIR`");
+        place(path, "where surtax keeps its state", RESULT, remedy)
     });
     let cache = lab::cache_place().ok().map(move |path| {
-        let remedy = elsewhere(", or have these elsewhere: set `SURTAX_CACHE_DIR`");
-        place(path, "where surtax keeps kernels and images", remedy)
+        let remedy = Some(", or have these elsewhere: set `SURTAX_CACHE_DIR`");
+        place(path, "where surtax keeps kernels and images", START, remedy)
     });
     let workloads = workload::shelf::directory().ok().map(move |path| {
-        let remedy = elsewhere(", or have workloads elsewhere: set `XDG_CONFIG_HOME`");
-        place(path, "where surtax finds your workloads", remedy)
+        let remedy = Some(", or have workloads elsewhere: set `XDG_CONFIG_HOME`");
+        place(path, "where surtax finds your workloads", START, remedy)
     });
-    let running = place(lab::run_directory(), "where surtax has what runs", None);
+    let running = place(lab::run_directory(), "where surtax has what runs", RESULT, None);
     fixed.into_iter().chain(runs).chain(state).chain(cache).chain(workloads).chain([running])
 }
 
@@ -165,6 +179,7 @@ pub(super) fn of_homes() -> Vec<Place> {
         path,
         description: "where the configuration of programs that surtax starts lies",
         extent: Whole,
+        harm: START,
         remedy: None,
     };
     let below = |home: PathBuf| CONFIGURATIONS_OF_A_HOME.map(|name| place(home.join(name)));
@@ -178,7 +193,8 @@ pub(super) fn of_links(homes: &[Place]) -> impl Iterator<Item = Place> + use<> {
     links(directories.into_iter()).map(|path| Place {
         path,
         description: "a link by which programs of root's find their configuration",
-        extent: Itself,
+        extent: Whole,
+        harm: START,
         remedy: Some(", or put the file itself in place of the link"),
     })
 }
@@ -187,7 +203,7 @@ pub(super) fn of_links(homes: &[Place]) -> impl Iterator<Item = Place> + use<> {
 /// be they relative to where surtax was called, and the links in them.
 pub(super) fn of_programs() -> impl Iterator<Item = Place> {
     let place = |description, remedy| {
-        move |path| Place { path, description, extent: Itself, remedy: Some(remedy) }
+        move |path| Place { path, description, extent: Itself, harm: START, remedy: Some(remedy) }
     };
     // Without the variable, programs are looked for in places of the table.
     let path = std::env::var_os("PATH");
@@ -260,7 +276,9 @@ mod tests {
     #[test]
     fn the_book_has_the_table() {
         let book = include_str!("../../../docs/what-it-does-to-your-machine.md");
-        for (path, ..) in OF_THE_MACHINE {
+        let fixed = OF_THE_MACHINE.into_iter().map(|(path, ..)| path);
+        let homes = CONFIGURATIONS_OF_A_HOME.into_iter();
+        for path in fixed.chain(engines::USUAL).chain(homes) {
             let is_told = book.contains(&format!("`{path}`"));
             assert!(is_told, "`{path}` is not in the page that says what `--writable` refuses");
         }

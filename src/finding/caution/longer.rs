@@ -5,22 +5,18 @@
 //! count: see `trial/held_against.rs`.
 
 use crate::finding::caution::signs::{Signs, caution};
-use crate::finding::estimate::{WALL, is_of_every_trial};
+use crate::finding::estimate::{WALL, float, is_of_every_trial};
 use crate::finding::foreign::line;
 use crate::finding::stacks::Stacks;
 use crate::finding::{ArmFindings, Caution, MetricFindings, number};
+use crate::trial::longest_measured;
 use std::collections::BTreeSet;
-
-/// By so much more a time may seem longer than the command: another kernel's clock is another one.
-const TOLERANCE: f64 = 1.125;
-
-/// Ticks of 100 Hz at both ends, in nanoseconds.
-const TICKS_NS: f64 = 2e7;
+use std::time::Duration;
 
 pub(super) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
     let found = signs.arms.iter().filter_map(|arm| Some((arm, longer(arm)?)));
     let found: Vec<(&ArmFindings, &MetricFindings)> = found.collect();
-    let (worst_arm, worst) = found.first()?;
+    let (arm, first) = found.first()?;
     let stacks: BTreeSet<&str> = found.iter().map(|(arm, _)| arm.stack.as_str()).collect();
     Some(caution(
         "longer-than-command",
@@ -28,9 +24,9 @@ pub(super) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
             "in {} `{}` is a time of {}, and the command ran for {} there: it is the workload's \
              claim, and no part of it was seen",
             Stacks::counted(signs.arms).words(&stacks),
-            line(&worst.metric),
-            number::time(worst.median),
-            number::time(wall(worst_arm)?)
+            line(&first.metric),
+            number::time(first.median),
+            number::time(wall(arm)?)
         ),
         "if it is a sum over many at once, divide it; else look at the workload's unit and pattern",
     ))
@@ -42,7 +38,8 @@ fn wall(arm: &ArmFindings) -> Option<f64> {
 
 /// The first time that a workload measured which is longer than its command.
 fn longer(arm: &ArmFindings) -> Option<&MetricFindings> {
-    let most = wall(arm)? * TOLERANCE + TICKS_NS;
+    let wall = Duration::try_from_secs_f64(wall(arm)? / 1e9).ok()?;
+    let most = float(longest_measured(wall.into()).0);
     let of_workload = arm.metrics.iter().filter(|it| !is_of_every_trial(&it.metric));
     of_workload.filter(|it| it.unit == "ns").find(|it| it.median > most)
 }
