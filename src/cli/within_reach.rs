@@ -129,7 +129,7 @@ fn require_elsewhere(directory: &Path, run: Option<&Path>) -> Result<(), Fault> 
 
 /// It holds files, and none that is a setting of the kernel's.
 fn require_files(directory: &Path) -> Result<(), Fault> {
-    let Some(kernels) = root::kernels(directory)? else { return Ok(()) };
+    let Some(kernels) = root::kernel_mount_at(directory)? else { return Ok(()) };
     let (shown, point) = (directory.display(), kernels.point.display());
     let kind = kernels.kind;
     let (where_it_is, hint) = match directory.starts_with(&kernels.point) {

@@ -23,15 +23,15 @@ pub(crate) struct ProgramId {
     /// Root that the stack names, or the machine whose files it has.
     root: Option<String>,
     /// Each file, and where it was. Empty where nothing is known.
-    files: BTreeMap<File, String>,
+    files: BTreeMap<CommandFile, String>,
 }
 
 /// A file that was the command.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum File {
-    /// File of that length and that hash.
+enum CommandFile {
+    /// CommandFile of that length and that hash.
     Read(String, String),
-    /// File to which something happened before it could be read.
+    /// CommandFile to which something happened before it could be read.
     Changed(String),
 }
 
@@ -85,30 +85,33 @@ impl ProgramId {
 
     /// Tells whether every file could be read as it had run.
     fn is_read(&self) -> bool {
-        self.files.keys().all(|file| matches!(file, File::Read(..)))
+        self.files.keys().all(|file| matches!(file, CommandFile::Read(..)))
     }
 
     fn words(&self) -> String {
-        let words = |(file, path): (&File, &String)| match file {
-            File::Read(length, hash) => {
+        let words = |(file, path): (&CommandFile, &String)| match file {
+            CommandFile::Read(length, hash) => {
                 let hash: String = hash.chars().take(HASH_SHOWN).collect();
                 format!("`{}` ({} bytes, hash {}…)", line(path), line(length), line(&hash))
             }
-            File::Changed(what) => format!("`{}` ({})", line(path), line(what)),
+            CommandFile::Changed(what) => format!("`{}` ({})", line(path), line(what)),
         };
         self.files.iter().map(words).collect::<Vec<_>>().join(" and ")
     }
 }
 
 /// The command's file and its place, where the innermost level says so.
-fn file(level: &LevelFacts) -> Option<(File, String)> {
+fn file(level: &LevelFacts) -> Option<(CommandFile, String)> {
     let fact = |key: &str| level.facts.iter().find(|fact| fact.key == key);
     let value = |key: &str| fact(key).map(|fact| fact.value.clone());
     let path = value("command_file");
     if let Some(what) = value(COMMAND_FILE_CHANGED) {
-        return Some((File::Changed(what), path.unwrap_or_else(|| String::from("the command"))));
+        return Some((
+            CommandFile::Changed(what),
+            path.unwrap_or_else(|| String::from("the command")),
+        ));
     }
-    Some((File::Read(value("command_file_bytes")?, value("command_file_xxh3")?), path?))
+    Some((CommandFile::Read(value("command_file_bytes")?, value("command_file_xxh3")?), path?))
 }
 
 /// A caution for each arm that ran something else, and for a baseline that did.
@@ -257,7 +260,7 @@ mod tests {
         let ran = |root: Option<&str>, hash: &str| ProgramId {
             root: root.map(String::from),
             files: BTreeMap::from([(
-                File::Read(String::from("9"), String::from(hash)),
+                CommandFile::Read(String::from("9"), String::from(hash)),
                 String::from("/bin/it"),
             )]),
         };

@@ -72,9 +72,9 @@ pub fn lowers(root: &Root, cache: &Path) -> Result<Vec<Lower>, Fault> {
 ///
 /// # Errors
 /// The machine's: the table of mounts cannot be read.
-pub fn kernels(directory: &Path) -> Result<Option<Mounted>, Fault> {
+pub fn kernel_mount_at(directory: &Path) -> Result<Option<Mounted>, Fault> {
     let table = fs::read("/proc/self/mountinfo").doing("read `/proc/self/mountinfo`")?;
-    Ok(visible::kernels(&table, directory))
+    Ok(visible::kernel_mount_at(&table, directory))
 }
 
 /// The mounts that put a merged root at [`merged_at`]`(scratch)`. `scratch` is a directory of the

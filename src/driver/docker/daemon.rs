@@ -127,7 +127,7 @@ fn program() -> Result<Candidate, Fault> {
     })
 }
 
-fn socket_path(named: &str) -> Result<&str, Fault> {
+pub(super) fn socket_path(named: &str) -> Result<&str, Fault> {
     match named.split_once("://") {
         Some(("unix", path)) => Ok(path),
         Some(_) => Err(Fault::user(format!("`{named}` is not a unix socket"))

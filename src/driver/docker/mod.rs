@@ -165,8 +165,8 @@ impl Layer for Docker {
         let is_named = spec.options.contains_key("socket") || layer_rootless::is_asked(spec);
         let host = (!is_named).then(|| std::env::var("DOCKER_HOST").ok()).flatten();
         let host = host.unwrap_or_default();
-        let socket = PathBuf::from(host.strip_prefix("unix://").unwrap_or(&host));
-        let socket = Some(socket).filter(|socket| socket.is_absolute());
+        let socket = daemon::socket_path(&host).ok().map(PathBuf::from);
+        let socket = socket.filter(|socket| socket.is_absolute());
         spec.files(&DESCRIPTOR).into_iter().chain(socket).collect()
     }
 

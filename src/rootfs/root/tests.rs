@@ -52,8 +52,9 @@ fn a_directory_on_a_file_system_of_the_kernel_s_or_around_one_is_told_from_one_i
         "{WORKSTATION}40 27 0:80 / /srv/chroot/proc rw - proc proc rw\n\
          41 27 0:81 / /mnt/huge rw - hugetlbfs huge rw\n"
     );
-    let kind =
-        |path: &str| visible::kernels(table.as_bytes(), Path::new(path)).map(|mount| mount.kind);
+    let kind = |path: &str| {
+        visible::kernel_mount_at(table.as_bytes(), Path::new(path)).map(|mount| mount.kind)
+    };
     for (path, expected) in [
         ("/proc/sys/kernel", "proc"),
         ("/sys", "sysfs"),

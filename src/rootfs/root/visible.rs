@@ -56,7 +56,7 @@ pub fn visible(table: &[u8]) -> Vec<Mounted> {
 
 /// Finds a file system with the kernel's settings or devices in which a directory lies, or else one
 /// that can be reached below it.
-pub fn kernels(table: &[u8], directory: &Path) -> Option<Mounted> {
+pub fn kernel_mount_at(table: &[u8], directory: &Path) -> Option<Mounted> {
     let all = visible(table);
     let around = all.iter().filter(|mount| directory.starts_with(&mount.point));
     let around = around.max_by_key(|mount| mount.point.components().count());
