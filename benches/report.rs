@@ -194,6 +194,7 @@ fn record(
             stops: None,
             oom_kill_count: None,
             left_running_count: 0,
+            agent_cpu: Nanoseconds(0),
             stdout: output("done"),
             stderr: output(""),
             instances: Vec::new(),

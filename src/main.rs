@@ -29,6 +29,7 @@ const ROLES: [Role; 5] = [
 
 fn main() -> ExitCode {
     shut_to_writers();
+    hear_of_children();
     cli::catch_bugs(|| {
         let first = std::env::args_os().nth(1);
         let role = ROLES.iter().find(|(word, _)| first.as_ref().is_some_and(|first| first == word));
@@ -47,6 +48,13 @@ fn main() -> ExitCode {
 fn shut_to_writers() {
     let before = umask(Mode::RWXG | Mode::RWXO);
     umask(before | Mode::WGRP | Mode::WOTH);
+}
+
+/// Hears how children end, whatever it was started with: where that signal is ignored, the kernel
+/// tells nobody.
+fn hear_of_children() {
+    // SAFETY: no handler is named, and no other thread is there yet.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
 }
 
 /// Keeps a command of the same user from the keys of sessions in this process's memory, and from

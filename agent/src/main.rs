@@ -41,6 +41,9 @@ use std::time::Duration;
 use surtax_instrument::wire::Failure;
 
 fn main() -> ExitCode {
+    // Where it is ignored, nobody is told how a child ended.
+    // SAFETY: no handler is named, and no other thread is there yet.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
     if rustix::process::getpid().is_init() && std::path::Path::new(init::SCRIPT).exists() {
         init::main();
     }

@@ -8,7 +8,7 @@
 
 use crate::engine::OWN_FILE;
 use rustix::fs::{Access, access};
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::ffi::OsStrExt;
@@ -27,6 +27,9 @@ const WHOLE_BYTES: u64 = 64 << 20;
 /// Number of bytes of each end that are hashed then.
 const END_BYTES: u64 = 16 << 20;
 
+/// Number of links that the kernel follows.
+const LINKS_MAX: usize = 40;
+
 /// Returns what is known of the file; nothing if there is none.
 pub fn facts(command: &Command) -> Vec<Fact> {
     let Some(path) = file_of(command) else { return Vec::new() };
@@ -40,22 +43,48 @@ pub fn facts(command: &Command) -> Vec<Fact> {
         let part = if length > WHOLE_BYTES { "the first and the last 16 MiB" } else { "all" };
         facts.push(Fact::new("command_file_bytes", length.to_string(), "stat(2)"));
         facts.push(Fact::new("command_file_xxh3", hash, format!("{part} of the file")));
-        facts.push(state_of(&found));
+        facts.push(state_of(&path, &found));
     }
     facts
 }
 
 /// Returns what is known of the file without reading it; nothing if there is none.
 pub fn state(command: &Command) -> Option<Fact> {
-    fs::metadata(file_of(command)?).ok().map(|found| state_of(&found))
+    let path = file_of(command)?;
+    fs::metadata(&path).ok().map(|found| state_of(&path, &found))
 }
 
-/// Identity of a file, and when something of it was changed last: a time that nobody sets.
-fn state_of(found: &Metadata) -> Fact {
-    let [device, inode, length] = [found.dev(), found.ino(), found.len()];
-    let (seconds, nanoseconds) = (found.ctime(), found.ctime_nsec());
-    let state = format!("{device}:{inode} {length} {seconds}.{nanoseconds:09}");
+/// Identity of a file and of the links that lead to it, and when something of each was changed
+/// last: a time that nobody sets.
+fn state_of(path: &Path, found: &Metadata) -> Fact {
+    let state = links_to(path).iter().chain([found]).map(identity).collect::<Vec<_>>().join(", ");
     Fact::new(COMMAND_FILE_STATE, state, "stat(2): device, inode, length, change")
+}
+
+fn identity(of: &Metadata) -> String {
+    let [device, inode, length] = [of.dev(), of.ino(), of.len()];
+    format!("{device}:{inode} {length} {}.{:09}", of.ctime(), of.ctime_nsec())
+}
+
+/// The symbolic links on the way to a file, in their order.
+fn links_to(path: &Path) -> Vec<Metadata> {
+    let names = |path: &Path| path.iter().rev().map(OsString::from).collect::<Vec<_>>();
+    let (mut left, mut here, mut links) = (names(path), PathBuf::from("/"), Vec::new());
+    while let Some(name) = left.pop() {
+        if name == ".." {
+            here.pop();
+            continue;
+        }
+        let next = here.join(name); // which is `/` where a path begins there
+        match (fs::symlink_metadata(&next), fs::read_link(&next)) {
+            (Ok(link), Ok(target)) if links.len() < LINKS_MAX => {
+                links.push(link);
+                left.extend(names(&target));
+            }
+            _ => here = next,
+        }
+    }
+    links
 }
 
 fn is_ours(command: &Command) -> bool {

@@ -57,6 +57,8 @@ struct Before {
     oom_kills: Option<u64>,
     /// User and system time of every child that has been reaped.
     reaped: (Nanoseconds, Nanoseconds),
+    /// The same of ourselves.
+    own: (Nanoseconds, Nanoseconds),
 }
 
 /// Process or processes that wait to be started.
@@ -75,7 +77,11 @@ enum Waiting {
 impl Ready {
     /// Makes ready; what must not be timed is done here.
     pub fn of(command: Command) -> Result<Self, Failure> {
-        let before = Before { oom_kills: oom::of_machine(), reaped: reaped_cpu() };
+        let before = Before {
+            oom_kills: oom::of_machine(),
+            reaped: cpu_of(libc::RUSAGE_CHILDREN),
+            own: cpu_of(libc::RUSAGE_SELF),
+        };
         let deadline = command.deadline;
         let waiting = if command.instances.is_empty() {
             Waiting::One(command)
@@ -161,7 +167,9 @@ impl Running {
             instances.extend(process.end(until)?);
         }
         // What nobody waited for has become our child, and is the command's all the same.
-        let (user, system) = reaped_cpu();
+        let (user, system) = cpu_of(libc::RUSAGE_CHILDREN);
+        let own = cpu_of(libc::RUSAGE_SELF);
+        let own_before = self.before.own;
         let (user, system) = (user.since(self.before.reaped.0), system.since(self.before.reaped.1));
         Ok(together::whole(instances).map(|outcome| Outcome {
             cpu_user: outcome.cpu_user.max(user),
@@ -169,6 +177,7 @@ impl Running {
             stops,
             oom_kill_count,
             left_running_count,
+            agent_cpu: own.0.since(own_before.0) + own.1.since(own_before.1),
             ..outcome
         }))
     }
@@ -260,14 +269,15 @@ pub fn wait(pid: Pid) -> Result<Option<(Status, libc::rusage)>, WireError> {
     }
 }
 
-/// User and system time of every child that we have reaped, and of those that they had.
+/// User and system time of ourselves, or of every child that we have reaped and of those that they
+/// had.
 ///
 /// Source: `getrusage(2)`.
-fn reaped_cpu() -> (Nanoseconds, Nanoseconds) {
+fn cpu_of(who: libc::c_int) -> (Nanoseconds, Nanoseconds) {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: the pointer is to a live local variable of the type that getrusage writes. It fails
     // for an unknown `who` alone, and then nothing is counted.
-    unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, usage.as_mut_ptr()) };
+    unsafe { libc::getrusage(who, usage.as_mut_ptr()) };
     // SAFETY: a zeroed rusage is valid, whether getrusage has filled it or not.
     let usage = unsafe { usage.assume_init() };
     (time(usage.ru_utime), time(usage.ru_stime))

@@ -210,6 +210,8 @@ pub struct Outcome {
     /// Number of processes it left running, which were killed then: what they did afterwards is in
     /// no time of it.
     pub left_running_count: u32,
+    /// CPU time of the agent itself meanwhile, which is in its group beside the command.
+    pub agent_cpu: Nanoseconds,
     /// Standard output.
     pub stdout: Output,
     /// Standard error.

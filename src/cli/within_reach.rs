@@ -157,7 +157,8 @@ fn require_foreign(directory: &Path) -> Result<(), Fault> {
     }
     let homes = places::of_homes();
     let links = places::of_links(&homes);
-    let mut all = others.into_iter().chain(homes).chain(links).chain(places::of_programs());
+    let programs = places::of_programs().chain(places::of_libraries());
+    let mut all = others.into_iter().chain(homes).chain(links).chain(programs);
     match all.find_map(|place| Met::with(place, directory)) {
         Some(met) => Err(met.fault(directory)),
         None => Ok(()),
@@ -295,6 +296,7 @@ mod tests {
             ("/var/spool", "is where jobs lie"),
             ("/var/spool/cron/crontabs", "lies in `/var/spool/cron`"),
             ("/var/tmp", "is where surtax and others make"),
+            ("/tmp", "is where everybody has sockets"),
             ("/var/lib/surtax/users/7", "lies in `/var/lib/surtax`, where surtax keeps"),
         ] {
             let fault = require_foreign(Path::new(path)).unwrap_err();
@@ -312,6 +314,7 @@ mod tests {
             "/var/lib/jenkins/workspace/x",
             "/usr/src/app",
             "/mnt/disk",
+            "/run/media/me/disk/project",
             "/optional",
         ] {
             assert_eq!(require_foreign(Path::new(path)).map_err(|it| it.message), Ok(()), "{path}");

@@ -239,6 +239,7 @@ fn outcome(wall: Nanoseconds) -> Outcome {
         stops: None,
         oom_kill_count: None,
         left_running_count: 0,
+        agent_cpu: Nanoseconds(0),
         stdout: Output::default(),
         stderr: Output::default(),
         instances: Vec::new(),

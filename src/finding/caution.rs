@@ -13,6 +13,7 @@ mod signs;
 mod ticks;
 mod unread;
 mod unseen_time;
+mod unwaited;
 mod width;
 
 use crate::finding::arm_trials::ArmTrials;
@@ -50,6 +51,7 @@ pub(crate) fn all(signs: &Signs<'_>) -> Vec<Caution> {
     cautions.extend(setting::page_cache(signs.arms));
     cautions.extend(left_running::caution_of(signs));
     cautions.extend(longer::caution_of(signs));
+    cautions.extend(unwaited::caution_of(signs));
     cautions.extend(unseen_time::caution_of(signs));
     cautions.extend(page_ins::caution_of(signs));
     cautions.extend(changed_evidence(signs));

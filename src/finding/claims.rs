@@ -5,7 +5,7 @@
 
 use crate::driver;
 use crate::finding::stacks::Stacks;
-use crate::finding::{ArmFindings, Findings, LevelEvidence, estimate};
+use crate::finding::{ArmFindings, Findings, LevelEvidence, MetricFindings, estimate};
 use crate::ledger::role_word;
 use std::collections::BTreeSet;
 use surtax_instrument::wire::{Fact, Role};
@@ -53,18 +53,21 @@ fn has_own_kernel(arm: &ArmFindings, ours: Option<&str>) -> bool {
 
 /// Says which numbers of a page are claims; `None` where this host counted all of them.
 pub(crate) fn remark(findings: &Findings) -> Option<String> {
-    let of = |who: &str| {
-        let claims =
-            |arm: &&ArmFindings| arm.metrics.iter().any(|it| it.claimed_by.as_deref() == Some(who));
-        let arms = findings.arms.iter().filter(claims);
+    let of = |who: &str, kind: &str| {
+        let is_it = |it: &MetricFindings| {
+            it.claimed_by.as_deref() == Some(who) && it.metric.starts_with(kind)
+        };
+        let arms = findings.arms.iter().filter(|arm| arm.metrics.iter().any(is_it));
         arms.map(|arm| arm.stack.as_str()).collect::<BTreeSet<&str>>()
     };
-    let (inside, workload) = (of(INSIDE), of(WORKLOAD));
-    let stacks = Stacks::counted(&findings.arms).words(&inside);
-    let inside = (!inside.is_empty()).then(|| {
+    let (cpu, memory, workload) = (of(INSIDE, "cpu_"), of(INSIDE, "memory_"), of(WORKLOAD, ""));
+    let all: BTreeSet<&str> = cpu.union(&memory).copied().collect();
+    let what = if cpu.is_empty() { "memory" } else { "CPU time and memory" };
+    let stacks = Stacks::counted(&findings.arms).words(&all);
+    let inside = (!all.is_empty()).then(|| {
         format!(
-            "the command's CPU time and memory in {stacks}, as {INSIDE} counts them and this host \
-             has held them against what it saw"
+            "the command's {what} in {stacks}, as {INSIDE} counts them and this host has held \
+             them against what it saw"
         )
     });
     let workload =

@@ -74,7 +74,6 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
     let mut arms = arms(&sources, &columns, &walls, &judge, &judged)?;
     steady::add_to(&mut arms, &warm_ups);
     isolation::add_to(&mut arms, &columns, &measures);
-    claims::mark(&mut arms, &machine);
     let run = run_facts(&plan, &run, &trials, blocks_done(&columns), is_of_fixed_time);
     let signs = Signs {
         arms: &arms,
@@ -87,6 +86,7 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
         at_once: &ledger.conditions_of("instances_at_once_ratio")?,
         page_ins: &ledger.conditions_of("page_in_bytes")?,
         left_running: &ledger.conditions_of("left_running_count")?,
+        unwaited: &ledger.conditions_of("cpu_unwaited_ns")?,
         excesses: &ledger.conditions_of("bracket_excess_ns")?,
         walls: &walls,
         noise,
@@ -142,6 +142,7 @@ fn arms(
         judged.add_to(&mut arm, sources.measures, judge);
         arms.push(arm);
     }
+    claims::mark(&mut arms, &sources.ledger.machine()?);
     Ok(arms)
 }
 

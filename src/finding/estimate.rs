@@ -33,6 +33,9 @@ const METRICS: [(&str, &str); 9] = [
     ("stop_ns", "ns"),
 ];
 
+/// The one of them that is absent where it is not known of a trial.
+const OTHERS_MEMORY: &str = "memory_others_peak_bytes";
+
 /// Those of them that a claim of the inside divides.
 const SPLIT: [&str; 3] = ["cpu_user_ns", "cpu_system_ns", "cpu_others_ns"];
 
@@ -136,18 +139,29 @@ pub(crate) fn metrics(
 /// Tells whether the trials that have a metric speak for all of these.
 fn speaks_for<'a>(trials: impl Iterator<Item = &'a &'a StoredTrial> + Clone, metric: &str) -> bool {
     let has_it = trials.clone().filter(|trial| trial.sample(metric).is_some());
-    !SPLIT.contains(&metric)
-        || is_typical(trials.clone(), has_it.count()) && !ticks::are_too_coarse(trials, metric)
+    match metric {
+        OTHERS_MEMORY => speaks(has_it.count(), trials.count()),
+        _ if SPLIT.contains(&metric) => {
+            is_typical(trials.clone(), has_it.count()) && !ticks::are_too_coarse(trials, metric)
+        }
+        _ => true,
+    }
 }
 
-/// Tells whether trials whose CPU time could be divided speak for the arm: at least half of those
-/// of which the sum is known. Which claims fit is no accident, so that few are not like the others.
+/// Tells whether trials whose CPU time could be divided speak for the arm: at least nine of ten of
+/// those of which the sum is known. Which claims fit is no accident, so that the others are not
+/// like them, and parts of some are none of the whole of all.
 pub(crate) fn is_typical<'a>(
     trials: impl Iterator<Item = &'a &'a StoredTrial>,
     divided: usize,
 ) -> bool {
     let known = trials.filter(|trial| trial.sample("cpu_total_ns").is_some()).count();
-    2 * divided >= known
+    speaks(divided, known)
+}
+
+/// Tells whether so many speak for all.
+fn speaks(some: usize, all: usize) -> bool {
+    10 * some >= 9 * all
 }
 
 /// The quantiles of a sample, each as far as it supports one.

@@ -69,7 +69,7 @@ pub(crate) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
     let metrics = signs.arms.iter().flat_map(|arm| &arm.metrics);
     let share = |found: &MetricFindings| found.judgement.as_ref()?.step_share;
     let coarse = metrics.filter_map(|found| Some((found, share(found)?)));
-    let coarse = coarse.filter(|(_, share)| *share > signs.margin);
+    let coarse = coarse.filter(|(_, share)| *share > signs.margin && share.is_finite());
     let names: BTreeSet<&str> = coarse.clone().map(|(found, _)| found.metric.as_str()).collect();
     let (worst, share) = coarse.max_by(|(_, one), (_, other)| one.total_cmp(other))?;
     let are = if names.len() == 1 { "is" } else { "are" };

@@ -144,11 +144,15 @@ mod tests {
     }
 
     fn samples_of(carried_ms: u64, claimed_ms: u64) -> Vec<NewSample> {
+        samples_of_ns(carried_ms * MS, claimed_ms * MS)
+    }
+
+    fn samples_of_ns(carried: u64, claimed: u64) -> Vec<NewSample> {
         let mut measured = measured(5 * MS);
-        measured.outcome.cpu_user = Nanoseconds(claimed_ms * MS);
+        measured.outcome.cpu_user = Nanoseconds(claimed);
         measured.outcome.cpu_system = Nanoseconds(0);
         measured.readings =
-            vec![reading("sandbox", 0, carried_ms * MS, true), reading("gofer", 0, 7 * MS, false)];
+            vec![reading("sandbox", 0, carried, true), reading("gofer", 0, 7 * MS, false)];
         let record = record(id(0, 0), TrialResult::Done(Box::new(measured.clone())));
         of(&record, Some(&measured))
     }
@@ -173,7 +177,7 @@ mod tests {
 
     #[test]
     fn what_is_more_inside_by_rounding_is_made_to_fit() {
-        let samples = samples_of(1000, 1001);
+        let samples = samples_of_ns(1000 * MS, 1000 * MS + 90_000);
         let found = CPU.map(|metric| value(&samples, metric));
         assert_eq!(found, [Some(1000), Some(0), Some(7), Some(1007), Some(1), Some(1001), Some(0)]);
     }

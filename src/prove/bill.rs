@@ -38,7 +38,7 @@ const TICKS_NS: u64 = 20_000_000;
 
 /// Nanoseconds by which a claim that divides may be larger than what was seen of those who carry
 /// it.
-const ROUNDING_NS: u64 = 1_000_000;
+const ROUNDING_NS: u64 = 100_000;
 
 struct CountedLayer {
     layer: &'static str,

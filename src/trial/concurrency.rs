@@ -60,6 +60,7 @@ mod tests {
             stops: None,
             oom_kill_count: None,
             left_running_count: 0,
+            agent_cpu: Nanoseconds(0),
             stdout: Output { hash: 9, ..Output::default() },
             stderr: Output::default(),
             instances,

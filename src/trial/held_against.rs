@@ -19,12 +19,13 @@
 
 use super::clock_sync::ClockSync;
 use super::iterate::TimedRun;
+use super::outside::{Cpu, settle};
 use super::workload_reading::WALL_OF_INSTANCE;
 use crate::layer::{Payer, Source};
 use crate::workload::WorkloadReading;
 use std::time::Duration;
 use surtax_instrument::quantity::{Bytes, Nanoseconds};
-use surtax_instrument::wire::{LevelFacts, Reading};
+use surtax_instrument::wire::{LevelFacts, Outcome, Reading};
 
 /// By how much two readings of one clock may contradict each other: what two CPUs of one machine
 /// differ by.
@@ -61,6 +62,12 @@ const CPU_TICKS: Nanoseconds = Nanoseconds(20_000_000);
 
 /// And what part of it, one in so many.
 const CPU_PART: u64 = 50;
+
+/// CPU time that a container's own processes may use beside a command: its init, its monitor.
+const UNWAITED_LEAST: Nanoseconds = CPU_TICKS;
+
+/// And what part of the command's, one in so many.
+const UNWAITED_PART: u64 = 20;
 
 /// Observations of this host.
 #[derive(Clone, Copy, Debug)]
@@ -129,6 +136,31 @@ pub(super) fn of_the_group(payers: &[Payer], readings: &[Reading]) -> Option<Nan
     let payer = payers.iter().find(is_it)?;
     let read = readings.iter().find(|reading| reading.payer == payer.name)?;
     read.is_counted().then(|| read.cpu_total())
+}
+
+/// Adds to a command's CPU time what its group used beside it and the agent: work of processes that
+/// nobody waited for, since their parent ignores that they end, is in no other counter. How much
+/// that was, in nanoseconds, where it is more than what else is in such a group explains.
+///
+/// `readings` are those of a stack on this host's kernel, in which a group holds the command.
+pub(super) fn with_unwaited(outcome: &mut Outcome, readings: &[Reading]) -> Option<(String, f64)> {
+    let claim = Cpu { user: outcome.cpu_user.0, system: outcome.cpu_system.0 };
+    let split = settle(readings, Some(claim)).split?;
+    let carriers = || readings.iter().zip(&split.own).filter(|(it, _)| it.carries_workload);
+    let deepest = carriers().map(|(it, _)| it.level).max()?;
+    let mut innermost = carriers().filter(|(it, _)| it.level == deepest).map(|(_, own)| *own);
+    let (own, None) = (innermost.next()?, innermost.next()) else { return None };
+    let unwaited = Nanoseconds(own.total()).since(outcome.agent_cpu);
+    if unwaited <= Nanoseconds(claim.total() / UNWAITED_PART) + UNWAITED_LEAST {
+        return None;
+    }
+    let of_agent = own.total().saturating_sub(unwaited.0);
+    let user = own.user.saturating_sub(of_agent);
+    outcome.cpu_user += Nanoseconds(user);
+    outcome.cpu_system += Nanoseconds(unwaited.0.saturating_sub(user));
+    #[expect(clippy::cast_precision_loss, reason = "nanoseconds of days are known to the µs")]
+    let found = unwaited.0 as f64;
+    Some((String::from("cpu_unwaited_ns"), found))
 }
 
 /// By how much the host's brackets were longer than what the commands are said to have taken, the

@@ -47,6 +47,7 @@ pub(super) fn whole(
     let wall = median(iterations.iter().map(|one| one.wall));
     let cpu_user = mean(iterations.iter().map(|one| one.cpu_user));
     let cpu_system = mean(iterations.iter().map(|one| one.cpu_system));
+    let agent_cpu = mean(runs.iter().map(|ran| ran.outcome.agent_cpu));
     let mut outcomes = runs.into_iter().map(|ran| ran.outcome);
     let mut all = outcomes.next().ok_or_else(|| Fault::bug("a command was not run at all"))?;
     let (out, err) = (all.stdout.hash, all.stderr.hash);
@@ -70,7 +71,8 @@ pub(super) fn whole(
         }
     }
     (all.stdout.hash, all.stderr.hash) = (hash_of_all(&outs), hash_of_all(&errs));
-    Ok((wall, Outcome { wall: median(inside.into_iter()), cpu_user, cpu_system, ..all }))
+    let inside = median(inside.into_iter());
+    Ok((wall, Outcome { wall: inside, cpu_user, cpu_system, agent_cpu, ..all }))
 }
 
 /// A hash of all outputs that were seen: the output's own where there is one alone.
@@ -161,6 +163,7 @@ mod tests {
             stops: None,
             oom_kill_count: None,
             left_running_count: 0,
+            agent_cpu: Nanoseconds(0),
         };
         let bill = vec![Reading {
             payer: String::from("shim"),

@@ -81,6 +81,7 @@ pub(super) fn put_together(
     let kernel = Kernel::shared(inside, evidence.levels());
     let (group, is_of_the_timed) = (seen.group_cpu, !has_two_sides);
     let kernel = kernel.map(|kernel| Kernel { group, is_of_the_timed, ..kernel });
+    let is_in_our_group = is_of_the_timed && kernel.is_some_and(|kernel| kernel.group.is_some());
     let lie = Host { clock, quota_millis, memory, kernel }.contradicts(&runs);
     // Of a guest whose clock ran wrong no number of its own is kept anyway.
     let is_guest_time_void = seen.is_guest_time_void;
@@ -90,7 +91,10 @@ pub(super) fn put_together(
     conditions.extend(held_against::excess(clock, &runs));
     let readings = iterate::per_iteration(seen.bill, &runs);
     let iterations = iterate::iterations(&runs, clock);
-    let (wall, outcome) = iterate::whole(&iterations, runs)?;
+    let (wall, mut outcome) = iterate::whole(&iterations, runs)?;
+    if is_in_our_group {
+        conditions.extend(held_against::with_unwaited(&mut outcome, &readings));
+    }
     let flaw = lie.or(too_long).or(seen.flaws.first());
     let read = if flaw.is_none() { seen.workload } else { WorkloadReading::default() };
     let workload = if is_guest_time_void { read.without_numbers(CLOCK_RAN_WRONG) } else { read };

@@ -19,7 +19,7 @@ use surtax_instrument::wire::{Reading, Role};
 
 /// By so much a claim may exceed what was seen from outside and is made to fit: counters are
 /// rounded, and not read at one moment.
-const ROUNDING_NS: u64 = 1_000_000;
+const ROUNDING_NS: u64 = 100_000;
 
 /// CPU time in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

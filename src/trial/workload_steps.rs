@@ -220,6 +220,7 @@ mod tests {
             stops: None,
             oom_kill_count: None,
             left_running_count: 0,
+            agent_cpu: Nanoseconds(0),
         }
     }
 

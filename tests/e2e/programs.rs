@@ -98,6 +98,47 @@ fn a_program_that_puts_the_genuine_file_back_is_not_compared() {
 }
 
 #[test]
+fn cpu_time_of_children_whose_end_is_ignored_is_the_commands_and_is_told() {
+    let machine = Machine::take();
+    let script = "$SIG{CHLD} = 'IGNORE'; if (!fork) { 1 while times < 0.3; exit } sleep 1";
+    let wanted = ["native", "runc", "bubblewrap", "lxc"];
+    let stacks: Vec<&str> = wanted.into_iter().filter(|stack| is_usable(&machine, stack)).collect();
+    let answer = machine.json(&compare(&stacks.join(","), "2", &["perl", "-e", script]));
+    for stack in stacks {
+        let metrics = arm(&answer, stack)["metrics"].as_array().unwrap();
+        let median = |name: &str| {
+            let metric = metrics.iter().find(|metric| metric["metric"] == name);
+            metric.map_or(0.0, |metric| metric["median"].as_f64().unwrap())
+        };
+        let command = median("cpu_user_ns") + median("cpu_system_ns");
+        assert!(command > 2.5e8, "{stack}: {command} of {}", median("cpu_total_ns"));
+    }
+    assert!(codes(&answer).contains(&"unwaited-cpu"), "{:?}", codes(&answer));
+    machine.assert_as_before();
+}
+
+#[test]
+fn a_link_that_is_turned_and_turned_back_is_no_proof_of_the_program() {
+    let machine = Machine::take();
+    let shelf = machine.path("shelf");
+    fs::create_dir(&shelf).unwrap();
+    let put = |name: &str, text: &str| {
+        fs::write(shelf.join(name), text).unwrap();
+        fs::set_permissions(shelf.join(name), fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    put("genuine", "#!/bin/sh\nln -sfn other \"${0%/*}/program\"\n");
+    put("other", "#!/bin/sh\nln -sfn genuine \"${0%/*}/program\"\n");
+    std::os::unix::fs::symlink("genuine", shelf.join("program")).unwrap();
+    let (program, shelf) = (shelf.join("program"), shelf.to_str().unwrap());
+    let mut arguments = compare("native", "2", &[program.to_str().unwrap()]);
+    // The warm-up turns the link to the other program, which is timed and turns it back.
+    arguments.splice(1..1, ["--warmup", "1", "--writable", shelf]);
+    let answer = machine.json(&arguments);
+    assert!(codes(&answer).contains(&"another-program"), "{:?}", codes(&answer));
+    machine.assert_as_before();
+}
+
+#[test]
 fn a_stopped_command_is_marked_with_its_time_and_repeated() {
     let machine = Machine::take();
     let script = "(sleep 0.1; kill -CONT $$) & kill -STOP $$; wait";

@@ -220,6 +220,7 @@ pub fn replies() -> Vec<Reply> {
         memory_peak,
         oom_kill_count: Some(1),
         left_running_count: 2,
+        agent_cpu: Nanoseconds(0),
         stops: Some(Stops { count: 1, time: Nanoseconds(1) }),
         stdout: output.clone(),
         stderr: output,

@@ -294,7 +294,7 @@ macro_rules! structs {
 structs! {
     Command { argv, instances, env, cwd, keep_bytes, deadline, terminal }
     Hello { protocol, pid, at }
-    Outcome { status, wall, cpu_user, cpu_system, memory_peak, stops, oom_kill_count, left_running_count, stdout, stderr, instances }
+    Outcome { status, wall, cpu_user, cpu_system, memory_peak, stops, oom_kill_count, left_running_count, agent_cpu, stdout, stderr, instances }
     Instance { status, wall, cpu_user, cpu_system, memory_peak, stdout, stderr }
     Stops { count, time }
     Output { hash, length, tail }
@@ -470,6 +470,7 @@ mod tests {
                 stops: Some(Stops { count: 1, time: Nanoseconds(wall) }),
                 oom_kill_count: Some(wall),
                 left_running_count: 3,
+                agent_cpu: Nanoseconds(0),
                 stdout: Output { hash, length: Bytes(wall), tail },
                 stderr: Output::default(),
                 instances: vec![Instance {

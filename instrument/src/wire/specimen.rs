@@ -66,6 +66,7 @@ fn outcome() -> Outcome {
         memory_peak: Bytes(0),
         oom_kill_count: Some(1),
         left_running_count: 1,
+        agent_cpu: Nanoseconds(0),
         stops: Some(Stops::default()),
         stdout: Output::default(),
         stderr: Output::default(),

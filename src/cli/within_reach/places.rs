@@ -8,7 +8,11 @@ use crate::lab::{self, sudoer};
 use crate::ledger::shelf;
 use crate::rootfs::engines;
 use crate::{regular_file, workload};
-use std::fs::DirEntry;
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs::{DirEntry, File};
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// A place that a command must not exchange.
@@ -40,7 +44,7 @@ use Extent::{Itself, Whole};
 /// Places of this machine; `docs/what-it-does-to-your-machine.md` has them for users.
 ///
 /// Source: Filesystem Hierarchy Standard 3.0; `file-hierarchy(7)`; `hier(7)`.
-const OF_THE_MACHINE: [(&str, Extent, &str); 46] = [
+const OF_THE_MACHINE: [(&str, Extent, &str); 64] = [
     ("/bin", Whole, PROGRAMS),
     ("/boot", Whole, "where kernels and what starts them lie"),
     ("/dev", Whole, "where devices lie"),
@@ -60,9 +64,11 @@ const OF_THE_MACHINE: [(&str, Extent, &str); 46] = [
     ("/opt/kata", Whole, PROGRAMS),
     ("/proc", Whole, KERNEL),
     ("/run", Whole, "where services of root have their sockets and units"),
+    ("/run/media", Itself, "where disks that can be taken out are mounted"),
     ("/sbin", Whole, PROGRAMS),
     ("/snap", Whole, PROGRAMS),
     ("/sys", Whole, KERNEL),
+    ("/tmp", Itself, "where everybody has sockets and files of what runs"),
     ("/usr", Whole, PROGRAMS),
     ("/usr/local", Itself, PROGRAMS),
     ("/usr/local/bin", Whole, PROGRAMS),
@@ -75,17 +81,33 @@ const OF_THE_MACHINE: [(&str, Extent, &str); 46] = [
     ("/usr/local/src", Itself, "where sources of root's programs lie"),
     ("/usr/src", Itself, "where sources of root's programs lie"),
     ("/var/cache", Itself, STATE),
+    ("/var/cache/apparmor", Whole, "where profiles of root's programs lie"),
     ("/var/cache/apt", Whole, "where packages lie that root installs"),
+    ("/var/cache/dnf", Whole, "where packages lie that root installs"),
+    ("/var/cache/pacman", Whole, "where packages lie that root installs"),
     ("/var/lib", Itself, STATE),
     ("/var/lib/apt", Whole, "where packages lie that root installs"),
+    ("/var/lib/cloud", Whole, "where scripts lie that root executes"),
+    ("/var/lib/cni", Whole, STATE),
+    ("/var/lib/confexts", Whole, "where parts of the system's configuration lie"),
+    ("/var/lib/dkms", Whole, "where modules of the kernel lie"),
     ("/var/lib/dpkg", Whole, "where the scripts of packages lie, which root executes"),
     ("/var/lib/etcd", Whole, STATE),
+    ("/var/lib/extensions", Whole, "where parts of the system lie"),
+    ("/var/lib/extrausers", Whole, "where users of this machine stand"),
+    ("/var/lib/initramfs-tools", Whole, "where kernels and what starts them lie"),
     ("/var/lib/libvirt", Whole, ENGINE),
+    ("/var/lib/nomad", Whole, ENGINE),
+    ("/var/lib/pacman", Whole, "where the scripts of packages lie, which root executes"),
+    ("/var/lib/polkit-1", Whole, "where it stands who may do what"),
+    ("/var/lib/rpm", Whole, "where the scripts of packages lie, which root executes"),
     ("/var/lib/snapd", Whole, PROGRAMS),
     ("/var/lib/systemd", Whole, STATE),
     ("/var/spool", Itself, "where jobs lie that root executes"),
+    ("/var/spool/anacron", Whole, "where jobs lie that root executes"),
     ("/var/spool/at", Whole, "where jobs lie that root executes"),
     ("/var/spool/cron", Whole, "where jobs lie that root executes"),
+    ("/var/spool/incron", Whole, "where jobs lie that root executes"),
     ("/var/tmp", Itself, "where surtax and others make directories"),
 ];
 
@@ -105,12 +127,14 @@ const RESULT: &str = "write its own result";
 const START: &str = "exchange what is started or obeyed next";
 
 /// Directories of a home that configure the programs that surtax starts, and what these start.
-const CONFIGURATIONS_OF_A_HOME: [&str; 7] = [
+const CONFIGURATIONS_OF_A_HOME: [&str; 9] = [
     ".config/containers",
+    ".config/environment.d",
     ".config/libvirt",
     ".config/lxc",
     ".config/systemd",
     ".docker",
+    ".local/share/lxc",
     ".local/share/systemd",
     ".ssh",
 ];
@@ -128,6 +152,16 @@ const CONFIGURATIONS: [&str; 10] = [
     "/etc/ssh",
     "/etc/systemd/system",
 ];
+
+/// Directories of libraries that every machine has; the others are in [`LOADER`].
+const LIBRARIES: [&str; 4] = ["/lib", "/lib64", "/usr/lib", "/usr/lib64"];
+
+/// Configuration of the loader of libraries, and the directory of its parts.
+const LOADER: [&str; 2] = ["/etc/ld.so.conf", "/etc/ld.so.conf.d"];
+
+/// Most bytes of a file that are read to find an interpreter, and of the loader's configuration.
+const INTERPRETER_MOST: usize = 256;
+const LOADER_MOST: u64 = 1 << 16;
 
 /// The file that says where users' homes are, and the most bytes of it that are read.
 const USERS: &str = "/etc/passwd";
@@ -213,6 +247,8 @@ pub(super) fn of_programs() -> impl Iterator<Item = Place> {
         .filter_map(|directory| std::path::absolute(Path::new(".").join(directory)).ok())
         .collect();
     let links = links(directories.clone().into_iter());
+    let interpreters: BTreeSet<PathBuf> =
+        directories.iter().flat_map(|it| interpreters(it)).collect();
     let ourselves = std::env::current_exe().ok().into_iter();
     let ourselves = ourselves.map(place("surtax itself", ", or install surtax elsewhere"));
     let directories = directories
@@ -222,7 +258,52 @@ pub(super) fn of_programs() -> impl Iterator<Item = Place> {
         "a program of a directory of `PATH`",
         ", or put the program itself in place of the link",
     ));
-    ourselves.chain(directories).chain(links)
+    let interpreters = interpreters.into_iter().map(place(
+        "what a program of a directory of `PATH` is interpreted by",
+        ", or take that program off `PATH`",
+    ));
+    ourselves.chain(directories).chain(links).chain(interpreters)
+}
+
+/// Lists where libraries of root's programs are loaded from, and the links in there.
+pub(super) fn of_libraries() -> impl Iterator<Item = Place> {
+    let place = |path, extent| Place {
+        path,
+        description: "where libraries of root's programs are loaded from",
+        extent,
+        harm: START,
+        remedy: None,
+    };
+    let [main, parts] = LOADER.map(PathBuf::from);
+    let parts = parts.read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
+    let named: Vec<PathBuf> = std::iter::once(main).chain(parts).flat_map(|it| told(&it)).collect();
+    let all: Vec<PathBuf> = LIBRARIES.map(PathBuf::from).into_iter().chain(named).collect();
+    let links = links(all.clone().into_iter()).map(move |path| place(path, Itself));
+    all.into_iter().map(move |path| place(path, Whole)).chain(links)
+}
+
+/// Directories that a file of the loader's configuration names.
+fn told(file: &Path) -> Vec<PathBuf> {
+    let text = regular_file::read(file, LOADER_MOST).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text).into_owned();
+    text.lines().map(|line| PathBuf::from(line.trim())).filter(|path| path.is_absolute()).collect()
+}
+
+/// The interpreters that scripts of a directory name.
+fn interpreters(directory: &Path) -> Vec<PathBuf> {
+    let entries = directory.read_dir().into_iter().flatten().flatten();
+    let files = entries.map(|entry| entry.path()).filter(|path| path.is_file());
+    files.filter_map(|file| interpreter(&file)).collect()
+}
+
+/// The interpreter in the first line of a script, as `execve(2)` reads it.
+fn interpreter(file: &Path) -> Option<PathBuf> {
+    let mut head = Vec::new();
+    let most = u64::try_from(INTERPRETER_MOST).unwrap_or(u64::MAX);
+    File::open(file).ok()?.take(most).read_to_end(&mut head).ok()?;
+    let line = head.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    let path = line.trim_ascii_start().split(u8::is_ascii_whitespace).next()?;
+    Some(PathBuf::from(OsStr::from_bytes(path))).filter(|path| path.is_absolute())
 }
 
 fn links(directories: impl Iterator<Item = PathBuf>) -> impl Iterator<Item = PathBuf> {

@@ -296,6 +296,7 @@ impl Conversation {
             stops: None,
             oom_kill_count: None,
             left_running_count: 0,
+            agent_cpu: Nanoseconds(0),
             stdout: run.answer.output(),
             stderr: Answer::new(None, 0).output(),
             instances: Vec::new(),

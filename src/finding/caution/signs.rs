@@ -27,6 +27,8 @@ pub(crate) struct Signs<'a> {
     pub(crate) page_ins: &'a HashMap<TrialId, f64>,
     /// Number of processes that the command left running, in each trial in which it did.
     pub(crate) left_running: &'a HashMap<TrialId, f64>,
+    /// CPU time of processes that nobody waited for, in nanoseconds, in each trial with some.
+    pub(crate) unwaited: &'a HashMap<TrialId, f64>,
     /// By how much this host waited longer for each trial's command than it took, in nanoseconds.
     pub(crate) excesses: &'a HashMap<TrialId, f64>,
     /// Caution about the clock of a guest.

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::workload::{Histogrammed, Instanced};
-use surtax_instrument::amount::Amounts;
-use surtax_instrument::wire::{Fact, Outcome, Output, Role, Status};
+use surtax_instrument::amount::{Amounts, CPU_USER};
+use surtax_instrument::wire::{Fact, Output, Role, Status};
 use surtax_statistics::Histogram;
 
 const MS: u64 = 1_000_000;
@@ -19,6 +19,7 @@ fn ran(between: u64, wall: u64) -> TimedRun {
         memory_peak: Bytes(1 << 20),
         oom_kill_count: None,
         left_running_count: 0,
+        agent_cpu: Nanoseconds(0),
         stops: None,
         stdout: Output::default(),
         stderr: Output::default(),
@@ -207,4 +208,30 @@ fn no_time_that_a_command_measured_is_longer_than_the_command() {
     assert!(words.starts_with("instance 1 is said to have taken 6.000 s, and"), "{words}");
     assert_eq!(too_long(&WorkloadReading::default(), &runs), None);
     assert_eq!(too_long(&measured(&[6 * SECOND]), &[]), None, "nothing was run");
+}
+
+#[test]
+fn what_a_group_used_and_nobody_waited_for_is_the_commands() {
+    let group = |ms: u64| Reading {
+        payer: String::from("container"),
+        role: Role::Engine,
+        level: 0,
+        amounts: Amounts::default().with(CPU_USER, ms * MS),
+        carries_workload: true,
+        is_shared: false,
+    };
+    let held = |ms: u64, claim: u64, of_agent: u64| {
+        let mut outcome = ran(SECOND, SECOND).outcome;
+        (outcome.cpu_user, outcome.cpu_system) = (Nanoseconds(claim * MS), Nanoseconds(0));
+        outcome.agent_cpu = Nanoseconds(of_agent * MS);
+        let told = with_unwaited(&mut outcome, &[group(ms)]).map(|(_, ns)| ns / 1e6);
+        (told, (outcome.cpu_user + outcome.cpu_system).0 / MS)
+    };
+    // The command hid 400 ms in children whose end it ignores.
+    assert_eq!(held(401, 1, 1), (Some(399.0), 400));
+    // What it printed kept the agent busy; and a container's own init does a little.
+    assert_eq!(held(401, 100, 300), (None, 100));
+    assert_eq!(held(119, 100, 0), (None, 100));
+    // Of a claim that is more than the group had, nothing is known.
+    assert_eq!(held(100, 400, 0), (None, 400));
 }

@@ -111,9 +111,9 @@ fn recorded_beside_four_spinners_the_inside_never_raises_the_sum() {
 fn a_claim_that_is_too_large_by_no_more_than_rounding_is_made_to_fit() {
     let readings =
         [reading("vCPU threads", 0, 1000 * MS, true), reading("disk", 0, 70 * MS, false)];
-    let account = settle(&readings, user(1001 * MS));
+    let account = settle(&readings, user(1000 * MS + ROUNDING_NS));
     let (own, command) = parts(&account);
-    assert_eq!((own, account.unseen_ns), (vec![0, 70 * MS], MS));
+    assert_eq!((own, account.unseen_ns), (vec![0, 70 * MS], ROUNDING_NS));
     assert!((999 * MS..=1000 * MS).contains(&command), "{command}");
     assert_eq!(account.total_ns, Some(1070 * MS));
 }
@@ -121,7 +121,7 @@ fn a_claim_that_is_too_large_by_no_more_than_rounding_is_made_to_fit() {
 #[test]
 fn a_claim_that_leaves_less_than_nothing_for_the_others_divides_nothing() {
     // Of a sandbox beside a build: 154 ms of 3.1 s, which five in a hundred would have hidden.
-    for (carried, claimed) in [(3080, 3234), (1000, 1040), (0, 20)] {
+    for (carried, claimed) in [(3080, 3234), (1000, 1040), (1000, 1001), (0, 20)] {
         let readings = [reading("sandbox", 0, carried * MS, true)];
         let account = settle(&readings, user(claimed * MS));
         assert_eq!((account.total_ns, &account.split), (Some(carried * MS), &None));
