@@ -179,7 +179,7 @@ mod tests {
     fn what_is_more_inside_by_rounding_is_made_to_fit() {
         let samples = samples_of_ns(1000 * MS, 1000 * MS + 90_000);
         let found = CPU.map(|metric| value(&samples, metric));
-        assert_eq!(found, [Some(1000), Some(0), Some(7), Some(1007), Some(1), Some(1001), Some(0)]);
+        assert_eq!(found, [Some(1000), Some(0), Some(7), Some(1007), Some(0), Some(1000), Some(0)]);
     }
 
     #[test]
