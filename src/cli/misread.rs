@@ -8,57 +8,95 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::OsString;
 
 /// Names that hyperfine, fio, docker, kubectl and others give to options, and what those are called
-/// here: the option, and a value that goes with it.
-const OTHER_NAMES: [(&str, &str, &str); 29] = [
-    ("--colour", "color", " WHEN"),
-    ("--command-name", "title", " TEXT"),
-    ("--count", "runs", " N"),
-    ("--csv", "format", " csv"),
-    ("--duration", "time", " DURATION"),
-    ("--export-csv", "export", " csv=FILE.csv"),
-    ("--export-json", "export", " hyperfine=FILE.json"),
-    ("--export-markdown", "export", " markdown=FILE.md"),
-    ("--html", "report", " FILE.html"),
-    ("--ignore-failures", "ignore-failure", ""),
-    ("--json", "format", " json"),
-    ("--junit", "export", " junit=FILE.xml"),
-    ("--layer", "in", " STACKS"),
-    ("--layers", "in", " STACKS"),
-    ("--markdown", "format", " markdown"),
-    ("--max-time", "time", " DURATION"),
-    ("--min-runs", "runs", " N"),
-    ("--name", "title", " TEXT"),
-    ("--out", "output", " FILE.surtax"),
-    ("--reference", "baseline", " STACK"),
-    ("--repeat", "runs", " N"),
-    ("--repetitions", "runs", " N"),
-    ("--samples", "runs", " N"),
-    ("--stack", "in", " STACKS"),
-    ("--stacks", "in", " STACKS"),
-    ("--threshold", "fail-if", " THRESHOLD"),
-    ("--time-limit", "deadline", " DURATION"),
-    ("--timeout", "deadline", " DURATION"),
-    ("--trials", "runs", " N"),
+/// here: the first option that the command has, and the value that goes with it; without one, the
+/// value as the command's own help names it.
+const OTHER_NAMES: [(&str, &str, Option<&str>); 47] = [
+    ("--addr", "listen", None),
+    ("--address", "listen", None),
+    ("--against", "baseline", None),
+    ("--bind", "listen", None),
+    ("--bind", "writable", None),
+    ("--colour", "color", None),
+    ("--command-name", "title", None),
+    ("--count", "runs", None),
+    ("--csv", "format", Some("csv")),
+    ("--duration", "time", None),
+    ("--export-csv", "export", Some("csv=FILE.csv")),
+    ("--export-json", "export", Some("hyperfine=FILE.json")),
+    ("--export-markdown", "export", Some("markdown=FILE.md")),
+    ("--host", "listen", None),
+    ("--html", "report", None),
+    ("--html", "export", Some("html=FILE.html")),
+    ("--html", "as", Some("html")),
+    ("--html", "output", None),
+    ("--ignore-failures", "ignore-failure", None),
+    ("--json", "format", Some("json")),
+    ("--junit", "export", Some("junit=FILE.xml")),
+    ("--junit", "as", Some("junit")),
+    ("--layer", "in", None),
+    ("--layers", "in", None),
+    ("--markdown", "format", Some("markdown")),
+    ("--max-time", "time", None),
+    ("--min-runs", "runs", None),
+    ("--mount", "writable", None),
+    ("--name", "title", None),
+    ("--out", "output", None),
+    ("--port", "listen", None),
+    ("--reference", "baseline", None),
+    ("--repeat", "runs", None),
+    ("--repetitions", "runs", None),
+    ("--report", "export", Some("html=FILE.html")),
+    ("--report", "as", Some("html")),
+    ("--report", "output", None),
+    ("--samples", "runs", None),
+    ("--stack", "in", None),
+    ("--stacks", "in", None),
+    ("--threshold", "fail-if", None),
+    ("--time-limit", "deadline", None),
+    ("--timeout", "deadline", None),
+    ("--trials", "runs", None),
+    ("--volume", "writable", None),
+    ("--with", "in", None),
+    ("-p", "listen", None),
 ];
 
 /// Options that other tools give to a container or a machine, and what belongs to a stack here.
-const OF_A_STACK: [(&str, &str); 6] = [
+const OF_A_STACK: [(&str, &str); 7] = [
     ("--cpus", "cpus=2"),
     ("--cpuset-cpus", "cpuset=0"),
+    ("--image", "root=oci:PATH"),
     ("--memory", "memory=1G"),
     ("--net", "net=host"),
     ("--network", "net=host"),
     ("--pids-limit", "pids=100"),
 ];
 
+/// Commands that others call so, and what those are called here.
+const OTHER_COMMANDS: [(&str, &str); 12] = [
+    ("bench", "compare"),
+    ("benchmark", "compare"),
+    ("check", "doctor"),
+    ("clean", "gc"),
+    ("delete", "rm"),
+    ("exec", "enter"),
+    ("ls", "list"),
+    ("measure", "compare"),
+    ("ps", "list"),
+    ("remove", "rm"),
+    ("shell", "enter"),
+    ("status", "list"),
+];
+
 /// Prints why a command line could not be read, and what was probably meant.
 pub(super) fn tell(mut error: clap::Error, typed: &[OsString]) {
     let meant = match error.kind() {
         ErrorKind::UnknownArgument => meant(&error, typed),
+        ErrorKind::InvalidSubcommand => other_command(&error),
         _ => None,
     };
     if meant.is_some() {
         error.remove(ContextKind::SuggestedArg);
+        error.remove(ContextKind::SuggestedSubcommand);
     }
     // That it could be passed on to a command as a value is no advice for a name that is wrong.
     error.remove(ContextKind::Suggested);
@@ -75,10 +113,12 @@ fn meant(error: &clap::Error, typed: &[OsString]) -> Option<String> {
         _ => "",
     };
     let name = unknown.split(['=', ' ']).next().unwrap_or_default();
-    let here = OTHER_NAMES
-        .iter()
-        .find(|(theirs, ours, _)| *theirs == name && is_option(typed, ours))
-        .map(|(_, ours, value)| format!("it is called `--{ours}{value}` here"));
+    let here =
+        OTHER_NAMES.iter().filter(|(theirs, ..)| *theirs == name).find_map(|(_, ours, value)| {
+            let usual = value_of_option(typed, ours)?;
+            let value = value.map(String::from).or(usual).map(|value| format!(" {value}"));
+            Some(format!("it is called `--{ours}{}` here", value.unwrap_or_default()))
+        });
     let of_a_stack = || {
         let (_, words) = OF_A_STACK.iter().find(|(theirs, _)| *theirs == name)?;
         is_option(typed, "in")
@@ -112,13 +152,31 @@ fn meant(error: &clap::Error, typed: &[OsString]) -> Option<String> {
     here.or_else(of_a_stack).or_else(negative).or_else(divided).or_else(workload).or_else(undivided)
 }
 
+/// Returns what a command that there is not by this name is called here.
+fn other_command(error: &clap::Error) -> Option<String> {
+    let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidSubcommand) else {
+        return None;
+    };
+    let (_, ours) = OTHER_COMMANDS.iter().find(|(theirs, _)| theirs == name)?;
+    Some(format!("it is called `surtax {ours}` here"))
+}
+
 /// Tells whether the command that was typed has this option.
 fn is_option(typed: &[OsString], long: &str) -> bool {
+    value_of_option(typed, long).is_some()
+}
+
+/// Returns the value of this option of the command that was typed, as its help names it, if it
+/// takes one; `None` where the command has no such option.
+fn value_of_option(typed: &[OsString], long: &str) -> Option<Option<String>> {
     let mut root = Cli::command();
     root.build();
     let name = typed.iter().skip(1).find(|word| root.find_subcommand(word).is_some());
     let command = name.and_then(|name| root.find_subcommand(name)).unwrap_or(&root);
-    command.get_arguments().any(|argument| argument.get_long() == Some(long))
+    let option = command.get_arguments().find(|it| it.get_long() == Some(long))?;
+    let takes_one = option.get_action().takes_values();
+    let name = option.get_value_names().and_then(|names| names.first());
+    Some(name.filter(|_| takes_one).map(ToString::to_string))
 }
 
 /// Joins a list of stacks that a space after a comma has divided into several arguments; `None`
@@ -151,7 +209,8 @@ mod tests {
 
     fn hint(typed: &str) -> Option<String> {
         let typed = words(typed);
-        meant(&Cli::try_parse_from(&typed).unwrap_err(), &typed)
+        let error = Cli::try_parse_from(&typed).unwrap_err();
+        meant(&error, &typed).or_else(|| other_command(&error))
     }
 
     #[test]
@@ -160,6 +219,21 @@ mod tests {
             ("surtax compare --in native --timeout 3 -- true", "called `--deadline DURATION` here"),
             ("surtax compare --stacks=native -- true", "called `--in STACKS` here"),
             ("surtax show --json last", "called `--format json` here"),
+            ("surtax compare --in runc --out x -- true", "called `--output FILE.surtax` here"),
+            ("surtax report --out x.html", "called `--output FILE.html` here"),
+            ("surtax export --out x.csv", "called `--output FILE` here"),
+            ("surtax report --html x.html", "called `--output FILE.html` here"),
+            ("surtax export --junit x.xml", "called `--as junit` here"),
+            ("surtax show --junit x.xml", "called `--export junit=FILE.xml` here"),
+            ("surtax show --report x.html", "called `--export html=FILE.html` here"),
+            ("surtax serve --port=8080", "called `--listen ADDRESS:PORT` here"),
+            ("surtax serve -p 8080", "called `--listen ADDRESS:PORT` here"),
+            ("surtax compare --in runc --bind /srv -- true", "called `--writable PATH` here"),
+            ("surtax compare --against native -- true", "called `--baseline STACK` here"),
+            ("surtax compare --with runc -- true", "called `--in STACKS` here"),
+            ("surtax compare --in runc --ignore-failures -- true", "`--ignore-failure` here"),
+            ("surtax compare --in runc --image x -- true", "`root=oci:PATH`"),
+            ("surtax delete last", "it is called `surtax rm` here"),
             ("surtax compare --in runc --cpus 2 -- true", "as in `--in native,runc:cpus=2`"),
             ("surtax compare --in runc --settle -1s -- true", "`-1s` is below zero"),
             ("surtax compare --in native nginx", "it is a workload: `--workload web.nginx`"),
@@ -175,10 +249,17 @@ mod tests {
 
     #[test]
     fn every_other_name_leads_to_an_option_and_is_none() {
-        let compare = words("surtax compare");
+        let root = Cli::command();
+        let commands = || root.get_subcommands().map(|it| words(&format!("x {}", it.get_name())));
         for (theirs, ours, _) in OTHER_NAMES {
-            assert!(is_option(&compare, ours), "{ours}");
-            assert!(!is_option(&compare, theirs.trim_start_matches('-')), "{theirs}");
+            let is_told = |typed: &Vec<OsString>| {
+                is_option(typed, ours) && !is_option(typed, theirs.trim_start_matches('-'))
+            };
+            assert!(commands().any(|typed| is_told(&typed)), "{theirs}: {ours}");
+        }
+        for (theirs, ours) in OTHER_COMMANDS {
+            assert!(root.find_subcommand(ours).is_some(), "{ours}");
+            assert!(root.find_subcommand(theirs).is_none(), "{theirs}");
         }
     }
 
