@@ -312,8 +312,13 @@ fn numbers(text: &str) -> Result<Vec<u32>, Fault> {
 fn memory(text: &str) -> Result<Bytes, Fault> {
     match Bytes::parse(text) {
         Ok(bytes) if bytes >= Bytes(1 << 20) => Ok(bytes),
-        Ok(_) => Err(Fault::user(format!("`{text}` of memory is less than one mebibyte"))
-            .hint("add a suffix, such as `512M` or `2G`")),
+        Ok(_) => {
+            let hint = match text.bytes().all(|byte| byte.is_ascii_digit()) {
+                true => "add a suffix, such as `512M` or `2G`",
+                false => "give it `1M` or more",
+            };
+            Err(Fault::user(format!("`{text}` of memory is less than one mebibyte")).hint(hint))
+        }
         Err(message) => Err(Fault::user(message)),
     }
 }

@@ -20,6 +20,7 @@ const WRONG: &[(&str, &str, &str)] = &[
     ("runc:cpuset=0,partition=root", "`runc` cannot limit `partition`", "leave `partition` out"),
     ("native:partition=root", "no `cpuset` says which", "`cpuset=1,partition=isolated`"),
     ("runc:memory=12", "less than one mebibyte", "add a suffix"),
+    ("runc:memory=64K", "less than one mebibyte", "give it `1M` or more"),
     ("runc:hugetlb=3M", "no whole number of huge pages", "write `4M`"),
     ("runc:hugepages=on", "unknown option `hugepages` of `runc`", "`hugetlb=64M` says"),
     ("docker:hugepages=on", "unknown option `hugepages` of `docker`", "`hugetlb=64M` says"),
