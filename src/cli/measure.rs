@@ -1,7 +1,7 @@
 //! The flags that say what to measure and where results go, shared by `compare`, `plan` and `run`.
 
 use super::results::RunFlags;
-use super::{Globals, count};
+use super::{Globals, count, place, within_reach};
 use crate::driver::registered;
 use crate::fault::{Doing, Fault};
 use crate::layer::{Descriptor, StackSpec, parse_list_with};
@@ -253,7 +253,7 @@ impl ResultArguments {
     /// The question of a draft: its plan, with its notes said.
     pub(super) fn question(&self, draft: Draft, globals: &Globals) -> Result<Question, Fault> {
         self.check()?;
-        let CheckedPlan { plan, notes } = draft.complete(&surroundings(&registered())?)?;
+        let CheckedPlan { plan, notes } = complete(draft, &surroundings(&registered())?)?;
         self.results.gate.require_an_answer(&plan)?;
         notes.iter().for_each(|text| super::note(text, globals));
         let Self { output, results } = self.clone();
@@ -262,10 +262,11 @@ impl ResultArguments {
 
     /// Refuses early what would fail after hours of measuring.
     fn check(&self) -> Result<(), Fault> {
-        if let Some(output) = &self.output
-            && output.symlink_metadata().is_ok()
-        {
-            return Err(ledger::taken(output));
+        if let Some(output) = &self.output {
+            place::require_name_for_a_run(output)?;
+            if output.symlink_metadata().is_ok() {
+                return Err(ledger::taken(output));
+            }
         }
         self.results.require_places()?;
         if let Some(path) = &self.output {
@@ -280,6 +281,13 @@ impl ResultArguments {
         }
         Ok(())
     }
+}
+
+/// The plan of a draft, whose directories are judged by their places before anybody is told to make
+/// them.
+pub(super) fn complete(draft: Draft, around: &Defaults<'_>) -> Result<CheckedPlan, Fault> {
+    within_reach::refuse_missing(&draft, &around.cwd)?;
+    draft.complete(around)
 }
 
 /// The caller: working directory, a fresh seed.
@@ -458,6 +466,25 @@ seed = 5
         let written = RunFlags { report, ..RunFlags::default() };
         let results = ResultArguments { results: written, ..ResultArguments::default() };
         assert!(results.check().unwrap_err().to_string().contains("mkdir -p"));
+    }
+
+    #[test]
+    fn a_run_is_not_written_to_a_file_that_is_called_as_a_result() {
+        for (name, told) in [
+            ("x.html", "`--report x.html` writes the report"),
+            ("x.JSON", "`--export FORM=x.JSON` writes the results"),
+        ] {
+            let output = Some(PathBuf::from(name));
+            let fault = ResultArguments { output, ..ResultArguments::default() }.check();
+            let fault = fault.unwrap_err();
+            assert!(fault.message.contains("would write a run"), "{fault}");
+            assert!(fault.hint.as_ref().is_some_and(|hint| hint.contains(told)), "{fault}");
+        }
+        for name in ["not-there.surtax", "not-there", "not-there.v2"] {
+            let output = Some(PathBuf::from(name));
+            let results = ResultArguments { output, ..ResultArguments::default() };
+            assert_eq!(results.check().map_err(|it| it.message), Ok(()), "{name}");
+        }
     }
 
     #[test]

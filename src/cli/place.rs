@@ -114,6 +114,7 @@ pub(super) fn require_page(path: &Path) -> Result<(), Fault> {
 /// The user's: a result cannot be written there, something would be lost that is no result, or the
 /// name ends as that of something else.
 pub(super) fn require_form(path: &Path, endings: &[&str]) -> Result<(), Fault> {
+    require_no_name_of_a_run(path, endings)?;
     let NameKind::File(_) = look(path)? else { return Ok(()) };
     let begins_with_a_letter =
         |it: &&OsStr| it.as_encoded_bytes().first().is_some_and(u8::is_ascii_alphabetic);
@@ -121,13 +122,48 @@ pub(super) fn require_form(path: &Path, endings: &[&str]) -> Result<(), Fault> {
     if endings.iter().any(|known| ending.eq_ignore_ascii_case(known)) {
         return Ok(());
     }
-    let known: Vec<String> = endings.iter().map(|known| format!("`.{known}`")).collect();
     Err(Fault::user(format!(
         "`{}`: no `.{}` file is written here",
         path.display(),
         ending.display()
     ))
-    .hint(format!("end the name with {}", known.join(" or "))))
+    .hint(ends_with(endings)))
+}
+
+/// That a name is none of a run, nor of what lies beside one.
+fn require_no_name_of_a_run(path: &Path, endings: &[&str]) -> Result<(), Fault> {
+    if !is_called_like_a_run(path) {
+        return Ok(());
+    }
+    Err(Fault::user(format!(
+        "`{}` is a name for a run, and not for what is said of it",
+        path.display()
+    ))
+    .hint(ends_with(endings)))
+}
+
+fn ends_with(endings: &[&str]) -> String {
+    let known: Vec<String> = endings.iter().map(|known| format!("`.{known}`")).collect();
+    format!("end the name with {}", known.join(" or "))
+}
+
+/// Refuses a name for a run that ends as that of a result: what is written there is a run, which
+/// no browser and no spreadsheet opens.
+///
+/// # Errors
+/// The user's, with the option that writes such a result.
+pub(super) fn require_name_for_a_run(path: &Path) -> Result<(), Fault> {
+    let ending = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
+    if !ENDINGS.contains(&ending.as_str()) {
+        return Ok(());
+    }
+    let shown = path.display();
+    let other = match ending.as_str() {
+        "html" | "htm" => format!("`--report {shown}` writes the report"),
+        _ => format!("`--export FORM={shown}` writes the results in another form"),
+    };
+    Err(Fault::user(format!("`--output {shown}` would write a run, and no `.{ending}` file"))
+        .hint(format!("{other}; end the name of a run with `.{EXTENSION}`")))
 }
 
 /// Writes a result.
@@ -229,12 +265,7 @@ fn look(path: &Path) -> Result<NameKind, Fault> {
         return Ok(NameKind::HandedDown(number));
     }
     let shown = path.display();
-    if is_called_like_a_run(path) {
-        return Err(Fault::user(format!(
-            "`{shown}` is a name for a run, and not for what is said of it"
-        ))
-        .hint("choose a name that ends in `.html`, `.json`, `.csv`, `.md` or `.txt`"));
-    }
+    require_no_name_of_a_run(path, &ENDINGS)?;
     let leads_nowhere = |error: std::io::Error| {
         Fault::user(format!("`{shown}` leads to no file: {error}"))
             .hint(format!("remove it, and ask again: rm {}", quoted(path)))
@@ -444,6 +475,7 @@ mod tests {
         for name in ["a.surtax", "a.surtax-wal", "a.surtax-journal"] {
             let fault = require_page(&place.path().join(name)).unwrap_err();
             assert!(fault.message.contains("is a name for a run"), "{fault}");
+            assert_eq!(fault.hint.as_deref(), Some("end the name with `.html` or `.htm`"));
         }
         let run = place.path().join("kept.html");
         fs::write(&run, [DATABASE, b"and more"].concat()).unwrap();

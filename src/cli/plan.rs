@@ -1,6 +1,6 @@
 //! `surtax plan`: every trial of a plan and how long it will take; runs nothing.
 
-use super::measure::{MeasureArguments, surroundings};
+use super::measure::{MeasureArguments, complete, surroundings};
 use super::rows::Rows;
 use super::{Format, Globals, answer, note};
 use crate::driver::registered;
@@ -43,7 +43,7 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault>
         draft = file::read(path, &descriptors)?.overlaid_by(draft);
     }
     let around = surroundings(&descriptors)?;
-    let CheckedPlan { plan, notes } = draft.complete(&around)?;
+    let CheckedPlan { plan, notes } = complete(draft, &around)?;
     notes.iter().for_each(|text| note(text, globals));
     if arguments.toml {
         return answer(&file::write(&plan));

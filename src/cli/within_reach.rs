@@ -7,8 +7,8 @@ use self::places::{Extent, Place};
 use crate::driver;
 use crate::fault::Fault;
 use crate::layer::StackSpec;
-use crate::plan::Plan;
 use crate::plan::writable::real;
+use crate::plan::{Draft, Plan};
 use crate::rootfs::root;
 use crate::workload::Workload;
 use crate::workload::definition::{Client, Definition};
@@ -44,6 +44,20 @@ pub(super) fn refuse(plan: &Plan, run: Option<&Path>, results: &[&Path]) -> Resu
         }
     }
     Ok(())
+}
+
+/// Refuses, of the writable directories of a draft that are not there, those that would be refused
+/// once they are: nobody is told to make one of these.
+///
+/// # Errors
+/// As [`refuse`].
+pub(super) fn refuse_missing(draft: &Draft, cwd: &Path) -> Result<(), Fault> {
+    let cwd = draft.cwd.as_ref().map_or_else(|| cwd.to_path_buf(), |own| cwd.join(own));
+    let missing = draft.writable.iter().map(|path| cwd.join(path)).filter(|path| !path.exists());
+    missing.map(|path| real(&path)).try_for_each(|directory| {
+        require_files(&directory)?;
+        require_foreign(&directory)
+    })
 }
 
 /// A plan names directories without links; one of an older surtax may not.
@@ -152,17 +166,17 @@ fn require_foreign(directory: &Path) -> Result<(), Fault> {
     if let Some(met) = innermost.and_then(|place| Met::with(place, directory)) {
         return Err(met.fault(directory));
     }
-    if let Some(met) = places::of_surtax().find_map(|place| Met::with(place, directory)) {
-        return Err(met.fault(directory));
-    }
     let homes = places::of_homes();
     let links = places::of_links(&homes);
-    let programs = places::of_programs().chain(places::of_libraries());
-    let mut all = others.into_iter().chain(homes).chain(links).chain(programs);
-    match all.find_map(|place| Met::with(place, directory)) {
-        Some(met) => Err(met.fault(directory)),
-        None => Ok(()),
+    let all = places::of_surtax().chain(others).chain(homes).chain(links);
+    let all = all.chain(places::of_programs()).chain(places::of_libraries());
+    let mut all = all.filter_map(|place| Met::with(place, directory));
+    let Some(mut met) = all.next() else { return Ok(()) };
+    // Where there are more, to have the first elsewhere would only lead to the next.
+    if all.next().is_some() {
+        met.place.remedy = None;
     }
+    Err(met.fault(directory))
 }
 
 /// A place that a command could exchange, and why.
@@ -319,6 +333,33 @@ mod tests {
         ] {
             assert_eq!(require_foreign(Path::new(path)).map_err(|it| it.message), Ok(()), "{path}");
         }
+    }
+
+    #[test]
+    fn a_place_that_is_refused_is_refused_before_anybody_is_told_to_make_it() {
+        let draft = |path: &str| Draft { writable: vec![path.into()], ..Draft::default() };
+        for (path, told) in [
+            ("/etc/not-there", "lies in `/etc`"),
+            ("not-there/x", "lies in `/etc`"),
+            ("/proc/not-there", "a file system of the kernel's"),
+        ] {
+            let fault = refuse_missing(&draft(path), Path::new("/etc")).unwrap_err();
+            assert!(fault.message.contains(told), "{path}: {}", fault.message);
+            assert!(!fault.hint.unwrap_or_default().contains("mkdir"), "{path}");
+        }
+        for path in ["/srv/not-there", "/tmp", "/tmp/not-there"] {
+            assert_eq!(
+                refuse_missing(&draft(path), Path::new("/")).map_err(|it| it.message),
+                Ok(())
+            );
+        }
+    }
+
+    #[test]
+    fn of_a_directory_that_holds_several_places_no_single_one_is_to_be_moved() {
+        let home = std::env::var_os("HOME").map(PathBuf::from).unwrap();
+        let fault = require_foreign(&real(&home)).unwrap_err();
+        assert_eq!(fault.hint.as_deref(), Some("name a narrower directory with `--writable`"));
     }
 
     #[test]

@@ -311,6 +311,8 @@ impl Draft {
         what: &str,
         path: &Path,
     ) -> Result<(), Fault> {
+        // As it was typed, without the `.` in the middle that a relative one brings.
+        let path: &Path = &path.components().collect::<PathBuf>();
         let shown = Word::from(path);
         let shown = shown.shown();
         let shown = shown.escape_debug();

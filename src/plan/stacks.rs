@@ -120,6 +120,7 @@ impl Draft {
                 })?;
             }
         }
+        let pinned = |message| format!("`--pin`: {message}");
         depth::refuse(stack).map_err(labelled)?;
         let Some(outermost) = stack.layers.first() else { return Ok(()) };
         let limits = outermost.limits()?;
@@ -130,7 +131,12 @@ impl Draft {
             if let Some(absent) = asked.iter().find(|number| !here.contains(number)) {
                 let fault = Fault::user(format!("this machine has no {name} {absent}"));
                 let all: Vec<String> = here.iter().map(u32::to_string).collect();
-                return Err(labelled(fault.hint(format!("its {name}s are {}", all.join(", ")))));
+                let fault = fault.hint(format!("its {name}s are {}", all.join(", ")));
+                let is_pin = name == "CPU" && self.pin == outermost.options.get("cpuset").cloned();
+                return Err(match is_pin {
+                    true => Fault { hint: fault.hint, ..self.refuse("pin", pinned(fault.message)) },
+                    false => labelled(fault),
+                });
             }
         }
         Ok(())

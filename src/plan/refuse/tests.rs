@@ -110,6 +110,24 @@ fn directories_must_be_there_and_relative_ones_are_made_absolute() {
 }
 
 #[test]
+fn a_place_is_named_without_the_dot_of_a_relative_one() {
+    let around = Defaults { cwd: "/tmp".into(), ..around() };
+    let writable = vec!["./not-there".into()];
+    let fault = Draft { writable, ..draft(&["native"]) }.complete(&around).unwrap_err();
+    assert!(fault.message.contains("`/tmp/not-there`"), "{fault}");
+}
+
+#[test]
+fn a_cpu_that_is_not_there_is_blamed_on_what_was_typed() {
+    let around = Defaults { cpus: Some(vec![0, 1]), ..around() };
+    let pin = Some(String::from("99"));
+    let fault = Draft { pin, ..draft(&["native", "runc"]) }.complete(&around).unwrap_err();
+    assert!(fault.message.ends_with("`--pin`: this machine has no CPU 99"), "{fault}");
+    let fault = draft(&["native", "runc:cpuset=99"]).complete(&around).unwrap_err();
+    assert!(fault.message.contains("`runc:cpuset=99` cannot be"), "{fault}");
+}
+
+#[test]
 fn a_root_directory_is_made_absolute_and_must_be_there() {
     let place = tempfile::tempdir().unwrap();
     std::fs::create_dir(place.path().join("image")).unwrap();
