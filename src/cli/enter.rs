@@ -1,6 +1,6 @@
 //! `surtax enter`: a shell, or a command, in any stack.
 
-use super::measure::{surroundings, variable};
+use super::measure::{complete, surroundings, variable};
 use super::run_and_report::OpenedLab;
 use super::{Globals, note, within_reach};
 use crate::driver;
@@ -11,7 +11,7 @@ use crate::plan::{CheckedPlan, Draft, Plan, Word, duration};
 use crate::stack::shell;
 use crate::stack::start::StartContext;
 use crate::trial::oom::Lookout;
-use crate::trial::{check, command};
+use crate::trial::{check, command, pids};
 use clap::builder::{OsStringValueParser, TypedValueParser as _};
 use std::ffi::OsString;
 use std::io::IsTerminal;
@@ -77,7 +77,7 @@ impl Arguments {
         let around = surroundings(&descriptors)?;
         // Its other notes are of trials.
         let notes = draft.links_note(&around.cwd).collect();
-        draft.complete(&around).map(|checked| CheckedPlan { notes, ..checked })
+        complete(draft, &around).map(|checked| CheckedPlan { notes, ..checked })
     }
 }
 
@@ -111,7 +111,9 @@ fn visit(plan: &Plan, opened: &OpenedLab, globals: &Globals) -> Result<Status, F
     }
     let mut lookout = Lookout::begin(context.lab, ROOM);
     let started = plan.baseline.start(&context, ROOM);
-    let running = started.map_err(|fault| lookout.not_started(&plan.baseline, fault))?;
+    let stack = &plan.baseline;
+    let running =
+        started.map_err(|fault| pids::explained(stack, lookout.not_started(stack, fault)))?;
     lookout.remember();
     if std::io::stdin().is_terminal() {
         let kept = match plan.writable.as_slice() {
@@ -127,7 +129,8 @@ fn visit(plan: &Plan, opened: &OpenedLab, globals: &Globals) -> Result<Status, F
     }
     running.tell(&mut command);
     let left = shell::run(running, command, || lookout.look());
-    let (status, leftovers) = left.map_err(|fault| lookout.explained(&plan.baseline, fault))?;
+    let (status, leftovers) =
+        left.map_err(|fault| pids::explained(stack, lookout.explained(stack, fault)))?;
     if let Some(ended) = lookout.ended(&plan.baseline) {
         note(&ended.reason(), globals);
     }

@@ -5,12 +5,12 @@ use crate::campaign::Observer;
 use crate::campaign::enough::{Look, Widest};
 use crate::plan::duration::rough;
 use crate::plan::{Arm, Costs, Plan, TrialId, percentage};
-use crate::trial::{Record, TrialResult, disturbance};
+use crate::trial::{Record, TrialResult, disturbance, oom};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use surtax_instrument::clock;
-use surtax_instrument::quantity::Nanoseconds;
+use surtax_instrument::quantity::{Bytes, Nanoseconds};
 use surtax_statistics::LOOK_FROM;
 
 /// Progress of a plan, for this terminal. `done` are the trials of an earlier session.
@@ -41,6 +41,8 @@ pub struct Meter {
     ended: Vec<u32>,
     dropped: BTreeSet<u32>,
     failures: u32,
+    /// Most memory that the command used in a trial of the baseline.
+    baseline_peak: Option<Bytes>,
     /// The reasons of those that have been said whole.
     reasons: Vec<String>,
     /// Of a plan that names a precision: what it allows at most, and who is known least so far.
@@ -61,6 +63,7 @@ impl Meter {
             ended: Vec::new(),
             dropped: BTreeSet::new(),
             failures: 0,
+            baseline_peak: None,
             reasons: Vec::new(),
             limit: plan.block_limit(),
             widest: None,
@@ -186,8 +189,32 @@ impl Meter {
         }
     }
 
+    /// Learns what the baseline's command used in a trial that counts.
+    fn learn_peak(&mut self, record: &Record, arm: &Arm) {
+        if let TrialResult::Done(measured) = &record.result
+            && !arm.is_compared()
+        {
+            self.baseline_peak = self.baseline_peak.max(Some(measured.outcome.memory_peak));
+        }
+    }
+
+    /// The reason of a trial, with a better hint where the baseline has shown how much memory is
+    /// enough.
+    fn informed(&self, why: &str, arm: &Arm) -> String {
+        let baseline = self.plan.baseline.to_string();
+        let peak = self.baseline_peak.filter(|_| arm.is_compared());
+        match peak.and_then(|peak| oom::enough(&arm.stack, why, (&baseline, peak))) {
+            Some(hint) => {
+                let why = why.split_once("\n  hint: ").map_or(why, |(why, _)| why);
+                format!("{why}\n  hint: {hint}")
+            }
+            None => why.to_owned(),
+        }
+    }
+
     /// Says what went wrong in a trial; `None` for one that went well.
     fn trouble(&mut self, record: &Record, arm: &Arm) -> Option<String> {
+        self.learn_peak(record, arm);
         let stack = arm;
         let (what, why) = match &record.result {
             TrialResult::Done(_) | TrialResult::Disturbed(_) => return None,
@@ -202,6 +229,7 @@ impl Meter {
         };
         self.failures += 1;
         let Some(why) = why else { return Some(what) };
+        let why = &self.informed(why, arm);
         // A reason may be long, and one that holds for one trial often holds for all.
         let is_new = !self.reasons.contains(why);
         if is_new {
@@ -512,6 +540,24 @@ mod tests {
         meter.blocks_done = 30;
         meter.see(Look::Narrow);
         assert_eq!(meter.width(), "");
+    }
+
+    #[test]
+    fn how_much_memory_is_enough_is_said_by_what_the_baseline_has_used() {
+        let plan = plan(&["native", "runc:memory=32M"]);
+        let mut meter = Meter::new(&plan, []);
+        let why = "the memory limit `memory=32M` of `runc` was exceeded: x\n  hint: twice as much";
+        let trial = TrialId { block: 0, position: 0, arm: 2 };
+        let broke = broken(trial, TrialResult::Broken { why: why.into() });
+        let said = meter.trouble(&broke, &plan.arms()[2]).unwrap();
+        assert!(said.ends_with("hint: twice as much"), "{said}");
+        let mut measured = crate::ledger::fixture::measured(1);
+        measured.outcome.memory_peak = Bytes(70 << 20);
+        let done = broken(TrialId { arm: 0, ..trial }, TrialResult::Done(Box::new(measured)));
+        assert_eq!(meter.trouble(&done, &plan.arms()[0]), None);
+        let said = meter.trouble(&broke, &plan.arms()[2]).unwrap();
+        let enough = "hint: give it `runc:memory=96M` or more, since the command used up to 70";
+        assert!(said.contains(enough) && !said.contains("twice"), "{said}");
     }
 
     #[test]
