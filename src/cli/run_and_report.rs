@@ -7,7 +7,7 @@ use super::{Format, Globals, answer, consent, note, place, program, progress, wi
 use crate::campaign::Campaign;
 use crate::campaign::interrupts::{Asker, Interrupts, Urgency};
 use crate::fault::Fault;
-use crate::finding::caution::baseline;
+use crate::finding::caution::{baseline, compared};
 use crate::finding::foreign::line;
 use crate::finding::threshold::Standing;
 use crate::finding::{ArmFindings, Findings, kept};
@@ -358,7 +358,12 @@ fn code_without_answer(findings: &Findings) -> Option<u8> {
     if findings.has_numbers() {
         // Numbers that nothing can be compared with are no answer either.
         let is_alone = baseline().next().is_some() && baseline().all(|arm| arm.trial_count == 0);
-        return is_alone.then_some(UNANSWERED);
+        // Nor is the baseline's number, where it was to be compared with others; of a threshold
+        // that says which of them keeps it not.
+        let mut compared = compared(&findings.arms).peekable();
+        let is_asked = compared.peek().is_some() && findings.thresholds.is_empty();
+        let is_lonely = is_asked && compared.all(|arm| arm.trial_count == 0);
+        return (is_alone || is_lonely).then_some(UNANSWERED);
     }
     Some(if findings.arms.iter().any(failed) { COMMAND_FAILED } else { UNANSWERED })
 }
@@ -437,6 +442,24 @@ pub(super) fn text(findings: &Findings, format: Format, look: Look) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_baseline_that_nothing_is_compared_with_is_no_answer() {
+        use crate::finding::compare::tests::example;
+        let code = |gone: fn(&ArmFindings) -> bool| {
+            let mut findings = example(6, |_| {});
+            for arm in findings.arms.iter_mut().filter(|arm| gone(arm)) {
+                arm.trial_count = 0;
+            }
+            code_without_answer(&findings)
+        };
+        assert_eq!(code(|arm| arm.stack == "qemu"), None, "`runc` has numbers");
+        assert_eq!(code(ArmFindings::is_compared), Some(UNANSWERED));
+        assert_eq!(code(|arm| !arm.is_compared()), Some(UNANSWERED));
+        let mut alone = example(6, |_| {});
+        alone.arms.retain(|arm| !arm.is_compared());
+        assert_eq!(code_without_answer(&alone), None, "nothing was to be compared");
+    }
 
     #[test]
     fn the_worst_standing_decides_and_what_is_not_decided_is_taken_as_it_is_told() {
