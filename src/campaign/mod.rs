@@ -282,11 +282,14 @@ impl<'a> Campaign<'a> {
 
     /// Says why nothing more is run. What would help is among the findings, which have the reason.
     fn stopped(&self, arm: &Arm) -> String {
-        let because = match self.plan.stacks.len() {
-            1 => "the command has never succeeded in",
-            _ => "the others are compared with",
-        };
-        format!("nothing more is run: {because} `{arm}`")
+        let stack = &arm.stack;
+        match self.plan.stacks.len() {
+            1 => format!("nothing more is run: the command failed in `{stack}`"),
+            _ => format!(
+                "nothing more is run: the command failed in `{stack}`, which the others are \
+                 compared with"
+            ),
+        }
     }
 
     /// Tells whether any arm of the baseline has ever succeeded.

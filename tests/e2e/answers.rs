@@ -365,7 +365,8 @@ fn a_command_that_fails_in_the_baseline_ends_the_run_unless_failure_is_ignored()
     let output = machine.surtax(&line);
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
-    let stop = "nothing more is run: the others are compared with `native`";
+    let stop = "nothing more is run: the command failed in `native`, which the others are \
+                compared with";
     assert_eq!(said.matches(stop).count(), 1, "{said}");
     let answer = machine.json(&["show", "--format", "json"]);
     assert!(begun(&answer) <= 2, "one of runc's at most comes before native's: {answer}");

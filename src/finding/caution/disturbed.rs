@@ -31,8 +31,10 @@ pub(super) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
     }
     // What happened most often, at its worst.
     let (_, worst) = worst.into_values().max_by_key(|(count, _)| *count)?;
+    let total: u32 = signs.arms.iter().map(|arm| arm.disturbed_count).sum();
+    let was = if total == 1 { "was disturbed and counts" } else { "were disturbed and count" };
     let finding = format!(
-        "{} were disturbed and count; at worst, {}{}",
+        "{} {was}; at worst, {}{}",
         disturbed_trials(signs.arms),
         line(&worst.words()),
         slowed(signs).unwrap_or_default()
@@ -44,7 +46,8 @@ pub(super) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
 fn disturbed_trials(arms: &[ArmFindings]) -> String {
     let hit: Vec<&ArmFindings> = arms.iter().filter(|arm| arm.disturbed_count > 0).collect();
     let trials = |count: u32| number::count(usize::try_from(count).unwrap_or(usize::MAX), "trial");
-    if hit.len() <= FEW {
+    let is_all = arms.iter().all(|arm| arm.disturbed_count == arm.trial_count);
+    if hit.len() <= FEW && (hit.len() == 1 || !is_all) {
         let of_arm = |arm: &&ArmFindings| {
             let again = if arm.part == "baseline-again" { " (again)" } else { "" };
             let (count, trials) = (arm.disturbed_count, trials(arm.trial_count));

@@ -77,8 +77,8 @@ pub(super) fn noise(signs: &Signs<'_>) -> Option<Caution> {
     Some(caution(
         "noisy-machine",
         format!(
-            "the noise floor, {}, is wider than the margin of ±{}: small differences are lost in \
-             it",
+            "the noise floor of wall time, {}, is wider than the margin of ±{}: small differences \
+             are lost in it",
             departure(noise.floor),
             percent(signs.margin)
         ),

@@ -43,7 +43,9 @@ fn a_margin_is_advised_only_where_it_can_be_given() {
             change_measured(record, |it| it.wall.0 = it.wall.0 * factor / 1000);
         });
         let is_it = |it: &&crate::finding::Caution| it.code == "noisy-machine";
-        findings.cautions.iter().find(is_it).unwrap().advice.clone()
+        let caution = findings.cautions.iter().find(is_it).unwrap();
+        assert!(caution.finding.starts_with("the noise floor of wall time, "));
+        caution.advice.clone()
     };
     let large = advice(300);
     assert!(large.contains("what it can tell is a `--margin` of "), "{large}");
@@ -302,6 +304,23 @@ fn disturbed_trials_that_count_are_counted_and_cautioned_against() {
                    of a CPU; those of `runc` took no longer than its quiet ones";
     assert_eq!(caution.finding, finding);
     assert!(caution.advice.starts_with("stop what else runs"), "{}", caution.advice);
+}
+
+#[test]
+fn one_disturbed_trial_was_disturbed_and_all_of_them_are_those_of_every_stack() {
+    let said = |is_it: fn(&Record) -> bool| {
+        let findings = example(6, |record| {
+            if record.trial.arm < 3 && is_it(record) {
+                disturb(record, 0.5);
+            }
+        });
+        let caution = findings.cautions.into_iter().find(|it| it.code == "disturbed").unwrap();
+        caution.finding
+    };
+    let one = said(|record| (record.trial.arm, record.trial.block) == (2, 0));
+    assert!(one.starts_with("1 of 6 trials of `runc` was disturbed and counts; "), "{one}");
+    let all = said(|_| true);
+    assert!(all.starts_with("all trials of every stack were disturbed and count; "), "{all}");
 }
 
 #[test]
