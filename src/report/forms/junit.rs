@@ -9,6 +9,7 @@ use crate::finding::findings::Gap;
 use crate::finding::threshold::{Standing, ThresholdFindings};
 use crate::finding::{ArmFindings, Findings, Verdict, foreign};
 use crate::report::html::markup;
+use std::collections::BTreeSet;
 
 /// Outcome of a test that does not hold.
 struct Miss {
@@ -20,6 +21,7 @@ struct Miss {
 /// Findings as one document.
 pub(super) fn xml(findings: &Findings) -> String {
     let answer = Answer::of(findings);
+    let mut failed_baseline = BTreeSet::new();
     let of_stacks = findings.arms.iter().filter_map(|arm| {
         let miss = miss_of_a_stack(arm, &answer);
         // A baseline is a test of its own where it failed: then nothing is answered.
@@ -27,7 +29,10 @@ pub(super) fn xml(findings: &Findings) -> String {
             true => findings.thresholds.is_empty(),
             false => miss.as_ref().is_some_and(|miss| miss.element == "error"),
         };
-        is_one.then(|| (arm.name.clone(), miss))
+        // Its two arms are one stack, which is named once.
+        let name = if arm.is_compared() { &arm.name } else { &arm.stack };
+        let is_told = is_one && (arm.is_compared() || failed_baseline.insert(name));
+        is_told.then(|| (name.clone(), miss))
     });
     let tests: Vec<(String, Option<Miss>)> =
         of_stacks.chain(findings.thresholds.iter().map(of_a_threshold)).collect();
@@ -90,7 +95,9 @@ fn of_a_threshold(held: &ThresholdFindings) -> (String, Option<Miss>) {
         Standing::Unknown => miss("error", "unknown"),
     };
     // One threshold may be of several stacks, also where it names a layer.
-    (format!("{}: {}", held.name, held.threshold), found)
+    let own = format!("{}: ", held.name);
+    let limit = held.threshold.strip_prefix(&own).unwrap_or(&held.threshold);
+    (own + limit, found)
 }
 
 fn miss_of_a_stack(arm: &ArmFindings, answer: &Answer<'_>) -> Option<Miss> {
@@ -187,5 +194,22 @@ mod tests {
         findings.arms[0].verdict = Verdict::Invalid { gap, reason };
         let miss = tests(&findings).remove(0);
         assert_eq!((miss.0.as_str(), miss.1.unwrap().0.as_str()), ("native", "error"));
+        // Both of its arms are one stack, whichever failed.
+        findings.arms[1].verdict = findings.arms[0].verdict.clone();
+        let named = |findings: &Findings| {
+            let names = tests(findings).into_iter().map(|(name, _)| name);
+            names.filter(|name| name.starts_with("native")).collect::<Vec<_>>()
+        };
+        assert_eq!(named(&findings), ["native"]);
+        findings.arms[0].verdict = Verdict::Baseline;
+        assert_eq!(named(&findings), ["native"]);
+    }
+
+    #[test]
+    fn a_threshold_of_a_stack_names_it_once() {
+        let mut findings = example(6, |_| {});
+        let limits = ["runc: wall > +900%".parse().unwrap()];
+        findings.thresholds = held(&limits, &findings.arms);
+        assert_eq!(tests(&findings), [(String::from("runc: wall > +900%"), None)]);
     }
 }

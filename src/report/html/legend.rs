@@ -6,12 +6,15 @@
 use super::chart::{Canvas, Fill, Shape};
 use super::escape;
 use crate::finding::answer::{Row, Said};
-use crate::finding::{ArmFindings, Findings, Interval, MetricFindings, TrialPoint, Verdict};
+use crate::finding::{
+    ArmFindings, Findings, Gap, Interval, MetricFindings, TrialPoint, Verdict, reasons,
+};
 
 /// An arm as the report shows it.
 pub struct Arm<'a> {
     /// Findings about the arm.
     pub found: &'a ArmFindings,
+    name: String,
     /// The class that says its colour.
     pub class: String,
     /// Mark of the arm.
@@ -24,13 +27,19 @@ const SHAPES: [Shape; 6] =
     [Shape::Triangle, Shape::Diamond, Shape::Square, Shape::Wedge, Shape::Plus, Shape::Circle];
 const COLOURS: usize = 7;
 
-/// Gives each arm its look, in the order of the plan.
+/// Gives each arm its look, in the order of the plan. Where one arm of the baseline failed before
+/// anything of the other was run, the stack has one arm.
 pub fn arms(findings: &Findings) -> Vec<Arm<'_>> {
     let has_wall = !findings.run.is_of_fixed_time;
+    let is_not_run =
+        |found: &&ArmFindings| matches!(found.verdict, Verdict::Invalid { gap: Gap::NotRun, .. });
+    let is_alone = findings.arms.iter().any(|found| !found.is_compared() && is_not_run(&found))
+        && reasons::failed_baseline(findings).is_some();
     let mut compared = 0;
     findings
         .arms
         .iter()
+        .filter(|found| !is_alone || found.is_compared() || !is_not_run(found))
         .map(|found| {
             let (class, shape) = match found.part.as_str() {
                 "baseline" => (String::from("ink-baseline"), Shape::Circle),
@@ -41,7 +50,9 @@ pub fn arms(findings: &Findings) -> Vec<Arm<'_>> {
                     (format!("ink-{}", place % COLOURS), SHAPES[place % SHAPES.len()])
                 }
             };
-            Arm { found, class, shape, has_wall }
+            let is_whole = is_alone && !found.is_compared();
+            let name = if is_whole { found.stack.clone() } else { found.name.clone() };
+            Arm { found, name, class, shape, has_wall }
         })
         .collect()
 }
@@ -49,7 +60,7 @@ pub fn arms(findings: &Findings) -> Vec<Arm<'_>> {
 impl Arm<'_> {
     /// Returns the arm's name: the stack, its accelerator, and which of the two baselines.
     pub fn name(&self) -> String {
-        self.found.name.clone()
+        self.name.clone()
     }
 
     /// Tells whether it is compared with the baseline.
@@ -144,4 +155,26 @@ pub fn legend(arms: &[&Arm<'_>], more: &str) -> String {
         items + &format!("<li data-arm=\"{}\">{}</li>\n", arm.found.arm, arm.label())
     });
     format!("<ul class=\"legend\" aria-label=\"Stacks\">\n{items}{more}</ul>\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::finding::ArmFailure;
+    use crate::finding::compare::tests::example;
+
+    #[test]
+    fn a_baseline_that_failed_before_its_other_arm_was_run_is_one_stack() {
+        let mut findings = example(6, |_| {});
+        let names = |findings: &Findings| arms(findings).iter().map(Arm::name).collect::<Vec<_>>();
+        assert_eq!(names(&findings)[..2], ["native", "native (again)"]);
+        let invalid = |gap| Verdict::Invalid { gap, reason: String::from("x") };
+        for (arm, gap) in findings.arms.iter_mut().zip([Gap::NotRun, Gap::CommandFailed]) {
+            arm.trial_count = 0;
+            arm.verdict = invalid(gap);
+        }
+        let why = String::from("the command failed: exit 1");
+        findings.arms[1].trouble = Some(ArmFailure { why, remedy: None, stderr: None });
+        assert_eq!(names(&findings)[..2], ["native", "runc"]);
+    }
 }
