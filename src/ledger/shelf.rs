@@ -9,6 +9,7 @@ use crate::lab::exclusive;
 use crate::lab::sudoer;
 use crate::regular_file;
 use etcetera::BaseStrategy;
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
@@ -316,20 +317,24 @@ pub fn find<P: AsRef<Path>>(directories: &[P], name: &str) -> Result<PathBuf, Fa
     let fits: [&dyn Fn(&str) -> bool; 3] =
         [&|stem| stem == wanted, &|stem| stem.starts_with(wanted), &|stem| stem.contains(wanted)];
     for fit in fits {
-        let mut found = ledgers.iter().filter(|path| fit(&stem(path)));
-        let first = found.next();
+        let mut found: Vec<&PathBuf> = ledgers.iter().filter(|path| fit(&stem(path))).collect();
         // A copy in another folder is the same run.
-        let is_other = |path: &&PathBuf| first.is_none_or(|first| stem(first) != stem(path));
-        match (first, found.find(is_other)) {
-            (Some(only), None) => return Ok(only.clone()),
-            (Some(first), Some(second)) => {
+        let mut known = BTreeSet::new();
+        found.retain(|path| known.insert(stem(path)));
+        match found.as_slice() {
+            [] => {}
+            [only] => return Ok(PathBuf::clone(only)),
+            [first, second, more @ ..] => {
                 let (first, second) = (stem(first), stem(second));
+                let more = match more.len() {
+                    0 => String::new(),
+                    count => format!(" and {count} more"),
+                };
                 return Err(Fault::user(format!(
-                    "more than one run fits `{name}`: `{first}`, `{second}`"
+                    "more than one run fits `{name}`: `{first}`, `{second}`{more}"
                 ))
-                .hint("type more of its name"));
+                .hint("type more of its name, as `surtax list` shows it"));
             }
-            _ => {}
         }
     }
     let fault = Fault::user(format!("there is no run `{name}`"));
@@ -408,6 +413,20 @@ mod tests {
         assert!(!note.exists());
         let left: Vec<_> = fs::read_dir(home.path()).unwrap().collect();
         assert_eq!(left.len(), 1, "{left:?}");
+    }
+
+    #[test]
+    fn of_several_runs_that_fit_a_name_two_are_named_and_the_others_counted() {
+        let home = tempfile::tempdir().unwrap();
+        let shelf = home.path().join("runs");
+        let said = |at: u64| {
+            place(&shelf, "one", at * 1_000_000_000);
+            find(&[&shelf], "one").err().map(|fault| fault.message)
+        };
+        assert_eq!(said(1), None);
+        assert!(said(2).is_some_and(|it| it.ends_with("Z-one`")));
+        assert!(said(3).is_some_and(|it| it.ends_with("Z-one` and 1 more")));
+        assert!(said(4).is_some_and(|it| it.ends_with("Z-one` and 2 more")));
     }
 
     #[test]
