@@ -27,6 +27,24 @@ pub fn message(text: &str) -> String {
     shown(text, |letter| matches!(letter, '\n' | '\t'))
 }
 
+/// Our own message of several lines, in a place that has one: `; ` stands between them, unless the
+/// punctuation does already. The bar before what is quoted goes.
+#[must_use]
+pub fn on_one_line(text: &str) -> String {
+    let own = |line: &'_ str| {
+        let line = line.trim();
+        String::from(line.strip_prefix("| ").unwrap_or(line).trim_start())
+    };
+    text.lines().map(own).filter(|line| !line.is_empty()).fold(String::new(), |all, line| {
+        let gap = match all.chars().last() {
+            None => "",
+            Some(':' | ';' | ',') => " ",
+            Some(_) => "; ",
+        };
+        all + gap + &line
+    })
+}
+
 /// The last lines of an output; what is not UTF-8 is shown as `�`.
 #[must_use]
 pub fn last_words(tail: &[u8]) -> Option<String> {
@@ -78,6 +96,13 @@ mod tests {
     #[test]
     fn a_message_keeps_its_lines_and_nothing_else_that_acts() {
         assert_eq!(message("a\x1b[2J\u{9b}31m\r\nb\tc"), "a\\u{1b}[2J\\u{9b}31m\\r\nb\tc");
+    }
+
+    #[test]
+    fn a_message_of_several_lines_is_one_where_there_is_room_for_one() {
+        let said = "the agent is gone\n  | time=5 process:\n  | no memory\n\n  | end";
+        assert_eq!(on_one_line(said), "the agent is gone; time=5 process: no memory; end");
+        assert_eq!(on_one_line("one"), "one");
     }
 
     #[test]

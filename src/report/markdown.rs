@@ -59,8 +59,10 @@ pub(crate) fn plain(text: &str) -> String {
     safe
 }
 
-/// Our own sentences: what stands in backticks stays as it is, all else is made plain.
+/// Our own sentences: what stands in backticks stays as it is, all else is made plain, and the lines
+/// of a message are joined.
 pub(crate) fn sentence(text: &str) -> String {
+    let text = foreign::on_one_line(text);
     if !text.matches('`').count().is_multiple_of(2) {
         return plain(&text.replace('`', "'"));
     }
@@ -335,7 +337,8 @@ fn evidence(findings: &Findings) -> String {
         for (place, level) in arm.evidence.iter().enumerate() {
             let own = level.facts.iter().filter(|fact| !is_everywhere(fact));
             let told: Vec<String> = own
-                .map(|fact| format!("{} {}", plain(&fact.key), code(&begin_of(&fact.value))))
+                .map(|fact| (plain(&fact.key), foreign::on_one_line(&fact.value)))
+                .map(|(key, value)| format!("{key} {}", code(&begin_of(&value))))
                 .collect();
             let cells = [name(arm), place.to_string(), code(&level.layer), told.join("; ")];
             rows += &format!("| {} |\n", cells.join(" | "));
@@ -369,7 +372,8 @@ const VALUE_LETTERS: usize = 60;
 fn machine(findings: &Findings) -> String {
     let mut text = String::from("## The machine\n\n| What | Value | Read from |\n|---|---|---|\n");
     for fact in &findings.machine {
-        let cells = [plain(&fact.key), plain(&fact.value), plain(&fact.source)];
+        let value = foreign::on_one_line(&fact.value);
+        let cells = [plain(&fact.key), plain(&value), plain(&fact.source)];
         text += &format!("| {} |\n", cells.join(" | "));
     }
     text + "\n"

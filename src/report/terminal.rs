@@ -88,7 +88,7 @@ pub fn render(findings: &Findings, look: Look) -> String {
     if let Some(list) = crate::finding::prices::list(findings) {
         prices::prices(&mut page, &list, look);
     } else if !findings.has_numbers() {
-        page.paragraph("", &no_numbers(findings).replace('`', ""), 0);
+        page.paragraph("", &no_numbers(findings), 0);
     } else {
         page.paragraph("", &(Answer::of(findings).headline() + "."), 0);
         page.gap();
@@ -288,7 +288,7 @@ fn troubles(page: &mut Page, findings: &Findings) {
             }
         } else {
             let what = if is_gap { "no number" } else { "not every trial counts" };
-            let why = trouble.why.replace('\n', "; ");
+            let why = foreign::on_one_line(&trouble.why);
             page.paragraph("", &format!("{whose}: {what}: {why}"), 2);
             if let Some(remedy) = &trouble.remedy {
                 page.unbroken("  → ", remedy);

@@ -46,7 +46,7 @@ pub fn facts(caption: &str, facts: &[KeyValue]) -> String {
             None,
             vec![
                 Cell::Text(fact.key.clone()),
-                Cell::Code(fact.value.clone()),
+                Cell::Lines(fact.value.clone()),
                 Cell::Text(fact.source.clone()),
             ],
         );
@@ -152,7 +152,7 @@ fn quantiles(arm: &Arm<'_>) -> String {
             Cell::Text(format!("p{}", number::trimmed(found.p * 100.0, 1))),
             Cell::number(found.value, number::time),
             interval,
-            Cell::Text(remark),
+            Cell::Prose(remark),
         ];
         table.row(None, cells);
     }

@@ -16,9 +16,10 @@ pub fn line(text: &str) -> String {
     markup(&visible(text, Breaks::Shown))
 }
 
-/// One line whose `names in backticks`, as our own messages have them, are set as code.
+/// One line whose `names in backticks`, as our own messages have them, are set as code. The lines
+/// of a message are joined.
 pub fn prose(text: &str) -> String {
-    let text = line(text);
+    let text = line(&foreign::on_one_line(text));
     let parts: Vec<&str> = text.split('`').collect();
     // An even number of parts has a backtick without a partner: then none is a mark of ours.
     if parts.len().is_multiple_of(2) {
@@ -115,6 +116,7 @@ mod tests {
     fn names_in_backticks_are_code_and_a_lone_backtick_is_a_backtick() {
         assert_eq!(prose("use `a<b` or `c`"), "use <code>a&lt;b</code> or <code>c</code>");
         assert_eq!(prose("it`s"), "it`s");
+        assert_eq!(prose("`runc` is gone\n  | why"), "<code>runc</code> is gone; why");
     }
 
     #[test]

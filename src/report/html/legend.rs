@@ -7,7 +7,7 @@ use super::chart::{Canvas, Fill, Shape};
 use super::escape;
 use crate::finding::answer::{Row, Said};
 use crate::finding::{
-    ArmFindings, Findings, Gap, Interval, MetricFindings, TrialPoint, Verdict, reasons,
+    ArmFindings, Findings, Gap, Interval, MetricFindings, TrialPoint, Verdict, foreign, reasons,
 };
 
 /// An arm as the report shows it.
@@ -82,12 +82,13 @@ impl Arm<'_> {
 
     /// Says why it has no number, in one line.
     pub fn gap(&self) -> String {
-        match (&self.found.trouble, &self.found.verdict) {
-            (Some(trouble), _) if self.found.trial_count == 0 => trouble.why.clone(),
-            (None, Verdict::Invalid { reason, .. }) => reason.clone(),
-            _ if self.found.trial_count > 0 => self.found.because.clone(),
-            _ => String::from("no trial that counts"),
-        }
+        let why = match (&self.found.trouble, &self.found.verdict) {
+            (Some(trouble), _) if self.found.trial_count == 0 => &trouble.why,
+            (None, Verdict::Invalid { reason, .. }) => reason,
+            _ if self.found.trial_count > 0 => &self.found.because,
+            _ => "no trial that counts",
+        };
+        foreign::on_one_line(why)
     }
 
     /// Tells whether it has a verdict: on wall time, or that it has no number.

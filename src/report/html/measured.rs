@@ -37,7 +37,7 @@ pub fn measured(findings: &Findings, arms: &[Arm<'_>]) -> Option<String> {
             overhead,
             Cell::Text(row.verdict.to_owned()),
         ];
-        cells.extend((!own.is_empty()).then(|| Cell::Text(because.unwrap_or_default().into())));
+        cells.extend((!own.is_empty()).then(|| Cell::Prose(because.unwrap_or_default().into())));
         table.row(Some(row.arm.arm), cells);
     }
     let title = escape::line(findings.run.workload.as_deref().unwrap_or("the workload"));
@@ -56,7 +56,7 @@ pub fn measured(findings: &Findings, arms: &[Arm<'_>]) -> Option<String> {
         })
         .collect();
     let gap = |(what, why): &(String, &str)| {
-        format!("<p>No number of {}: {}.</p>\n", escape::line(what), escape::line(why))
+        format!("<p>No number of {}: {}.</p>\n", escape::line(what), escape::prose(why))
     };
     let gaps: String = workload::gaps(findings).iter().map(gap).collect();
     Some(format!(

@@ -11,8 +11,7 @@ use super::escape;
 use super::legend::Arm;
 use super::table::{Cell, Table};
 use crate::finding::answer::{Answer, Row, Said};
-use crate::finding::number;
-use crate::finding::{Findings, Interval};
+use crate::finding::{Findings, Interval, foreign, number};
 
 /// Layout of one of the two drawings.
 struct Frame {
@@ -207,7 +206,8 @@ fn row(canvas: &mut Canvas, line: &Line<'_>, frame: &Frame, axis: &Axis, top: f6
             };
             let y = if frame.names == Names::Beside { middle + 4.0 } else { middle + 2.0 };
             let end = if frame.names == Names::Beside { words_x - 10.0 } else { frame.width };
-            let reason = chart::fitting_prose(&row.because, end - x, 12);
+            let reason = foreign::on_one_line(&row.because);
+            let reason = chart::fitting_prose(&reason, end - x, 12);
             canvas.open("gap", None, None);
             canvas.text((x, y), 12, Anchor::Start, &reason);
             canvas.close();
@@ -268,7 +268,7 @@ fn hint(line: &Line<'_>) -> String {
     let Line { row, arm } = line;
     match row.ratio {
         Some(_) => format!("{}: {}, {}. {}", arm.name(), row.words, row.range, row.because),
-        None => format!("{}: {}", arm.name(), row.because),
+        None => format!("{}: {}", arm.name(), foreign::on_one_line(&row.because)),
     }
 }
 
@@ -276,7 +276,9 @@ fn hint(line: &Line<'_>) -> String {
 fn spoken(lines: &[Line<'_>]) -> String {
     let said = lines.iter().map(|Line { row, arm }| match row.ratio {
         Some(_) => format!("{} {}, {}", arm.name(), row.words, row.range),
-        None => format!("{} {}: {}", arm.name(), row.words, row.because),
+        None => {
+            format!("{} {}: {}", arm.name(), row.words, foreign::on_one_line(&row.because))
+        }
     });
     said.collect::<Vec<_>>().join("; ")
 }
@@ -310,7 +312,7 @@ fn numbers(findings: &Findings, answer: &Answer<'_>, lines: &[Line<'_>]) -> Stri
         let of = |end: fn(&Interval) -> f64| Cell::number(interval.as_ref().map(end), ratio);
         let numbers = [of(|i| i.ratio), of(|i| i.low), of(|i| i.high)];
         let [middle, low, high] = numbers;
-        table.row(arm, vec![Cell::Code(name), middle, low, high, Cell::Text(remark)]);
+        table.row(arm, vec![Cell::Code(name), middle, low, high, Cell::Prose(remark)]);
     };
     for Line { row, arm } in lines {
         let remark = if row.ratio.is_some() { &row.words } else { &row.because };

@@ -5,10 +5,14 @@ use crate::finding::number::GAP;
 
 /// One cell.
 pub enum Cell {
-    /// Prose.
+    /// Words as they are.
     Text(String),
+    /// A sentence of ours, with names in backticks.
+    Prose(String),
     /// A name, a stack, a hash.
     Code(String),
+    /// What was read, of one line or several.
+    Lines(String),
     /// Text that is shown, and the number that the script sorts by.
     Number(String, f64),
     /// No number here: sorts last.
@@ -84,6 +88,12 @@ impl Cell {
     fn written(self) -> (String, String) {
         match self {
             Self::Text(text) => (String::new(), escape::line(&text)),
+            Self::Prose(text) => (String::new(), escape::prose(&text)),
+            Self::Lines(text) => {
+                let lines = text.lines().filter(|line| !line.is_empty()).map(escape::name);
+                let lines = lines.collect::<Vec<_>>().join("<br>");
+                (String::new(), format!("<code>{lines}</code>"))
+            }
             Self::Code(text) => (String::new(), format!("<code>{}</code>", escape::name(&text))),
             Self::Number(shown, value) => {
                 (format!(" class=\"number\" data-value=\"{value}\""), escape::line(&shown))
@@ -106,6 +116,16 @@ mod tests {
         assert!(html.contains("<code>&lt;script&gt;</code>"), "{html}");
         assert!(html.contains("&lt;caption&gt;"), "{html}");
         assert!(html.contains("<tr data-arm=\"3\">"), "{html}");
+    }
+
+    #[test]
+    fn lines_that_were_read_are_lines_and_a_sentence_has_its_names_as_code() {
+        let mut table = Table::new("facts", &["Value", "Why"]);
+        let read = Cell::Lines(String::from("0::/a\n8:pids:/<b>\n"));
+        table.row(None, vec![read, Cell::Prose(String::from("as good as `native`"))]);
+        let html = table.finish();
+        assert!(html.contains("<code>0::/a<br>8:pids:/&lt;b&gt;</code>"), "{html}");
+        assert!(html.contains("as good as <code>native</code>"), "{html}");
     }
 
     #[test]
