@@ -209,12 +209,16 @@ fn absences(all: &Absences, arm: u32) -> Vec<AbsenceFindings> {
 /// Returns how the interval of an arm came to be; of the second baseline arm, that of the noise
 /// floor.
 fn progress(column: &ArmTrials<'_>, wall: Option<&Wall>, judge: &Judge<'_>) -> Vec<ProgressPoint> {
+    // The baseline against itself is the noise floor, whose interval is made in its own way.
+    let own = |blocks: &[surtax_statistics::Block]| {
+        Some(surtax_statistics::noise_floor(blocks).ok()?.estimate)
+    };
     match (wall, column.part()) {
         (Some(wall), _) => wall.progress.clone(),
         (None, "baseline-again") => judge
             .baseline
             .own_blocks(&Measure::wall())
-            .map_or_else(Vec::new, |blocks| wall::progress(&blocks)),
+            .map_or_else(Vec::new, |blocks| wall::progress(&blocks, own)),
         _ => Vec::new(),
     }
 }

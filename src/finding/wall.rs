@@ -84,7 +84,9 @@ pub(crate) fn of_columns(
     let mut overheads = family(&blocks);
     let of_metrics = overheads.split_off(columns.len());
     let wall = |(blocks, overhead): (&Option<Vec<Block>>, _)| {
-        Some(Wall { overhead: overhead?, progress: progress(blocks.as_ref()?) })
+        let progress =
+            progress(blocks.as_ref()?, |blocks| surtax_statistics::overhead(blocks).ok());
+        Some(Wall { overhead: overhead?, progress })
     };
     let walls = blocks.iter().zip(overheads).map(wall).collect();
     (walls, of_metrics.chunks(columns.len().max(1)).map(<[Overhead]>::to_vec).collect())
@@ -122,10 +124,14 @@ fn count(number: usize) -> f64 {
     float(u64::try_from(number).unwrap_or(u64::MAX))
 }
 
-/// Returns how the interval of these blocks, which are in their order in time, came to be.
-pub(crate) fn progress(blocks: &[Block]) -> Vec<ProgressPoint> {
+/// Returns how the interval of these blocks, which are in their order in time, came to be; `known`
+/// makes it of the first of them.
+pub(crate) fn progress(
+    blocks: &[Block],
+    known: impl Fn(&[Block]) -> Option<Estimate>,
+) -> Vec<ProgressPoint> {
     let point = |count: usize| {
-        let estimate = overhead(blocks.get(..count)?).ok()?;
+        let estimate = known(blocks.get(..count)?)?;
         let block_count = u32::try_from(count).unwrap_or(u32::MAX);
         Some(ProgressPoint { block_count, overhead: interval(&estimate) })
     };
@@ -184,7 +190,7 @@ mod tests {
         let blocks: Vec<Block> = (0..100)
             .map(|block| Block::new(&[1.0], &[1.1 + 0.001 * f64::from(block * 7 % 11)]).unwrap())
             .collect();
-        let progress = progress(&blocks);
+        let progress = progress(&blocks, |blocks| overhead(blocks).ok());
         let last = progress.last().unwrap();
         assert_eq!(last.block_count, 100);
         assert_eq!(last.overhead, interval(&overhead(&blocks).unwrap()));

@@ -34,6 +34,18 @@ fn codes(findings: &Findings) -> Vec<&str> {
 }
 
 #[test]
+fn the_baseline_against_itself_has_one_interval() {
+    let findings = example(12, |record| {
+        if record.trial.arm == 1 {
+            let thousandths = 900 + u64::from(record.trial.block) * 37 % 210;
+            change_measured(record, |it| it.wall.0 = it.wall.0 * thousandths / 1000);
+        }
+    });
+    let last = findings.arms[1].progress.last().unwrap();
+    assert_eq!(Some(last.overhead), findings.noise_floor);
+}
+
+#[test]
 fn a_margin_is_advised_only_where_it_can_be_given() {
     // The baseline's second arm takes longer in every other block, by so many thousandths.
     let advice = |slower: u64| {
