@@ -150,7 +150,15 @@ fn undecided(compared: &Compared, noise: &NoiseFloor, case: &Case<'_>) -> Judgem
     };
     let differs =
         format!("{} (95 % interval {}; {blocks})", difference(estimate, case), bounds(estimate));
-    let because = if estimate.holds(1.0) {
+    let apart = estimate.high / estimate.low;
+    let because = if estimate.holds(1.0) && (UNKNOWN_FROM..f64::INFINITY).contains(&apart) {
+        let factor = if apart > 1e4 { "10000 or more".into() } else { format!("{apart:.0}") };
+        format!(
+            "not known: the 95 % interval spans a factor of {factor} ({blocks}; noise floor \
+             {floor}){}; {would_decide}",
+            would_have_shown(compared, noise, f64::INFINITY)
+        )
+    } else if estimate.holds(1.0) {
         format!(
             "anything from {} to {} (95 % interval; {blocks}; noise floor {floor}), so neither a \
              difference nor within the margin of ±{}{}; {would_decide}",
@@ -194,6 +202,9 @@ fn would_have_shown(compared: &Compared, noise: &NoiseFloor, limit: f64) -> Stri
 
 /// An overhead, as a share, above which what would have shown is no news: ten times as slow.
 pub(crate) const TELLING: f64 = 9.0;
+
+/// Factor between the ends of an interval from which on its ends say nothing.
+const UNKNOWN_FROM: f64 = 100.0;
 
 /// Tells whether the estimate is farther from 1 than the noise floor.
 fn is_above(estimate: &Estimate, noise: &NoiseFloor) -> bool {
@@ -342,6 +353,7 @@ mod tests {
     fn blocks_that_would_have_shown_only_the_absurd_are_said_to_tell_nothing() {
         let (verdict, because) = case(&[1.0, 40.0, 0.02], 0.001);
         assert_eq!(verdict, Verdict::Inconclusive);
+        assert!(because.starts_with("not known: the 95 % interval spans a factor of 10000 or"));
         assert!(because.contains("; of such blocks so few can hardly tell anything"), "{because}");
         assert!(!because.contains("would likely have shown"), "{because}");
     }
