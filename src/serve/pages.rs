@@ -39,27 +39,41 @@ pub(super) fn list(rows: &[ListRow], now: Nanoseconds) -> String {
     let (table, choice) = match runs.len() {
         0 => (String::from("<p>No run is kept yet.</p>\n"), String::new()),
         1 => (table, String::new()),
-        _ => (table, choice(&runs.iter().map(|run| run.name.as_str()).collect::<Vec<_>>())),
+        _ => {
+            let asked = runs.iter().map(|run| (run.name.as_str(), run.title.as_str()));
+            (table, choice(&asked.collect::<Vec<_>>()))
+        }
     };
     served_page("Runs", &format!("{}{table}{choice}{unread}", head("Runs", "")))
 }
 
-/// A choice of two runs, of which the latest two are chosen.
-fn choice(names: &[&str]) -> String {
-    let select = |key: &str, label: &str, chosen: usize| {
-        let option = |(place, name): (usize, &&str)| {
-            let mark = if place == chosen { " selected" } else { "" };
+/// The latest two runs of one title, the earlier first: those of two questions are refused.
+fn of_one_title(runs: &[(&str, &str)]) -> Option<(usize, usize)> {
+    runs.iter().enumerate().find_map(|(after, (_, title))| {
+        let is_same = |(_, other): &(&str, &str)| other == title;
+        let older = runs.get(after + 1..)?.iter().position(is_same)?;
+        Some((after + 1 + older, after))
+    })
+}
+
+/// A choice of two runs by name and title. Chosen are two that can be compared, or none.
+fn choice(runs: &[(&str, &str)]) -> String {
+    let chosen = of_one_title(runs);
+    let select = |key: &str, label: &str, chosen: Option<usize>| {
+        let option = |(place, (name, _)): (usize, &(&str, &str))| {
+            let mark = if chosen == Some(place) { " selected" } else { "" };
             let value = escape::markup(name);
             format!("<option value=\"{value}\"{mark}>{}</option>", escape::line(name))
         };
-        let options: String = names.iter().enumerate().map(option).collect();
-        format!("<label>{label}<select name=\"{key}\">{options}</select></label>")
+        let none = if chosen.is_none() { "<option value=\"\">choose a run</option>" } else { "" };
+        let options: String = runs.iter().enumerate().map(option).collect();
+        format!("<label>{label}<select name=\"{key}\" required>{none}{options}</select></label>")
     };
     format!(
         "<section><h2>What two runs differ in</h2><form class=\"choose\" \
          action=\"diff\">{}{}<button class=\"act\">Compare</button></form></section>\n",
-        select("before", "Before", 1),
-        select("after", "After", 0)
+        select("before", "Before", chosen.map(|(before, _)| before)),
+        select("after", "After", chosen.map(|(_, after)| after))
     )
 }
 
@@ -167,6 +181,15 @@ mod tests {
         let page = refused("no", "there is no run `<img src=x>`", Some("see `<b>`"), "/secret/");
         assert!(page.contains("<a href=\"/secret/\">All runs</a>"), "{page}");
         assert!(!page.contains("<img") && !page.contains("<b>"), "{page}");
+    }
+
+    #[test]
+    fn two_runs_are_chosen_that_can_be_compared_or_none() {
+        let runs = [("d", "ls"), ("c", "make"), ("b", "true"), ("a", "make")];
+        assert_eq!(of_one_title(&runs), Some((3, 1)));
+        let chosen = choice(&runs);
+        assert!(chosen.contains("<option value=\"a\" selected>"), "{chosen}");
+        assert!(!choice(&runs[..3]).contains("selected"));
     }
 
     #[test]
