@@ -52,12 +52,16 @@ impl Rows {
         let of = |row: &Vec<String>| {
             let cells = row.iter().enumerate().map(|(column, text)| match column {
                 0 => format!("<th scope=\"row\">{}</th>", cell(column, text)),
-                _ => format!("<td>{}</td>", cell(column, text)),
+                _ => {
+                    let label = self.header.get(column).copied().unwrap_or_default();
+                    format!("<td data-label=\"{label}\">{}</td>", cell(column, text))
+                }
             });
             format!("<tr>{}</tr>\n", cells.collect::<String>())
         };
         format!(
-            "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{}\"><table>\n\
+            "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{}\">\
+             <table class=\"cards\">\n\
              <thead><tr>{}</tr></thead>\n<tbody>\n{}</tbody>\n</table></div>\n",
             escape::line(caption),
             head.collect::<String>(),

@@ -40,10 +40,11 @@ pub fn comparison(findings: &Findings, arms: &[Arm<'_>]) -> String {
         table.row(Some(arm.found.arm), cells);
     }
     let remark = memory::remark(findings).map_or_else(String::new, |remark| {
-        format!("<p>Memory, others: {}.</p>\n", escape::prose(&remark))
+        format!("<p class=\"remark\">Memory, others: {}.</p>\n", escape::prose(&remark))
     });
-    let claims = claims::remark(findings)
-        .map_or_else(String::new, |claims| format!("<p>Claims: {}.</p>\n", escape::prose(&claims)));
+    let claims = claims::remark(findings).map_or_else(String::new, |claims| {
+        format!("<p class=\"remark\">Claims: {}.</p>\n", escape::prose(&claims))
+    });
     format!(
         "<section id=\"comparison\"><h2>All stacks</h2>\n{}{remark}{claims}</section>\n",
         table.finish()

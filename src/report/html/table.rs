@@ -25,7 +25,7 @@ pub enum Cell {
 pub struct Table {
     caption: String,
     attributes: &'static str,
-    columns: usize,
+    names: Vec<String>,
     head: String,
     rows: String,
 }
@@ -38,7 +38,8 @@ impl Table {
             None => head + "<th scope=\"col\">" + name + "</th>",
         });
         let caption = escape::line(caption);
-        Self { caption, attributes: "", columns: columns.len(), head, rows: String::new() }
+        let names = columns.iter().map(|it| it.trim_start_matches('#').to_owned()).collect();
+        Self { caption, attributes: "", names, head, rows: String::new() }
     }
 
     /// Lets the script sort it.
@@ -49,13 +50,16 @@ impl Table {
 
     /// Adds a row; the first cell names it. The script hides the rows of a hidden arm.
     pub fn row(&mut self, arm: Option<u32>, cells: Vec<Cell>) {
-        debug_assert_eq!(cells.len(), self.columns, "{}", self.caption);
+        debug_assert_eq!(cells.len(), self.names.len(), "{}", self.caption);
         match arm {
             Some(arm) => self.rows.push_str(&format!("<tr data-arm=\"{arm}\">")),
             None => self.rows.push_str("<tr>"),
         }
         for (place, cell) in cells.into_iter().enumerate() {
-            let (name, scope) = if place == 0 { ("th", " scope=\"row\"") } else { ("td", "") };
+            let (name, scope) = match (place, self.names.get(place)) {
+                (1.., Some(label)) => ("td", format!(" data-label=\"{label}\"")),
+                _ => ("th", String::from(" scope=\"row\"")),
+            };
             let (attributes, content) = cell.written();
             self.rows.push_str(&format!("<{name}{scope}{attributes}>{content}</{name}>"));
         }
@@ -70,7 +74,7 @@ impl Table {
         }
         format!(
             "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{caption}\">\
-             <table{attributes}><caption>{caption}</caption><thead><tr>{head}</tr></thead>\n\
+             <table class=\"cards\"{attributes}><caption>{caption}</caption><thead><tr>{head}</tr></thead>\n\
              <tbody>{rows}</tbody></table></div>\n"
         )
     }
