@@ -68,8 +68,6 @@ pub struct Caption<'a> {
 
 /// Widest of the fixed-width fonts in use: a character's share of the size.
 const NAME_WIDTH: f64 = 0.61;
-/// Average of the proportional fonts in use, with some reserve.
-const PROSE_WIDTH: f64 = 0.53;
 /// Width of the charts for screens with room, and for paper.
 pub const WIDE: f64 = 960.0;
 /// Width of the charts for telephones.
@@ -236,7 +234,17 @@ pub fn fitting(text: &str, width: f64, size: u32) -> String {
 
 /// As much of a sentence as fits a width, in the proportional font.
 pub fn fitting_prose(text: &str, width: f64, size: u32) -> String {
-    cut(&text.replace('`', ""), width / (PROSE_WIDTH * f64::from(size)))
+    let text = escape::plain(&text.replace('`', ""));
+    if prose_width_of(&text, size) <= width + 1e-6 {
+        return text;
+    }
+    let mut room = width / f64::from(size) - share_of('…');
+    let fits = |letter: &char| {
+        room -= share_of(*letter);
+        room >= 0.0
+    };
+    let kept: String = text.chars().take_while(fits).collect();
+    format!("{}…", kept.trim_end())
 }
 
 fn cut(text: &str, length: f64) -> String {
@@ -259,8 +267,20 @@ pub fn width_of(text: &str, size: u32) -> f64 {
 
 /// About the width of a sentence in the proportional font.
 pub fn prose_width_of(text: &str, size: u32) -> f64 {
-    let length = u32::try_from(text.chars().count()).unwrap_or(u32::MAX);
-    f64::from(length) * PROSE_WIDTH * f64::from(size)
+    text.chars().map(share_of).sum::<f64>() * f64::from(size)
+}
+
+/// Width of a letter in the widest of the proportional fonts in use: its share of the size.
+fn share_of(letter: char) -> f64 {
+    match letter {
+        'i' | 'j' | 'l' | 'I' | ' ' | '.' | ',' | ':' | ';' | '|' | '!' | '/' | '\'' => 0.34,
+        'f' | 't' | 'r' | '(' | ')' | '[' | ']' | '-' | '"' => 0.42,
+        'm' | 'w' | 'M' | 'W' | '%' | '@' => 0.98,
+        'A'..='Z' | '+' | '=' | '<' | '>' | '&' => 0.76,
+        '0'..='9' => 0.64,
+        _ if letter.is_ascii() => 0.61,
+        _ => 1.0,
+    }
 }
 
 fn ink() -> Color {
@@ -352,6 +372,17 @@ mod tests {
     fn a_long_name_is_cut_to_the_width_it_has() {
         assert_eq!(fitting("qemu:mem=2G+docker", 75.0, 12), "qemu:mem=…");
         assert_eq!(fitting("runc", 75.0, 12), "runc");
+    }
+
+    #[test]
+    fn a_sentence_is_cut_by_the_width_of_its_letters_and_not_by_their_number() {
+        let (wide, slim) = ("mmmm ".repeat(20), "illi ".repeat(20));
+        for text in [&wide, &slim] {
+            let shown = fitting_prose(text, 200.0, 12);
+            assert!(shown.ends_with('…') && prose_width_of(&shown, 12) <= 200.0, "{shown}");
+            assert!(prose_width_of(&shown, 12) > 180.0, "{shown}");
+        }
+        assert_eq!(fitting_prose("all of `it`", 200.0, 12), "all of it");
     }
 
     #[test]

@@ -11,6 +11,7 @@ use super::escape;
 use super::legend::Arm;
 use super::table::{Cell, Table};
 use crate::finding::answer::{Answer, Row, Said};
+use crate::finding::verdict::departure;
 use crate::finding::{Findings, Interval, foreign, number};
 
 /// Layout of one of the two drawings.
@@ -103,7 +104,8 @@ fn draw(findings: &Findings, answer: &Answer<'_>, lines: &[Line<'_>], frame: &Fr
     // Without a span of some percent, a chart of equals would magnify noise.
     let axis = Axis::over(ends.chain([0.99, 1.0, 1.03]), frame.plot.0, frame.plot.1);
 
-    ground(&mut canvas, (findings, answer), frame, &axis, bottom);
+    let spans = spans(lines, frame, bottom);
+    ground(&mut canvas, (findings, answer), frame, &axis, (&spans, bottom));
     for (line, top) in lines.iter().zip((0..count).map(|i| HEAD + frame.row_height * f64::from(i)))
     {
         row(&mut canvas, line, frame, &axis, top);
@@ -117,24 +119,37 @@ fn draw(findings: &Findings, answer: &Answer<'_>, lines: &[Line<'_>], frame: &Fr
     })
 }
 
+/// From where to where lines run behind the rows: where names stand above, beside those alone
+/// that have a mark, for a line through a name reads badly.
+fn spans(lines: &[Line<'_>], frame: &Frame, bottom: f64) -> Vec<(f64, f64)> {
+    if frame.names == Names::Beside {
+        return vec![(HEAD, bottom)];
+    }
+    let tops = (0..).map(|i: u32| HEAD + frame.row_height * f64::from(i));
+    let rows = lines.iter().zip(tops).filter(|(line, _)| line.row.ratio.is_some());
+    rows.map(|(_, top)| (top + 26.0, top + 46.0)).collect()
+}
+
 /// The noise floor, the margin, the ticks, and the line of the baseline.
 fn ground(
     canvas: &mut Canvas,
     (findings, answer): (&Findings, &Answer<'_>),
     frame: &Frame,
     axis: &Axis,
-    bottom: f64,
+    (spans, bottom): (&[(f64, f64)], f64),
 ) {
     if let Some(floor) = answer.floor {
         let (from, to) = (axis.at(floor.low), axis.at(floor.high));
         canvas.open("noise", None, Some("noise floor: native against native"));
-        canvas.rect((from, HEAD), ((to - from).max(2.0), bottom - HEAD), 1.0);
+        for (top, end) in spans {
+            canvas.rect((from, *top), ((to - from).max(2.0), end - top), 1.0);
+        }
         canvas.close();
     }
     let apart = if frame.names == Names::Beside { 58.0 } else { 60.0 };
     for tick in axis.ratio_ticks(apart) {
         canvas.open("grid", None, None);
-        canvas.line((tick.at, HEAD), (tick.at, bottom), 1.0, None);
+        down(canvas, tick.at, spans, None);
         canvas.close();
         canvas.open("axis", None, None);
         let x = tick.at.clamp(18.0, frame.width - 18.0);
@@ -149,13 +164,14 @@ fn ground(
     if margin > 0.0 && margin < 1.0 && to - from > 12.0 {
         canvas.open("margin", None, Some("margin of equivalence"));
         for x in [from, to] {
-            canvas.line((x, HEAD), (x, bottom), 1.0, Some("2 4"));
+            down(canvas, x, spans, Some("2 4"));
         }
         canvas.close();
     }
     canvas.open("one", None, None);
     let one = axis.at(1.0);
-    canvas.line((one, HEAD - 6.0), (one, bottom), 1.0, None);
+    canvas.line((one, HEAD - 6.0), (one, HEAD), 1.0, None);
+    down(canvas, one, spans, None);
     let name = chart::fitting(&findings.run.baseline, frame.width / 2.0, 12);
     let half = chart::width_of(&name, 12) / 2.0;
     let x = one.clamp(half, (frame.width - half).max(half));
@@ -163,6 +179,12 @@ fn ground(
     canvas.text((x, HEAD - 12.0), 12, Anchor::Middle, &name);
     canvas.close();
     canvas.close();
+}
+
+fn down(canvas: &mut Canvas, x: f64, spans: &[(f64, f64)], dashes: Option<&str>) {
+    for (top, end) in spans {
+        canvas.line((x, *top), (x, *end), 1.0, dashes);
+    }
 }
 
 fn row(canvas: &mut Canvas, line: &Line<'_>, frame: &Frame, axis: &Axis, top: f64) {
@@ -288,8 +310,10 @@ fn explanation(findings: &Findings, answer: &Answer<'_>) -> String {
     let baseline = &findings.run.baseline;
     let floor = match answer.floor {
         Some(floor) => format!(
-            "The band is the noise floor: {baseline} against itself, {}.",
-            number::range(floor.low, floor.high)
+            "The band is the noise floor: {baseline} against itself, {}, so that the larger arm is \
+             up to {} above the smaller.",
+            number::range(floor.low, floor.high),
+            departure((1.0 / floor.low).max(floor.high) - 1.0)
         ),
         None => String::from("There are too few trials to say what the noise floor is."),
     };
