@@ -48,7 +48,9 @@ pub fn bill(arms: &[Arm<'_>]) -> Option<String> {
     Some(format!(
         "<section id=\"bill\"><h2>Who used the CPU</h2>\n{}<figure>\n{}{}\
          <figcaption>Median CPU time per trial, by payer, as the kernel of its level counts it. \
-         What runs inside a payer is not counted twice.</figcaption></figure>\n\
+         What runs inside a payer is not counted twice. The number beside a bar adds the \
+         medians of its payers, which need not be the median of all CPU time, \
+         below.</figcaption></figure>\n\
          <details><summary>The payers of this chart</summary>{}<p>{}.</p></details></section>\n",
         roles(arms),
         draw(arms, &wide),
@@ -79,6 +81,18 @@ pub fn payers(arms: &[Arm<'_>], caption: &str) -> String {
                 let shown = |amount| number::amount(amount, it.unit.word());
                 Cell::number(payer.amounts.get(it.key), shown)
             }));
+            table.row(Some(arm.found.arm), cells);
+        }
+        let all = arm.metric("cpu_total_ns").filter(|_| !arm.found.payers.is_empty());
+        if let Some(all) = all {
+            let mut cells = vec![
+                Cell::Code(arm.name()),
+                Cell::Text(String::from("CPU, all")),
+                Cell::Text(String::from("median of each trial's sum")),
+                Cell::Gap,
+                Cell::number(Some(all.median), number::time),
+            ];
+            cells.extend(quantities.iter().map(|_| Cell::Gap));
             table.row(Some(arm.found.arm), cells);
         }
     }

@@ -67,10 +67,11 @@ pub fn answered(findings: &Findings, answer: &Answer<'_>) -> String {
         .chain(is_emulated(findings).then(|| String::from("virtual machines are emulated")))
         .collect();
     let mut facts = vec![format!("<code>{}</code>", escape::line(&question))];
+    let of_both = if findings.noise_floor.is_some() { " (median of both arms)" } else { "" };
     facts.extend(answer.baseline.as_ref().map(|number| {
         let words = match answer.metric {
-            Some(metric) => format!("{metric} in {} is {number}", run.baseline),
-            None => format!("{} takes {number}", run.baseline),
+            Some(metric) => format!("{metric} in {} is {number}{of_both}", run.baseline),
+            None => format!("{} takes {number}{of_both}", run.baseline),
         };
         escape::line(&words)
     }));
