@@ -6,6 +6,7 @@
 use crate::finding::caution::{baseline, compared};
 use crate::finding::number::{FACTOR_FROM, GAP, amount, percent, percent_within, range, trimmed};
 use crate::finding::stacks::Stacks;
+use crate::finding::verdict::departure;
 use crate::finding::{
     ArmFindings, Findings, Interval, MetricFindings, TrialPoint, Verdict, estimate, workload,
 };
@@ -174,7 +175,7 @@ impl<'a> Answer<'a> {
     pub(crate) fn smallest(&self) -> Option<String> {
         let floor = self.floor.as_ref()?;
         let share = (floor.high - 1.0).max(1.0 / floor.low - 1.0).max(self.step_share);
-        (share.is_finite() && share > 0.0).then(|| percent(share.max(SHARE_MIN)))
+        (share.is_finite() && share > 0.0).then(|| departure(share.max(SHARE_MIN)))
     }
 
     /// The stacks of these rows in words; `None` of none.
