@@ -37,10 +37,8 @@ pub(super) fn xml(findings: &Findings) -> String {
     let tests: Vec<(String, Option<Miss>)> =
         of_stacks.chain(findings.thresholds.iter().map(of_a_threshold)).collect();
     let count = |element: &str| {
-        tests
-            .iter()
-            .filter(|(_, miss)| miss.as_ref().is_some_and(|it| it.element == element))
-            .count()
+        let misses = tests.iter().filter_map(|(_, miss)| miss.as_ref());
+        misses.filter(|miss| miss.element == element).count()
     };
     let seconds = std::time::Duration::from_nanos(findings.run.wall_ns).as_secs_f64();
     let counts = format!(
