@@ -403,7 +403,9 @@ fn a_command_that_fails_in_the_baseline_ends_the_run_unless_failure_is_ignored()
 
     // A failure in a stack that is compared is that stack's.
     let stacks = "native,runc:env.CODE=3";
-    let answer = machine.json(&compare(stacks, "2", &["sh", "-c", "exit ${CODE:-0}"]));
+    let output = machine.surtax(&compare(stacks, "2", &["sh", "-c", "exit ${CODE:-0}"]));
+    assert_eq!(output.status.code(), Some(3), "nothing is compared: {}", text(&output.stderr));
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(arm(&answer, "native")["trial_count"], 2);
     assert_eq!(arm(&answer, "runc:env.CODE=3")["exit_statuses"][0], "exit 3");
     machine.assert_as_before();
@@ -457,7 +459,7 @@ fn a_layer_that_is_not_installed_is_a_named_gap_and_the_others_still_run() {
         std::os::unix::fs::symlink(format!("/bin/{tool}"), empty.join(tool)).unwrap();
     }
     let output = command.env("PATH", &empty).output().unwrap();
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
     let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(arm(&answer, "native")["trial_count"], 1);
     let gap = arm(&answer, "crun");

@@ -206,7 +206,7 @@ fn a_cost_that_is_no_number_is_a_named_gap_and_a_time_of_zero_has_no_ratio() {
     let answer = |stack: &str| {
         let stacks = format!("simulated,{stack}");
         let question = ["compare", "--in", &stacks, "--baseline", "simulated", "--runs", "4"];
-        machine.json(&[question.as_slice(), &["--format", "json", "--", "true"]].concat())
+        machine.answer(&[question.as_slice(), &["--format", "json", "--", "true"]].concat())
     };
     for cost in ["NaN", "0", "-1", "inf"] {
         let answer = answer(&format!("simulated:cost={cost}"));

@@ -290,7 +290,7 @@ fn what_an_engine_cannot_have_is_refused_before_anything_is_started() {
     let machine = Machine::take();
     for (stack, why) in [("docker:runtime=kata", "no `kata`")] {
         if is_usable(&machine, "docker") {
-            let answer = machine.json(&compare(stack, "1", &["true"]));
+            let answer = machine.answer(&compare(stack, "1", &["true"]));
             let trouble = &answer["arms"].as_array().unwrap().last().unwrap()["trouble"];
             assert!(trouble["why"].as_str().unwrap().contains(why), "{trouble}");
             assert!(trouble["remedy"].is_string(), "{trouble}");
@@ -305,7 +305,7 @@ fn gvisor_trusts_a_device_only_where_a_reference_guest_has_proved_it() {
     if !is_usable(&machine, "gvisor") || !is_usable(&machine, "qemu") {
         return;
     }
-    let answer = machine.json(&compare("gvisor:platform=kvm", "1", &["true"]));
+    let answer = machine.answer(&compare("gvisor:platform=kvm", "1", &["true"]));
     let arm = answer["arms"].as_array().unwrap().last().unwrap();
     if arm["trial_count"] == 1 {
         assert_eq!(fact(&arm["evidence"][0], "platform"), "kvm");

@@ -92,11 +92,11 @@ fn a_neighbour_with_two_sides_goes_on_beside_a_command_and_beside_one_with_two_s
         }
     }
     let short = "net.tcp_rr:time=300@runc:net=veth";
-    let answer = machine.json(&beside(short, "1", "sleep 1"));
+    let answer = machine.answer(&beside(short, "1", "sleep 1"));
     let why = &arm(&answer, &format!("native beside {short}"))["trouble"]["why"];
     assert!(why.as_str().unwrap().contains("ended before the command did, with exit 0"), "{why}");
     let gap = "net.tcp_rr@runc:net=none";
-    let answer = machine.json(&beside(gap, "1", "true"));
+    let answer = machine.answer(&beside(gap, "1", "true"));
     let why = &arm(&answer, &format!("native beside {gap}"))["trouble"]["why"];
     assert!(why.as_str().unwrap().contains("there is no way between"), "{why}");
     machine.assert_as_before();
@@ -106,7 +106,7 @@ fn a_neighbour_with_two_sides_goes_on_beside_a_command_and_beside_one_with_two_s
 fn a_neighbour_that_ends_too_early_or_cannot_be_makes_no_number() {
     let machine = Machine::alone();
     let short = "noise:seconds=1@native";
-    let answer = machine.json(&beside(short, "1", "sleep 2.5"));
+    let answer = machine.answer(&beside(short, "1", "sleep 2.5"));
     let found = arm(&answer, &format!("native beside {short}"));
     assert_eq!(found["trial_count"], 0, "{found}");
     let why = found["trouble"]["why"].as_str().unwrap();

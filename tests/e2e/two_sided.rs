@@ -240,7 +240,7 @@ fn a_rate_that_cannot_be_reached_is_a_number_and_no_failure() {
 #[test]
 fn a_stack_without_a_way_is_a_gap_before_it_is_started() {
     let machine = Machine::take();
-    let answer = machine.json(&compare("native,runc:net=none", "net.tcp_rr:time=50"));
+    let answer = machine.answer(&compare("native,runc:net=none", "net.tcp_rr:time=50"));
     let found = arm(&answer, "runc:net=none");
     assert_eq!(found["trial_count"], 0);
     assert!(found.to_string().contains("there is no way between it and the outside"), "{found:#}");
