@@ -297,6 +297,8 @@ pub enum Cause {
     TooManyOpen,
     /// Somebody wrote into a channel of ours who is no end of it.
     Forged,
+    /// There may be no more processes.
+    TooManyProcesses,
 }
 
 /// First words of whoever was lied to, on either side of a channel: see [`Cause::Forged`].
@@ -327,6 +329,7 @@ impl Cause {
     pub fn of_start(error: &std::io::Error) -> Option<Self> {
         match error.kind() {
             std::io::ErrorKind::NotFound => Some(Self::NoSuchProgram),
+            std::io::ErrorKind::WouldBlock => Some(Self::TooManyProcesses),
             _ => Self::of(error),
         }
     }
