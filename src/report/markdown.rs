@@ -59,8 +59,8 @@ pub(crate) fn plain(text: &str) -> String {
     safe
 }
 
-/// Our own sentences: what stands in backticks stays as it is, all else is made plain, and the lines
-/// of a message are joined.
+/// Our own sentences: what stands in backticks stays as it is, all else is made plain, and the
+/// lines of a message are joined.
 pub(crate) fn sentence(text: &str) -> String {
     let text = foreign::on_one_line(text);
     if !text.matches('`').count().is_multiple_of(2) {

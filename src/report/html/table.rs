@@ -11,7 +11,7 @@ pub enum Cell {
     Prose(String),
     /// A name, a stack, a hash.
     Code(String),
-    /// What was read, of one line or several.
+    /// Value that was read, of one line or several.
     Lines(String),
     /// Text that is shown, and the number that the script sorts by.
     Number(String, f64),
