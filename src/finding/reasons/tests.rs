@@ -273,7 +273,8 @@ fn a_baseline_that_failed_is_told_once_with_what_helps_and_with_what_was_not_run
         let findings = compare(&ledger).unwrap();
         let said = "There is no number to show: in the baseline `native`, the command failed: \
                     exit 3. What helps: make the command succeed here; `--ignore-failure` counts \
-                    failures too. Not run: `runc` and `crun`. native: last words of the command | why \
+                    failures too. Not run: `runc` and `crun`. native: last words of the command | \
+                     why \
                     not Repeat with:";
         let text = flat(&terminal::render(&findings, terminal::PLAIN));
         assert!(text.contains(said), "arm {failed}: {text}");

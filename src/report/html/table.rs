@@ -74,7 +74,8 @@ impl Table {
         }
         format!(
             "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{caption}\">\
-             <table class=\"cards\"{attributes}><caption>{caption}</caption><thead><tr>{head}</tr></thead>\n\
+             <table class=\"cards\"{attributes}><caption>{caption}</caption>\
+             <thead><tr>{head}</tr></thead>\n\
              <tbody>{rows}</tbody></table></div>\n"
         )
     }
