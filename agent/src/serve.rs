@@ -188,10 +188,7 @@ impl Session {
             Request::KeepAlive => {}
             Request::Clock => self.reply(&Reply::Clock { at: clock::monotonic_raw() })?,
             Request::DropCaches => self.reply(&Reply::Dropped(vec![cache::drop_page_cache()]))?,
-            Request::Identify => {
-                let facts = identity::facts();
-                self.reply(&Reply::Identity(facts))?;
-            }
+            Request::Identify => self.reply(&Reply::Identity(identity::facts()))?,
             Request::Resolve(command) => self.reply(&Reply::Identity(program::facts(&command)))?,
             Request::Locate(command) => {
                 let state = program::state(&command).into_iter().collect();
