@@ -153,7 +153,7 @@ fn a_unikernel_is_the_server_of_a_workload_and_compared_with_an_echo_in_native()
     }
     let ask = |workload: &str| {
         let stacks = format!("native,{stack}");
-        machine.json(&[
+        machine.answer(&[
             "compare",
             "--in",
             &stacks,

@@ -105,7 +105,7 @@ pub fn modules() -> Option<PathBuf> {
 fn boot(machine: &Machine, kernel: &Path) -> Value {
     let stack = format!("qemu:accel=tcg,kernel={}", kernel.display());
     let list = format!("native,{stack}");
-    let answer = machine.json(&[
+    let answer = machine.answer(&[
         "compare",
         "--in",
         &list,
