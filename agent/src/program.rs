@@ -8,13 +8,14 @@
 
 use crate::engine::OWN_FILE;
 use rustix::fs::{Access, access};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use surtax_engines::OURSELVES;
+use surtax_instrument::way::Way;
 use surtax_instrument::wire::{COMMAND_FILE_STATE, Command, Fact};
 use xxhash_rust::xxh3::Xxh3Default;
 
@@ -26,9 +27,6 @@ const WHOLE_BYTES: u64 = 64 << 20;
 
 /// Number of bytes of each end that are hashed then.
 const END_BYTES: u64 = 16 << 20;
-
-/// Number of links that the kernel follows.
-const LINKS_MAX: usize = 40;
 
 /// Returns what is known of the file; nothing if there is none.
 pub fn facts(command: &Command) -> Vec<Fact> {
@@ -57,34 +55,16 @@ pub fn state(command: &Command) -> Option<Fact> {
 /// Identity of a file and of the links that lead to it, and when something of each was changed
 /// last: a time that nobody sets.
 fn state_of(path: &Path, found: &Metadata) -> Fact {
-    let state = links_to(path).iter().chain([found]).map(identity).collect::<Vec<_>>().join(", ");
+    let links = Way::to(path).filter(|step| step.is_link);
+    let links: Vec<Metadata> =
+        links.filter_map(|link| fs::symlink_metadata(link.entry).ok()).collect();
+    let state = links.iter().chain([found]).map(identity).collect::<Vec<_>>().join(", ");
     Fact::new(COMMAND_FILE_STATE, state, "stat(2): device, inode, length, change")
 }
 
 fn identity(of: &Metadata) -> String {
     let [device, inode, length] = [of.dev(), of.ino(), of.len()];
     format!("{device}:{inode} {length} {}.{:09}", of.ctime(), of.ctime_nsec())
-}
-
-/// The symbolic links on the way to a file, in their order.
-fn links_to(path: &Path) -> Vec<Metadata> {
-    let names = |path: &Path| path.iter().rev().map(OsString::from).collect::<Vec<_>>();
-    let (mut left, mut here, mut links) = (names(path), PathBuf::from("/"), Vec::new());
-    while let Some(name) = left.pop() {
-        if name == ".." {
-            here.pop();
-            continue;
-        }
-        let next = here.join(name); // which is `/` where a path begins there
-        match (fs::symlink_metadata(&next), fs::read_link(&next)) {
-            (Ok(link), Ok(target)) if links.len() < LINKS_MAX => {
-                links.push(link);
-                left.extend(names(&target));
-            }
-            _ => here = next,
-        }
-    }
-    links
 }
 
 fn is_ours(command: &Command) -> bool {

@@ -12,4 +12,5 @@ pub mod link;
 pub mod mountinfo;
 pub mod probe;
 pub mod quantity;
+pub mod way;
 pub mod wire;

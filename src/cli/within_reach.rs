@@ -12,14 +12,8 @@ use crate::plan::{Draft, Plan};
 use crate::rootfs::root;
 use crate::workload::Workload;
 use crate::workload::definition::{Client, Definition};
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-
-/// Places whose names are of what the caller has opened.
-const OPENED: [&str; 2] = ["/dev", "/proc"];
-
-/// Number of links that the kernel follows.
-const LINKS_MAX: u32 = 40;
+use surtax_instrument::way::Way;
 
 /// Refuses a plan whose command may write to its own run, to those that are kept, to surtax's
 /// state, to what root executes, or to where a result will be: it could make any number, or have
@@ -259,30 +253,9 @@ impl Met {
 fn is_within(path: &Path, directory: &Path) -> bool {
     let Ok(path) = std::path::absolute(path) else { return false };
     let directory = real(directory);
-    let names = |path: &Path| path.iter().rev().map(OsString::from).collect::<Vec<_>>();
-    let (mut left, mut here, mut links) = (names(&path), PathBuf::from("/"), 0);
-    while let Some(name) = left.pop() {
-        if name == ".." {
-            here.pop();
-            continue;
-        }
-        if here.starts_with(&directory) {
-            return true;
-        }
-        let next = here.join(name); // which is `/` where a link begins there
-        let is_opened = OPENED.iter().any(|place| next.starts_with(place));
-        match next.read_link() {
-            Ok(target) if !is_opened => {
-                links += 1;
-                if links > LINKS_MAX {
-                    return false; // nobody follows more
-                }
-                left.extend(names(&target));
-            }
-            _ => here = next,
-        }
-    }
-    here.starts_with(&directory)
+    let mut way = Way::to(&path);
+    way.any(|step| step.directory.starts_with(&directory))
+        || way.here().is_some_and(|end| end.starts_with(&directory))
 }
 
 #[cfg(test)]

@@ -29,9 +29,9 @@ pub(crate) struct ProgramId {
 /// A file that was the command.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum CommandFile {
-    /// CommandFile of that length and that hash.
+    /// File of that length and that hash.
     Read(String, String),
-    /// CommandFile to which something happened before it could be read.
+    /// File to which something happened before it could be read.
     Changed(String),
 }
 

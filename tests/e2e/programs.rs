@@ -140,6 +140,17 @@ fn a_link_that_is_turned_and_turned_back_is_no_proof_of_the_program() {
 }
 
 #[test]
+fn an_engine_of_surtax_s_own_is_one_program_after_caches_were_dropped_too() {
+    let machine = Machine::alone();
+    let words = ["compare", "--in", "native,runc", "--workload", "memory.stream:passes=2"];
+    let conduct = ["--cache", "cold", "--runs", "1", "--format", "json"];
+    let answer = machine.json(&[&words[..], &conduct].concat());
+    assert_eq!(innermost(&answer, "runc", "command_file"), "@surtax");
+    assert!(!codes(&answer).contains(&"another-program"), "{:?}", codes(&answer));
+    machine.assert_as_before();
+}
+
+#[test]
 fn a_stopped_command_is_marked_with_its_time_and_repeated() {
     let machine = Machine::take();
     let script = "(sleep 0.1; kill -CONT $$) & kill -STOP $$; wait";

@@ -1,0 +1,106 @@
+//! The way to a file: each name on it as the kernel looks it up, through symbolic links.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// Places whose links are the kernel's: they say what a process has opened, and come and go with
+/// its caches.
+const OPENED: [&str; 2] = ["/dev", "/proc"];
+
+/// Number of links that the kernel follows.
+const LINKS_MAX: u32 = 40;
+
+/// A name that is looked up on a way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The directory in which it is looked up.
+    pub directory: PathBuf,
+    /// Entry that it names there, whether that exists or not.
+    pub entry: PathBuf,
+    /// True if that is a symbolic link, along which the way goes on.
+    pub is_link: bool,
+}
+
+/// The steps of the way to a file, in their order. What the path ends with need not be there. A
+/// link below `/dev` or `/proc` is an end, and so is the one beyond those that anybody follows.
+#[derive(Clone, Debug)]
+pub struct Way {
+    left: Vec<OsString>,
+    here: PathBuf,
+    links: u32,
+}
+
+impl Way {
+    /// The way along an absolute path.
+    #[must_use]
+    pub fn to(path: &Path) -> Self {
+        Self { left: names(path), here: PathBuf::from("/"), links: 0 }
+    }
+
+    /// Place to which it has come; `None` where it leads in a circle.
+    #[must_use]
+    pub fn here(&self) -> Option<&Path> {
+        (self.links <= LINKS_MAX).then_some(&self.here)
+    }
+}
+
+impl Iterator for Way {
+    type Item = Step;
+
+    fn next(&mut self) -> Option<Step> {
+        while self.links <= LINKS_MAX {
+            let name = self.left.pop()?;
+            if name == ".." {
+                self.here.pop();
+                continue;
+            }
+            let directory = self.here.clone();
+            let entry = directory.join(name); // which is `/` where a path begins there
+            let is_opened = OPENED.iter().any(|place| entry.starts_with(place));
+            let target = entry.read_link().ok().filter(|_| !is_opened);
+            let is_link = target.is_some();
+            match target {
+                Some(target) => {
+                    self.links += 1;
+                    self.left.extend(names(&target));
+                }
+                None => self.here.clone_from(&entry),
+            }
+            return Some(Step { directory, entry, is_link });
+        }
+        None
+    }
+}
+
+/// Names of a path, the first one last.
+fn names(path: &Path) -> Vec<OsString> {
+    path.iter().rev().map(OsString::from).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn links_are_followed_and_those_of_the_kernel_and_a_circle_are_not() {
+        let place = std::env::temp_dir().join(format!("surtax-way-{}", std::process::id()));
+        std::fs::create_dir(&place).unwrap();
+        let place = std::fs::canonicalize(place).unwrap();
+        symlink("nowhere/../file", place.join("link")).unwrap();
+        symlink("circle", place.join("circle")).unwrap();
+        let links = |path: &Path| {
+            let mut way = Way::to(path);
+            let links: Vec<PathBuf> =
+                way.by_ref().filter(|step| step.is_link).map(|step| step.entry).collect();
+            (links, way.here().map(Path::to_path_buf))
+        };
+        let link = place.join("link");
+        assert_eq!(links(&link), (vec![link.clone()], Some(place.join("file"))));
+        let ours = Path::new("/proc/self/exe");
+        assert_eq!(links(ours), (Vec::new(), Some(ours.to_path_buf())));
+        let (followed, end) = links(&place.join("circle"));
+        assert_eq!((followed.len(), end), (41, None));
+        std::fs::remove_dir_all(place).unwrap();
+    }
+}
