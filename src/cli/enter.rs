@@ -11,7 +11,7 @@ use crate::plan::{CheckedPlan, Draft, Plan, Word, duration};
 use crate::stack::shell;
 use crate::stack::start::StartContext;
 use crate::trial::oom::Lookout;
-use crate::trial::{check, command, pids};
+use crate::trial::{check, command};
 use clap::builder::{OsStringValueParser, TypedValueParser as _};
 use std::ffi::OsString;
 use std::io::IsTerminal;
@@ -112,8 +112,7 @@ fn visit(plan: &Plan, opened: &OpenedLab, globals: &Globals) -> Result<Status, F
     let mut lookout = Lookout::begin(context.lab, ROOM);
     let started = plan.baseline.start(&context, ROOM);
     let stack = &plan.baseline;
-    let running =
-        started.map_err(|fault| pids::explained(stack, lookout.not_started(stack, fault)))?;
+    let running = started.map_err(|fault| lookout.not_started(stack, fault))?;
     lookout.remember();
     if std::io::stdin().is_terminal() {
         let kept = match plan.writable.as_slice() {
@@ -129,8 +128,7 @@ fn visit(plan: &Plan, opened: &OpenedLab, globals: &Globals) -> Result<Status, F
     }
     running.tell(&mut command);
     let left = shell::run(running, command, || lookout.look());
-    let (status, leftovers) =
-        left.map_err(|fault| pids::explained(stack, lookout.explained(stack, fault)))?;
+    let (status, leftovers) = left.map_err(|fault| lookout.explained(stack, fault))?;
     if let Some(ended) = lookout.ended(&plan.baseline) {
         note(&ended.reason(), globals);
     }

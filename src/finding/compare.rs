@@ -61,6 +61,7 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
     let sources = Sources {
         ledger,
         plan: &plan,
+        machine: &machine,
         baseline,
         asked_for: OnceCell::new(),
         proofs: &proofs,
@@ -73,7 +74,6 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
     let judged = Judged { overheads: &overheads, noises: &noises, step_sizes: &step_sizes };
     let mut arms = arms(&sources, &columns, &walls, &judge, &judged)?;
     steady::add_to(&mut arms, &warm_ups);
-    isolation::add_to(&mut arms, &columns, &measures);
     let run = run_facts(&plan, &run, &trials, blocks_done(&columns), is_of_fixed_time);
     let signs = Signs {
         arms: &arms,
@@ -142,7 +142,8 @@ fn arms(
         judged.add_to(&mut arm, sources.measures, judge);
         arms.push(arm);
     }
-    claims::mark(&mut arms, &sources.ledger.machine()?);
+    isolation::add_to(&mut arms, columns, sources.measures);
+    claims::mark(&mut arms, sources.machine);
     Ok(arms)
 }
 

@@ -5,11 +5,13 @@ use crate::ledger::{Absences, Histograms, Ledger, Proofs};
 use crate::plan::{Plan, TrialId};
 use std::cell::OnceCell;
 use std::collections::HashMap;
+use surtax_instrument::wire::Fact;
 
 /// Sources that the findings of an arm are read from.
 pub(crate) struct Sources<'a> {
     pub(crate) ledger: &'a Ledger,
     pub(crate) plan: &'a Plan,
+    pub(crate) machine: &'a [Fact],
     pub(crate) baseline: Baseline<'a>,
     /// The secret that the command names, once somebody has asked.
     pub(crate) asked_for: OnceCell<Option<&'static str>>,

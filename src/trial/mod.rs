@@ -23,7 +23,7 @@ mod peer;
 pub mod oom;
 mod own_port;
 pub mod outside;
-pub mod pids;
+mod pids;
 mod stage;
 mod task;
 mod concurrency;

@@ -5,6 +5,7 @@
 //! that level; the whole machine, where the kernel inside is the stack's own; and this level's
 //! kernel log, which also has those whose group is gone.
 
+use super::pids;
 use crate::driver;
 use crate::fault::Fault;
 use crate::lab::{Lab, labs};
@@ -124,10 +125,10 @@ impl<'a> Lookout<'a> {
         self.ended_or(stack, || counted(stack, readings, outcome))
     }
 
-    /// The same fault, with who was killed, if anybody was.
+    /// The same fault, with who was killed, if anybody was, or what else its limits explain.
     #[must_use]
     pub fn explained(&mut self, stack: &StackSpec, fault: Fault) -> Fault {
-        let Some(ended) = self.ended(stack) else { return fault };
+        let Some(ended) = self.ended(stack) else { return pids::explained(stack, fault) };
         let message = format!("{}; {}", ended.why, fault.message);
         Fault { message, hint: Some(ended.hint), ..fault }
     }
@@ -143,7 +144,7 @@ impl<'a> Lookout<'a> {
             (Some(ended), Some((_, layer))) => (too_small(layer, Some(&ended)), start_least(layer)),
             (None, Some((_, layer))) if is_said => (too_small(layer, None), start_least(layer)),
             (Some(ended), None) => (ended.why, ended.hint),
-            (None, _) => return fault,
+            (None, _) => return pids::explained(stack, fault),
         };
         Fault { message: format!("{why}; {}", fault.message), hint: Some(hint), ..fault }
     }

@@ -11,7 +11,6 @@ use super::iterate::TimedRun;
 use super::measured::{Around, Judged, put_together};
 use super::neighbour::Neighbours;
 use super::oom::{self, Lookout};
-use super::pids;
 use super::program::Program;
 use super::quiet::Quiet;
 use super::stage::{NotPlaced, Placed, Stage};
@@ -52,7 +51,7 @@ pub fn run(
     let (stood_at, result) = match place(plan, stack, context, (&name, padding), acts) {
         Err(NotPlaced { fault, leftovers: left, stood_at }) => {
             leftovers.extend(left);
-            (stood_at, broken(&pids::explained(stack, lookout.not_started(stack, fault))))
+            (stood_at, broken(&lookout.not_started(stack, fault)))
         }
         Ok(mut placed) => {
             lookout.remember();
@@ -66,7 +65,7 @@ pub fn run(
             leftovers.extend(left);
             stop_wall = took;
             let result = match judged {
-                Err(fault) => broken(&pids::explained(stack, lookout.explained(stack, fault))),
+                Err(fault) => broken(&lookout.explained(stack, fault)),
                 Ok(Judged { measured, flaw, conditions: mut around }) => {
                     let killed = lookout.of_trial(stack, &measured.readings, &measured.outcome);
                     let killed = killed.filter(|_| !is_meant);
