@@ -38,10 +38,14 @@ pub fn of_tools() -> Vec<(String, String)> {
 }
 
 fn passed(all: impl Iterator<Item = (OsString, OsString)>) -> Vec<(String, String)> {
-    let texts =
-        all.filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?)));
     let language = (LANGUAGE.0.to_owned(), LANGUAGE.1.to_owned());
-    texts.filter(|(key, _)| PASSED.contains(&key.as_str())).chain([language]).collect()
+    texts(all).filter(|(key, _)| PASSED.contains(&key.as_str())).chain([language]).collect()
+}
+
+fn texts(
+    all: impl Iterator<Item = (OsString, OsString)>,
+) -> impl Iterator<Item = (String, String)> {
+    all.filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?)))
 }
 
 /// An environment of this process's `PATH` alone: for what is read by somebody who is not to have
@@ -61,9 +65,7 @@ pub fn path_and(more: Vec<(String, String)>) -> Vec<(String, String)> {
 /// that is no UTF-8 is left out.
 #[must_use]
 pub fn ours() -> Vec<(String, String)> {
-    let all = std::env::vars_os();
-    all.filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?)))
-        .collect()
+    texts(std::env::vars_os()).collect()
 }
 
 #[cfg(test)]

@@ -170,10 +170,9 @@ impl Layer for Oci {
         let process = room.spawn(Program {
             argv: command_line.run(),
             stdio: ends,
-            environment: self.copies_to.map(|name| {
-                let path = std::env::var("PATH").unwrap_or_default();
-                vec![(String::from("PATH"), path), (name.to_owned(), text(bundle))]
-            }),
+            environment: self
+                .copies_to
+                .map(|name| lab::path_and(vec![(name.to_owned(), text(bundle))])),
             mount_namespace: Some(namespace.try_clone().doing("keep the mount namespace")?),
             ..Program::default()
         })?;

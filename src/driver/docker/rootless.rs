@@ -137,12 +137,11 @@ fn kept(memory: &Path, path: &Path) -> PathBuf {
 
 /// The environment in which it is started.
 pub fn environment(memory: &Path) -> Vec<(String, String)> {
-    let path = (String::from("PATH"), std::env::var("PATH").unwrap_or_default());
     // Left to itself rootlesskit takes a directory of `/tmp`, which stays when it is killed.
     let state = format!("--state-dir={}", session_in(memory).join("rootlesskit").display());
     let flags = (String::from("DOCKERD_ROOTLESS_ROOTLESSKIT_FLAGS"), state);
     let own = rootless::environment(&memory.join("home"), &session_in(memory));
-    [path, flags].into_iter().chain(own).collect()
+    lab::path_and(std::iter::once(flags).chain(own).collect())
 }
 
 /// The files of this level as the daemon sees them.
