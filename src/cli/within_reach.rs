@@ -1,9 +1,15 @@
 //! Places that a command must not write to: runs that are kept, what vouches for them, results,
 //! what root executes or obeys, and what decides where another of its directories is.
 
+mod configuration;
+mod homes;
+mod interpreter;
+mod loader;
+mod pattern;
 mod places;
+mod programs;
 
-use self::places::{Extent, Place};
+use self::places::{Extent, Place, Reason};
 use crate::driver;
 use crate::fault::Fault;
 use crate::layer::StackSpec;
@@ -20,13 +26,15 @@ use surtax_instrument::way::Way;
 /// surtax write or execute what it likes.
 ///
 /// # Errors
-/// The user's, with the directory; also where one has become a link since the plan was made.
+/// The user's, with the directory; also where one has become a link since the plan was made. The
+/// machine's: what decides what root executes cannot be read.
 pub(super) fn refuse(plan: &Plan, run: Option<&Path>, results: &[&Path]) -> Result<(), Fault> {
+    let foreign = Foreign::beside(&plan.writable)?;
     for directory in &plan.writable {
         require_plain(directory)?;
         require_apart(directory, plan)?;
         require_files(directory)?;
-        require_foreign(directory)?;
+        foreign.refuse(directory)?;
         require_elsewhere(directory, run)?;
         if let Some(result) = results.iter().find(|path| is_within(path, directory)) {
             let (shown, result) = (directory.display(), result.display());
@@ -48,9 +56,11 @@ pub(super) fn refuse(plan: &Plan, run: Option<&Path>, results: &[&Path]) -> Resu
 pub(super) fn refuse_missing(draft: &Draft, cwd: &Path) -> Result<(), Fault> {
     let cwd = draft.cwd.as_ref().map_or_else(|| cwd.to_path_buf(), |own| cwd.join(own));
     let missing = draft.writable.iter().map(|path| cwd.join(path)).filter(|path| !path.exists());
-    missing.map(|path| real(&path)).try_for_each(|directory| {
-        require_files(&directory)?;
-        require_foreign(&directory)
+    let missing: Vec<PathBuf> = missing.map(|path| real(&path)).collect();
+    let foreign = Foreign::beside(&missing)?;
+    missing.iter().try_for_each(|directory| {
+        require_files(directory)?;
+        foreign.refuse(directory)
     })
 }
 
@@ -151,31 +161,51 @@ fn require_files(directory: &Path) -> Result<(), Fault> {
     .hint(hint))
 }
 
-/// Neither what is surtax's nor what decides what root executes lies in it or around it.
-fn require_foreign(directory: &Path) -> Result<(), Fault> {
-    let (around, others): (Vec<Place>, Vec<Place>) =
-        places::of_the_machine().partition(|place| directory.starts_with(real(&place.path)));
-    // The innermost around it decides, and speaks for those further out.
-    let innermost = around.into_iter().max_by_key(|it| real(&it.path).components().count());
-    if let Some(met) = innermost.and_then(|place| Met::with(place, directory)) {
-        return Err(met.fault(directory));
+/// Places that are no command's: what is surtax's, and what decides what root executes.
+#[derive(Default)]
+struct Foreign {
+    /// Those of the table, of which the innermost decides.
+    machine: Vec<Place>,
+    /// Those that this machine's configuration and `PATH` name, and surtax's own.
+    found: Vec<Place>,
+}
+
+impl Foreign {
+    /// Finds them, where there are directories to be judged.
+    fn beside(directories: &[PathBuf]) -> Result<Self, Fault> {
+        if directories.is_empty() {
+            return Ok(Self::default());
+        }
+        let homes = homes::places()?;
+        let links = configuration::places(&homes);
+        let mut found: Vec<Place> = places::of_surtax().chain(homes).chain(links).collect();
+        found.extend(programs::places());
+        found.extend(loader::places()?);
+        Ok(Self { machine: places::of_the_machine().collect(), found })
     }
-    let homes = places::of_homes();
-    let links = places::of_links(&homes);
-    let all = places::of_surtax().chain(others).chain(homes).chain(links);
-    let all = all.chain(places::of_programs()).chain(places::of_libraries());
-    let mut all = all.filter_map(|place| Met::with(place, directory));
-    let Some(mut met) = all.next() else { return Ok(()) };
-    // Where there are more, to have the first elsewhere would only lead to the next.
-    if all.next().is_some() {
-        met.place.remedy = None;
+
+    /// None of them lies in the directory or around it.
+    fn refuse(&self, directory: &Path) -> Result<(), Fault> {
+        let is_around = |place: &&Place| directory.starts_with(real(&place.path));
+        let (around, others): (Vec<&Place>, Vec<&Place>) = self.machine.iter().partition(is_around);
+        // The innermost around it decides, and speaks for those further out.
+        let innermost = around.into_iter().max_by_key(|it| real(&it.path).components().count());
+        if let Some(met) = innermost.and_then(|place| Met::with(place, directory)) {
+            return Err(met.fault(directory, ""));
+        }
+        let all = self.found.iter().chain(others);
+        let mut all = all.filter_map(|place| Met::with(place, directory));
+        let Some(met) = all.next() else { return Ok(()) };
+        // To have one elsewhere would only lead to the next, unless that helps with all of them.
+        let mut remedies: Vec<&String> = met.place.remedies.iter().collect();
+        all.for_each(|other| remedies.retain(|remedy| other.place.remedies.contains(remedy)));
+        Err(met.fault(directory, remedies.first().map_or("", |remedy| remedy)))
     }
-    Err(met.fault(directory))
 }
 
 /// A place that a command could exchange, and why.
-struct Met {
-    place: Place,
+struct Met<'p> {
+    place: &'p Place,
     how: How,
 }
 
@@ -191,8 +221,8 @@ enum How {
     OnTheWay,
 }
 
-impl Met {
-    fn with(place: Place, directory: &Path) -> Option<Self> {
+impl<'p> Met<'p> {
+    fn with(place: &'p Place, directory: &Path) -> Option<Self> {
         let found = real(&place.path);
         let how = if found == *directory {
             How::Same
@@ -208,9 +238,9 @@ impl Met {
         Some(Self { place, how })
     }
 
-    /// The user's fault, of a command that could do this.
-    fn fault(&self, directory: &Path) -> Fault {
-        let Place { path, description, extent, harm, remedy } = &self.place;
+    /// The user's fault, of a command that could do this; the remedy is part of its hint.
+    fn fault(&self, directory: &Path, remedy: &str) -> Fault {
+        let Place { path, extent, reason: Reason { description, harm }, .. } = self.place;
         let is_named_so = path == directory;
         let (shown, path) = (directory.display(), path.display());
         let met = match self.how {
@@ -230,7 +260,6 @@ impl Met {
                 "the way to `{path}`, {description}, leads into the writable directory `{shown}`"
             ),
         };
-        let remedy = remedy.unwrap_or_default();
         let hint = match (&self.how, extent) {
             (How::InPlace, _) | (How::Same, Extent::Whole) => String::from(
                 "copy what the command needs to a directory of your own, and name that one with \
@@ -264,6 +293,10 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
 
+    fn refusal(directory: &Path) -> Result<(), Fault> {
+        Foreign::beside(&[directory.to_path_buf()])?.refuse(directory)
+    }
+
     #[test]
     fn places_of_the_machine_are_refused_with_a_reason_and_projects_are_accepted() {
         for (path, told) in [
@@ -286,7 +319,7 @@ mod tests {
             ("/tmp", "is where everybody has sockets"),
             ("/var/lib/surtax/users/7", "lies in `/var/lib/surtax`, where surtax keeps"),
         ] {
-            let fault = require_foreign(Path::new(path)).unwrap_err();
+            let fault = refusal(Path::new(path)).unwrap_err();
             assert!(fault.message.contains(told), "{path}: {}", fault.message);
             assert!(fault.hint.unwrap().contains("--writable"), "{path}");
         }
@@ -304,7 +337,7 @@ mod tests {
             "/run/media/me/disk/project",
             "/optional",
         ] {
-            assert_eq!(require_foreign(Path::new(path)).map_err(|it| it.message), Ok(()), "{path}");
+            assert_eq!(refusal(Path::new(path)).map_err(|it| it.message), Ok(()), "{path}");
         }
     }
 
@@ -321,18 +354,36 @@ mod tests {
             assert!(!fault.hint.unwrap_or_default().contains("mkdir"), "{path}");
         }
         for path in ["/srv/not-there", "/tmp", "/tmp/not-there"] {
-            assert_eq!(
-                refuse_missing(&draft(path), Path::new("/")).map_err(|it| it.message),
-                Ok(())
-            );
+            assert_eq!(refuse_missing(&draft(path), Path::new("/")).map_err(|it| it.message), Ok(()));
         }
     }
 
     #[test]
     fn of_a_directory_that_holds_several_places_no_single_one_is_to_be_moved() {
         let home = std::env::var_os("HOME").map(PathBuf::from).unwrap();
-        let fault = require_foreign(&real(&home)).unwrap_err();
+        let fault = refusal(&real(&home)).unwrap_err();
         assert_eq!(fault.hint.as_deref(), Some("name a narrower directory with `--writable`"));
+    }
+
+    #[test]
+    fn a_remedy_is_told_where_it_helps_with_all_places_that_are_met() {
+        let place = tempfile::tempdir().unwrap();
+        let kept = real(place.path());
+        let at = |name: &str| kept.join(name);
+        fs::create_dir(at("bin")).unwrap();
+        symlink("../tool", at("bin/tool")).unwrap();
+        fs::create_dir(at("more")).unwrap();
+        let [bin, more] = [at("bin"), at("more")];
+        let hint = |directory: &Path, path: &[&PathBuf]| {
+            let path: Vec<PathBuf> = path.iter().copied().cloned().collect();
+            let foreign = Foreign { machine: Vec::new(), found: programs::of(&path) };
+            foreign.refuse(directory).unwrap_err().hint.unwrap()
+        };
+        let narrower = "name a narrower directory with `--writable`";
+        let off = format!("{narrower}, or take `{}` off `PATH`", bin.display());
+        assert_eq!(hint(&bin, &[&bin]), off, "and a link in it");
+        assert_eq!(hint(&kept, &[&bin, &bin]), off, "and where the link leads");
+        assert_eq!(hint(&kept, &[&bin, &more]), narrower);
     }
 
     #[test]

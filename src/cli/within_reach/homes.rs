@@ -1,0 +1,112 @@
+//! Homes: directories in which whoever runs surtax configures the programs that surtax starts.
+//!
+//! A home is that of `HOME`, and that of the user's number in `/etc/passwd`, which is how `ssh`
+//! finds its own; under `sudo` also that of whoever typed it.
+//!
+//! Source: `passwd(5)`; `ssh_config(5)`; XDG Base Directory Specification; `file-hierarchy(7)`.
+
+use super::configuration;
+use super::places::{Extent, Place, Reason};
+use crate::fault::Fault;
+use crate::lab::sudoer;
+use std::path::{Path, PathBuf};
+
+/// Directories of a home that configure the programs that surtax starts, and what these start.
+const CONFIGURATIONS: [&str; 9] = [
+    ".config/containers",
+    ".config/environment.d",
+    ".config/libvirt",
+    ".config/lxc",
+    ".config/systemd",
+    ".docker",
+    ".local/share/lxc",
+    ".local/share/systemd",
+    ".ssh",
+];
+
+const CONFIGURATION: Reason =
+    Reason::started("where the configuration of programs that surtax starts lies");
+
+/// The file that says where users' homes are, and the most bytes of it that are read.
+const USERS: &str = "/etc/passwd";
+const USERS_MOST: u64 = 16 << 20;
+
+/// Lists what configures the programs of whoever runs surtax, or of who typed `sudo`, in a home.
+///
+/// # Errors
+/// The machine's: nobody can say where homes are.
+pub(super) fn places() -> Result<Vec<Place>, Fault> {
+    let us = rustix::process::geteuid().as_raw();
+    let users: Vec<u32> = [Some(us), sudoer::uid()].into_iter().flatten().collect();
+    let named = std::env::var_os("HOME").map(PathBuf::from);
+    Ok(configurations(&homes(named, &users, Path::new(USERS))?))
+}
+
+fn configurations(homes: &[PathBuf]) -> Vec<Place> {
+    let below = |home: &PathBuf| CONFIGURATIONS.map(|name| home.join(name));
+    let paths = homes.iter().flat_map(below);
+    paths.map(|path| Place::new(path, Extent::Whole, CONFIGURATION)).collect()
+}
+
+/// The homes of users by number, and the one that is named.
+fn homes(named: Option<PathBuf>, users: &[u32], table: &Path) -> Result<Vec<PathBuf>, Fault> {
+    let text = configuration::read(table, USERS_MOST)?;
+    let text = String::from_utf8_lossy(&text);
+    let found = users.iter().filter_map(|user| home(&text, *user));
+    let mut homes: Vec<PathBuf> = named.into_iter().chain(found).collect();
+    homes.retain(|home| home.is_absolute() && home.parent().is_some());
+    homes.dedup();
+    Ok(homes)
+}
+
+/// The home of a user by number, in the text of a file such as `/etc/passwd`.
+fn home(users: &str, user: u32) -> Option<PathBuf> {
+    users.lines().find_map(|line| {
+        let fields: Vec<&str> = line.split(':').collect();
+        let is_them = fields.get(2)?.parse() == Ok(user);
+        is_them.then(|| fields.get(5).map(PathBuf::from)).flatten()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: &str = "root:x:0:0:root:/root:/bin/bash\n# 7\n7:x:8:8::/eight:/bin/sh\n\n\
+                         ann:x:7:7:Ann,,,:/home/ann:/bin/zsh\nbob:x:9:9::relative:/bin/sh\n\
+                         short:x:10\nlate:x:7:7::/home/late:/bin/sh\nnone:x:11:11::/:/bin/sh\n";
+
+    #[test]
+    fn a_home_is_that_of_the_number_and_not_of_the_name() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), TABLE).unwrap();
+        for (named, users, found) in [
+            (Some("/root"), &[0][..], &["/root"][..]),
+            (Some("/tmp/home"), &[0, 7], &["/tmp/home", "/root", "/home/ann"]),
+            (None, &[7], &["/home/ann"]),
+            (None, &[9, 10, 11, 12], &[]),
+            (Some("relative"), &[8], &["/eight"]),
+        ] {
+            let homes = homes(named.map(PathBuf::from), users, file.path()).unwrap();
+            let found: Vec<PathBuf> = found.iter().map(PathBuf::from).collect();
+            assert_eq!(homes, found, "{named:?} {users:?}");
+        }
+    }
+
+    #[test]
+    fn a_table_of_users_that_cannot_be_read_is_said() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(USERS_MOST + 1).unwrap();
+        let fault = homes(None, &[0], file.path()).unwrap_err();
+        assert!(fault.message.contains("it is longer than"), "{fault}");
+    }
+
+    #[test]
+    fn the_book_has_what_configures_programs_in_a_home() {
+        let book = include_str!("../../../docs/what-it-does-to-your-machine.md");
+        for place in configurations(&[PathBuf::new()]) {
+            let path = place.path.display();
+            assert!(book.contains(&format!("`{path}`")), "`{path}`");
+        }
+    }
+}
