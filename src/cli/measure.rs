@@ -283,10 +283,10 @@ impl ResultArguments {
     }
 }
 
-/// The plan of a draft, whose directories are judged by their places before anybody is told to make
-/// them.
+/// The plan of a draft, whose writable directories are judged by where they lie, be they there or
+/// not: so no plan is shown that could not be run, and nobody is told to make one of those.
 pub(super) fn complete(draft: Draft, around: &Defaults<'_>) -> Result<CheckedPlan, Fault> {
-    within_reach::refuse_missing(&draft, &around.cwd)?;
+    within_reach::refuse_draft(&draft, &around.cwd)?;
     draft.complete(around)
 }
 

@@ -48,17 +48,18 @@ pub(super) fn refuse(plan: &Plan, run: Option<&Path>, results: &[&Path]) -> Resu
     Ok(())
 }
 
-/// Refuses, of the writable directories of a draft that are not there, those that would be refused
-/// once they are: nobody is told to make one of these.
+/// Refuses the writable directories of a draft by where they lie: before a plan of them is shown,
+/// and before anybody is told to make one that would then be refused.
 ///
 /// # Errors
 /// As [`refuse`].
-pub(super) fn refuse_missing(draft: &Draft, cwd: &Path) -> Result<(), Fault> {
+pub(super) fn refuse_draft(draft: &Draft, cwd: &Path) -> Result<(), Fault> {
     let cwd = draft.cwd.as_ref().map_or_else(|| cwd.to_path_buf(), |own| cwd.join(own));
-    let missing = draft.writable.iter().map(|path| cwd.join(path)).filter(|path| !path.exists());
-    let missing: Vec<PathBuf> = missing.map(|path| real(&path)).collect();
-    let foreign = Foreign::beside(&missing)?;
-    missing.iter().try_for_each(|directory| {
+    let directories: Vec<PathBuf> =
+        draft.writable.iter().map(|path| real(&cwd.join(path))).collect();
+    let foreign = Foreign::beside(&directories)?;
+    // All of the machine is refused by the draft itself, which says more.
+    directories.iter().filter(|directory| directory.parent().is_some()).try_for_each(|directory| {
         require_files(directory)?;
         foreign.refuse(directory)
     })
@@ -342,19 +343,22 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_is_refused_is_refused_before_anybody_is_told_to_make_it() {
+    fn a_place_that_is_refused_is_refused_before_it_is_planned_or_anybody_is_told_to_make_it() {
         let draft = |path: &str| Draft { writable: vec![path.into()], ..Draft::default() };
         for (path, told) in [
+            ("/etc", "is where the configuration of root's programs lies"),
+            (".", "is where the configuration of root's programs lies"),
+            ("/tmp", "is where everybody has sockets"),
             ("/etc/not-there", "lies in `/etc`"),
             ("not-there/x", "lies in `/etc`"),
             ("/proc/not-there", "a file system of the kernel's"),
         ] {
-            let fault = refuse_missing(&draft(path), Path::new("/etc")).unwrap_err();
+            let fault = refuse_draft(&draft(path), Path::new("/etc")).unwrap_err();
             assert!(fault.message.contains(told), "{path}: {}", fault.message);
             assert!(!fault.hint.unwrap_or_default().contains("mkdir"), "{path}");
         }
-        for path in ["/srv/not-there", "/tmp", "/tmp/not-there"] {
-            assert_eq!(refuse_missing(&draft(path), Path::new("/")).map_err(|it| it.message), Ok(()));
+        for path in ["/srv/not-there", "/", "/tmp/not-there"] {
+            assert_eq!(refuse_draft(&draft(path), Path::new("/")).map_err(|it| it.message), Ok(()));
         }
     }
 

@@ -220,6 +220,9 @@ fn the_kernel_s_settings_and_hooks_of_runtimes_are_no_writable_directory() {
     ] {
         let said = places.refused(&["--writable", directory]);
         assert!(said.contains(told), "{directory}: {said}");
+        let plan = ["plan", "--in", "native", "--writable", directory, "--", "true"];
+        let planned = text_of(&places.machine.surtax(&plan));
+        assert!(planned.contains(told), "{directory}: {planned}");
     }
     places.machine.assert_as_before();
 }
