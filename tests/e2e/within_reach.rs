@@ -272,6 +272,35 @@ fn a_link_in_a_directory_of_configuration_leads_to_no_writable_directory() {
 }
 
 #[test]
+fn what_a_script_in_path_is_started_by_lies_in_no_writable_directory() {
+    let places = Places::make();
+    let (programs, tools) = (places.machine.path("programs"), places.machine.path("tools"));
+    fs::create_dir(&programs).unwrap();
+    fs::create_dir(&tools).unwrap();
+    let [kept, inner] = [&places.kept, &places.inner].map(|path| path.to_str().unwrap());
+    let variables = [("PATH", Some(programs.as_path()))];
+    let write = |path: &Path, line: &str| {
+        fs::write(path, format!("#!{line}\n")).unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    let (tool, python) = (tools.join("tool"), places.kept.join("python"));
+    write(&programs.join("script"), tool.to_str().unwrap());
+    for line in [
+        format!("{} -u", python.display()),
+        format!("/usr/bin/env {}", python.display()),
+        format!("/usr/bin/env -S HOME=/ {} -u", python.display()),
+    ] {
+        write(&tool, &line);
+        let told = format!("holds `{}`, named in the first line", python.display());
+        let (all, narrower) = (["--writable", kept], ["--writable", inner]);
+        places.require_way_out((&told, &all), &narrower, &variables);
+        let said = text_of(&places.ask(&all, &variables));
+        assert!(said.contains(&format!("take `{}` off `PATH`", programs.display())), "{said}");
+    }
+    places.machine.assert_as_before();
+}
+
+#[test]
 fn modules_a_socket_of_the_environment_and_a_domain_s_disk_are_files_of_a_stack() {
     let places = Places::make();
     let (kept, boot) = (places.kept.to_str().unwrap(), places.kept.join("boot"));
