@@ -3,9 +3,9 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// Places whose links are the kernel's: they say what a process has opened, and come and go with
-/// its caches.
-const OPENED: [&str; 2] = ["/dev", "/proc"];
+/// Place whose links are the kernel's: they say what a process has, and come and go with its
+/// caches.
+const KERNELS: &str = "/proc";
 
 /// Number of links that the kernel follows.
 const LINKS_MAX: u32 = 40;
@@ -17,12 +17,13 @@ pub struct Step {
     pub directory: PathBuf,
     /// Entry that it names there, whether that exists or not.
     pub entry: PathBuf,
-    /// True if that is a symbolic link, along which the way goes on.
+    /// True if that is a symbolic link that somebody made, along which the way goes on.
     pub is_link: bool,
 }
 
-/// The steps of the way to a file, in their order. What the path ends with need not be there. A
-/// link below `/dev` or `/proc` is an end, and so is the one beyond those that anybody follows.
+/// The steps of the way to a file, in their order. What the path ends with need not be there. It
+/// ends with a link of the kernel's, such as `/proc/self/exe`, that the path ends with: what is
+/// opened by that one is found by no name. After 40 links it ends too.
 #[derive(Clone, Debug)]
 pub struct Way {
     left: Vec<OsString>,
@@ -56,9 +57,10 @@ impl Iterator for Way {
             }
             let directory = self.here.clone();
             let entry = directory.join(name); // which is `/` where a path begins there
-            let is_opened = OPENED.iter().any(|place| entry.starts_with(place));
-            let target = entry.read_link().ok().filter(|_| !is_opened);
-            let is_link = target.is_some();
+            let is_kernels = entry.starts_with(KERNELS);
+            let is_end = is_kernels && self.left.is_empty();
+            let target = entry.read_link().ok().filter(|_| !is_end);
+            let is_link = target.is_some() && !is_kernels;
             match target {
                 Some(target) => {
                     self.links += 1;
@@ -97,8 +99,15 @@ mod tests {
         };
         let link = place.join("link");
         assert_eq!(links(&link), (vec![link.clone()], Some(place.join("file"))));
-        let ours = Path::new("/proc/self/exe");
-        assert_eq!(links(ours), (Vec::new(), Some(ours.to_path_buf())));
+        let ours = PathBuf::from(format!("/proc/{}/exe", std::process::id()));
+        assert_eq!(links(Path::new("/proc/self/exe")), (Vec::new(), Some(ours)));
+        let through = Path::new("/proc/self/root").join(link.strip_prefix("/").unwrap());
+        assert_eq!(links(&through), (vec![link], Some(place.join("file"))));
+        // Memory that is shared lies in `/dev`, and its links are anybody's.
+        let shared = PathBuf::from(format!("/dev/shm/surtax-way-{}", std::process::id()));
+        symlink(place.join("file"), &shared).unwrap();
+        assert_eq!(links(&shared), (vec![shared.clone()], Some(place.join("file"))));
+        std::fs::remove_file(shared).unwrap();
         let (followed, end) = links(&place.join("circle"));
         assert_eq!((followed.len(), end), (41, None));
         std::fs::remove_dir_all(place).unwrap();
