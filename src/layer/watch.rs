@@ -46,7 +46,11 @@ impl Watch {
     /// count is left out.
     #[must_use]
     pub fn begin(payers: Vec<Payer>, level: u8) -> Self {
-        let hierarchies = Hierarchies::discover().unwrap_or_default();
+        let groups = payers.iter().filter_map(|payer| match &payer.source {
+            Source::Group(group) => Some(group.as_path()),
+            _ => None,
+        });
+        let hierarchies = Hierarchies::discover().unwrap_or_default().of_all(groups);
         let watched = payers
             .into_iter()
             .filter_map(|payer| {

@@ -1,6 +1,6 @@
 //! Containers by a tool's own command line, and plain namespaces: what each of them really makes.
 
-use crate::answers::{alone, compare, fact};
+use crate::answers::{alone, arm, compare, fact};
 use crate::machine::{Machine, is_usable};
 use serde_json::Value;
 use std::os::unix::fs::MetadataExt;
@@ -97,6 +97,27 @@ fn every_container_keeps_the_limits_that_were_asked_of_it() {
         assert_eq!(fact(&proved, "limit_pids"), "60", "{kind}");
         assert_eq!(fact(&proved, "limit_cpuset"), "1", "{kind}");
         assert!(fact(&proved, "limit_cpu_quota_us").starts_with("50000"), "{kind}");
+        machine.assert_as_before();
+    }
+}
+
+#[test]
+fn what_a_container_uses_is_not_its_engines_too() {
+    let machine = Machine::take();
+    let script = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done";
+    for stack in ["docker", "docker:runtime=crun", "podman:runtime=crun"] {
+        if !is_usable(&machine, stack) {
+            continue;
+        }
+        let answer = machine.json(&compare(stack, "1", &["sh", "-c", script]));
+        let arm = arm(&answer, stack);
+        let metrics = arm["metrics"].as_array().unwrap();
+        let median = |name: &str| {
+            let metric = metrics.iter().find(|it| it["metric"] == name).unwrap();
+            metric["median"].as_f64().unwrap()
+        };
+        let command = median("cpu_user_ns") + median("cpu_system_ns");
+        assert!(median("cpu_others_ns") < command / 2.0, "{stack}: {}", arm["metrics"]);
         machine.assert_as_before();
     }
 }

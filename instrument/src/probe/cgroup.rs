@@ -109,6 +109,23 @@ impl Hierarchies {
         Self(all)
     }
 
+    /// Those in which all of these groups are apart. Beside hierarchies of version 1, a runtime
+    /// such as crun under Docker makes a container's group in these alone: in the unified one it is
+    /// still in the group of who started it, and would be counted twice.
+    #[must_use]
+    pub fn of_all<'g>(mut self, groups: impl IntoIterator<Item = &'g Path>) -> Self {
+        let is_in = |hierarchy: Option<&Hierarchy>, group: &Path| {
+            hierarchy.is_some_and(|hierarchy| hierarchy.directory(group).is_dir())
+        };
+        let is_one = |it: &&Hierarchy| it.version == Version::One;
+        let cpuacct = self.of("cpuacct").filter(is_one);
+        let is_mixed = |group: &Path| is_in(cpuacct, group) && !is_in(self.unified(), group);
+        if groups.into_iter().any(is_mixed) {
+            self.0.retain(|hierarchy| hierarchy.version == Version::One);
+        }
+        self
+    }
+
     /// The hierarchy in which a controller works.
     #[must_use]
     pub fn of(&self, controller: &str) -> Option<&Hierarchy> {
@@ -398,6 +415,39 @@ mod tests {
     fn a_group_that_does_not_exist_is_an_error_and_not_a_zero() {
         let hierarchies = Hierarchies::discover().unwrap();
         assert!(Group::open(&hierarchies, Path::new("surtax-nobody/made-this")).is_err());
+    }
+
+    #[test]
+    fn a_container_that_only_version_1_knows_is_not_counted_with_its_engine_too() {
+        let place = std::env::temp_dir().join(format!("surtax-cgroup-{}", std::process::id()));
+        let hierarchy = |name: &str, version, controllers: &[&str]| Hierarchy {
+            mount_point: place.join(name),
+            root: PathBuf::from("/"),
+            version,
+            controllers: controllers.iter().map(|it| String::from(*it)).collect(),
+        };
+        let both = Hierarchies(vec![
+            hierarchy("cpuacct", Version::One, &["cpuacct"]),
+            hierarchy("unified", Version::Two, &[]),
+        ]);
+        for (file, text) in [
+            ("cpuacct/engine/cpuacct.usage", "2000000\n"),
+            ("cpuacct/engine/cpuacct.usage_user", "0\n"),
+            ("cpuacct/engine/cpuacct.usage_sys", "4000000\n"),
+            ("unified/engine/cpu.stat", "usage_usec 167000\nuser_usec 100\nsystem_usec 300\n"),
+            ("cpuacct/box/cpuacct.usage", "165000000\n"),
+        ] {
+            let file = place.join(file);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, text).unwrap();
+        }
+        let of_engine = |groups: &[&str]| {
+            let all = both.clone().of_all(groups.iter().map(Path::new));
+            Group::open(&all, Path::new("engine")).unwrap().cpu().unwrap().total
+        };
+        assert_eq!(of_engine(&["engine"]), Nanoseconds(167_000_000));
+        assert_eq!(of_engine(&["engine", "box"]), Nanoseconds(2_000_000));
+        fs::remove_dir_all(place).unwrap();
     }
 
     #[test]
