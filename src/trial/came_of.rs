@@ -5,15 +5,15 @@ use crate::fault::{Blame, Fault};
 use crate::plan::TrialSettings;
 
 /// Only a command that ended by itself with a status that counts does, and of a workload only what
-/// can be believed; and none of whose stack the kernel has killed somebody.
+/// can be believed; and none of whose stack the kernel has killed, or refused, a process.
 pub(super) fn judge(
     settings: TrialSettings,
     measured: Measured,
-    killed: Option<String>,
+    ended: Option<String>,
     flaw: Option<String>,
 ) -> TrialResult {
     let measured = Box::new(measured);
-    if let Some(why) = killed {
+    if let Some(why) = ended {
         return TrialResult::Invalid { why, measured: Some(measured) };
     }
     match flaw {

@@ -8,6 +8,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::BTreeMap;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use surtax_engines::OURSELVES;
 use surtax_instrument::wire::{Command, Request, require_short as fits};
 
 /// Number of bytes kept from the end of each output stream of the command.
@@ -15,6 +16,13 @@ const KEEP_OUTPUT: u32 = 16 << 10;
 
 /// The variable whose length differs from trial to trial.
 const PADDING: &[u8] = b"SURTAX_PADDING";
+
+/// Tells whether a command is one of surtax's own engines, of these.
+pub(super) fn is_engine(command: &Command, engines: &[&str]) -> bool {
+    let word = |place: usize| command.argv.get(place).map(Vec::as_slice);
+    let is_own = word(0) == Some(OURSELVES.as_bytes());
+    is_own && engines.iter().any(|engine| word(2) == Some(engine.as_bytes()))
+}
 
 /// The command of a plan in one of its stacks: in the caller's environment, with the plan's
 /// variables over it, and those of the stack over both.

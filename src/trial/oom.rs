@@ -5,14 +5,15 @@
 //! that level; the whole machine, where the kernel inside is the stack's own; and this level's
 //! kernel log, which also has those whose group is gone.
 
+use super::command::is_engine;
 use super::pids;
 use crate::driver;
 use crate::fault::Fault;
 use crate::lab::{Lab, labs};
 use crate::layer::{LayerSpec, StackSpec};
 use std::collections::BTreeMap;
+use std::num::NonZero;
 use std::path::PathBuf;
-use surtax_engines::OURSELVES;
 use surtax_instrument::amount::OOM_KILLS;
 use surtax_instrument::probe::kernel_log::{KernelLog, Logged, Victim};
 use surtax_instrument::quantity::Bytes;
@@ -44,6 +45,8 @@ pub struct Lookout<'a> {
     /// Innermost of the room's groups that had counted kills when they were looked at, and how
     /// many.
     counted: Option<(PathBuf, u64)>,
+    /// Number of the room's groups in which a process could not be made, by the log.
+    refusals: usize,
 }
 
 /// Kills by the kernel, with the limit that they were for.
@@ -69,8 +72,14 @@ impl<'a> Lookout<'a> {
     /// Begins to look for kills in a room.
     #[must_use]
     pub fn begin(lab: &'a Lab, room: &str) -> Self {
-        let log = KernelLog::open();
-        Self { log, lab, room: room.into(), carriers: BTreeMap::new(), counted: None }
+        Self {
+            log: KernelLog::open(),
+            lab,
+            room: room.into(),
+            carriers: BTreeMap::new(),
+            counted: None,
+            refusals: 0,
+        }
     }
 
     /// Remembers who carries the stack, which stands: of more than ten kills in five seconds the
@@ -101,10 +110,11 @@ impl<'a> Lookout<'a> {
         stack: &StackSpec,
         counted: impl FnOnce() -> Option<Ended>,
     ) -> Option<Ended> {
-        let Logged { mut victims, pids } =
+        let Logged { mut victims, pids, refused } =
             self.log.as_mut().map(KernelLog::read).unwrap_or_default();
         let group = self.lab.logged_group(&self.room);
         victims.retain(|victim| group.has(&victim.group));
+        self.refusals += refused.iter().filter(|it| group.has(it)).count();
         let carriers = || pids.iter().filter_map(|pid| self.carriers.get(pid));
         let carrier = || carriers().next().map(|group| (group, carriers().map(|_| 1).sum()));
         // It alone says whose limit was full, which need not be the victim's own.
@@ -113,6 +123,13 @@ impl<'a> Lookout<'a> {
             let (group, count) = counted.or_else(carrier)?;
             Some(within(stack, labs(&group.to_string_lossy()).saturating_sub(1), count))
         })
+    }
+
+    /// Returns in how many of the room's groups a process could not be made, as far as
+    /// [`Self::of_trial`] saw; `None` where it was in none.
+    #[must_use]
+    pub fn refusals(&self) -> Option<NonZero<usize>> {
+        NonZero::new(self.refusals)
     }
 
     /// Returns who of a stack was killed, whose command has ended.
@@ -128,7 +145,9 @@ impl<'a> Lookout<'a> {
     /// The same fault, with who was killed, if anybody was, or what else its limits explain.
     #[must_use]
     pub fn explained(&mut self, stack: &StackSpec, fault: Fault) -> Fault {
-        let Some(ended) = self.ended(stack) else { return pids::explained(stack, fault) };
+        let Some(ended) = self.ended(stack) else {
+            return pids::explained(stack, fault, self.refusals > 0);
+        };
         let message = format!("{}; {}", ended.why, fault.message);
         Fault { message, hint: Some(ended.hint), ..fault }
     }
@@ -144,7 +163,7 @@ impl<'a> Lookout<'a> {
             (Some(ended), Some((_, layer))) => (too_small(layer, Some(&ended)), start_least(layer)),
             (None, Some((_, layer))) if is_said => (too_small(layer, None), start_least(layer)),
             (Some(ended), None) => (ended.why, ended.hint),
-            (None, _) => return pids::explained(stack, fault),
+            (None, _) => return pids::explained(stack, fault, self.refusals > 0),
         };
         Fault { message: format!("{why}; {}", fault.message), hint: Some(hint), ..fault }
     }
@@ -159,9 +178,7 @@ pub(super) fn condition(ended: &Ended) -> (String, f64) {
 /// Tells whether the command is there to be killed.
 #[must_use]
 pub fn is_meant(command: &Command) -> bool {
-    let word = |place: usize| command.argv.get(place).map(Vec::as_slice);
-    let is_engine = word(0) == Some(OURSELVES.as_bytes());
-    is_engine && MEANT.iter().any(|engine| word(2) == Some(engine.as_bytes()))
+    is_engine(command, &MEANT)
 }
 
 /// By the counters: the innermost level on which somebody was killed, or the machine of the stack's
@@ -268,8 +285,8 @@ fn more(layer: &LayerSpec) -> String {
     let Some(bytes) = limit(layer) else {
         return format!("give it more with `{kind}:memory=…`, or let the command use less");
     };
-    let twice = typed(twice(bytes));
-    format!("give it `{kind}:memory={twice}` or more, or let the command use less")
+    let enough = typed(Bytes(twice(bytes).0.max(START_LEAST.0)));
+    format!("give it `{kind}:memory={enough}` or more, or let the command use less")
 }
 
 /// That a layer could not even start, and who was killed, if that is known.

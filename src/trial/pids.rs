@@ -1,50 +1,113 @@
-//! Says, of a process that could not be made, which layer's limit on their number is the likely
-//! reason: the kernel says only that the resource is unavailable for the moment.
+//! Says which limit on the number of processes was reached: to who asks for one more, the kernel
+//! says only that the resource is unavailable for the moment.
+//!
+//! It is known by the kernel's log; where that says nothing, as in a guest, it is the likely reason
+//! of a process that could not be made. A trial in which it happened does not count, whatever its
+//! command says: it did not do what it was asked to.
 
+use super::command::is_engine;
 use crate::fault::Fault;
 use crate::layer::{LayerSpec, StackSpec};
-use surtax_instrument::wire::Cause;
+use std::num::NonZero;
+use surtax_instrument::wire::{Cause, Command};
 
 /// With so many processes and threads every container starts a command; LXC and Podman fail with 2.
 const START_LEAST: u32 = 32;
 
-/// The same fault; where a limit may be its reason and nothing else is advised, with a hint.
+/// The engine that is to reach its limit.
+const MEANT: &str = "forkbomb";
+
+/// The same fault; where a limit is its reason, or may be, with what helps if nothing else does.
 #[must_use]
-pub fn explained(stack: &StackSpec, fault: Fault) -> Fault {
-    let limited = stack.layers.iter().rev().filter_map(|layer| Some((limit(layer)?, layer)));
-    let smallest = limited.min_by_key(|(count, _)| *count);
-    let is_it = fault.hint.is_none() && fault.cause == Some(Cause::TooManyProcesses);
-    let Some((count, layer)) = smallest.filter(|_| is_it) else { return fault };
-    let (kind, least) = (&layer.kind, count.saturating_mul(2).max(START_LEAST));
-    fault.hint(format!(
-        "the limit `pids={count}` may be too small: give it `{kind}:pids={least}` or more"
-    ))
+pub fn explained(stack: &StackSpec, fault: Fault, was_refused: bool) -> Fault {
+    let limit = smallest(stack);
+    let is_likely = fault.hint.is_none() && fault.cause == Some(Cause::TooManyProcesses);
+    let fault = match (was_refused, limit) {
+        (true, _) => Fault { message: format!("{}; {}", reached(limit), fault.message), ..fault },
+        (false, Some(_)) if is_likely => fault,
+        (false, _) => return fault,
+    };
+    match fault.hint {
+        Some(_) => fault,
+        None => fault.hint(more(limit)),
+    }
 }
 
-fn limit(layer: &LayerSpec) -> Option<u32> {
-    layer.limits().ok()?.pids
+/// Returns in how many groups a process could not be made, as a condition of the trial.
+#[expect(clippy::cast_precision_loss, reason = "nobody makes so many")]
+pub(super) fn condition(refusals: NonZero<usize>) -> (String, f64) {
+    (String::from("refused_group_count"), refusals.get() as f64)
+}
+
+/// As the reason of a trial that does not count, whose command may have ended well all the same:
+/// what it could not start it has not done.
+pub(super) fn reason(stack: &StackSpec) -> String {
+    let limit = smallest(stack);
+    format!("{}: a process could not be made\n  hint: {}", reached(limit), more(limit))
+}
+
+/// Tells whether the command is there to reach its limit.
+pub(super) fn is_meant(command: &Command) -> bool {
+    is_engine(command, &[MEANT])
+}
+
+/// Describes which limit of a stack was reached.
+fn reached(limit: Option<(u32, &LayerSpec)>) -> String {
+    match limit {
+        Some((count, layer)) => format!("the limit `pids={count}` of `{}` was reached", layer.kind),
+        None => String::from("a limit on the processes of a group around surtax was reached"),
+    }
+}
+
+fn more(limit: Option<(u32, &LayerSpec)>) -> String {
+    let Some((count, layer)) = limit else {
+        return String::from("raise it (`TasksMax=` of its unit), or start fewer processes");
+    };
+    let (kind, least) = (&layer.kind, count.saturating_mul(2).max(START_LEAST));
+    format!("give it `{kind}:pids={least}` or more, or let the command start fewer processes")
+}
+
+/// The smallest limit of a stack, with its layer; of equal ones the innermost.
+fn smallest(stack: &StackSpec) -> Option<(u32, &LayerSpec)> {
+    let limit = |layer: &LayerSpec| layer.limits().ok()?.pids;
+    let limited = stack.layers.iter().rev().filter_map(|layer| Some((limit(layer)?, layer)));
+    limited.min_by_key(|(count, _)| *count)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn said(stack: &str, cause: Option<Cause>, was_refused: bool) -> Fault {
+        let stack = crate::driver::parse(stack).unwrap();
+        explained(&stack, Fault::machine("cannot start `true`").because(cause), was_refused)
+    }
+
     #[test]
     fn a_process_that_could_not_be_made_is_explained_by_the_smallest_limit() {
-        let hint = |stack: &str, cause: Option<Cause>| {
-            let stack = crate::driver::parse(stack).unwrap();
-            explained(&stack, Fault::machine("cannot start `true`").because(cause)).hint
-        };
         let error = std::io::Error::from_raw_os_error(libc::EAGAIN);
         let cause = Cause::of_start(&error);
         for (stack, told) in [
-            ("runc:pids=1", "the limit `pids=1` may be too small: give it `runc:pids=32` or more"),
-            ("runc:pids=60+crun:pids=40", "`pids=40` may be too small: give it `crun:pids=80`"),
+            ("runc:pids=1", "give it `runc:pids=32` or more"),
+            ("runc:pids=60+crun:pids=40", "give it `crun:pids=80` or more"),
         ] {
-            let found = hint(stack, cause);
+            let found = said(stack, cause, false).hint;
             assert!(found.as_ref().is_some_and(|hint| hint.contains(told)), "{stack}: {found:?}");
         }
-        assert_eq!(hint("runc", cause), None);
-        assert_eq!(hint("runc:pids=1", Some(Cause::NoSuchProgram)), None);
+        assert_eq!(said("runc", cause, false).hint, None);
+        assert_eq!(said("runc:pids=1", Some(Cause::NoSuchProgram), false).hint, None);
+    }
+
+    #[test]
+    fn a_limit_that_the_kernel_names_is_the_reason() {
+        let found = said("nspawn:pids=2", None, true);
+        assert_eq!(
+            found.message,
+            "the limit `pids=2` of `nspawn` was reached; cannot start `true`"
+        );
+        assert!(found.hint.unwrap().starts_with("give it `nspawn:pids=32`"));
+        assert!(
+            said("runc", None, true).message.starts_with("a limit on the processes of a group")
+        );
     }
 }

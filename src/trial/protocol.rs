@@ -11,6 +11,7 @@ use super::iterate::TimedRun;
 use super::measured::{Around, Judged, put_together};
 use super::neighbour::Neighbours;
 use super::oom::{self, Lookout};
+use super::pids;
 use super::program::Program;
 use super::quiet::Quiet;
 use super::stage::{NotPlaced, Placed, Stage};
@@ -57,6 +58,7 @@ pub fn run(
             lookout.remember();
             let stood_at = placed.stood_at;
             let is_meant = oom::is_meant(&placed.command);
+            let is_bomb = pids::is_meant(&placed.command);
             let neighbours = Beside { plan, trial, context, name: &name };
             let beside = (&mut lookout, &mut leftovers);
             let judged = accompanied(&mut placed, &neighbours, stack, beside, acts);
@@ -70,8 +72,12 @@ pub fn run(
                     let killed = lookout.of_trial(stack, &measured.readings, &measured.outcome);
                     let killed = killed.filter(|_| !is_meant);
                     around.extend(killed.iter().map(oom::condition));
+                    let refused = lookout.refusals().filter(|_| !is_bomb);
+                    around.extend(refused.map(pids::condition));
+                    let ended = killed.map(|it| it.reason());
+                    let ended = ended.or_else(|| refused.map(|_| pids::reason(stack)));
                     conditions = Some(around);
-                    judge(plan.conduct, measured, killed.map(|it| it.reason()), flaw)
+                    judge(plan.conduct, measured, ended, flaw)
                 }
             };
             (stood_at, result)

@@ -72,12 +72,40 @@ fn a_bomb_of_processes_ends_inside_its_limit() {
             continue;
         }
         let answer = machine.answer(&compare(stack, "1", &["sh", "-c", script]));
-        let arm = arm(&answer, stack);
-        assert_eq!(arm["trial_count"], 0, "{stack} let it start them all");
-        let stderr = arm["trouble"]["stderr"].as_str().unwrap();
-        assert!(stderr.contains("fork"), "{stack}: {stderr}");
+        assert_limit_is_told(&answer, stack, "pids=40");
         machine.assert_as_before();
     }
+}
+
+/// Requires that no trial counts since a limit on processes was reached, with what helps.
+fn assert_limit_is_told(answer: &Value, stack: &str, more: &str) {
+    let arm = arm(answer, stack);
+    let (kind, limit) = stack.split_once(':').unwrap();
+    let trouble = &arm["trouble"];
+    assert_eq!(arm["trial_count"], 0, "{stack} let it start them all");
+    let why = trouble["why"].as_str().unwrap();
+    assert!(why.contains(&format!("the limit `{limit}` of `{kind}` was reached")), "{why}");
+    assert!(trouble["remedy"].as_str().unwrap().contains(more), "{trouble}");
+}
+
+#[test]
+fn what_goes_on_without_its_processes_does_not_count() {
+    let machine = Machine::take();
+    // The inner shell ends when it may start no more; the outer one says that all is well.
+    let script = "sh -c 'for i in 1 2 3 4 5 6 7 8 9; do sleep 1 & done; wait'; exit 0";
+    for stack in ["native:pids=5", "runc:pids=8"] {
+        let answer = machine.answer(&compare(stack, "1", &["sh", "-c", script]));
+        assert_limit_is_told(&answer, stack, "pids=32");
+    }
+    // What a layer's own tools were refused is told too.
+    for kind in ["nspawn", "bubblewrap", "namespaces", "lxc", "podman"] {
+        let stack = format!("{kind}:pids=1");
+        if is_usable(&machine, &stack) {
+            let answer = machine.answer(&compare(&stack, "1", &["true"]));
+            assert_limit_is_told(&answer, &stack, "pids=32");
+        }
+    }
+    machine.assert_as_before();
 }
 
 #[test]

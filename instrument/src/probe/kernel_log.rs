@@ -1,12 +1,15 @@
-//! Reads what the kernel logs about processes that it kills because memory has run out.
+//! Reads what the kernel logs about processes that it kills because memory has run out, and about
+//! those that it does not make because a group may have no more.
 //!
 //! - **Reads** records of `/dev/kmsg` from the moment on at which it was opened; of those the lines
-//!   `oom-kill:`, which have the groups, and `Killed process`, which have the number alone.
+//!   `oom-kill:`, which have the groups, `Killed process`, which have the number alone, and `fork
+//!   rejected by pids controller`.
 //! - **Costs** one `open`, and one `read` for each record that anybody logs meanwhile.
 //! - **Cannot see** the groups of more than ten kills in five seconds: the kernel holds back the
-//!   rest. Nor anything where the log may not be read.
+//!   rest; more than the first refusal of a process in each group. Nor anything where the log may
+//!   not be read.
 //! - **Reference** Linux `Documentation/ABI/testing/dev-kmsg`, `mm/oom_kill.c` (`dump_oom_victim`,
-//!   `__oom_kill_process`).
+//!   `__oom_kill_process`), `kernel/cgroup/pids.c` (`pids_event`).
 
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
@@ -23,6 +26,9 @@ const RECORDS_LIMIT: usize = 20_000;
 const LIMITED: &str = ",oom_memcg=";
 const GROUP: &str = ",task_memcg=";
 
+/// Words before the group in which a process could not be made.
+const REFUSED: &str = "cgroup: fork rejected by pids controller in ";
+
 /// The kernel's log from one moment on.
 #[derive(Debug)]
 pub struct KernelLog(File);
@@ -36,13 +42,15 @@ pub struct Victim {
     pub limited: Option<String>,
 }
 
-/// Kills that were logged.
+/// Kills, and processes that could not be made, that were logged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Logged {
     /// Processes that were killed, with the groups, where the kernel did not hold them back.
     pub victims: Vec<Victim>,
     /// The numbers of the others, in the first pid namespace.
     pub pids: Vec<u32>,
+    /// Groups in which a process could not be made, since a limit on their number was reached.
+    pub refused: Vec<String>,
 }
 
 impl KernelLog {
@@ -55,7 +63,7 @@ impl KernelLog {
         Some(Self(file))
     }
 
-    /// Reads who was killed since it was opened, or last asked.
+    /// Reads who was killed or not made since it was opened, or last asked.
     pub fn read(&mut self) -> Logged {
         let mut logged = Logged::default();
         let mut told = BTreeSet::new();
@@ -68,6 +76,7 @@ impl KernelLog {
                     logged.victims.extend(victim(&text));
                     told.extend(told_of(&text));
                     logged.pids.extend(pid(&text));
+                    logged.refused.extend(refused(&text));
                 }
                 // What was overwritten before it was read.
                 Err(error) if error.raw_os_error() == Some(libc::EPIPE) => {}
@@ -109,6 +118,11 @@ fn pid(record: &str) -> Option<u32> {
     // number.
     let is_memory = ["Out of memory", "Memory cgroup out of memory"].contains(&why);
     who.split_once(" (")?.0.parse().ok().filter(|_| is_memory)
+}
+
+/// Reads one record: `6,1,2,-;cgroup: fork rejected by pids controller in /a/b`.
+fn refused(record: &str) -> Option<String> {
+    of_kernel(record)?.strip_prefix(REFUSED).map(str::to_owned)
 }
 
 /// The first line of a record, if the kernel wrote it: a program that writes to the log cannot have
@@ -161,6 +175,15 @@ mod tests {
         );
         assert_eq!(pid("12,9,7,-;Out of memory: Killed process 5 (a)"), None);
         assert_eq!(pid("3,9,7,-;audit: name=Out of memory: Killed process 5 (a)"), None);
+    }
+
+    #[test]
+    fn a_process_that_was_not_made_is_told_with_its_group() {
+        let recorded = "6,1070,13843278605,-;cgroup: fork rejected by pids controller in \
+                        /surtax-c9d3c2a9/0-1-2/container\n";
+        assert_eq!(refused(recorded).unwrap(), "/surtax-c9d3c2a9/0-1-2/container");
+        assert_eq!(refused(&recorded.replacen('6', "14", 1)), None);
+        assert_eq!(refused("6,1,2,-;x: cgroup: fork rejected by pids controller in /a\n"), None);
     }
 
     #[test]
