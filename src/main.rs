@@ -2,7 +2,9 @@
 
 use rustix::fs::Mode;
 use rustix::process::{DumpableBehavior, set_dumpable_behavior, umask};
+use signal_hook::consts::SIGXFSZ;
 use std::process::ExitCode;
+use std::sync::Arc;
 use surtax::cli;
 use surtax::driver::krun::library;
 use surtax::fault::Fault;
@@ -30,6 +32,7 @@ const ROLES: [Role; 5] = [
 fn main() -> ExitCode {
     shut_to_writers();
     hear_of_children();
+    hear_of_full_files();
     cli::catch_bugs(|| {
         let first = std::env::args_os().nth(1);
         let role = ROLES.iter().find(|(word, _)| first.as_ref().is_some_and(|first| first == word));
@@ -55,6 +58,12 @@ fn shut_to_writers() {
 fn hear_of_children() {
     // SAFETY: no handler is named, and no other thread is there yet.
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+}
+
+/// Learns of a file that may not grow (`ulimit -f`) from the call that would make it, and is not
+/// ended without a word. Programs that it starts are ended by it as ever.
+fn hear_of_full_files() {
+    let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
 }
 
 /// Keeps a command of the same user from the keys of sessions in this process's memory, and from

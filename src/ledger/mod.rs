@@ -32,6 +32,7 @@ use crate::workload::Better;
 pub(crate) use birth::taken;
 pub use measured::{Absences, Histograms};
 use rusqlite::ErrorCode;
+use rustix::process::{Resource, getrlimit};
 pub use seal::Key;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -328,6 +329,13 @@ fn refused(path: &Path, doing: &str, error: &rusqlite::Error) -> Fault {
              explains"
         ))
         .hint("ask whoever gave it to you for the file as it was made"),
+        Some(ErrorCode::SystemIoFailure) if let Some(most) = largest_file() => {
+            Fault::machine(format!(
+                "cannot {doing}: no file may be larger than {most} bytes here, and the ledger \
+                 `{shown}` would be; every trial that ended before is kept"
+            ))
+            .hint(format!("run `ulimit -f unlimited`, then: surtax resume {shown}"))
+        }
         Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
             let what = format!("the ledger `{shown}` cannot be written: {error}");
             Fault::machine(format!("cannot {doing}: {what}"))
@@ -335,6 +343,11 @@ fn refused(path: &Path, doing: &str, error: &rusqlite::Error) -> Fault {
         }
         _ => Fault::machine(format!("cannot {doing} in the ledger `{shown}`: {error}")),
     }
+}
+
+/// Size in bytes above which no file of this process's may grow, where there is one.
+fn largest_file() -> Option<u64> {
+    getrlimit(Resource::Fsize).current
 }
 
 #[cfg(test)]
