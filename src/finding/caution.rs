@@ -22,7 +22,7 @@ use crate::finding::stacks::{Stacks, by_words, named};
 use crate::finding::{ArmFindings, Caution, number};
 use crate::ledger::TrialState;
 use crate::workload::SETTING;
-pub(crate) use signs::{Signs, baseline, caution, compared};
+pub(crate) use signs::{Conditions, Signs, baseline, caution, compared};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Facts that must not change from trial to trial, beside those named `…_version`, `…_hash` and so

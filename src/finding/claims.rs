@@ -13,22 +13,32 @@ use surtax_instrument::wire::{Fact, Role};
 /// Claimant of what this machine's kernel does not count: a kernel further in.
 const INSIDE: &str = "a kernel further in";
 
+/// Claimant where this machine counts nothing and sees nothing: the one that another layer is on.
+const ELSEWHERE: &str = "another machine";
+
 /// Claimant of what no kernel counts: the workload.
 const WORKLOAD: &str = "the workload";
 
-/// Metrics that the kernel counts on which the command runs.
-const OF_THE_KERNEL: [&str; 3] = ["cpu_user_ns", "cpu_system_ns", "memory_peak_bytes"];
+/// Metrics that the kernel counts on which the command runs, and those that are what it leaves of
+/// what this host saw.
+const OF_THE_KERNEL: [&str; 5] = [
+    "cpu_user_ns",
+    "cpu_system_ns",
+    "cpu_others_ns",
+    "memory_peak_bytes",
+    "memory_others_peak_bytes",
+];
 
 /// Notes in each metric who claims it, if somebody does.
 pub(crate) fn mark(arms: &mut [ArmFindings], machine: &[Fact]) {
     let ours = machine.iter().find(|fact| fact.key == "kernel_release");
     for arm in arms {
-        let is_inside = has_own_kernel(arm, ours.map(|fact| fact.value.as_str()));
+        let kernel = kernel_of(arm, ours.map(|fact| fact.value.as_str()));
         for metric in &mut arm.metrics {
             let name = metric.metric.as_str();
             let claimed = match () {
                 () if !estimate::is_of_every_trial(name) => Some(WORKLOAD),
-                () if is_inside && OF_THE_KERNEL.contains(&name) => Some(INSIDE),
+                () if OF_THE_KERNEL.contains(&name) => kernel,
                 () => None,
             };
             metric.claimed_by = claimed.map(str::to_owned);
@@ -36,9 +46,9 @@ pub(crate) fn mark(arms: &mut [ArmFindings], machine: &[Fact]) {
     }
 }
 
-/// Tells whether the command may run on another kernel than this machine's: its release is another
-/// or not known, a guest carries it, or it is another machine.
-fn has_own_kernel(arm: &ArmFindings, ours: Option<&str>) -> bool {
+/// The kernel that the command runs on, where that may be another than this machine's: its release
+/// is another or not known, a guest carries it, or it is another machine.
+fn kernel_of(arm: &ArmFindings, ours: Option<&str>) -> Option<&'static str> {
     let facts = arm.evidence.last().into_iter().flat_map(|level| &level.facts);
     let mut said = facts.filter(|fact| fact.key == "inside_kernel_release");
     let guest = role_word(Role::GuestKernel);
@@ -46,34 +56,58 @@ fn has_own_kernel(arm: &ArmFindings, ours: Option<&str>) -> bool {
         let kind = level.layer.split(':').next().unwrap_or_default();
         driver::descriptor(kind).is_some_and(|descriptor| descriptor.elsewhere)
     };
-    arm.evidence.iter().any(is_elsewhere)
-        || arm.payers.iter().any(|payer| payer.role == guest)
-        || !said.any(|fact| ours == Some(fact.value.as_str()))
+    if arm.evidence.iter().any(is_elsewhere) {
+        return Some(ELSEWHERE);
+    }
+    let is_inside = arm.payers.iter().any(|payer| payer.role == guest)
+        || !said.any(|fact| ours == Some(fact.value.as_str()));
+    is_inside.then_some(INSIDE)
 }
 
 /// Says which numbers of a page are claims; `None` where this host counted all of them.
 pub(crate) fn remark(findings: &Findings) -> Option<String> {
-    let of = |who: &str, kind: &str| {
-        let is_it = |it: &MetricFindings| {
-            it.claimed_by.as_deref() == Some(who) && it.metric.starts_with(kind)
-        };
-        let arms = findings.arms.iter().filter(|arm| arm.metrics.iter().any(is_it));
-        arms.map(|arm| arm.stack.as_str()).collect::<BTreeSet<&str>>()
-    };
-    let (cpu, memory, workload) = (of(INSIDE, "cpu_"), of(INSIDE, "memory_"), of(WORKLOAD, ""));
-    let all: BTreeSet<&str> = cpu.union(&memory).copied().collect();
-    let what = if cpu.is_empty() { "memory" } else { "CPU time and memory" };
-    let stacks = Stacks::counted(&findings.arms).words(&all);
-    let inside = (!all.is_empty()).then(|| {
-        format!(
-            "the command's {what} in {stacks}, as {INSIDE} counts them and this host has held \
-             them against what it saw"
-        )
+    let inside = of_a_kernel(findings, INSIDE).map(|what| {
+        format!("{what}, as {INSIDE} counts that, which is held against what this host saw")
     });
-    let workload =
-        (!workload.is_empty()).then(|| String::from("the workload's numbers, as it prints them"));
-    let said: Vec<String> = inside.into_iter().chain(workload).collect();
+    let elsewhere = of_a_kernel(findings, ELSEWHERE)
+        .map(|what| format!("{what}, as {ELSEWHERE} counts that, of which this host sees nothing"));
+    let workload = (!claimed(findings, WORKLOAD, |_| true).is_empty())
+        .then(|| String::from("the workload's numbers, as it prints them"));
+    let said: Vec<String> = [inside, elsewhere, workload].into_iter().flatten().collect();
     (!said.is_empty()).then(|| said.join("; "))
+}
+
+/// Says what of the command one claimant counts, and in which stacks; `None` where it is nothing.
+fn of_a_kernel(findings: &Findings, who: &str) -> Option<String> {
+    let stacks = Stacks::counted(&findings.arms);
+    let [mut cpu, memory] = ["cpu_", "memory_"]
+        .map(|prefix| claimed(findings, who, |it| it.metric.starts_with(prefix)));
+    // Of little of it no sample has the parts, and the bill has their sum.
+    let any = claimed(findings, who, |_| true);
+    let has_cpu = |arm: &&ArmFindings| arm.command_cpu_ns().is_some();
+    let known = findings.arms.iter().filter(has_cpu).map(|arm| arm.stack.as_str());
+    cpu.extend(known.filter(|stack| any.contains(stack)));
+    let said = match () {
+        () if cpu == memory => vec![("CPU time and memory", cpu)],
+        () => vec![("CPU time", cpu), ("memory", memory)],
+    };
+    let said: Vec<String> = said
+        .into_iter()
+        .filter(|(_, set)| !set.is_empty())
+        .map(|(what, set)| format!("{what} in {}", stacks.words(&set)))
+        .collect();
+    (!said.is_empty()).then(|| format!("the command's {}", said.join(" and ")))
+}
+
+/// The stacks in which somebody claims a metric that is such a one.
+fn claimed<'a>(
+    findings: &'a Findings,
+    who: &str,
+    is_such: impl Fn(&MetricFindings) -> bool,
+) -> BTreeSet<&'a str> {
+    let is_it = |it: &MetricFindings| it.claimed_by.as_deref() == Some(who) && is_such(it);
+    let arms = findings.arms.iter().filter(|arm| arm.metrics.iter().any(is_it));
+    arms.map(|arm| arm.stack.as_str()).collect()
 }
 
 #[cfg(test)]
@@ -111,8 +145,25 @@ mod tests {
             html::html(&findings),
         ] {
             let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
-            assert!(flat.contains("as a kernel further in counts them and this host"), "{flat}");
+            assert!(flat.contains("as a kernel further in counts that, which is held"), "{flat}");
         }
+    }
+
+    #[test]
+    fn what_is_claimed_in_some_stacks_alone_is_said_of_these() {
+        let mut findings = of_kernel("4.19-sandbox");
+        mark(&mut findings.arms, &[fact("kernel_release", "6.1-host")]);
+        let said = |findings: &Findings| remark(findings).unwrap();
+        let both = "the command's CPU time and memory in `runc`, as a kernel further in";
+        assert!(said(&findings).starts_with(both), "{}", said(&findings));
+        findings.arms[2].metrics.retain(|it| !it.metric.starts_with("cpu_"));
+        findings.arms[2].payers.retain(|it| it.role != "workload");
+        let memory = "the command's memory in `runc`, as";
+        assert!(said(&findings).starts_with(memory), "{}", said(&findings));
+        for metric in &mut findings.arms[2].metrics {
+            metric.claimed_by = Some(String::from(ELSEWHERE));
+        }
+        assert!(said(&findings).contains("counts that, of which this host sees nothing"));
     }
 
     #[test]

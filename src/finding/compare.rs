@@ -10,7 +10,7 @@ use crate::finding::arm_trials::{ArmTrials, blocks_done, columns};
 use crate::finding::bill;
 use crate::finding::bill::Bill;
 use crate::finding::caution;
-use crate::finding::caution::Signs;
+use crate::finding::caution::{Conditions, Signs};
 use crate::finding::claims;
 use crate::finding::estimate;
 use crate::finding::estimate::{Baseline, Measure};
@@ -83,11 +83,7 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
         plan: &plan,
         is_of_fixed_time,
         main_metric: workload.as_ref().and_then(|workload| workload.main_metric()),
-        at_once: &ledger.conditions_of("instances_at_once_ratio")?,
-        page_ins: &ledger.conditions_of("page_in_bytes")?,
-        left_running: &ledger.conditions_of("left_running_count")?,
-        unwaited: &ledger.conditions_of("cpu_unwaited_ns")?,
-        excesses: &ledger.conditions_of("bracket_excess_ns")?,
+        conditions: Conditions::of(ledger)?,
         walls: &walls,
         noise,
         margin: judge.margin,
@@ -301,7 +297,7 @@ fn point(trial: &StoredTrial, sources: &Sources<'_>) -> TrialPoint {
         },
         metrics: of_workload.filter_map(value).collect(),
         state: trial.state.word().into(),
-        why: line(&trial.why),
+        why: trial.why.clone(),
         disturbances: trial.disturbances.iter().map(disturbance).collect(),
     }
 }

@@ -117,7 +117,10 @@ pub(crate) fn lines<'a>(findings: &'a Findings) -> Vec<(String, String)> {
 pub(crate) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
     let mut apart: Vec<(&str, f64)> = Vec::new();
     for (column, arm) in signs.columns.iter().zip(signs.arms) {
-        let own = column.counted.iter().filter_map(|trial| signs.at_once.get(&trial.id).copied());
+        let own = column
+            .counted
+            .iter()
+            .filter_map(|trial| signs.conditions.at_once.get(&trial.id).copied());
         let share = median(&own.collect::<Vec<_>>());
         if let Some(share) = share.filter(|share| *share < AT_ONCE_MIN) {
             apart.push((&arm.stack, share));

@@ -64,7 +64,7 @@ const CPU_TICKS: Nanoseconds = Nanoseconds(20_000_000);
 const CPU_PART: u64 = 50;
 
 /// CPU time that a container's own processes may use beside a command: its init, its monitor.
-const UNWAITED_LEAST: Nanoseconds = CPU_TICKS;
+const UNWAITED_LEAST: Nanoseconds = Nanoseconds(5_000_000);
 
 /// And what part of the command's, one in so many.
 const UNWAITED_PART: u64 = 20;

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 pub(super) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
     let left = |column: &crate::finding::arm_trials::ArmTrials<'_>| {
         let trials = column.counted.iter();
-        trials.filter(|trial| signs.left_running.contains_key(&trial.id)).count()
+        trials.filter(|trial| signs.conditions.left_running.contains_key(&trial.id)).count()
     };
     let arms = signs.columns.iter().zip(signs.arms);
     let found: BTreeSet<&str> = arms

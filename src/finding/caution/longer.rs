@@ -21,11 +21,11 @@ pub(super) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
     Some(caution(
         "longer-than-command",
         format!(
-            "in {} `{}` is a time of {}, and the command ran for {} there: it is the workload's \
-             claim, and no part of it was seen",
+            "in {} `{}` is a time of up to {}, and no command ran for more than {} there: it is \
+             the workload's claim, and no part of it was seen",
             Stacks::counted(signs.arms).words(&stacks),
             line(&first.metric),
-            number::time(first.median),
+            number::time(first.max),
             number::time(wall(arm)?)
         ),
         "if it is a sum over many at once, divide it; else look at the workload's unit and pattern",
@@ -41,7 +41,7 @@ fn longer(arm: &ArmFindings) -> Option<&MetricFindings> {
     let wall = Duration::try_from_secs_f64(wall(arm)? / 1e9).ok()?;
     let most = float(longest_measured(wall.into()).0);
     let of_workload = arm.metrics.iter().filter(|it| !is_of_every_trial(&it.metric));
-    of_workload.filter(|it| it.unit == "ns").find(|it| it.median > most)
+    of_workload.filter(|it| it.unit == "ns").find(|it| it.max > most)
 }
 
 #[cfg(test)]
@@ -54,10 +54,10 @@ mod tests {
         let findings = example(6, |_| {});
         let arm = &findings.arms[2];
         let wall = wall(arm).unwrap();
-        let of = |metric: &str, unit: &str, median: f64| MetricFindings {
+        let of = |metric: &str, unit: &str, max: f64| MetricFindings {
             metric: metric.into(),
             unit: unit.into(),
-            median,
+            max,
             ..arm.metrics[0].clone()
         };
         let found = |metric: MetricFindings| {

@@ -22,7 +22,7 @@ pub(super) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
         let columns = signs.columns.get(arms).unwrap_or_default();
         let trials = columns.iter().flat_map(|column| &column.counted);
         let read: Vec<f64> =
-            trials.filter_map(|trial| signs.page_ins.get(&trial.id).copied()).collect();
+            trials.filter_map(|trial| signs.conditions.page_ins.get(&trial.id).copied()).collect();
         median(&read)
     };
     let expected = of(0..2)?;

@@ -1,9 +1,10 @@
 //! Signs that cautions are read from, and how one is written.
 
+use crate::fault::Fault;
 use crate::finding::arm_trials::ArmTrials;
 use crate::finding::wall::Wall;
 use crate::finding::{ArmFindings, Caution};
-use crate::ledger::Proofs;
+use crate::ledger::{Ledger, Proofs};
 use crate::plan::{Plan, TrialId};
 use std::collections::HashMap;
 use surtax_statistics::NoiseFloor;
@@ -21,16 +22,7 @@ pub(crate) struct Signs<'a> {
     pub(crate) is_of_fixed_time: bool,
     /// The metric that a precision is also of.
     pub(crate) main_metric: Option<String>,
-    /// For which share of its time several instances ran at once in each trial.
-    pub(crate) at_once: &'a HashMap<TrialId, f64>,
-    /// Bytes read from disks during each trial.
-    pub(crate) page_ins: &'a HashMap<TrialId, f64>,
-    /// Number of processes that the command left running, in each trial in which it did.
-    pub(crate) left_running: &'a HashMap<TrialId, f64>,
-    /// CPU time of processes that nobody waited for, in nanoseconds, in each trial with some.
-    pub(crate) unwaited: &'a HashMap<TrialId, f64>,
-    /// By how much this host waited longer for each trial's command than it took, in nanoseconds.
-    pub(crate) excesses: &'a HashMap<TrialId, f64>,
+    pub(crate) conditions: Conditions,
     /// Caution about the clock of a guest.
     pub(crate) guest_clock: Option<Caution>,
     /// The wall time of each arm that is compared.
@@ -41,6 +33,36 @@ pub(crate) struct Signs<'a> {
     pub(crate) margin: f64,
     /// Average time that a block took, in nanoseconds; `None` where none is done.
     pub(crate) block_ns: Option<f64>,
+}
+
+/// Conditions of trials, each of those in which it was there.
+pub(crate) struct Conditions {
+    /// For which share of its time several instances ran at once.
+    pub(crate) at_once: HashMap<TrialId, f64>,
+    /// Bytes read from disks.
+    pub(crate) page_ins: HashMap<TrialId, f64>,
+    /// Number of processes that the command left running.
+    pub(crate) left_running: HashMap<TrialId, f64>,
+    /// CPU time of processes that nobody waited for, in nanoseconds.
+    pub(crate) unwaited: HashMap<TrialId, f64>,
+    /// By how much this host waited longer for the command than it took, in nanoseconds.
+    pub(crate) excesses: HashMap<TrialId, f64>,
+}
+
+impl Conditions {
+    /// Reads them from a ledger.
+    ///
+    /// # Errors
+    /// The ledger's, when it cannot be read.
+    pub(crate) fn of(ledger: &Ledger) -> Result<Self, Fault> {
+        Ok(Self {
+            at_once: ledger.conditions_of("instances_at_once_ratio")?,
+            page_ins: ledger.conditions_of("page_in_bytes")?,
+            left_running: ledger.conditions_of("left_running_count")?,
+            unwaited: ledger.conditions_of("cpu_unwaited_ns")?,
+            excesses: ledger.conditions_of("bracket_excess_ns")?,
+        })
+    }
 }
 
 /// A caution by its code, what was found, and what to do.

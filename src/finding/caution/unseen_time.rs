@@ -48,7 +48,7 @@ pub(super) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
 /// Returns the excess of every trial that is late, in nanoseconds.
 fn late(column: &ArmTrials<'_>, signs: &Signs<'_>) -> Vec<f64> {
     let trials = column.counted.iter().filter_map(|trial| {
-        let excess = *signs.excesses.get(&trial.id)?;
+        let excess = *signs.conditions.excesses.get(&trial.id)?;
         let wall = trial.sample("wall_ns")?.value;
         (excess > LATE_NS.max(LATE_RATIO * wall)).then_some(excess)
     });

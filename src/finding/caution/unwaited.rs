@@ -3,15 +3,16 @@
 //! A process that ignores the end of its children has them in no counter of its own. What its group
 //! used beside it is counted as the command's: see `trial/held_against.rs`.
 
-use crate::finding::Caution;
 use crate::finding::caution::signs::{Signs, caution};
 use crate::finding::number;
 use crate::finding::stacks::Stacks;
+use crate::finding::{ArmFindings, Caution};
 use std::collections::BTreeSet;
 
 pub(super) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
     let found = signs.columns.iter().zip(signs.arms).flat_map(|(column, arm)| {
-        let known = column.counted.iter().filter_map(|trial| signs.unwaited.get(&trial.id));
+        let known =
+            column.counted.iter().filter_map(|trial| signs.conditions.unwaited.get(&trial.id));
         known.map(|used| (arm.stack.as_str(), *used))
     });
     let found: Vec<(&str, f64)> = found.collect();
@@ -21,13 +22,27 @@ pub(super) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
         "unwaited-cpu",
         format!(
             "in {} up to {} of CPU time in the group of the command are of processes that nobody \
-             waited for; they count as the command's",
+             waited for; they count as the command's{}",
             Stacks::counted(signs.arms).words(&stacks),
-            number::time(most)
+            number::time(most),
+            elsewhere(signs)
         ),
         "have the command wait for what it starts: it ignores SIGCHLD, or hides it in a PID \
          namespace of its own, and no other tool would see that time either",
     ))
+}
+
+/// Says of stacks with a kernel of their own that nobody sees such time there.
+fn elsewhere(signs: &Signs<'_>) -> String {
+    let has_claims = |arm: &&ArmFindings| {
+        let mut claims = arm.metrics.iter().filter(|it| it.metric == "cpu_user_ns");
+        claims.any(|it| it.claimed_by.is_some())
+    };
+    let own = signs.arms.iter().filter(has_claims).map(|arm| arm.stack.as_str()).collect();
+    match Stacks::counted(signs.arms).words(&own) {
+        _ if own.is_empty() => String::new(),
+        stacks => format!(", but in {stacks}, where this host cannot tell them, as the others'"),
+    }
 }
 
 #[cfg(test)]

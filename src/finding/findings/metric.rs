@@ -32,7 +32,8 @@ pub struct MetricFindings {
     /// arm's, and the other metrics that every trial has get none.
     pub judgement: Option<JudgementFindings>,
     /// Claimant of this number, where this machine's kernel has not counted it: `a kernel further
-    /// in` or `the workload`. As far as this host saw anything of it, it was held against that.
+    /// in`, `another machine` or `the workload`. As far as this host saw anything of it, it was
+    /// held against that.
     pub claimed_by: Option<String>,
 }
 

@@ -231,7 +231,7 @@ fn what_a_group_used_and_nobody_waited_for_is_the_commands() {
     assert_eq!(held(401, 1, 1), (Some(399.0), 400));
     // What it printed kept the agent busy; and a container's own init does a little.
     assert_eq!(held(401, 100, 300), (None, 100));
-    assert_eq!(held(119, 100, 0), (None, 100));
+    assert_eq!(held(109, 100, 0), (None, 100));
     // Of a claim that is more than the group had, nothing is known.
     assert_eq!(held(100, 400, 0), (None, 400));
 }
