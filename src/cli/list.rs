@@ -8,6 +8,7 @@ use crate::finding::kept::KeptRun;
 use crate::ledger::shelf;
 use crate::report::json;
 use crate::report::list::{HEADER, cells};
+use crate::report::rows;
 use std::path::PathBuf;
 use surtax_instrument::clock;
 
@@ -48,8 +49,14 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault>
     }
     let (is_table, now) = (globals.format_or(Format::Table) == Format::Table, clock::wall());
     // A name ends with the beginning of the title: where there is little room, that is enough.
-    let has_title = !is_table || globals.table_width().is_none_or(|it| it >= ROOM_FOR_A_TITLE);
-    let header = if has_title { &HEADER[..] } else { &HEADER[..5] };
+    let width = globals.table_width().filter(|_| is_table);
+    let has_title = width.is_none_or(|it| it >= ROOM_FOR_A_TITLE);
+    let widest = lines.iter().map(|line| line.name.chars().count()).max();
+    let widest = widest.and_then(|it| u16::try_from(it).ok()).unwrap_or(0);
+    let most = if has_title { HEADER.len() } else { HEADER.len() - 1 };
+    // A name is copied: whatever would break it is left out, from the right.
+    let is_room = |others: &usize| width.is_none_or(|width| rows::fits(widest, *others, width));
+    let header = &HEADER[..(2..most).rev().find(is_room).unwrap_or(1) + 1];
     let mut rows = Rows::new(header);
     for line in lines {
         let began = if is_table { line.ago(now) } else { line.began_at.clone() };

@@ -472,7 +472,7 @@ seed = 5
     fn a_run_is_not_written_to_a_file_that_is_called_as_a_result() {
         for (name, told) in [
             ("x.html", "`--report x.html` writes the report"),
-            ("x.JSON", "`--export FORM=x.JSON` writes the results"),
+            ("x.JSON", "`--export json=x.JSON` writes the results"),
         ] {
             let output = Some(PathBuf::from(name));
             let fault = ResultArguments { output, ..ResultArguments::default() }.check();

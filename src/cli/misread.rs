@@ -10,7 +10,7 @@ use std::ffi::OsString;
 /// Names that hyperfine, fio, docker, kubectl and others give to options, and what those are called
 /// here: the first option that the command has, and the value that goes with it; without one, the
 /// value as the command's own help names it.
-const OTHER_NAMES: [(&str, &str, Option<&str>); 47] = [
+const OTHER_NAMES: [(&str, &str, Option<&str>); 49] = [
     ("--addr", "listen", None),
     ("--address", "listen", None),
     ("--against", "baseline", None),
@@ -19,6 +19,7 @@ const OTHER_NAMES: [(&str, &str, Option<&str>); 47] = [
     ("--colour", "color", None),
     ("--command-name", "title", None),
     ("--count", "runs", None),
+    ("--csv", "as", Some("csv")),
     ("--csv", "format", Some("csv")),
     ("--duration", "time", None),
     ("--export-csv", "export", Some("csv=FILE.csv")),
@@ -30,6 +31,7 @@ const OTHER_NAMES: [(&str, &str, Option<&str>); 47] = [
     ("--html", "as", Some("html")),
     ("--html", "output", None),
     ("--ignore-failures", "ignore-failure", None),
+    ("--json", "as", Some("json")),
     ("--json", "format", Some("json")),
     ("--junit", "export", Some("junit=FILE.xml")),
     ("--junit", "as", Some("junit")),
@@ -224,6 +226,7 @@ mod tests {
             ("surtax export --out x.csv", "called `--output FILE` here"),
             ("surtax report --html x.html", "called `--output FILE.html` here"),
             ("surtax export --junit x.xml", "called `--as junit` here"),
+            ("surtax export --csv x.csv", "called `--as csv` here"),
             ("surtax show --junit x.xml", "called `--export junit=FILE.xml` here"),
             ("surtax show --report x.html", "called `--export html=FILE.html` here"),
             ("surtax serve --port=8080", "called `--listen ADDRESS:PORT` here"),

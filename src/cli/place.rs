@@ -15,6 +15,7 @@ use crate::lab::{exclusive, sudoer};
 use crate::ledger::EXTENSION;
 use crate::plan::shell_line;
 use crate::regular_file::handed_down;
+use crate::report::forms::Form;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
@@ -158,12 +159,13 @@ pub(super) fn require_name_for_a_run(path: &Path) -> Result<(), Fault> {
         return Ok(());
     }
     let shown = path.display();
-    let other = match ending.as_str() {
-        "html" | "htm" => format!("`--report {shown}` writes the report"),
-        _ => format!("`--export FORM={shown}` writes the results in another form"),
+    let other = match (ending.as_str(), Form::of_ending(&ending)) {
+        ("html" | "htm", _) => format!("`--report {shown}` writes the report; "),
+        (_, Some(form)) => format!("`--export {}={shown}` writes the results so; ", form.name),
+        (_, None) => String::new(),
     };
     Err(Fault::user(format!("`--output {shown}` would write a run, and no `.{ending}` file"))
-        .hint(format!("{other}; end the name of a run with `.{EXTENSION}`")))
+        .hint(format!("{other}end the name of a run with `.{EXTENSION}`")))
 }
 
 /// Writes a result.

@@ -10,7 +10,7 @@ use crate::fault::Fault;
 use crate::finding::caution::{baseline, compared};
 use crate::finding::foreign::line;
 use crate::finding::threshold::Standing;
-use crate::finding::{ArmFindings, Findings, kept};
+use crate::finding::{ArmFindings, Findings, Verdict, kept};
 use crate::lab::turn::{self, Turn, Worker};
 use crate::lab::{self, Lab, Limits};
 use crate::layer::{Site, View};
@@ -357,13 +357,15 @@ fn code_without_answer(findings: &Findings) -> Option<u8> {
     }
     if findings.has_numbers() {
         // Numbers that nothing can be compared with are no answer either.
-        let is_alone = baseline().next().is_some() && baseline().all(|arm| arm.trial_count == 0);
-        // Nor is the baseline's number, where it was to be compared with others; of a threshold
-        // that says which of them keeps it not.
+        let is_baseline_lost =
+            baseline().next().is_some() && baseline().all(|arm| arm.trial_count == 0);
+        // Nor is the baseline's number, where it was to be compared with others. A threshold has an
+        // exit code of its own for that.
         let mut compared = compared(&findings.arms).peekable();
         let is_asked = compared.peek().is_some() && findings.thresholds.is_empty();
-        let is_lonely = is_asked && compared.all(|arm| arm.trial_count == 0);
-        return (is_alone || is_lonely).then_some(UNANSWERED);
+        let is_gap = |arm: &ArmFindings| matches!(arm.verdict, Verdict::Invalid { .. });
+        let nothing_compared = is_asked && compared.all(|arm| arm.trial_count == 0 || is_gap(arm));
+        return (is_baseline_lost || nothing_compared).then_some(UNANSWERED);
     }
     Some(if findings.arms.iter().any(failed) { COMMAND_FAILED } else { UNANSWERED })
 }

@@ -4,6 +4,7 @@
 //! a rate that falls by a fifth is −20 %. No word says more than the verdict does.
 
 use crate::finding::caution::{baseline, compared};
+use crate::finding::foreign::on_one_line;
 use crate::finding::number::{FACTOR_FROM, GAP, amount, percent, percent_within, range, trimmed};
 use crate::finding::stacks::Stacks;
 use crate::finding::verdict::departure;
@@ -215,11 +216,11 @@ impl<'a> Answer<'a> {
 fn nothing(arm: &ArmFindings, median: Option<String>) -> Option<Row<'_>> {
     let Verdict::Invalid { reason, .. } = &arm.verdict else { return None };
     let because = match &arm.trouble {
-        _ if arm.trial_count > 0 => &arm.because,
-        Some(trouble) => &trouble.why,
-        None => reason,
+        _ if arm.trial_count > 0 => arm.because.clone(),
+        Some(trouble) => on_one_line(&trouble.why),
+        None => reason.clone(),
     };
-    let (words, because) = (String::from(arm.verdict.word()), because.clone());
+    let words = String::from(arm.verdict.word());
     let (ratio, said, range) = (None, Said::Nothing, String::new());
     Some(Row { arm, median, ratio, said, words, range, because })
 }

@@ -12,7 +12,7 @@ use crate::finding::findings::{
     KeyValue, LevelEvidence, MetricFindings, PayerFindings, QuantileFindings, RunFacts, TrialPoint,
     Verdict,
 };
-use crate::finding::foreign::{line, lines};
+use crate::finding::foreign::{line, lines, on_one_line};
 
 /// The same findings, in which no text acts on whoever sees it.
 pub(crate) fn harmless(mut findings: Findings) -> Findings {
@@ -31,7 +31,8 @@ pub(crate) fn harmless(mut findings: Findings) -> Findings {
     machine.iter_mut().for_each(of_fact);
     arms.iter_mut().for_each(of_arm);
     for Caution { code, finding, advice } in cautions {
-        [code, finding, advice].into_iter().for_each(tame);
+        tame(code);
+        [finding, advice].into_iter().for_each(join);
     }
     findings
 }
@@ -39,6 +40,11 @@ pub(crate) fn harmless(mut findings: Findings) -> Findings {
 /// Text that is one line.
 fn tame(text: &mut String) {
     *text = line(text);
+}
+
+/// A message of several lines, where every format has one for it.
+fn join(text: &mut String) {
+    *text = line(&on_one_line(text));
 }
 
 fn of_run(run: &mut RunFacts) {
@@ -68,7 +74,8 @@ fn of_run(run: &mut RunFacts) {
 
 fn of_fact(fact: &mut KeyValue) {
     let KeyValue { key, value, source } = fact;
-    [key, value, source].into_iter().for_each(tame);
+    [key, source].into_iter().for_each(tame);
+    *value = lines(value);
 }
 
 fn of_arm(arm: &mut ArmFindings) {
@@ -104,7 +111,8 @@ fn of_arm(arm: &mut ArmFindings) {
         exit_statuses,
         trouble,
     } = arm;
-    [stack, name, part, because].into_iter().for_each(tame);
+    [stack, name, part].into_iter().for_each(tame);
+    join(because);
     of_verdict(verdict);
     trials.iter_mut().for_each(of_trial);
     metrics.iter_mut().for_each(of_metric);
@@ -147,7 +155,8 @@ fn of_trial(trial: &mut TrialPoint) {
         disturbances,
     } = trial;
     *metrics = std::mem::take(metrics).into_iter().map(|(name, it)| (line(&name), it)).collect();
-    [state, why].into_iter().for_each(tame);
+    tame(state);
+    join(why);
     for DisturbanceFinding { key, value: _, limit: _, what } in disturbances {
         [key, what].into_iter().for_each(tame);
     }
@@ -184,7 +193,7 @@ fn of_metric(found: &mut MetricFindings) {
     }) = judgement
     {
         of_verdict(verdict);
-        tame(because);
+        join(because);
     }
 }
 
@@ -221,7 +230,7 @@ fn of_bill_gap(gap: &mut BillGap) {
 
 fn of_verdict(verdict: &mut Verdict) {
     if let Verdict::Invalid { gap: _, reason } = verdict {
-        *reason = lines(reason);
+        join(reason);
     }
 }
 

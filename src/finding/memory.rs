@@ -99,7 +99,10 @@ fn in_memory(findings: &Findings) -> Option<String> {
         let shmem = arm.payers.iter().filter(own).filter_map(|it| it.amounts.get(MEMORY_SHMEM));
         shmem.reduce(|sum, bytes| sum + bytes)
     })?;
-    Some(format!("and files in memory, which the kernel cannot drop: {said}"))
+    Some(format!(
+        "when the command had ended, of it was in files that lie in memory alone, which the kernel \
+         cannot drop: {said}"
+    ))
 }
 
 /// Says how much memory those have who serve all trials.

@@ -47,15 +47,22 @@ pub fn amount(value: f64, unit: &str) -> String {
         "1/s" => format!("{}/s", scaled(value)),
         "bit/s" => format!("{}bit/s", scaled(value)),
         "count" => scaled(value).trim_end().to_owned(),
+        _ if value.abs() >= HUGE => format!("{value:.3e} {unit}").trim_end().to_owned(),
         "ratio" => format!("{} %", trimmed(value * 100.0, 2)),
         _ => format!("{value} {unit}").trim_end().to_owned(),
     }
 }
 
+/// From here on a number is told by its power of ten.
+const HUGE: f64 = 1e15;
+
 /// Four digits and a prefix: `12.34 M`, `567.8 `, `0.012 `. Its caller writes the unit behind it.
 fn scaled(value: f64) -> String {
     const PREFIXES: [(f64, &str); 4] = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
     let size = value.abs();
+    if size >= HUGE {
+        return format!("{value:.3e} ");
+    }
     // What would be rounded up to a thousand has the next prefix already.
     let prefix = PREFIXES.into_iter().find(|(from, _)| size >= from * 0.99995);
     let (number, prefix) = prefix.map_or((value, ""), |(by, prefix)| (value / by, prefix));

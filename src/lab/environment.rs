@@ -2,8 +2,8 @@
 //!
 //! Runtimes, daemons and clients run as root. A variable such as `LD_LIBRARY_PATH`, `GCONV_PATH` or
 //! `CONTAINERS_CONF` tells them which library or which file to take, and a command may have left
-//! one there. So they get what says who we are, where programs lie and how the network is reached.
-//! The command gets the caller's environment all the same: see `trial/command.rs`.
+//! one there. So they get the user's name and home, where programs lie and how the network is
+//! reached. The command gets the caller's environment all the same: see `trial/command.rs`.
 
 use std::ffi::OsString;
 

@@ -145,25 +145,7 @@ impl<'a> Source<'a> {
             None => (whole, None),
         };
         let (kind, meant) = meaning(kind, descriptors);
-        if kind.is_empty() {
-            return Err(self
-                .refuse(kind, "a layer is missing here")
-                .hint("name one, or drop the `+`"));
-        }
-        if let Some(at) = kind.find([',', '=']) {
-            let (name, rest) = kind.split_at(at);
-            let options = rest.strip_prefix(',').map_or("KEY=VALUE", str::trim);
-            return Err(self
-                .refuse(rest, "options without a `:` after the layer's name")
-                .hint(format!("write `{name}:{options}`")));
-        }
-        if let Some(at) = kind.find([';', '|', ' ']) {
-            let (name, rest) = kind.split_at(at);
-            let other = rest.trim_start_matches([';', '|', ' ']);
-            return Err(self
-                .refuse(kind, format!("`{kind}` is not the name of a layer"))
-                .hint(format!("divide stacks by a comma: `{name},{other}`")));
-        }
+        self.require_name(kind, descriptors)?;
         let subject = descriptors
             .iter()
             .find(|descriptor| descriptor.kind == kind)
@@ -174,7 +156,12 @@ impl<'a> Source<'a> {
             let is_bare = layer.options.is_empty() && !option.is_empty() && !option.contains('=');
             let (key, value) = match subject {
                 Some(subject) if is_bare => (subject, option),
-                _ => self.option(kind, option)?,
+                _ => self.option(kind, option).map_err(|fault| {
+                    match after_comma(option, layer.options.last(), descriptors) {
+                        Some(hint) => fault.hint(hint),
+                        None => fault,
+                    }
+                })?,
             };
             if layer.options.iter().any(|&(earlier, _)| canonical(earlier) == canonical(key)) {
                 let message = format!("option `{key}` of `{kind}` is given twice");
@@ -193,6 +180,38 @@ impl<'a> Source<'a> {
                 Ok(layer)
             }
         }
+    }
+
+    /// Refuses what cannot be the name of a layer.
+    fn require_name(&self, kind: &str, descriptors: &[&'static Descriptor]) -> Result<(), Fault> {
+        if kind.is_empty() {
+            return Err(self
+                .refuse(kind, "a layer is missing here")
+                .hint("name one, or drop the `+`"));
+        }
+        if let Some(at) = kind.find([',', '=']) {
+            let (name, rest) = kind.split_at(at);
+            let options = rest.strip_prefix(',').map_or("KEY=VALUE", str::trim);
+            let (message, hint) = match is_layer(options, descriptors) {
+                true => (
+                    "one stack is asked for at a time here",
+                    format!("write `{name}+{options}` for a layer in a layer"),
+                ),
+                false => (
+                    "options without a `:` after the layer's name",
+                    format!("write `{name}:{options}`"),
+                ),
+            };
+            return Err(self.refuse(rest, message).hint(hint));
+        }
+        if let Some(at) = kind.find([';', '|', ' ']) {
+            let (name, rest) = kind.split_at(at);
+            let other = rest.trim_start_matches([';', '|', ' ']);
+            return Err(self
+                .refuse(kind, format!("`{kind}` is not the name of a layer"))
+                .hint(format!("divide stacks by a comma: `{name},{other}`")));
+        }
+        Ok(())
     }
 
     fn option(&self, kind: &str, option: &'a str) -> Result<(&'a str, &'a str), Fault> {
@@ -224,8 +243,11 @@ impl<'a> Source<'a> {
         descriptors.iter().find(|descriptor| descriptor.kind == layer.kind).copied().ok_or_else(
             || {
                 let kinds = descriptors.iter().map(|descriptor| descriptor.kind);
-                self.refuse(layer.kind, format!("unknown layer `{}`", layer.kind))
-                    .hint(instead(layer.kind, "layers", kinds))
+                let fault = self.refuse(layer.kind, format!("unknown layer `{}`", layer.kind));
+                match is_cpus(layer.kind) {
+                    true => fault.hint("divide CPUs by a semicolon, as in `cpuset=0;1`"),
+                    false => fault.hint(instead(layer.kind, "layers", kinds)),
+                }
             },
         )
     }
@@ -393,6 +415,32 @@ impl<'a> Source<'a> {
             own.chain(common).chain([ANY_VARIABLE]),
         ))
     }
+}
+
+/// Says what was meant by a word behind a comma that is no option: another CPU, or another layer.
+fn after_comma(
+    word: &str,
+    before: Option<&(&str, &str)>,
+    descriptors: &[&'static Descriptor],
+) -> Option<String> {
+    match before {
+        Some((key, first)) if *key == "cpuset" && is_cpus(word) => {
+            Some(format!("divide CPUs by a semicolon: `cpuset={first};{word}`"))
+        }
+        _ => is_layer(word, descriptors).then(|| format!("put a `+` before a layer: `+{word}`")),
+    }
+}
+
+/// Tells whether a text begins with the name of a layer.
+fn is_layer(text: &str, descriptors: &[&'static Descriptor]) -> bool {
+    let kind = text.split([',', ':', '+']).next().unwrap_or_default().trim();
+    descriptors.iter().any(|descriptor| descriptor.kind == kind)
+}
+
+/// Tells whether a text is a number of a CPU, or a range of them.
+fn is_cpus(text: &str) -> bool {
+    text.starts_with(|letter: char| letter.is_ascii_digit())
+        && text.chars().all(|letter| letter.is_ascii_digit() || matches!(letter, '-' | ';'))
 }
 
 /// The one spelling of a key that may be spelt in two ways.

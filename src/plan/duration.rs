@@ -26,7 +26,7 @@ pub fn parse(text: &str) -> Result<Duration, Fault> {
     let typed = text.trim();
     let total = nanoseconds(typed).ok_or_else(|| {
         let hint = match typed.parse::<u32>() {
-            Ok(seconds) => format!("add a unit, as in `{seconds}s`"),
+            Ok(seconds) => format!("add a unit, as in `{}s`", seconds.max(1)),
             Err(_) => String::from("write it as in `90s`, `2m`, `1h30m` or `250ms`"),
         };
         Fault::user(format!("`{}` is not a duration", text.escape_debug())).hint(hint)

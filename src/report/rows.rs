@@ -90,12 +90,22 @@ impl Rows {
         if let Some(column) = table.column_mut(0) {
             column.set_padding((0, 1));
             // A name is copied: it is not broken for the sake of what is read only.
-            if width.is_some_and(|width| widest <= width / 2) {
+            let others = self.header.len().saturating_sub(1);
+            if width.is_some_and(|width| fits(widest, others, width)) {
                 column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(widest + 1)));
             }
         }
         table.trim_fmt() + "\n"
     }
+}
+
+/// Columns of a terminal that a column needs beside one whose cells are not broken.
+const COLUMN_LEAST: usize = 11;
+
+/// Tells whether a table is that wide at most whose first column is not broken: `widest` is its
+/// longest cell, and beside it are so many others.
+pub(crate) fn fits(widest: u16, others: usize, width: u16) -> bool {
+    usize::from(widest) + 1 + others * COLUMN_LEAST <= usize::from(width)
 }
 
 /// Lines that belong above a table, as a list that begins the Markdown.

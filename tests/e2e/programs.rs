@@ -53,7 +53,7 @@ fn another_program_of_the_same_name_and_result_is_not_compared() {
     let stacks = format!("{one},{other}");
     let mut arguments = compare(&stacks, "3", &["program"]);
     arguments.splice(1..1, ["--baseline", &one]);
-    let answer = machine.json(&arguments);
+    let answer = machine.json_of_a_failure(&arguments);
     let found = arm(&answer, &other);
     assert_eq!(found["verdict"]["is"], "invalid", "{found:#}");
     assert_eq!(found["verdict"]["reason"], "another program");
@@ -88,7 +88,7 @@ fn a_program_that_puts_the_genuine_file_back_is_not_compared() {
     let stacks = format!("{baseline},{}", others.join(","));
     let mut arguments = compare(&stacks, "2", &["program"]);
     arguments.splice(1..1, ["--baseline", &baseline]);
-    let answer = machine.json(&arguments);
+    let answer = machine.json_of_a_failure(&arguments);
     for stack in others {
         let found = arm(&answer, &stack);
         assert_eq!(found["verdict"]["reason"], "another program", "{stack}: {found:#}");

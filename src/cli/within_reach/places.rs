@@ -73,7 +73,7 @@ use Extent::{Itself, Whole};
 /// Places of this machine; `docs/what-it-does-to-your-machine.md` has them for users.
 ///
 /// Source: Filesystem Hierarchy Standard 3.0; `file-hierarchy(7)`; `hier(7)`.
-const OF_THE_MACHINE: [(&str, Extent, Reason); 64] = [
+const OF_THE_MACHINE: [(&str, Extent, Reason); 71] = [
     ("/bin", Whole, PROGRAMS),
     ("/boot", Whole, KERNELS),
     ("/dev", Whole, DEVICES),
@@ -115,10 +115,13 @@ const OF_THE_MACHINE: [(&str, Extent, Reason); 64] = [
     ("/var/cache/dnf", Whole, PACKAGES),
     ("/var/cache/pacman", Whole, PACKAGES),
     ("/var/lib", Itself, STATE),
+    ("/var/lib/NetworkManager", Whole, STATE),
     ("/var/lib/apt", Whole, PACKAGES),
+    ("/var/lib/binfmts", Whole, STATE),
     ("/var/lib/cloud", Whole, SCRIPTS),
     ("/var/lib/cni", Whole, STATE),
     ("/var/lib/confexts", Whole, CONFIGURATION),
+    ("/var/lib/crio", Whole, ENGINE),
     ("/var/lib/dkms", Whole, KERNELS),
     ("/var/lib/dpkg", Whole, SCRIPTS),
     ("/var/lib/etcd", Whole, STATE),
@@ -128,10 +131,14 @@ const OF_THE_MACHINE: [(&str, Extent, Reason); 64] = [
     ("/var/lib/libvirt", Whole, ENGINE),
     ("/var/lib/nomad", Whole, ENGINE),
     ("/var/lib/pacman", Whole, SCRIPTS),
+    ("/var/lib/pam", Whole, CONFIGURATION),
     ("/var/lib/polkit-1", Whole, USERS),
+    ("/var/lib/portables", Whole, PROGRAMS),
+    ("/var/lib/private", Whole, STATE),
     ("/var/lib/rpm", Whole, SCRIPTS),
     ("/var/lib/snapd", Whole, PROGRAMS),
     ("/var/lib/systemd", Whole, STATE),
+    ("/var/log", Itself, LOGS),
     ("/var/spool", Itself, JOBS),
     ("/var/spool/anacron", Whole, JOBS),
     ("/var/spool/at", Whole, JOBS),
@@ -151,6 +158,10 @@ const ENGINE: Reason = Reason::started("where containers or machines lie that ro
 const HOMES: Reason = Reason::started("where the homes of users lie");
 const JOBS: Reason = Reason::started("where jobs lie that root executes");
 const KERNELS: Reason = Reason::started("where kernels lie, their modules and what starts them");
+const LOGS: Reason = Reason {
+    description: "where services of root write their logs",
+    harm: "lead what these write elsewhere",
+};
 const OPTIONAL: Reason = Reason::started("where programs that root may start lie");
 const PACKAGES: Reason = Reason::started("where packages lie that root installs");
 const PROGRAMS: Reason =

@@ -29,11 +29,16 @@ const WIDTH_LEAST: f64 = 0.001;
 pub(super) fn few_trials(signs: &Signs<'_>) -> Option<Caution> {
     let few = signs.arms.iter().filter(|arm| (1..TRIALS_FEW).contains(&arm.trial_count));
     let stacks: BTreeSet<&str> = few.clone().map(|arm| arm.stack.as_str()).collect();
-    let fewest = few.map(|arm| arm.trial_count).min()?;
+    let fewest = few.clone().map(|arm| arm.trial_count).min()?;
+    let most = few.map(|arm| arm.trial_count).max()?;
     let all = Stacks::counted(signs.arms);
     let stacks =
         if all.are_all(&stacks) { String::from("every stack") } else { all.words(&stacks) };
-    let trials = if fewest == 1 { "1 trial counts" } else { &format!("{fewest} trials count") };
+    let trials = match (fewest, most) {
+        (1, 1) => String::from("1 trial counts"),
+        _ if fewest == most => format!("{fewest} trials count"),
+        _ => format!("{fewest} to {most} trials count"),
+    };
     let widest = widest(signs).filter(|_| !signs.is_of_fixed_time);
     let advice = match widest.filter(|(_, estimate)| estimate.block_count < RUNS_USUAL) {
         Some((name, estimate)) if relative_half_width(&estimate) > WIDTH_LEAST => format!(

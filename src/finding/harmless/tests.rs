@@ -136,6 +136,29 @@ fn no_text_of_a_strangers_ledger_acts_in_any_format() {
 }
 
 #[test]
+fn a_reason_of_several_lines_is_one_line_in_every_format() {
+    let findings = crate::finding::compare::tests::example(6, |record| {
+        if record.trial.arm == 2 {
+            let why = String::from("the agent is gone\n  | no memory\n  hint: give it more");
+            record.result = TrialResult::Broken { why };
+        }
+    });
+    for (format, text) in [
+        ("terminal", terminal::render(&findings, PLAIN)),
+        ("markdown", markdown::markdown(&findings)),
+        ("html", html::html(&findings)),
+        ("csv", export::csv(&findings)),
+        ("csv of trials", export::csv_trials(&findings)),
+    ] {
+        assert!(text.contains("no memory"), "{format} shows nothing of it");
+        let escaped =
+            text.match_indices("\\n").map(|(at, _)| text.get(at.saturating_sub(90)..at + 20));
+        let of_it = escaped.flatten().find(|it| it.contains("| no memory"));
+        assert_eq!(of_it, None, "{format}");
+    }
+}
+
+#[test]
 fn values_of_the_environment_are_in_the_run_file_and_in_no_report() {
     let shelf = tempfile::tempdir().unwrap();
     let path = shelf.path().join("run.surtax");

@@ -346,6 +346,22 @@ an option of `runc` is missing here
   hint: write `net=VALUE`",
     );
     refused(
+        "docker:cpuset=0,1",
+        "
+`1` is not an option with a value
+    docker:cpuset=0,1
+                    ^
+  hint: divide CPUs by a semicolon: `cpuset=0;1`",
+    );
+    refused(
+        "docker,runc",
+        "
+one stack is asked for at a time here
+    docker,runc
+          ^^^^^
+  hint: write `docker+runc` for a layer in a layer",
+    );
+    refused(
         "docker:net=",
         "
 option `net` of `docker` has no value

@@ -4,7 +4,7 @@ use super::escape;
 use super::legend::Arm;
 use super::table::{Cell, Table};
 use crate::finding::number;
-use crate::finding::{Findings, claims, memory};
+use crate::finding::{Findings, claims, estimate, memory};
 
 /// The section.
 pub fn comparison(findings: &Findings, arms: &[Arm<'_>]) -> String {
@@ -24,7 +24,7 @@ pub fn comparison(findings: &Findings, arms: &[Arm<'_>]) -> String {
         let bytes = |name| Cell::number(median(name), |bytes| number::amount(bytes, "bytes"));
         let overhead = match arm.overhead() {
             Some(interval) => Cell::Number(number::overhead(&interval), interval.ratio),
-            None => Cell::Gap,
+            None => Cell::number(estimate::rough_ratio(&findings.arms, arm.found), number::rough),
         };
         let of_wall =
             [Cell::number(median("wall_ns"), number::time), overhead, Cell::Markup(arm.verdict())];

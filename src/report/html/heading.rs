@@ -95,7 +95,7 @@ pub fn answered(findings: &Findings, answer: &Answer<'_>) -> String {
 fn blocks(run: &RunFacts) -> String {
     let done = usize::try_from(run.blocks_done).unwrap_or(usize::MAX);
     let runs = match run.blocks_planned {
-        Some(planned) if planned != run.blocks_done => format!("{done} of {planned} runs"),
+        Some(planned) if planned != run.blocks_done => format!("at least {done} of {planned} runs"),
         _ => number::count(done, "run"),
     };
     match run.state.as_str() {

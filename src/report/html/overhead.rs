@@ -12,7 +12,7 @@ use super::legend::Arm;
 use super::table::{Cell, Table};
 use crate::finding::answer::{Answer, Row, Said};
 use crate::finding::verdict::departure;
-use crate::finding::{Findings, Interval, foreign, number};
+use crate::finding::{Findings, Interval, number};
 
 /// Layout of one of the two drawings.
 struct Frame {
@@ -228,8 +228,7 @@ fn row(canvas: &mut Canvas, line: &Line<'_>, frame: &Frame, axis: &Axis, top: f6
             };
             let y = if frame.names == Names::Beside { middle + 4.0 } else { middle + 2.0 };
             let end = if frame.names == Names::Beside { words_x - 10.0 } else { frame.width };
-            let reason = foreign::on_one_line(&row.because);
-            let reason = chart::fitting_prose(&reason, end - x, 12);
+            let reason = chart::fitting_prose(&row.because, end - x, 12);
             canvas.open("gap", None, None);
             canvas.text((x, y), 12, Anchor::Start, &reason);
             canvas.close();
@@ -290,7 +289,7 @@ fn hint(line: &Line<'_>) -> String {
     let Line { row, arm } = line;
     match row.ratio {
         Some(_) => format!("{}: {}, {}. {}", arm.name(), row.words, row.range, row.because),
-        None => format!("{}: {}", arm.name(), foreign::on_one_line(&row.because)),
+        None => format!("{}: {}", arm.name(), row.because),
     }
 }
 
@@ -299,7 +298,7 @@ fn spoken(lines: &[Line<'_>]) -> String {
     let said = lines.iter().map(|Line { row, arm }| match row.ratio {
         Some(_) => format!("{} {}, {}", arm.name(), row.words, row.range),
         None => {
-            format!("{} {}: {}", arm.name(), row.words, foreign::on_one_line(&row.because))
+            format!("{} {}: {}", arm.name(), row.words, row.because)
         }
     });
     said.collect::<Vec<_>>().join("; ")
