@@ -55,13 +55,16 @@ pub(super) fn is_meant(command: &Command) -> bool {
 fn reached(limit: Option<(u32, &LayerSpec)>) -> String {
     match limit {
         Some((count, layer)) => format!("the limit `pids={count}` of `{}` was reached", layer.kind),
-        None => String::from("a limit on the processes of a group around surtax was reached"),
+        None => String::from("a limit on processes was reached that no layer sets"),
     }
 }
 
 fn more(limit: Option<(u32, &LayerSpec)>) -> String {
     let Some((count, layer)) = limit else {
-        return String::from("raise it (`TasksMax=` of its unit), or start fewer processes");
+        return String::from(
+            "find it, around surtax or inside (`pids.max` of a group, `TasksMax=` of a unit), and \
+             raise it",
+        );
     };
     let (kind, least) = (&layer.kind, count.saturating_mul(2).max(START_LEAST));
     format!("give it `{kind}:pids={least}` or more, or let the command start fewer processes")
@@ -106,8 +109,7 @@ mod tests {
             "the limit `pids=2` of `nspawn` was reached; cannot start `true`"
         );
         assert!(found.hint.unwrap().starts_with("give it `nspawn:pids=32`"));
-        assert!(
-            said("runc", None, true).message.starts_with("a limit on the processes of a group")
-        );
+        let of_nobody = said("runc", None, true).message;
+        assert!(of_nobody.starts_with("a limit on processes was reached that no layer sets"));
     }
 }
