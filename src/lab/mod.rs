@@ -95,7 +95,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use surtax_instrument::probe::cgroup::{Hierarchies, Version};
-use surtax_instrument::probe::oom;
+use surtax_instrument::probe::{oom, refusals};
 
 /// This binary, with the hidden argument.
 #[cfg(not(test))]
@@ -252,6 +252,12 @@ impl Lab {
     #[must_use]
     pub fn killed_in(&self, room: &str) -> Option<(PathBuf, u64)> {
         oom::innermost(self.hierarchies(), &self.base.group.join(room))
+    }
+
+    /// Number of a room's groups in which a process could not be made, by what they count.
+    #[must_use]
+    pub fn refusing_groups(&self, room: &str) -> usize {
+        refusals::refusing_groups(self.hierarchies(), &self.base.group.join(room))
     }
 
     /// Lists the processes in a room right now, each with its group, by the numbers of the kernel's

@@ -69,6 +69,10 @@ const UNWAITED_LEAST: Nanoseconds = Nanoseconds(5_000_000);
 /// And what part of the command's, one in so many.
 const UNWAITED_PART: u64 = 20;
 
+/// And what part of the time that passes: Podman's client and its monitor use a sixth of a percent
+/// of it while they wait.
+const UNWAITED_WALL_PART: u64 = 250;
+
 /// Observations of this host.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Host {
@@ -151,7 +155,8 @@ pub(super) fn with_unwaited(outcome: &mut Outcome, readings: &[Reading]) -> Opti
     let mut innermost = carriers().filter(|(it, _)| it.level == deepest).map(|(_, own)| *own);
     let (own, None) = (innermost.next()?, innermost.next()) else { return None };
     let unwaited = Nanoseconds(own.total()).since(outcome.agent_cpu);
-    if unwaited <= Nanoseconds(claim.total() / UNWAITED_PART) + UNWAITED_LEAST {
+    let of_helpers = claim.total() / UNWAITED_PART + outcome.wall.0 / UNWAITED_WALL_PART;
+    if unwaited <= Nanoseconds(of_helpers) + UNWAITED_LEAST {
         return None;
     }
     let of_agent = own.total().saturating_sub(unwaited.0);

@@ -45,8 +45,10 @@ pub struct Lookout<'a> {
     /// Innermost of the room's groups that had counted kills when they were looked at, and how
     /// many.
     counted: Option<(PathBuf, u64)>,
-    /// Number of the room's groups in which a process could not be made, by the log.
-    refusals: usize,
+    /// Number of the room's groups in which a process could not be made, by the log, which forgets
+    /// what others drive out of it, and by what they counted when they were looked at.
+    refusals_logged: usize,
+    refusing_groups: usize,
 }
 
 /// Kills by the kernel, with the limit that they were for.
@@ -78,7 +80,8 @@ impl<'a> Lookout<'a> {
             room: room.into(),
             carriers: BTreeMap::new(),
             counted: None,
-            refusals: 0,
+            refusals_logged: 0,
+            refusing_groups: 0,
         }
     }
 
@@ -91,11 +94,17 @@ impl<'a> Lookout<'a> {
     /// Looks at what the room's groups have counted, as long as they are there.
     pub fn look(&mut self) {
         self.counted = self.lab.killed_in(&self.room);
+        self.refusing_groups = self.lab.refusing_groups(&self.room);
     }
 
-    /// The same result; where it is a fault, the groups are looked at.
+    /// The same result, after a look at the groups: of a fault for all that they count, else for
+    /// what no payer's watch reads.
     pub(super) fn looked<T>(&mut self, result: Result<T, Fault>) -> Result<T, Fault> {
-        result.inspect_err(|_| self.look())
+        match &result {
+            Ok(_) => self.refusing_groups = self.lab.refusing_groups(&self.room),
+            Err(_) => self.look(),
+        }
+        result
     }
 
     /// Returns who of a stack was killed since: by the log, by what was counted when it was looked
@@ -114,7 +123,7 @@ impl<'a> Lookout<'a> {
             self.log.as_mut().map(KernelLog::read).unwrap_or_default();
         let group = self.lab.logged_group(&self.room);
         victims.retain(|victim| group.has(&victim.group));
-        self.refusals += refused.iter().filter(|it| group.has(it)).count();
+        self.refusals_logged += refused.iter().filter(|it| group.has(it)).count();
         let carriers = || pids.iter().filter_map(|pid| self.carriers.get(pid));
         let carrier = || carriers().next().map(|group| (group, carriers().map(|_| 1).sum()));
         // It alone says whose limit was full, which need not be the victim's own.
@@ -129,7 +138,7 @@ impl<'a> Lookout<'a> {
     /// [`Self::of_trial`] saw; `None` where it was in none.
     #[must_use]
     pub fn refusals(&self) -> Option<NonZero<usize>> {
-        NonZero::new(self.refusals)
+        NonZero::new(self.refusals_logged.max(self.refusing_groups))
     }
 
     /// Returns who of a stack was killed, whose command has ended.
@@ -146,7 +155,7 @@ impl<'a> Lookout<'a> {
     #[must_use]
     pub fn explained(&mut self, stack: &StackSpec, fault: Fault) -> Fault {
         let Some(ended) = self.ended(stack) else {
-            return pids::explained(stack, fault, self.refusals > 0);
+            return pids::explained(stack, fault, self.refusals().is_some());
         };
         let message = format!("{}; {}", ended.why, fault.message);
         Fault { message, hint: Some(ended.hint), ..fault }
@@ -163,7 +172,7 @@ impl<'a> Lookout<'a> {
             (Some(ended), Some((_, layer))) => (too_small(layer, Some(&ended)), start_least(layer)),
             (None, Some((_, layer))) if is_said => (too_small(layer, None), start_least(layer)),
             (Some(ended), None) => (ended.why, ended.hint),
-            (None, _) => return pids::explained(stack, fault, self.refusals > 0),
+            (None, _) => return pids::explained(stack, fault, self.refusals().is_some()),
         };
         Fault { message: format!("{why}; {}", fault.message), hint: Some(hint), ..fault }
     }

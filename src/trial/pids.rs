@@ -1,9 +1,9 @@
 //! Says which limit on the number of processes was reached: to who asks for one more, the kernel
 //! says only that the resource is unavailable for the moment.
 //!
-//! It is known by the kernel's log; where that says nothing, as in a guest, it is the likely reason
-//! of a process that could not be made. A trial in which it happened does not count, whatever its
-//! command says: it did not do what it was asked to.
+//! It is known by what groups count, and by the kernel's log; where these say nothing, as of a
+//! guest, it is the likely reason of a process that could not be made. A trial in which it happened
+//! does not count, whatever its command says: it did not do what it was asked to.
 
 use super::command::is_engine;
 use crate::fault::Fault;
@@ -23,7 +23,7 @@ pub fn explained(stack: &StackSpec, fault: Fault, was_refused: bool) -> Fault {
     let limit = smallest(stack);
     let is_likely = fault.hint.is_none() && fault.cause == Some(Cause::TooManyProcesses);
     let fault = match (was_refused, limit) {
-        (true, _) => Fault { message: format!("{}; {}", reached(limit), fault.message), ..fault },
+        (true, _) => Fault { message: format!("{}; {}", reached(stack), fault.message), ..fault },
         (false, Some(_)) if is_likely => fault,
         (false, _) => return fault,
     };
@@ -42,8 +42,7 @@ pub(super) fn condition(refusals: NonZero<usize>) -> (String, f64) {
 /// As the reason of a trial that does not count, whose command may have ended well all the same:
 /// what it could not start it has not done.
 pub(super) fn reason(stack: &StackSpec) -> String {
-    let limit = smallest(stack);
-    format!("{}: a process could not be made\n  hint: {}", reached(limit), more(limit))
+    format!("{}: a process could not be made\n  hint: {}", reached(stack), more(smallest(stack)))
 }
 
 /// Tells whether the command is there to reach its limit.
@@ -51,11 +50,14 @@ pub(super) fn is_meant(command: &Command) -> bool {
     is_engine(command, &[MEANT])
 }
 
-/// Describes which limit of a stack was reached.
-fn reached(limit: Option<(u32, &LayerSpec)>) -> String {
-    match limit {
-        Some((count, layer)) => format!("the limit `pids={count}` of `{}` was reached", layer.kind),
-        None => String::from("a limit on processes was reached that no layer sets"),
+/// Describes which limit of a stack was reached, as far as that is known.
+fn reached(stack: &StackSpec) -> String {
+    let said = |(count, layer): (u32, &LayerSpec)| format!("`pids={count}` of `{}`", layer.kind);
+    let all: Vec<String> = limits(stack).map(said).collect();
+    match all.as_slice() {
+        [] => String::from("a limit on processes was reached that no layer sets"),
+        [one] => format!("the limit {one} was reached"),
+        all => format!("a limit was reached, {}", all.join(" or ")),
     }
 }
 
@@ -70,11 +72,15 @@ fn more(limit: Option<(u32, &LayerSpec)>) -> String {
     format!("give it `{kind}:pids={least}` or more, or let the command start fewer processes")
 }
 
-/// The smallest limit of a stack, with its layer; of equal ones the innermost.
-fn smallest(stack: &StackSpec) -> Option<(u32, &LayerSpec)> {
+/// The limits of a stack with their layers, the innermost first.
+fn limits(stack: &StackSpec) -> impl Iterator<Item = (u32, &LayerSpec)> {
     let limit = |layer: &LayerSpec| layer.limits().ok()?.pids;
-    let limited = stack.layers.iter().rev().filter_map(|layer| Some((limit(layer)?, layer)));
-    limited.min_by_key(|(count, _)| *count)
+    stack.layers.iter().rev().filter_map(move |layer| Some((limit(layer)?, layer)))
+}
+
+/// The smallest of them; of equal ones the innermost.
+fn smallest(stack: &StackSpec) -> Option<(u32, &LayerSpec)> {
+    limits(stack).min_by_key(|(count, _)| *count)
 }
 
 #[cfg(test)]
@@ -109,6 +115,10 @@ mod tests {
             "the limit `pids=2` of `nspawn` was reached; cannot start `true`"
         );
         assert!(found.hint.unwrap().starts_with("give it `nspawn:pids=32`"));
+        let nested = said("runc:pids=20+crun:pids=19", None, true).message;
+        assert!(
+            nested.starts_with("a limit was reached, `pids=19` of `crun` or `pids=20` of `runc`")
+        );
         let of_nobody = said("runc", None, true).message;
         assert!(of_nobody.starts_with("a limit on processes was reached that no layer sets"));
     }

@@ -9,6 +9,7 @@ pub mod kernel_log;
 pub mod mitigations;
 pub mod oom;
 pub mod process;
+pub mod refusals;
 pub mod stops;
 pub mod throttling;
 pub mod xen;

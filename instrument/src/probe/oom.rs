@@ -19,6 +19,9 @@ use std::path::{Path, PathBuf};
 /// Largest number of groups in a tree that are looked at.
 const GROUPS_LIMIT: usize = 10_000;
 
+/// Key of the line with the kills.
+const KILLS: &str = "oom_kill";
+
 /// The kernel's first pid namespace. Source: `PROC_PID_INIT_INO` in Linux
 /// `include/linux/proc_ns.h`.
 const FIRST_NAMESPACE: &str = "pid:[4026531836]";
@@ -35,7 +38,7 @@ impl Kills {
         let hierarchy = hierarchies.of("memory")?;
         let top = hierarchy.directory(group);
         if hierarchy.version == Version::Two {
-            let count = counted(&top.join(events(Version::Two)))?;
+            let count = counted(&top.join(events(Version::Two)), KILLS)?;
             return Some(Self(BTreeMap::from([(top, count)])));
         }
         let kills = all(top, events(Version::One));
@@ -94,30 +97,35 @@ fn events(version: Version) -> &'static str {
 
 /// Reads the kills that each group of a tree has counted, of those groups that are there.
 fn all(top: PathBuf, file: &str) -> BTreeMap<PathBuf, u64> {
-    let mut kills = BTreeMap::new();
+    counted_below(top, file, KILLS)
+}
+
+/// Reads what each group of a tree has counted in such a file, on the line of this key.
+pub(super) fn counted_below(top: PathBuf, file: &str, key: &str) -> BTreeMap<PathBuf, u64> {
+    let mut counts = BTreeMap::new();
     let mut left = vec![top];
     while let Some(directory) = left.pop() {
-        let Some(count) = counted(&directory.join(file)) else { continue };
+        let Some(count) = counted(&directory.join(file), key) else { continue };
         let below = fs::read_dir(&directory).into_iter().flatten().flatten();
         let below = below.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
         left.extend(below.map(|entry| entry.path()));
-        kills.insert(directory, count);
-        if kills.len() >= GROUPS_LIMIT {
+        counts.insert(directory, count);
+        if counts.len() >= GROUPS_LIMIT {
             break;
         }
     }
-    kills
+    counts
 }
 
 /// The kills of the whole machine since it booted; `None` where its kernel does not tell.
 #[must_use]
 pub fn of_machine() -> Option<u64> {
-    counted(Path::new("/proc/vmstat"))
+    counted(Path::new("/proc/vmstat"), KILLS)
 }
 
-fn counted(file: &Path) -> Option<u64> {
+fn counted(file: &Path, key: &str) -> Option<u64> {
     let text = fs::read_to_string(file).ok()?;
-    text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
+    text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.trim().parse().ok())
 }
 
 #[cfg(test)]

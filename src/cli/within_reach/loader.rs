@@ -165,8 +165,13 @@ fn library(name: &[u8]) -> Option<Place> {
     if plain == named {
         return Some(Place::new(std::path::absolute(&plain).ok()?, Extent::Itself, PRELOADED));
     }
-    let is_directory = plain.is_absolute() && plain.parent().is_some();
-    is_directory.then(|| Place::new(plain, Extent::Whole, DIRECTORY))
+    // `$ORIGIN` is where each program lies, and `..` leads from there to anywhere.
+    let is_anywhere = named.components().any(|part| part == std::path::Component::ParentDir);
+    match plain.is_absolute() && plain.parent().is_some() {
+        _ if is_anywhere => Some(Place::new("/", Extent::Whole, DIRECTORY)),
+        true => Some(Place::new(plain, Extent::Whole, DIRECTORY)),
+        false => None,
+    }
 }
 
 fn path(bytes: &[u8]) -> PathBuf {

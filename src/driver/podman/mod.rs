@@ -348,14 +348,15 @@ fn told_if_asked(wanted: &ContainerRequest<'_>, port: Option<Port>) -> Vec<Strin
 }
 
 /// All that it keeps is in the room; and it asks for no more files and processes than we may have,
-/// since without `CAP_SYS_RESOURCE` nobody can raise a limit.
+/// since without `CAP_SYS_RESOURCE` nobody can raise a limit. Of processes in a group it has no
+/// limit of its own, which no other stack has: what is asked for holds around it.
 fn configuration(conmon: &Conmon, books: &Path, volumes: &Path, temporary: &Path) -> String {
     let open_files = open_files_max();
     let processes = getrlimit(Resource::Nproc).maximum.unwrap_or(PROCESSES).min(PROCESSES);
     let (runtime, program) = (&conmon.runtime, conmon.path.display());
     let (books, volumes, temporary) = (books.display(), volumes.display(), temporary.display());
     format!(
-        "[containers]\ndefault_ulimits = [\"nofile={open_files}:{open_files}\", \
+        "[containers]\npids_limit = 0\ndefault_ulimits = [\"nofile={open_files}:{open_files}\", \
          \"nproc={processes}:{processes}\"]\n[engine]\nruntime = \"{runtime}\"\ncgroup_manager = \
          \"cgroupfs\"\nevents_logger = \"none\"\nlock_type = \"file\"\nstatic_dir = \
          \"{books}/static\"\nvolume_path = \"{volumes}\"\ntmp_dir = \

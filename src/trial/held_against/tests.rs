@@ -232,6 +232,8 @@ fn what_a_group_used_and_nobody_waited_for_is_the_commands() {
     // What it printed kept the agent busy; and a container's own init does a little.
     assert_eq!(held(401, 100, 300), (None, 100));
     assert_eq!(held(109, 100, 0), (None, 100));
+    // And while it waits for a second, as it did here, they do a little more.
+    assert_eq!((held(9, 1, 0), held(12, 1, 0)), ((None, 1), (Some(11.0), 12)));
     // Of a claim that is more than the group had, nothing is known.
     assert_eq!(held(100, 400, 0), (None, 400));
 }

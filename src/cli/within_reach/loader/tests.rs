@@ -134,6 +134,7 @@ fn a_library_for_every_program_is_a_place() {
         ("#/srv/a.so\n", &[]),
         ("libfakeroot.so\n", &[]),
         ("/srv/$LIB/a.so ${ORIGIN}/b.so /$LIB/c.so", &[("/srv", Extent::Whole)]),
+        ("${ORIGIN}/../../srv/b.so", &[("/", Extent::Whole)]),
         ("", &[]),
     ] {
         fs::write(file.path(), text).unwrap();
