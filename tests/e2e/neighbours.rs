@@ -56,8 +56,9 @@ fn an_adversary_goes_on_beside_a_command_that_takes_longer_than_its_time_and_its
         "adversary.thrash:time=100@runc:memory=256M,scratch=layer",
     ];
     let neighbours = neighbours.map(|it| ["--beside", it]).concat();
-    let rest = ["--runs", "1", "--iterations", "3", "--deadline", "4s", "--format", "json"];
-    let command = ["--", "sleep", "1.8"];
+    let rest = ["--runs", "1", "--iterations", "3", "--deadline", "8s", "--format", "json"];
+    // Beside all of them a machine may stand still for seconds.
+    let command = ["--", "sleep", "2.8"];
     let answer =
         machine.json(&[&["compare", "--in", "native"][..], &neighbours, &rest, &command].concat());
     let arms = answer["arms"].as_array().unwrap();

@@ -28,7 +28,7 @@ const PLAIN: Kind = Kind {
     not_caught: None,
 };
 
-pub(super) const KINDS: [Kind; 18] = [
+pub(super) const KINDS: [Kind; 19] = [
     Kind {
         name: "less work, and less is printed",
         script: "n=300; [ $FAULT ] && n=150 && mark; seq $n",
@@ -136,6 +136,14 @@ pub(super) const KINDS: [Kind; 18] = [
         change: count_instructions,
         actor: Some(Actor { script: TIMES_IT, knows: |_| Some(String::new()) }),
         is_caught: the_guest_clock_is_doubted,
+        ..PLAIN
+    },
+    Kind {
+        name: "processes that a limit refused, and exit status 0",
+        layer: "native:pids=12",
+        script: "n=1; [ $FAULT ] && n=30 && mark; sh -c \"i=0; while [ \\$i -lt $n ]; do \
+                 sleep 0.1 & i=\\$((i+1)); done; wait\" 2> /dev/null; echo done",
+        is_caught: is_invalid,
         ..PLAIN
     },
     Kind {

@@ -196,6 +196,14 @@ pub const MUTANTS: &[Mutant] = &[
         proofs: "invalid",
     },
     Mutant {
+        name: "refusals-counted",
+        breaks: "a command that was refused processes counts as one that was not",
+        path: "src/trial/oom.rs",
+        text: "NonZero::new(self.refusals_logged.max(self.refusing_groups))",
+        instead: "NonZero::new(0 * self.refusals_logged.max(self.refusing_groups))",
+        proofs: "invalid",
+    },
+    Mutant {
         name: "strangers-trusted",
         breaks: "a run that was not begun here goes on without a question",
         path: "src/cli/run_and_report.rs",
