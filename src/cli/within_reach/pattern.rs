@@ -67,8 +67,8 @@ fn matching(directory: &Path, pattern: &OsStr) -> io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Tells whether a name may be one that the pattern stands for. Takes as many steps at most as both
-/// lengths together, multiplied: only to the last star it goes back.
+/// Tells whether a name may be one that the pattern stands for. Goes back to the last star only, so
+/// that it takes at most as many steps as the product of both lengths.
 fn fits(pattern: &[u8], name: &[u8]) -> bool {
     let (mut rest, mut left) = (pattern, name);
     // The pattern behind the last star, and the name from which that was tried last.
