@@ -64,5 +64,5 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault>
         row.truncate(header.len());
         rows.push(row);
     }
-    answer(&rows.text(globals.format_or(Format::Table), globals.table_width()))
+    answer(&rows.text(globals.format_or(Format::Table), width))
 }

@@ -393,6 +393,7 @@ fn microseconds(stat: &str, key: &str) -> Option<Nanoseconds> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::tree;
     use super::*;
 
     #[test]
@@ -419,9 +420,15 @@ mod tests {
 
     #[test]
     fn a_container_that_only_version_1_knows_is_not_counted_with_its_engine_too() {
-        let place = std::env::temp_dir().join(format!("surtax-cgroup-{}", std::process::id()));
+        let tree = tree(&[
+            ("cpuacct/engine/cpuacct.usage", "2000000\n"),
+            ("cpuacct/engine/cpuacct.usage_user", "0\n"),
+            ("cpuacct/engine/cpuacct.usage_sys", "4000000\n"),
+            ("unified/engine/cpu.stat", "usage_usec 167000\nuser_usec 100\nsystem_usec 300\n"),
+            ("cpuacct/box/cpuacct.usage", "165000000\n"),
+        ]);
         let hierarchy = |name: &str, version, controllers: &[&str]| Hierarchy {
-            mount_point: place.join(name),
+            mount_point: tree.path().join(name),
             root: PathBuf::from("/"),
             version,
             controllers: controllers.iter().map(|it| String::from(*it)).collect(),
@@ -430,24 +437,12 @@ mod tests {
             hierarchy("cpuacct", Version::One, &["cpuacct"]),
             hierarchy("unified", Version::Two, &[]),
         ]);
-        for (file, text) in [
-            ("cpuacct/engine/cpuacct.usage", "2000000\n"),
-            ("cpuacct/engine/cpuacct.usage_user", "0\n"),
-            ("cpuacct/engine/cpuacct.usage_sys", "4000000\n"),
-            ("unified/engine/cpu.stat", "usage_usec 167000\nuser_usec 100\nsystem_usec 300\n"),
-            ("cpuacct/box/cpuacct.usage", "165000000\n"),
-        ] {
-            let file = place.join(file);
-            fs::create_dir_all(file.parent().unwrap()).unwrap();
-            fs::write(file, text).unwrap();
-        }
         let of_engine = |groups: &[&str]| {
             let all = both.clone().of_all(groups.iter().map(Path::new));
             Group::open(&all, Path::new("engine")).unwrap().cpu().unwrap().total
         };
         assert_eq!(of_engine(&["engine"]), Nanoseconds(167_000_000));
         assert_eq!(of_engine(&["engine", "box"]), Nanoseconds(2_000_000));
-        fs::remove_dir_all(place).unwrap();
     }
 
     #[test]
