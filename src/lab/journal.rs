@@ -34,8 +34,8 @@ pub(super) const EXTENSION: &str = "journal";
 /// Beginning of the name of a directory of one lab's journal.
 const PRIVATE: &str = "journal-";
 
-/// Time limit for the lock of a journal whose owner is gone.
-const LOCK_LIMIT: Nanoseconds = Nanoseconds(20_000_000_000);
+/// Time limit for the locks of journals whose owner is gone.
+pub(super) const LOCK_LIMIT: Nanoseconds = Nanoseconds(20_000_000_000);
 
 /// Process that wrote a journal, and the boot of the machine in which it did.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -94,12 +94,28 @@ pub(super) struct Journal {
 /// The journals whose owner is gone.
 #[derive(Debug, Default)]
 pub(super) struct Orphans {
-    /// Those whose lock we hold now.
-    pub free: Vec<Journal>,
-    /// Those that somebody else still holds after [`LOCK_LIMIT`].
-    pub held: Vec<PathBuf>,
+    /// Those that may be undone here.
+    pub found: Vec<Orphan>,
     /// Those whose owner may live where this lock says nothing, with the reason.
     pub elsewhere: Vec<String>,
+}
+
+/// A journal whose owner is gone. Nobody's lock yet: another sweep may take it first.
+#[derive(Debug)]
+pub(super) struct Orphan {
+    file: File,
+    path: PathBuf,
+}
+
+/// Outcome of taking over one of them.
+#[derive(Debug)]
+pub(super) enum Taken {
+    /// It is ours, its lock held.
+    Over(Journal),
+    /// Somebody undid and removed it first.
+    Undone,
+    /// Somebody else still holds it.
+    Held(Orphan),
 }
 
 /// A directory for the journal of a lab in a level of ours, which goes away with the level: the one
@@ -136,6 +152,23 @@ fn turnstile(state: &Path) -> Result<File, Fault> {
     Ok(directory)
 }
 
+impl Orphan {
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Takes the journal over as soon as its lock is free, if it is before this time.
+    ///
+    /// # Errors
+    /// The journal cannot be read.
+    pub(super) fn taken_before(self, deadline: Nanoseconds) -> Result<Taken, Fault> {
+        if !is_locked_before(deadline, &self.file) {
+            return Ok(Taken::Held(self));
+        }
+        Ok(Journal::take_over(self.file, &self.path)?.map_or(Taken::Undone, Taken::Over))
+    }
+}
+
 impl Journal {
     /// Starts the journal of a new lab, locked from its first moment.
     pub(super) fn create(state: &Path, header: Header) -> Result<Self, Fault> {
@@ -160,49 +193,29 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Takes over every journal of the directory that has lost its owner.
+    /// Finds every journal of the directory that has lost its owner.
     pub(super) fn orphans(state: &Path) -> Result<Orphans, Fault> {
-        let guard = turnstile(state)?;
+        let _guard = turnstile(state)?;
         let entries = fs::read_dir(state).doing(format_args!("list `{}`", state.display()))?;
         let mut paths: Vec<PathBuf> = entries
             .filter_map(|entry| Some(entry.ok()?.path()))
             .filter(|path| path.extension().is_some_and(|extension| extension == EXTENSION))
             .collect();
         paths.sort();
-        let (mut free, mut held) = (Vec::new(), Vec::new());
         let boot = sweep::boot_id()?;
         let mut orphans = Orphans::default();
         for path in paths {
             let found = open(&path).and_then(|file| {
                 file.map(|file| origin::require(&file, &path, &boot).map(|()| file)).transpose()
             });
-            let file = match found {
-                Ok(Some(file)) => file,
-                Ok(None) => continue,
-                // One that another kernel has just removed cannot even be opened.
-                Err(fault) => {
-                    orphans.elsewhere.push(fault.message);
-                    continue;
+            match found {
+                Ok(Some(file)) if is_free(&file) || owner_is_gone(&path) => {
+                    orphans.found.push(Orphan { file, path });
                 }
-            };
-            if is_locked_now(&file) {
-                free.push((file, path));
-            } else if owner_is_gone(&path) {
-                held.push((file, path));
+                Ok(_) => {}
+                // One that another kernel has just removed cannot even be opened.
+                Err(fault) => orphans.elsewhere.push(fault.message),
             }
-        }
-        // Others may go on while we wait.
-        drop(guard);
-        let deadline = monotonic_raw() + LOCK_LIMIT;
-        for (file, path) in held {
-            if is_locked_before(deadline, &file) {
-                free.push((file, path));
-            } else {
-                orphans.held.push(path);
-            }
-        }
-        for (file, path) in free {
-            orphans.free.extend(Self::take_over(file, &path)?);
         }
         Ok(orphans)
     }
@@ -351,6 +364,11 @@ pub fn read_untrusted(bytes: &[u8]) -> Result<(usize, Vec<String>), Fault> {
 
 fn is_locked_now(file: &File) -> bool {
     rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive).is_ok()
+}
+
+/// Tells whether nobody holds this lock; does not hold it either.
+fn is_free(file: &File) -> bool {
+    is_locked_now(file) && rustix::fs::flock(file, FlockOperation::Unlock).is_ok()
 }
 
 fn is_locked_before(deadline: Nanoseconds, file: &File) -> bool {

@@ -3,7 +3,7 @@
 //! What cannot be undone stays in its journal and is tried again at the next start. Things that
 //! carry our tag but have no journal are reported and never touched.
 
-use super::journal::{self, Journal};
+use super::journal::{self, Journal, Orphan, Orphans, Taken};
 use super::undo::Undo;
 use super::{directory, places};
 use crate::fault::{Doing, Fault};
@@ -11,7 +11,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use surtax_instrument::clock::monotonic_raw;
 use surtax_instrument::probe::cgroup::Hierarchies;
+use surtax_instrument::quantity::Nanoseconds;
 
 /// Outcome of a sweep.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,20 +39,41 @@ pub fn gc() -> Result<Swept, Fault> {
     Ok(swept)
 }
 
-/// Undoes every journal of a directory whose owner is gone.
+/// Undoes every journal of a directory whose owner is gone, one after the other: of all the others
+/// the lock stays free, and whoever sweeps beside us waits for one.
 pub(super) fn orphans(state: &Path) -> Result<Swept, Fault> {
-    let mut all = Swept::default();
-    let orphans = Journal::orphans(state)?;
-    all.elsewhere = orphans.elsewhere;
-    for journal in orphans.free {
-        let one = undo(journal)?;
-        all.undone.extend(one.undone);
-        all.kept.extend(one.kept);
-    }
-    all.kept.extend(orphans.held.iter().map(|path| {
-        format!("`{}`: its owner is gone, and another process still holds it", path.display())
+    let Orphans { found, elsewhere } = Journal::orphans(state)?;
+    let mut all = Swept { elsewhere, ..Swept::default() };
+    let held = all.undo_each(found, Nanoseconds(0))?;
+    let held = all.undo_each(held, monotonic_raw() + journal::LOCK_LIMIT)?;
+    all.kept.extend(held.iter().map(|orphan| {
+        let path = orphan.path().display();
+        format!("`{path}`: its owner is gone, and another process still holds it")
     }));
     Ok(all)
+}
+
+impl Swept {
+    /// Undoes those of the journals whose lock becomes free before this time; gives the rest back.
+    fn undo_each(
+        &mut self,
+        orphans: Vec<Orphan>,
+        deadline: Nanoseconds,
+    ) -> Result<Vec<Orphan>, Fault> {
+        let mut held = Vec::new();
+        for orphan in orphans {
+            match orphan.taken_before(deadline)? {
+                Taken::Over(journal) => {
+                    let one = undo(journal)?;
+                    self.undone.extend(one.undone);
+                    self.kept.extend(one.kept);
+                }
+                Taken::Undone => {}
+                Taken::Held(orphan) => held.push(orphan),
+            }
+        }
+        Ok(held)
+    }
 }
 
 /// Undoes one journal whose lock we hold, in the order of its turns, and latest first; removes it

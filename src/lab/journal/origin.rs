@@ -101,7 +101,7 @@ mod tests {
         let said = require(&file, &path, &boot).err().map(|fault| fault.message);
         let orphans = Journal::orphans(state).unwrap();
         assert_eq!(said.is_none(), orphans.elsewhere.is_empty(), "{orphans:?}");
-        assert_eq!(orphans.free.len(), usize::from(said.is_none()));
+        assert_eq!(orphans.found.len(), usize::from(said.is_none()));
         std::fs::remove_file(path).unwrap();
         said
     }

@@ -22,6 +22,16 @@ fn left_behind(state: &Path, tail: &str) -> PathBuf {
     path
 }
 
+/// The journals of a directory that are ours within so many nanoseconds.
+fn taken(state: &Path, limit: u64) -> Vec<Journal> {
+    let deadline = monotonic_raw() + Nanoseconds(limit);
+    let found = Journal::orphans(state).unwrap().found.into_iter();
+    let taken = found.map(|orphan| orphan.taken_before(deadline).unwrap());
+    taken
+        .filter_map(|it| if let Taken::Over(journal) = it { Some(journal) } else { None })
+        .collect()
+}
+
 fn pending(journal: &Journal) -> Vec<Undo> {
     journal.pending().into_iter().map(|(_, undo)| undo).collect()
 }
@@ -30,7 +40,7 @@ fn pending(journal: &Journal) -> Vec<Undo> {
 fn what_is_left_to_undo_comes_back_latest_first() {
     let state = tempfile::tempdir().unwrap();
     left_behind(state.path(), "");
-    let orphans = Journal::orphans(state.path()).unwrap().free;
+    let orphans = taken(state.path(), 0);
     assert_eq!(orphans.len(), 1);
     assert_eq!(pending(&orphans[0]), [group("c"), group("a")]);
     let Header { lab, boot, pid, .. } = orphans[0].header().clone();
@@ -44,7 +54,7 @@ fn a_line_that_was_cut_off_belongs_to_something_that_was_never_made() {
     let whole = serde_json::to_string(&JournalLine::Will { id: 9, undo: group("d") }).unwrap();
     for cut in 1..whole.len() {
         let path = left_behind(state.path(), &whole[..cut]);
-        let journal = Journal::orphans(state.path()).unwrap().free.remove(0);
+        let journal = taken(state.path(), 0).remove(0);
         assert_eq!(pending(&journal), [group("c"), group("a")], "cut after {cut}");
         assert_eq!(journal.damage(), Vec::<String>::new(), "cut after {cut}");
         fs::remove_file(path).unwrap();
@@ -55,11 +65,11 @@ fn a_line_that_was_cut_off_belongs_to_something_that_was_never_made() {
 fn what_is_written_after_a_cut_line_is_understood_all_the_same() {
     let state = tempfile::tempdir().unwrap();
     left_behind(state.path(), "{\"will\":{\"id\":9,\"un");
-    let mut journal = Journal::orphans(state.path()).unwrap().free.remove(0);
+    let mut journal = taken(state.path(), 0).remove(0);
     let ids: Vec<u64> = journal.pending().iter().map(|(id, _)| *id).collect();
     journal.undone(&ids).unwrap();
     drop(journal);
-    let journal = Journal::orphans(state.path()).unwrap().free.remove(0);
+    let journal = taken(state.path(), 0).remove(0);
     assert_eq!(pending(&journal), Vec::<Undo>::new());
     assert_eq!(journal.damage(), Vec::<String>::new());
 }
@@ -69,7 +79,7 @@ fn a_damaged_line_is_named_and_the_others_count() {
     let state = tempfile::tempdir().unwrap();
     let next = serde_json::to_string(&JournalLine::Will { id: 9, undo: group("d") }).unwrap();
     left_behind(state.path(), &format!("{{\"will\":\u{7f}}}\n{next}\n"));
-    let journal = Journal::orphans(state.path()).unwrap().free.remove(0);
+    let journal = taken(state.path(), 0).remove(0);
     assert_eq!(pending(&journal), [group("d"), group("c"), group("a")]);
     assert!(
         journal.damage()[0].contains("0000aaaa.journal:6: cannot be read"),
@@ -82,9 +92,9 @@ fn a_damaged_line_is_named_and_the_others_count() {
 fn a_journal_whose_owner_lives_is_nobody_elses() {
     let state = tempfile::tempdir().unwrap();
     let journal = Journal::create(state.path(), header("0000bbbb")).unwrap();
-    assert_eq!(Journal::orphans(state.path()).unwrap().free.len(), 0);
+    assert_eq!(Journal::orphans(state.path()).unwrap().found.len(), 0);
     drop(journal);
-    assert_eq!(Journal::orphans(state.path()).unwrap().free.len(), 1);
+    assert_eq!(Journal::orphans(state.path()).unwrap().found.len(), 1);
 }
 
 /// Starts a child that holds this journal as its standard input, for as long as it sleeps.
@@ -102,9 +112,24 @@ fn a_lock_that_a_child_of_a_dead_owner_still_holds_is_waited_for() {
     let mut child = holder(&journal, "0.3");
     drop(journal);
     assert!(!is_locked_now(&open(&state.path().join("0000eeee.journal")).unwrap().unwrap()));
-    let orphans = Journal::orphans(state.path()).unwrap();
-    assert_eq!((orphans.free.len(), orphans.held.len()), (1, 0));
+    assert_eq!(taken(state.path(), 0).len(), 0);
+    assert_eq!(taken(state.path(), LOCK_LIMIT.0).len(), 1);
     child.wait().unwrap();
+}
+
+#[test]
+fn one_sweep_holds_the_journal_alone_that_it_undoes() {
+    let state = tempfile::tempdir().unwrap();
+    for lab in ["0000aaaa", "0000bbbb"] {
+        Journal::create(state.path(), header(lab)).unwrap();
+    }
+    let mut found = Journal::orphans(state.path()).unwrap().found;
+    let Taken::Over(first) = found.remove(0).taken_before(Nanoseconds(0)).unwrap() else {
+        panic!("somebody holds it");
+    };
+    let others = taken(state.path(), 0);
+    assert_eq!(others.iter().map(|it| &*it.header().lab).collect::<Vec<_>>(), ["0000bbbb"]);
+    drop(first);
 }
 
 #[test]
@@ -117,8 +142,9 @@ fn a_journal_that_was_undone_while_we_waited_is_nobodys() {
         std::thread::sleep(Duration::from_millis(200));
         journal.remove().unwrap();
     });
-    let orphans = Journal::orphans(state.path()).unwrap();
-    assert_eq!((orphans.free.len(), orphans.held.len()), (0, 0));
+    let orphan = Journal::orphans(state.path()).unwrap().found.remove(0);
+    let deadline = monotonic_raw() + LOCK_LIMIT;
+    assert!(matches!(orphan.taken_before(deadline), Ok(Taken::Undone)));
     reaper.join().unwrap();
     assert!(!path.exists());
 }
