@@ -35,6 +35,10 @@ pub const DISK_WRITTEN: Key = Key(10);
 pub const PAGE_FAULTS: Key = Key(11);
 /// Number of times that a CPU was taken or given up.
 pub const CONTEXT_SWITCHES: Key = Key(12);
+/// Processes that the kernel did not make because a group may have no more of them.
+pub const PROCESSES_REFUSED: Key = Key(13);
+/// CPU time of the group in which the agent and the command are, and nobody who works for a layer.
+pub const CPU_COMMAND_GROUP: Key = Key(14);
 
 /// Course of an amount while its payer lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +103,7 @@ const fn quantity(
 }
 
 /// Every quantity, in the order of its columns and of its numbers.
-pub static QUANTITIES: [Quantity; 12] = [
+pub static QUANTITIES: [Quantity; 14] = [
     quantity(CPU_USER, "cpu_user_ns", Unit::Nanoseconds, Course::Counter, "User"),
     quantity(CPU_SYSTEM, "cpu_system_ns", Unit::Nanoseconds, Course::Counter, "System"),
     quantity(MEMORY_PEAK, "memory_peak_bytes", Unit::Bytes, Course::Peak, "Memory, peak"),
@@ -136,6 +140,20 @@ pub static QUANTITIES: [Quantity; 12] = [
         Course::Counter,
         "Context switches",
     ),
+    Quantity {
+        key: PROCESSES_REFUSED,
+        name: "process_refused_count",
+        unit: Unit::Count,
+        course: Course::Events,
+        heading: None,
+    },
+    Quantity {
+        key: CPU_COMMAND_GROUP,
+        name: "command_group_cpu_ns",
+        unit: Unit::Nanoseconds,
+        course: Course::Counter,
+        heading: None,
+    },
 ];
 
 impl Quantity {

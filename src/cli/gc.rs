@@ -24,15 +24,16 @@ pub(super) fn run(globals: &Globals) -> Result<(), Fault> {
     match swept.kept.as_slice() {
         [] => Ok(()),
         kept => {
+            let again = if rustix::process::geteuid().is_root() { "surtax" } else { "sudo surtax" };
             Err(Fault::machine(format!("cannot remove everything:\n    {}", kept.join("\n    ")))
-                .hint("run `surtax gc` again as root, or after a restart"))
+                .hint(format!("run `{again} gc` again when who uses it has ended, or restart")))
         }
     }
 }
 
 fn text(swept: &Swept) -> String {
     match swept.undone.as_slice() {
-        [] => String::from("nothing to remove\n"),
+        [] if swept.kept.is_empty() => String::from("nothing to remove\n"),
         undone => undone.iter().map(|line| foreign::line(line) + "\n").collect(),
     }
 }
@@ -46,5 +47,7 @@ mod tests {
         assert_eq!(text(&Swept::default()), "nothing to remove\n");
         let swept = Swept { undone: vec![String::from("lab 7: a\x1bcgroup")], ..Swept::default() };
         assert_eq!(text(&swept), "lab 7: a\\u{1b}cgroup\n");
+        let swept = Swept { kept: vec![String::from("lab 7")], ..Swept::default() };
+        assert_eq!(text(&swept), "");
     }
 }

@@ -7,7 +7,7 @@
 
 use crate::fault::{Doing, Fault};
 use crate::lab::{IoLimits, Limits, held};
-use crate::layer::value_of;
+use crate::layer::{Payer, Source, value_of};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::fs;
@@ -83,6 +83,24 @@ impl FirstProcess {
                 group.display()
             ))
         })
+    }
+
+    /// The agent, where it is a process of this level, among those who work for a layer.
+    pub fn agent_of(payers: &[Payer], hierarchies: &Hierarchies, inside: &[Fact]) -> Option<Self> {
+        let carrying = payers.iter().filter(|payer| payer.carries_workload);
+        let mut found = carrying.filter_map(|payer| match &payer.source {
+            Source::Group(group) => Self::among(group, hierarchies, inside).ok(),
+            _ => None,
+        });
+        // Where it is in no group of ours, it is a process by itself.
+        let alone = || {
+            let mut processes = payers.iter().filter_map(|payer| match payer.source {
+                Source::Process(pid) => Some(Self::of(pid, hierarchies)),
+                _ => None,
+            });
+            processes.find(|process| process.is_the_agent(inside).is_ok())
+        };
+        found.next().or_else(alone)
     }
 
     /// The process that is number 1 in the process ids of this one: itself, or its init.

@@ -27,9 +27,12 @@ pub use crate::container::users::refuse_users_on_a_layer;
 /// The kinds of noise that `simulated` knows: what may follow `shape=`.
 pub use simulated::NOISE_SHAPES;
 
+use crate::container::first_process::FirstProcess;
 use crate::fault::Fault;
-use crate::layer::{Descriptor, Inner, Layer, LayerSpec, StackSpec, parse_list_with};
+use crate::layer::{Descriptor, Inner, Layer, LayerSpec, Payer, StackSpec, parse_list_with};
 use std::path::PathBuf;
+use surtax_instrument::probe::cgroup::Hierarchies;
+use surtax_instrument::wire::Fact;
 
 /// Every kind of layer, in the order in which `doctor` lists them.
 pub static REGISTRY: &[&dyn Layer] = &[
@@ -99,6 +102,13 @@ pub fn parse(text: &str) -> Result<StackSpec, Fault> {
 /// The first stack's that is refused; see [`StackSpec::parse_with`].
 pub fn parse_list(text: &str) -> Result<Vec<StackSpec>, Fault> {
     parse_list_with(text, &registered())
+}
+
+/// Finds the agent among those who work for a layer, by what it saw of itself, where it is a
+/// process of this level.
+#[must_use]
+pub fn agent(payers: &[Payer], hierarchies: &Hierarchies, inside: &[Fact]) -> Option<u32> {
+    FirstProcess::agent_of(payers, hierarchies, inside).map(|agent| agent.pid())
 }
 
 /// Tells whether a layer is another machine. One that only another surtax knows is none.

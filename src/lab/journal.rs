@@ -49,6 +49,9 @@ pub(super) struct Header {
     /// Start time of that process, in clock ticks since boot: tells it from a later one of that
     /// pid.
     pub started_ticks: u64,
+    /// Number of the PID namespace that `pid` is of; `None` in those of earlier versions.
+    #[serde(default)]
+    pub pid_namespace: Option<u64>,
     /// Journal as its owner saw it; `None` in those of earlier versions, which did not say.
     #[serde(default)]
     pub seen: Option<Seen>,
@@ -74,6 +77,7 @@ impl Header {
             boot: sweep::boot_id()?,
             pid,
             started_ticks: session::started_ticks(pid).unwrap_or(0),
+            pid_namespace: pid_namespace(),
             seen: None,
         })
     }
@@ -100,7 +104,7 @@ pub(super) struct Orphans {
     pub elsewhere: Vec<String>,
 }
 
-/// A journal whose owner is gone. Nobody's lock yet: another sweep may take it first.
+/// A journal whose owner is gone. It is not locked by us: another sweep may take it first.
 #[derive(Debug)]
 pub(super) struct Orphan {
     file: File,
@@ -143,7 +147,7 @@ pub(super) fn state_directory() -> Result<PathBuf, Fault> {
     })
 }
 
-/// Keeps journals from being made or taken over while it lives, so that a new one is never seen
+/// Keeps journals from being made or listed while it lives, so that a new one is never seen
 /// unlocked.
 fn turnstile(state: &Path) -> Result<File, Fault> {
     let directory = File::open(state).doing(format_args!("open `{}`", state.display()))?;
@@ -242,7 +246,14 @@ impl Journal {
         let mut text = Vec::new();
         file.read_to_end(&mut text).doing(format_args!("read `{}`", path.display()))?;
         let lab = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let header = Header { lab, boot: String::new(), pid: 0, started_ticks: 0, seen: None };
+        let header = Header {
+            lab,
+            boot: String::new(),
+            pid: 0,
+            started_ticks: 0,
+            pid_namespace: None,
+            seen: None,
+        };
         let (pending, damage) = (BTreeMap::new(), Vec::new());
         let mut journal = Self { file, path, header, pending, next_id: 0, damage };
         // What follows the last line end was cut off: its object was never made.
@@ -396,9 +407,17 @@ pub fn living() -> Result<Vec<String>, Fault> {
     Ok(paths.filter(is_living).filter_map(id).collect())
 }
 
-/// Tells whether the process that wrote a journal has ended. One that says nothing yet is about to.
+/// Tells whether the process that wrote a journal has ended, as far as its number says that here.
+/// One that says nothing yet is about to.
 fn owner_is_gone(path: &Path) -> bool {
-    first_line(path).is_some_and(|header| !session::is_running(header.pid, header.started_ticks))
+    first_line(path).is_some_and(|header| {
+        let is_of_ours = header.pid_namespace.is_none_or(|it| Some(it) == pid_namespace());
+        is_of_ours && !session::is_running(header.pid, header.started_ticks)
+    })
+}
+
+fn pid_namespace() -> Option<u64> {
+    fs::metadata("/proc/self/ns/pid").ok().map(|facts| facts.ino())
 }
 
 /// Reads what a journal says of its owner; `None` where that is not written yet.

@@ -95,7 +95,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use surtax_instrument::probe::cgroup::{Hierarchies, Version};
-use surtax_instrument::probe::{oom, refusals};
+use surtax_instrument::probe::oom;
+use surtax_instrument::probe::refusals::Refusals;
 
 /// This binary, with the hidden argument.
 #[cfg(not(test))]
@@ -257,7 +258,8 @@ impl Lab {
     /// Number of a room's groups in which a process could not be made, by what they count.
     #[must_use]
     pub fn refusing_groups(&self, room: &str) -> usize {
-        refusals::refusing_groups(self.hierarchies(), &self.base.group.join(room))
+        let refusals = Refusals::of_group(self.hierarchies(), &self.base.group.join(room));
+        refusals.map_or(0, |refusals| refusals.group_count())
     }
 
     /// Lists the processes in a room right now, each with its group, by the numbers of the kernel's

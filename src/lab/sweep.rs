@@ -63,11 +63,14 @@ impl Swept {
         let mut held = Vec::new();
         for orphan in orphans {
             match orphan.taken_before(deadline)? {
-                Taken::Over(journal) => {
-                    let one = undo(journal)?;
-                    self.undone.extend(one.undone);
-                    self.kept.extend(one.kept);
-                }
+                Taken::Over(journal) => match undo(journal) {
+                    Ok(one) => {
+                        self.undone.extend(one.undone);
+                        self.kept.extend(one.kept);
+                    }
+                    // It keeps nobody from undoing the others.
+                    Err(fault) => self.kept.push(fault.to_string()),
+                },
                 Taken::Undone => {}
                 Taken::Held(orphan) => held.push(orphan),
             }

@@ -253,12 +253,15 @@ pub struct Payer {
     /// True if it is there for all trials of a run, as a daemon is, so that its memory is no single
     /// one's.
     pub is_shared: bool,
+    /// The agent, as a process of this level, where it is in the payer's group.
+    pub agent: Option<u32>,
 }
 
 impl Payer {
     /// Someone of a trial's own, who does not carry the workload.
     pub fn new(name: impl Into<String>, role: Role, source: Source) -> Self {
-        Self { name: name.into(), role, source, carries_workload: false, is_shared: false }
+        let (carries_workload, is_shared, agent) = (false, false, None);
+        Self { name: name.into(), role, source, carries_workload, is_shared, agent }
     }
 
     /// Somebody who is there, of whom nothing tells which process it is: what it uses is unknown,

@@ -6,12 +6,15 @@
 //! what it consists of is known of groups, at the end.
 
 use crate::layer::{Payer, Source};
-use surtax_instrument::amount::{Amounts, CPU_SYSTEM, CPU_USER, MEMORY_PEAK, OOM_KILLS};
+use surtax_instrument::amount::{
+    Amounts, CPU_COMMAND_GROUP, CPU_SYSTEM, CPU_USER, MEMORY_PEAK, OOM_KILLS, PROCESSES_REFUSED,
+};
 use surtax_instrument::probe::cgroup::{Group, Hierarchies};
 use surtax_instrument::probe::cpu_time::CpuTime;
 use surtax_instrument::probe::guest_memory::{self, GuestMemory};
 use surtax_instrument::probe::oom::Kills;
 use surtax_instrument::probe::process::{Usage, usage, usage_of_other_threads, usage_of_threads};
+use surtax_instrument::probe::refusals::Refusals;
 use surtax_instrument::probe::xen::Domain;
 use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::{Reading, Role};
@@ -29,14 +32,18 @@ struct Watched {
     meter: Meter,
     /// Counters at the beginning, and what they rose by in pauses; `None` where that is unknown.
     before: Option<Usage>,
-    kills_before: Option<Kills>,
+    events_before: Events,
     /// Counters when the pause began.
     paused: Option<Usage>,
 }
 
 /// Source from which one payer's usage is read.
 enum Meter {
-    Group(Group),
+    Group {
+        all: Group,
+        /// The group in it that holds the agent and the command alone.
+        command: Option<Group>,
+    },
     Processes,
     Domain(Domain),
 }
@@ -54,13 +61,13 @@ impl Watch {
         let watched = payers
             .into_iter()
             .filter_map(|payer| {
-                let meter = Meter::open(&payer.source, &hierarchies)?;
+                let meter = Meter::open(&payer, &hierarchies)?;
                 let before = meter.read(&payer.source);
                 if before.is_none() && !matches!(meter, Meter::Processes) {
                     return None;
                 }
-                let kills_before = kills(&payer.source, &hierarchies);
-                Some(Watched { payer, meter, before, kills_before, paused: None })
+                let events_before = Events::of(&payer.source, &hierarchies);
+                Some(Watched { payer, meter, before, events_before, paused: None })
             })
             .collect();
         Self { level, watched, hierarchies }
@@ -98,13 +105,12 @@ impl Watch {
         let (level, hierarchies) = (self.level, self.hierarchies);
         self.watched
             .into_iter()
-            .map(|Watched { payer, meter, before, kills_before, .. }| {
+            .map(|Watched { payer, meter, before, events_before, .. }| {
                 let after = meter.read(&payer.source);
-                let killed = kills(&payer.source, &hierarchies)
-                    .map(|now| now.since(&kills_before.unwrap_or_default()));
+                let events = Events::of(&payer.source, &hierarchies);
                 let used = before.zip(after).map(|(before, after)| used(&payer, &before, &after));
                 Reading {
-                    amounts: used.unwrap_or_default().with(OOM_KILLS, killed),
+                    amounts: events.since(events_before, used.unwrap_or_default()),
                     payer: payer.name,
                     role: payer.role,
                     level,
@@ -145,19 +151,41 @@ fn memory(
     }
 }
 
-/// Kills in a group; what is no group of its own has none that would be its alone.
-fn kills(source: &Source, hierarchies: &Hierarchies) -> Option<Kills> {
-    match source {
-        Source::Group(group) => Kills::of_group(hierarchies, group),
-        _ => None,
+/// Rare events in a group; what is no group of its own has none that would be its alone.
+#[derive(Default)]
+struct Events {
+    kills: Option<Kills>,
+    refusals: Option<Refusals>,
+}
+
+impl Events {
+    fn of(source: &Source, hierarchies: &Hierarchies) -> Self {
+        let Source::Group(group) = source else { return Self::default() };
+        Self {
+            kills: Kills::of_group(hierarchies, group),
+            refusals: Refusals::of_group(hierarchies, group),
+        }
+    }
+
+    /// These amounts, and how many there were since an earlier reading.
+    fn since(&self, earlier: Self, amounts: Amounts) -> Amounts {
+        let kills = earlier.kills.unwrap_or_default();
+        let refusals = earlier.refusals.unwrap_or_default();
+        amounts
+            .with(OOM_KILLS, self.kills.as_ref().map(|now| now.since(&kills)))
+            .with(PROCESSES_REFUSED, self.refusals.as_ref().map(|now| now.since(&refusals)))
     }
 }
 
 impl Meter {
     /// `None` when this machine does not count what the source names.
-    fn open(source: &Source, hierarchies: &Hierarchies) -> Option<Self> {
-        match source {
-            Source::Group(path) => Group::open(hierarchies, path).ok().map(Self::Group),
+    fn open(payer: &Payer, hierarchies: &Hierarchies) -> Option<Self> {
+        match &payer.source {
+            Source::Group(path) => {
+                let all = Group::open(hierarchies, path).ok()?;
+                let command = payer.agent.and_then(|pid| Group::alone_with(hierarchies, pid));
+                Some(Self::Group { all, command })
+            }
             Source::Process(_) | Source::Threads { .. } | Source::OtherThreads { .. } => {
                 Some(Self::Processes)
             }
@@ -168,7 +196,11 @@ impl Meter {
     /// `None` where its CPU time cannot be read.
     fn read(&self, source: &Source) -> Option<Usage> {
         match (self, source) {
-            (Self::Group(group), _) => Some(Usage { cpu: group.cpu()?, amounts: group.amounts() }),
+            (Self::Group { all, command }, _) => {
+                let of_command = command.as_ref().and_then(|group| Some(group.cpu()?.total.0));
+                let amounts = all.amounts().with(CPU_COMMAND_GROUP, of_command);
+                Some(Usage { cpu: all.cpu()?, amounts })
+            }
             // Xen does not say how much of it was the domain's kernel.
             (Self::Domain(domain), _) => {
                 let used = domain.read().ok()?;

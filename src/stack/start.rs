@@ -108,6 +108,8 @@ pub struct RunningStack {
     room: Room,
     evidence: Vec<LevelFacts>,
     network: Option<WorkloadNetwork>,
+    /// The agent, as a process of this level, where it is one.
+    agent: Option<u32>,
     depth: usize,
     /// Levels that may be in the bill of the levels below.
     deeper: Deeper,
@@ -160,12 +162,14 @@ impl StackSpec {
         }
         context.lab.require_same_places(view.places())?; // nobody has exchanged them meanwhile
         let network = reach::through(network, &evidence[1..]);
+        let agent = agent_of(running.as_ref(), context.lab.hierarchies(), &evidence);
         Ok(RunningStack {
             link: Some(link),
             running,
             room,
             evidence,
             network,
+            agent,
             depth: self.layers.len(),
             deeper: Deeper::of(context.level, self.layers.len()),
             patience,
@@ -220,7 +224,11 @@ impl RunningStack {
     /// Lists who works for the outermost layer on this level, right now.
     #[must_use]
     pub fn payers(&self) -> Vec<Payer> {
-        self.running.payers()
+        let mut payers = self.running.payers();
+        for payer in payers.iter_mut().filter(|payer| payer.carries_workload) {
+            payer.agent = self.agent;
+        }
+        payers
     }
 
     /// The way to the agent, or to the next level's starter.
@@ -263,6 +271,19 @@ impl RunningStack {
         leftovers.extend(room.close()?);
         Ok(leftovers)
     }
+}
+
+/// The agent of the innermost level, by what it saw of itself, as a process of this one.
+fn agent_of(
+    running: &dyn Running,
+    hierarchies: &Hierarchies,
+    evidence: &[LevelFacts],
+) -> Option<u32> {
+    let innermost = evidence.last()?.facts.iter();
+    let inside: Vec<Fact> = innermost
+        .filter_map(|fact| Some(Fact::new(fact.key.strip_prefix("inside_")?, &fact.value, "it")))
+        .collect();
+    driver::agent(&running.payers(), hierarchies, &inside)
 }
 
 /// Returns the time limit for an inside to answer a question that is soon answered: on a machine

@@ -24,6 +24,7 @@ use super::workload_reading::WALL_OF_INSTANCE;
 use crate::layer::{Payer, Source};
 use crate::workload::WorkloadReading;
 use std::time::Duration;
+use surtax_instrument::amount::CPU_COMMAND_GROUP;
 use surtax_instrument::quantity::{Bytes, Nanoseconds};
 use surtax_instrument::wire::{LevelFacts, Outcome, Reading};
 
@@ -63,15 +64,11 @@ const CPU_TICKS: Nanoseconds = Nanoseconds(20_000_000);
 /// And what part of it, one in so many.
 const CPU_PART: u64 = 50;
 
-/// CPU time that a container's own processes may use beside a command: its init, its monitor.
+/// CPU time that may be used beside a command in its group, by who waits for the agent to end.
 const UNWAITED_LEAST: Nanoseconds = Nanoseconds(5_000_000);
 
 /// And what part of the command's, one in so many.
 const UNWAITED_PART: u64 = 20;
-
-/// And what part of the time that passes: Podman's client and its monitor use a sixth of a percent
-/// of it while they wait.
-const UNWAITED_WALL_PART: u64 = 250;
 
 /// Observations of this host.
 #[derive(Clone, Copy, Debug)]
@@ -146,17 +143,19 @@ pub(super) fn of_the_group(payers: &[Payer], readings: &[Reading]) -> Option<Nan
 /// nobody waited for, since their parent ignores that they end, is in no other counter. How much
 /// that was, in nanoseconds, where it is more than what else is in such a group explains.
 ///
-/// `readings` are those of a stack on this host's kernel, in which a group holds the command.
+/// `readings` are those of a stack on this host's kernel. Where the command's group has others in
+/// it, who work for the layer, it is unknown.
 pub(super) fn with_unwaited(outcome: &mut Outcome, readings: &[Reading]) -> Option<(String, f64)> {
     let claim = Cpu { user: outcome.cpu_user.0, system: outcome.cpu_system.0 };
     let split = settle(readings, Some(claim)).split?;
+    let group = readings.iter().find_map(|it| it.amounts.get(CPU_COMMAND_GROUP))?;
     let carriers = || readings.iter().zip(&split.own).filter(|(it, _)| it.carries_workload);
     let deepest = carriers().map(|(it, _)| it.level).max()?;
     let mut innermost = carriers().filter(|(it, _)| it.level == deepest).map(|(_, own)| *own);
     let (own, None) = (innermost.next()?, innermost.next()) else { return None };
-    let unwaited = Nanoseconds(own.total()).since(outcome.agent_cpu);
-    let of_helpers = claim.total() / UNWAITED_PART + outcome.wall.0 / UNWAITED_WALL_PART;
-    if unwaited <= Nanoseconds(of_helpers) + UNWAITED_LEAST {
+    let beside = Nanoseconds(group.saturating_sub(claim.total()).min(own.total()));
+    let unwaited = beside.since(outcome.agent_cpu);
+    if unwaited <= Nanoseconds(claim.total() / UNWAITED_PART) + UNWAITED_LEAST {
         return None;
     }
     let of_agent = own.total().saturating_sub(unwaited.0);

@@ -14,7 +14,7 @@ use crate::layer::{LayerSpec, StackSpec};
 use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::path::PathBuf;
-use surtax_instrument::amount::OOM_KILLS;
+use surtax_instrument::amount::{OOM_KILLS, PROCESSES_REFUSED};
 use surtax_instrument::probe::kernel_log::{KernelLog, Logged, Victim};
 use surtax_instrument::quantity::Bytes;
 use surtax_instrument::wire::{Command, Outcome, Reading, Role};
@@ -49,6 +49,8 @@ pub struct Lookout<'a> {
     /// what others drive out of it, and by what they counted when they were looked at.
     refusals_logged: usize,
     refusing_groups: usize,
+    /// Number of groups on deeper levels in which one could not be made, by what these count.
+    refusing_inside: usize,
 }
 
 /// Kills by the kernel, with the limit that they were for.
@@ -82,6 +84,7 @@ impl<'a> Lookout<'a> {
             counted: None,
             refusals_logged: 0,
             refusing_groups: 0,
+            refusing_inside: 0,
         }
     }
 
@@ -134,11 +137,12 @@ impl<'a> Lookout<'a> {
         })
     }
 
-    /// Returns in how many of the room's groups a process could not be made, as far as
+    /// Returns in how many of the stack's groups a process could not be made, as far as
     /// [`Self::of_trial`] saw; `None` where it was in none.
     #[must_use]
     pub fn refusals(&self) -> Option<NonZero<usize>> {
-        NonZero::new(self.refusals_logged.max(self.refusing_groups))
+        let here = self.refusals_logged.max(self.refusing_groups);
+        NonZero::new(here + self.refusing_inside)
     }
 
     /// Returns who of a stack was killed, whose command has ended.
@@ -148,6 +152,7 @@ impl<'a> Lookout<'a> {
         readings: &[Reading],
         outcome: &Outcome,
     ) -> Option<Ended> {
+        self.refusing_inside = readings.iter().filter(|it| is_refused_inside(it)).count();
         self.ended_or(stack, || counted(stack, readings, outcome))
     }
 
@@ -204,6 +209,13 @@ fn counted(stack: &StackSpec, readings: &[Reading], outcome: &Outcome) -> Option
     let level = own.map(|it| it.level).max()?;
     let count = outcome.oom_kill_count.filter(|count| *count > 0)?;
     Some(within(stack, level.into(), count))
+}
+
+/// Tells whether a process could not be made in a group on a deeper level; of this level the lab
+/// reads all groups of the room.
+fn is_refused_inside(reading: &Reading) -> bool {
+    let count = reading.amounts.get(PROCESSES_REFUSED);
+    reading.level > 0 && !reading.is_shared && count.is_some_and(|count| count > 0)
 }
 
 /// By the log of this level's kernel, which all layers share that have none of their own: it names

@@ -171,7 +171,12 @@ impl Hierarchy {
     /// machine whose `/proc` is below `root`; `None` where it lies outside.
     #[must_use]
     pub fn own_group(&self, root: &Path, controller: &str) -> Option<PathBuf> {
-        let text = fs::read_to_string(root.join("proc/self/cgroup")).ok()?;
+        self.group_in(&root.join("proc/self/cgroup"), controller)
+    }
+
+    /// The group that such a file of a process names, likewise.
+    fn group_in(&self, file: &Path, controller: &str) -> Option<PathBuf> {
+        let text = fs::read_to_string(file).ok()?;
         let path = text.lines().find_map(|line| {
             let (_, rest) = line.split_once(':')?;
             let (controllers, path) = rest.split_once(':')?;
@@ -226,6 +231,27 @@ enum Cpu {
 }
 
 impl Group {
+    /// Opens the counters of a process's own group, where nobody is in it but that process, who
+    /// started it, and who is in its own PID namespace; `None` else. Those of CPU time alone are of
+    /// use: the group's other controllers may have other groups.
+    #[must_use]
+    pub fn alone_with(hierarchies: &Hierarchies, pid: u32) -> Option<Self> {
+        let process = Path::new("/proc").join(pid.to_string());
+        let hierarchy = hierarchies.unified().or_else(|| hierarchies.of("cpuacct"))?;
+        let group = hierarchy.group_in(&process.join("cgroup"), "cpuacct")?;
+        let text = fs::read_to_string(hierarchy.directory(&group).join("cgroup.procs")).ok()?;
+        let mut members = text.lines().filter_map(|line| line.parse().ok());
+        let forebears = forebears(pid);
+        let own = Some(pid_namespace(pid)).filter(|it| *it != pid_namespace(std::process::id()));
+        let is_of_it = |member: u32| {
+            member == pid
+                || forebears.contains(&member)
+                || own.as_ref().is_some_and(|own| *own == pid_namespace(member))
+        };
+        let is_alone = members.all(is_of_it);
+        is_alone.then(|| Self::open(hierarchies, &group).ok()).flatten()
+    }
+
     /// Opens the counters of a group, given its path relative to the mount points.
     ///
     /// # Errors
@@ -297,6 +323,19 @@ impl Group {
             .with(DISK_READ, read)
             .with(DISK_WRITTEN, written)
     }
+}
+
+/// Lists who started a process, who started that, and so on.
+fn forebears(pid: u32) -> Vec<u32> {
+    let parent = |pid: &u32| {
+        let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        text.lines().find_map(|line| line.strip_prefix("PPid:")?.trim().parse().ok())
+    };
+    std::iter::successors(parent(&pid), parent).take_while(|pid| *pid != 0).collect()
+}
+
+fn pid_namespace(pid: u32) -> Option<PathBuf> {
+    fs::read_link(format!("/proc/{pid}/ns/pid")).ok()
 }
 
 /// Tells whether this hierarchy, of version 1, counts every disk that was used since the machine

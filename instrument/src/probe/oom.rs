@@ -12,12 +12,10 @@
 //! - **Reference** Linux `Documentation/admin-guide/cgroup-v2.rst` and `cgroup-v1/memory.rst`.
 
 use super::cgroup::{Hierarchies, Version};
+use super::counted::{below, counted, rise};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-
-/// Largest number of groups in a tree that are looked at.
-const GROUPS_LIMIT: usize = 10_000;
 
 /// Key of the line with the kills.
 const KILLS: &str = "oom_kill";
@@ -48,12 +46,7 @@ impl Kills {
     /// Counts the kills since an earlier reading. A group that was made in between began at none.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> u64 {
-        let rise = |(group, count): (&PathBuf, &u64)| {
-            // A group of the same name that was made anew counts from none again.
-            let before = earlier.0.get(group).filter(|before| *before <= count);
-            count - before.unwrap_or(&0)
-        };
-        self.0.iter().map(rise).fold(0, u64::saturating_add)
+        rise(&self.0, &earlier.0)
     }
 }
 
@@ -96,36 +89,14 @@ fn events(version: Version) -> &'static str {
 }
 
 /// Reads the kills that each group of a tree has counted, of those groups that are there.
-fn all(top: PathBuf, file: &str) -> BTreeMap<PathBuf, u64> {
-    counted_below(top, file, KILLS)
-}
-
-/// Reads what each group of a tree has counted in such a file, on the line of this key.
-pub(super) fn counted_below(top: PathBuf, file: &str, key: &str) -> BTreeMap<PathBuf, u64> {
-    let mut counts = BTreeMap::new();
-    let mut left = vec![top];
-    while let Some(directory) = left.pop() {
-        let Some(count) = counted(&directory.join(file), key) else { continue };
-        let below = fs::read_dir(&directory).into_iter().flatten().flatten();
-        let below = below.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-        left.extend(below.map(|entry| entry.path()));
-        counts.insert(directory, count);
-        if counts.len() >= GROUPS_LIMIT {
-            break;
-        }
-    }
-    counts
+fn all(top: PathBuf, file: &'static str) -> BTreeMap<PathBuf, u64> {
+    below(top, KILLS, |_| file)
 }
 
 /// The kills of the whole machine since it booted; `None` where its kernel does not tell.
 #[must_use]
 pub fn of_machine() -> Option<u64> {
     counted(Path::new("/proc/vmstat"), KILLS)
-}
-
-fn counted(file: &Path, key: &str) -> Option<u64> {
-    let text = fs::read_to_string(file).ok()?;
-    text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.trim().parse().ok())
 }
 
 #[cfg(test)]

@@ -166,7 +166,8 @@ fn library(name: &[u8]) -> Option<Place> {
         return Some(Place::new(std::path::absolute(&plain).ok()?, Extent::Itself, PRELOADED));
     }
     // `$ORIGIN` is where each program lies, and `..` leads from there to anywhere.
-    let is_anywhere = named.components().any(|part| part == std::path::Component::ParentDir);
+    let unknown = named.components().skip(plain.components().count());
+    let is_anywhere = { unknown }.any(|part| part == std::path::Component::ParentDir);
     match plain.is_absolute() && plain.parent().is_some() {
         _ if is_anywhere => Some(Place::new("/", Extent::Whole, DIRECTORY)),
         true => Some(Place::new(plain, Extent::Whole, DIRECTORY)),

@@ -81,9 +81,11 @@ fn fits(pattern: &[u8], name: &[u8]) -> bool {
                 rest = after;
                 continue;
             }
-            ([b'\\', byte, after @ ..] | [byte, after @ ..], [first, others @ ..])
-                if byte == first =>
-            {
+            ([b'\\', byte, after @ ..], [first, others @ ..]) if byte == first => {
+                (rest, left) = (after, others);
+                continue;
+            }
+            ([byte, after @ ..], [first, others @ ..]) if byte == first && *byte != b'\\' => {
                 (rest, left) = (after, others);
                 continue;
             }

@@ -43,9 +43,9 @@ pub(super) fn facts(
     let pids = payers.iter().flat_map(|payer| pids(payer, hierarchies));
     let processes: Vec<PathBuf> =
         std::iter::once(PathBuf::from("/proc/self")).chain(pids.map(directory)).collect();
-    let (told, source) = match agent(&payers, hierarchies, inside) {
-        Some(pid) => {
-            let held = as_seen_by(&directory(pid), processes);
+    let (told, source) = match FirstProcess::agent_of(&payers, hierarchies, inside) {
+        Some(agent) => {
+            let held = as_seen_by(&directory(agent.pid()), processes);
             (held.as_ref().map(told), "/proc/PID/mountinfo of the agent and of who works for it")
         }
         None => elsewhere(medium, &processes, inside),
@@ -130,24 +130,6 @@ fn told(held: &Held) -> Told {
         }
         None => Told { words: format!("{kind} on {names}"), lies_in: held.lies_in().to_owned() },
     }
-}
-
-/// The agent, where it is a process of this level.
-fn agent(payers: &[Payer], hierarchies: &Hierarchies, inside: &[Fact]) -> Option<u32> {
-    let carrying = payers.iter().filter(|payer| payer.carries_workload);
-    let mut found = carrying.filter_map(|payer| match &payer.source {
-        Source::Group(group) => FirstProcess::among(group, hierarchies, inside).ok(),
-        _ => None,
-    });
-    // Where it is in no group of ours, it is a process by itself.
-    let alone = || {
-        let mut processes = payers.iter().filter_map(|payer| match payer.source {
-            Source::Process(pid) => Some(FirstProcess::of(pid, hierarchies)),
-            _ => None,
-        });
-        processes.find(|process| process.is_the_agent(inside).is_ok())
-    };
-    found.next().or_else(alone).map(|process| process.pid())
 }
 
 fn pids(payer: &Payer, hierarchies: &Hierarchies) -> Vec<u32> {

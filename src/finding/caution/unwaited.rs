@@ -6,7 +6,7 @@
 use crate::finding::caution::signs::{Signs, caution};
 use crate::finding::number;
 use crate::finding::stacks::Stacks;
-use crate::finding::{ArmFindings, Caution};
+use crate::finding::{ArmFindings, Caution, MetricFindings};
 use std::collections::BTreeSet;
 
 pub(super) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
@@ -36,7 +36,9 @@ pub(super) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
 /// which it was.
 fn elsewhere(signs: &Signs<'_>, seen: &BTreeSet<&str>) -> String {
     let has_claims = |arm: &&ArmFindings| {
-        arm.metric("cpu_user_ns").is_some_and(|metric| metric.claimed_by.is_some())
+        // Of little of it no sample has the parts, and then the others' is claimed.
+        let is_cpu = |it: &&MetricFindings| it.metric.starts_with("cpu_");
+        arm.metrics.iter().filter(is_cpu).any(|metric| metric.claimed_by.is_some())
     };
     let own = signs.arms.iter().filter(has_claims).map(|arm| arm.stack.as_str());
     let own: BTreeSet<&str> = own.filter(|stack| !seen.contains(stack)).collect();

@@ -89,10 +89,13 @@ fn unit(lab: &str) -> String {
     format!("{PREFIX}{lab}.scope")
 }
 
-/// Four properties: who is in it, that all below it is ours, where it is, and that a process which
-/// is killed for memory in a group of ours takes nobody else with it.
+/// Five properties: who is in it, that all below it is ours, where it is, that a process which is
+/// killed for memory in a group of ours takes nobody else with it, and that it has no limit on tasks,
+/// which every unit else has and no stack.
 fn call(lab: &str, pid: u32) -> Vec<String> {
     let (unit, pid) = (unit(lab), pid.to_string());
+    // `infinity` in a unit's file.
+    let no_limit = u64::MAX.to_string();
     let words = [
         TOOL,
         "--system",
@@ -105,7 +108,7 @@ fn call(lab: &str, pid: u32) -> Vec<String> {
         "ssa(sv)a(sa(sv))",
         &unit,
         "fail",
-        "4",
+        "5",
         "PIDs",
         "au",
         "1",
@@ -119,6 +122,9 @@ fn call(lab: &str, pid: u32) -> Vec<String> {
         "OOMPolicy",
         "s",
         "continue",
+        "TasksMax",
+        "t",
+        &no_limit,
         "0",
     ];
     words.map(String::from).to_vec()
@@ -132,8 +138,9 @@ mod tests {
     fn systemd_is_asked_for_a_delegated_scope_by_the_lab_s_name() {
         let line = call("ab12", 7).join(" ");
         assert!(line.ends_with(
-            "StartTransientUnit ssa(sv)a(sa(sv)) surtax-ab12.scope fail 4 PIDs au 1 7 Delegate b \
-             true Slice s system.slice OOMPolicy s continue 0"
+            "StartTransientUnit ssa(sv)a(sa(sv)) surtax-ab12.scope fail 5 PIDs au 1 7 Delegate b \
+             true Slice s system.slice OOMPolicy s continue \
+             TasksMax t 18446744073709551615 0"
         ));
     }
 

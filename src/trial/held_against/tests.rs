@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::workload::{Histogrammed, Instanced};
-use surtax_instrument::amount::{Amounts, CPU_USER};
+use surtax_instrument::amount::{Amounts, CPU_COMMAND_GROUP, CPU_USER};
 use surtax_instrument::wire::{Fact, Output, Role, Status};
 use surtax_statistics::Histogram;
 
@@ -212,28 +212,35 @@ fn no_time_that_a_command_measured_is_longer_than_the_command() {
 
 #[test]
 fn what_a_group_used_and_nobody_waited_for_is_the_commands() {
-    let group = |ms: u64| Reading {
+    // The container's group, with so much of it in the command's, if that is apart.
+    let group = |ms: u64, of_command: Option<u64>| Reading {
         payer: String::from("container"),
         role: Role::Engine,
         level: 0,
-        amounts: Amounts::default().with(CPU_USER, ms * MS),
+        amounts: Amounts::default()
+            .with(CPU_USER, ms * MS)
+            .with(CPU_COMMAND_GROUP, of_command.map(|ms| ms * MS)),
         carries_workload: true,
         is_shared: false,
     };
-    let held = |ms: u64, claim: u64, of_agent: u64| {
+    let held_in = |reading: Reading, claim: u64, of_agent: u64| {
         let mut outcome = ran(SECOND, SECOND).outcome;
         (outcome.cpu_user, outcome.cpu_system) = (Nanoseconds(claim * MS), Nanoseconds(0));
         outcome.agent_cpu = Nanoseconds(of_agent * MS);
-        let told = with_unwaited(&mut outcome, &[group(ms)]).map(|(_, ns)| ns / 1e6);
+        let told = with_unwaited(&mut outcome, &[reading]).map(|(_, ns)| ns / 1e6);
         (told, (outcome.cpu_user + outcome.cpu_system).0 / MS)
     };
+    let held = |ms, claim, of_agent| held_in(group(ms, Some(ms)), claim, of_agent);
     // The command hid 400 ms in children whose end it ignores.
     assert_eq!(held(401, 1, 1), (Some(399.0), 400));
     // What it printed kept the agent busy; and a container's own init does a little.
     assert_eq!(held(401, 100, 300), (None, 100));
-    assert_eq!(held(109, 100, 0), (None, 100));
-    // And while it waits for a second, as it did here, they do a little more.
-    assert_eq!((held(9, 1, 0), held(12, 1, 0)), ((None, 1), (Some(11.0), 12)));
+    assert_eq!((held(109, 100, 0), held(111, 100, 0)), ((None, 100), (Some(11.0), 111)));
+    // What the container's own have used in their groups is theirs, and where nothing tells them
+    // apart nobody knows.
+    assert_eq!(held_in(group(901, Some(501)), 1, 1), (Some(499.0), 500));
+    assert_eq!(held_in(group(901, Some(3)), 1, 1), (None, 1));
+    assert_eq!(held_in(group(901, None), 1, 1), (None, 1));
     // Of a claim that is more than the group had, nothing is known.
     assert_eq!(held(100, 400, 0), (None, 400));
 }

@@ -199,8 +199,8 @@ pub const MUTANTS: &[Mutant] = &[
         name: "refusals-counted",
         breaks: "a command that was refused processes counts as one that was not",
         path: "src/trial/oom.rs",
-        text: "NonZero::new(self.refusals_logged.max(self.refusing_groups))",
-        instead: "NonZero::new(0 * self.refusals_logged.max(self.refusing_groups))",
+        text: "NonZero::new(here + self.refusing_inside)",
+        instead: "NonZero::new(0 * (here + self.refusing_inside))",
         proofs: "invalid",
     },
     Mutant {

@@ -135,6 +135,7 @@ fn a_library_for_every_program_is_a_place() {
         ("libfakeroot.so\n", &[]),
         ("/srv/$LIB/a.so ${ORIGIN}/b.so /$LIB/c.so", &[("/srv", Extent::Whole)]),
         ("${ORIGIN}/../../srv/b.so", &[("/", Extent::Whole)]),
+        ("/usr/lib/../$LIB/b.so", &[("/usr/lib/..", Extent::Whole)]),
         ("", &[]),
     ] {
         fs::write(file.path(), text).unwrap();
