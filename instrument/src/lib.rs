@@ -9,6 +9,8 @@ pub mod clock;
 pub mod held;
 pub mod histogram;
 pub mod link;
+mod group_counts;
+pub mod group_tree;
 pub mod mountinfo;
 pub mod probe;
 pub mod quantity;

@@ -6,6 +6,7 @@ mod kernels;
 mod left_running;
 mod longer;
 mod overdrawn;
+mod overrun_log;
 mod page_ins;
 mod position;
 mod setting;
@@ -50,6 +51,7 @@ pub(crate) fn all(signs: &Signs<'_>) -> Vec<Caution> {
     cautions.extend(setting::helpers(signs.arms));
     cautions.extend(setting::page_cache(signs.arms));
     cautions.extend(left_running::caution_of(signs));
+    cautions.extend(overrun_log::caution_of(signs));
     cautions.extend(longer::caution_of(signs));
     cautions.extend(unwaited::caution_of(signs));
     cautions.extend(unseen_time::caution_of(signs));

@@ -98,17 +98,10 @@ pub(super) struct Journal {
 /// The journals whose owner is gone.
 #[derive(Debug, Default)]
 pub(super) struct Orphans {
-    /// Those that may be undone here.
-    pub found: Vec<Orphan>,
+    /// Those that may be undone here. Nobody's lock is held: another sweep may take one first.
+    pub found: Vec<PathBuf>,
     /// Those whose owner may live where this lock says nothing, with the reason.
     pub elsewhere: Vec<String>,
-}
-
-/// A journal whose owner is gone. It is not locked by us: another sweep may take it first.
-#[derive(Debug)]
-pub(super) struct Orphan {
-    file: File,
-    path: PathBuf,
 }
 
 /// Outcome of taking over one of them.
@@ -119,7 +112,7 @@ pub(super) enum Taken {
     /// Somebody undid and removed it first.
     Undone,
     /// Somebody else still holds it.
-    Held(Orphan),
+    Held,
 }
 
 /// A directory for the journal of a lab in a level of ours, which goes away with the level: the one
@@ -154,23 +147,6 @@ fn turnstile(state: &Path) -> Result<File, Fault> {
     rustix::fs::flock(&directory, FlockOperation::LockExclusive)
         .doing(format_args!("lock `{}`", state.display()))?;
     Ok(directory)
-}
-
-impl Orphan {
-    pub(super) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Takes the journal over as soon as its lock is free, if it is before this time.
-    ///
-    /// # Errors
-    /// The journal cannot be read.
-    pub(super) fn taken_before(self, deadline: Nanoseconds) -> Result<Taken, Fault> {
-        if !is_locked_before(deadline, &self.file) {
-            return Ok(Taken::Held(self));
-        }
-        Ok(Journal::take_over(self.file, &self.path)?.map_or(Taken::Undone, Taken::Over))
-    }
 }
 
 impl Journal {
@@ -214,7 +190,7 @@ impl Journal {
             });
             match found {
                 Ok(Some(file)) if is_free(&file) || owner_is_gone(&path) => {
-                    orphans.found.push(Orphan { file, path });
+                    orphans.found.push(path);
                 }
                 Ok(_) => {}
                 // One that another kernel has just removed cannot even be opened.
@@ -222,6 +198,19 @@ impl Journal {
             }
         }
         Ok(orphans)
+    }
+
+    /// Takes over a journal whose owner is gone as soon as its lock is free, if it is before this
+    /// time.
+    ///
+    /// # Errors
+    /// It cannot be opened or read.
+    pub(super) fn take_before(deadline: Nanoseconds, path: &Path) -> Result<Taken, Fault> {
+        let Some(file) = open(path)? else { return Ok(Taken::Undone) };
+        if !is_locked_before(deadline, &file) {
+            return Ok(Taken::Held);
+        }
+        Ok(Self::take_over(file, path)?.map_or(Taken::Undone, Taken::Over))
     }
 
     /// Waits until a journal has lost its owner and takes it over; `None` if somebody undid it

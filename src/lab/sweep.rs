@@ -3,7 +3,7 @@
 //! What cannot be undone stays in its journal and is tried again at the next start. Things that
 //! carry our tag but have no journal are reported and never touched.
 
-use super::journal::{self, Journal, Orphan, Orphans, Taken};
+use super::journal::{self, Journal, Orphans, Taken};
 use super::undo::Undo;
 use super::{directory, places};
 use crate::fault::{Doing, Fault};
@@ -44,38 +44,38 @@ pub fn gc() -> Result<Swept, Fault> {
 pub(super) fn orphans(state: &Path) -> Result<Swept, Fault> {
     let Orphans { found, elsewhere } = Journal::orphans(state)?;
     let mut all = Swept { elsewhere, ..Swept::default() };
-    let held = all.undo_each(found, Nanoseconds(0))?;
-    let held = all.undo_each(held, monotonic_raw() + journal::LOCK_LIMIT)?;
-    all.kept.extend(held.iter().map(|orphan| {
-        let path = orphan.path().display();
-        format!("`{path}`: its owner is gone, and another process still holds it")
+    let held = all.undo_each(found, Nanoseconds(0));
+    let held = all.undo_each(held, monotonic_raw() + journal::LOCK_LIMIT);
+    all.kept.extend(held.iter().map(|path| {
+        format!("`{}`: its owner is gone, and another process still holds it", path.display())
     }));
     Ok(all)
 }
 
 impl Swept {
     /// Undoes those of the journals whose lock becomes free before this time; gives the rest back.
-    fn undo_each(
-        &mut self,
-        orphans: Vec<Orphan>,
-        deadline: Nanoseconds,
-    ) -> Result<Vec<Orphan>, Fault> {
+    fn undo_each(&mut self, paths: Vec<PathBuf>, deadline: Nanoseconds) -> Vec<PathBuf> {
         let mut held = Vec::new();
-        for orphan in orphans {
-            match orphan.taken_before(deadline)? {
-                Taken::Over(journal) => match undo(journal) {
-                    Ok(one) => {
-                        self.undone.extend(one.undone);
-                        self.kept.extend(one.kept);
-                    }
-                    // It keeps nobody from undoing the others.
-                    Err(fault) => self.kept.push(fault.to_string()),
-                },
-                Taken::Undone => {}
-                Taken::Held(orphan) => held.push(orphan),
+        for path in paths {
+            let undone = match Journal::take_before(deadline, &path) {
+                Ok(Taken::Over(journal)) => undo(journal),
+                Ok(Taken::Undone) => Ok(Self::default()),
+                Ok(Taken::Held) => {
+                    held.push(path);
+                    continue;
+                }
+                Err(fault) => Err(fault),
+            };
+            match undone {
+                Ok(one) => {
+                    self.undone.extend(one.undone);
+                    self.kept.extend(one.kept);
+                }
+                // It keeps nobody from undoing the others.
+                Err(fault) => self.kept.push(fault.to_string()),
             }
         }
-        Ok(held)
+        held
     }
 }
 

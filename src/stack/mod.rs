@@ -5,5 +5,6 @@ pub mod starter;
 pub mod reach;
 pub mod start;
 pub mod shell;
+mod talk;
 
 pub use deeper::Deeper;

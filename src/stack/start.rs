@@ -6,6 +6,7 @@
 
 use super::deeper::Deeper;
 use super::reach;
+use super::talk::{greet, identify, patience, stop_and_wait};
 use crate::agent::{Link, unexpected};
 use crate::driver;
 use crate::driver::scratch_proof;
@@ -17,11 +18,9 @@ use crate::layer::{
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use surtax_instrument::clock;
 use surtax_instrument::probe::cgroup::Hierarchies;
-use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::{
-    CHUNK, Command, Fact, LevelFacts, PROTOCOL, PUSHED_STARTER, Reply, Request, StartNested,
+    CHUNK, Command, Fact, LevelFacts, PUSHED_STARTER, Reply, Request, StartNested,
 };
 
 /// The hidden first argument that makes this program a starter.
@@ -33,12 +32,6 @@ pub const ELSEWHERE: &str = "elsewhere";
 
 /// This program's own file, also where it was deleted or never had a name.
 const OURSELVES: &str = "/proc/self/exe";
-
-/// Hint for an inside that says nothing at all.
-const MORE_TIME: &str = "allow it more with `--start-deadline`, if it is only slow";
-
-/// Shortest time limit for an answer of the inside.
-const ANSWER_LEAST: Duration = Duration::from_secs(20);
 
 /// Context in which stacks of this level are started.
 #[derive(Clone, Copy)]
@@ -286,65 +279,11 @@ fn agent_of(
     driver::agent(&running.payers(), hierarchies, &inside)
 }
 
-/// Returns the time limit for an inside to answer a question that is soon answered: on a machine
-/// where a start may take long, so may that.
-fn patience(start_deadline: Duration) -> Duration {
-    start_deadline.max(ANSWER_LEAST)
-}
-
-/// Asks for the end, and waits for the last frame, past whatever was on its way.
-fn stop_and_wait(link: &mut Link, patience: Duration) -> Result<(), Fault> {
-    link.send(&Request::Stop)?;
-    let began = clock::monotonic_raw();
-    loop {
-        let passed = Duration::from(clock::monotonic_raw().since(began));
-        if link.receive(patience.saturating_sub(passed))?.reply == Reply::Stopped {
-            return Ok(());
-        }
-    }
-}
-
 fn with_obituary(mut fault: Fault, running: &mut dyn Running) -> Fault {
     if let Some(obituary) = running.obituary() {
         fault.message = format!("{obituary}; {}", fault.message);
     }
     fault
-}
-
-/// Waits for the first frame.
-fn greet(
-    link: &mut Link,
-    who: &str,
-    deadline: Duration,
-    has_ended: &mut dyn FnMut() -> bool,
-) -> Result<Nanoseconds, Fault> {
-    let asked = clock::monotonic_raw();
-    // Nobody starts in no time, also who was quick enough to have spoken already.
-    let answer = if deadline.is_zero() {
-        Err(link.listener.silence(deadline))
-    } else {
-        link.listener.receive_from_living(deadline, has_ended)
-    };
-    let first = answer.map_err(|fault| {
-        let is_silent = Duration::from(clock::monotonic_raw().since(asked)) >= deadline;
-        let is_bare = fault.hint.is_none();
-        if is_silent && is_bare { fault.hint(MORE_TIME) } else { fault }
-    })?;
-    match first.reply {
-        Reply::Hello(hello) if hello.protocol == PROTOCOL => Ok(first.at),
-        Reply::Hello(hello) => Err(Fault::bug(format!(
-            "the agent in `{who}` speaks protocol {}, and this program {PROTOCOL}",
-            hello.protocol
-        ))),
-        other => Err(unexpected(&other, "nothing: it was to say hello")),
-    }
-}
-
-fn identify(link: &mut Link, patience: Duration) -> Result<Vec<Fact>, Fault> {
-    match link.ask(&Request::Identify, patience)?.reply {
-        Reply::Identity(facts) => Ok(facts),
-        other => Err(unexpected(&other, "the question what it sees")),
-    }
 }
 
 /// The layer's own proof, and what was seen on the inside, marked as such. Without the names that

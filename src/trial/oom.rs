@@ -45,9 +45,12 @@ pub struct Lookout<'a> {
     /// Innermost of the room's groups that had counted kills when they were looked at, and how
     /// many.
     counted: Option<(PathBuf, u64)>,
-    /// Number of the room's groups in which a process could not be made, by the log, which forgets
-    /// what others drive out of it, and by what they counted when they were looked at.
-    refusals_logged: usize,
+    /// All that was logged, less what refusals came after the command's end.
+    logged: Logged,
+    /// True once the command has ended.
+    has_ended: bool,
+    /// Number of the room's groups in which a process could not be made, by what they counted when
+    /// they were looked at. The log forgets what others drive out of it.
     refusing_groups: usize,
     /// Number of groups on deeper levels in which one could not be made, by what these count.
     refusing_inside: usize,
@@ -82,7 +85,8 @@ impl<'a> Lookout<'a> {
             room: room.into(),
             carriers: BTreeMap::new(),
             counted: None,
-            refusals_logged: 0,
+            logged: Logged::default(),
+            has_ended: false,
             refusing_groups: 0,
             refusing_inside: 0,
         }
@@ -104,10 +108,33 @@ impl<'a> Lookout<'a> {
     /// what no payer's watch reads.
     pub(super) fn looked<T>(&mut self, result: Result<T, Fault>) -> Result<T, Fault> {
         match &result {
-            Ok(_) => self.refusing_groups = self.lab.refusing_groups(&self.room),
+            Ok(_) => {
+                self.refusing_groups = self.lab.refusing_groups(&self.room);
+                self.hear();
+                // What its layer's own cannot start any more, as it is taken away, is no refusal of
+                // the command's.
+                self.has_ended = true;
+            }
             Err(_) => self.look(),
         }
         result
+    }
+
+    /// Reads what was logged since it was last asked.
+    fn hear(&mut self) {
+        let Some(log) = &mut self.log else { return };
+        let Logged { victims, pids, refused, is_incomplete } = log.read();
+        let group = self.lab.logged_group(&self.room);
+        // Whose limit it was has a name of ours, whatever the victim's group is called.
+        let is_ours = |it: &Victim| {
+            group.has(&it.group) || it.limited.as_deref().is_some_and(|limited| group.has(limited))
+        };
+        self.logged.victims.extend(victims.into_iter().filter(is_ours));
+        self.logged.pids.extend(pids);
+        self.logged.is_incomplete |= is_incomplete;
+        if !self.has_ended {
+            self.logged.refused.extend(refused.into_iter().filter(|it| group.has(it)));
+        }
     }
 
     /// Returns who of a stack was killed since: by the log, by what was counted when it was looked
@@ -122,15 +149,11 @@ impl<'a> Lookout<'a> {
         stack: &StackSpec,
         counted: impl FnOnce() -> Option<Ended>,
     ) -> Option<Ended> {
-        let Logged { mut victims, pids, refused } =
-            self.log.as_mut().map(KernelLog::read).unwrap_or_default();
-        let group = self.lab.logged_group(&self.room);
-        victims.retain(|victim| group.has(&victim.group));
-        self.refusals_logged += refused.iter().filter(|it| group.has(it)).count();
-        let carriers = || pids.iter().filter_map(|pid| self.carriers.get(pid));
+        self.hear();
+        let carriers = || self.logged.pids.iter().filter_map(|pid| self.carriers.get(pid));
         let carrier = || carriers().next().map(|group| (group, carriers().map(|_| 1).sum()));
         // It alone says whose limit was full, which need not be the victim's own.
-        logged(stack, &victims).or_else(counted).or_else(|| {
+        logged(stack, &self.logged.victims).or_else(counted).or_else(|| {
             let counted = self.counted.as_ref().map(|(group, count)| (group, *count));
             let (group, count) = counted.or_else(carrier)?;
             Some(within(stack, labs(&group.to_string_lossy()).saturating_sub(1), count))
@@ -141,8 +164,15 @@ impl<'a> Lookout<'a> {
     /// [`Self::of_trial`] saw; `None` where it was in none.
     #[must_use]
     pub fn refusals(&self) -> Option<NonZero<usize>> {
-        let here = self.refusals_logged.max(self.refusing_groups);
+        let here = self.logged.refused.len().max(self.refusing_groups);
         NonZero::new(here + self.refusing_inside)
+    }
+
+    /// As a condition of the trial: that records of the log were lost, beside which a limit of the
+    /// stack may have stopped somebody; `None` where it has none, or nothing was lost.
+    pub(super) fn overrun(&self, stack: &StackSpec) -> Option<(String, f64)> {
+        let has_limit = smallest(&stack.layers).is_some() || pids::has_limit(stack);
+        (self.logged.is_incomplete && has_limit).then(|| (String::from("kernel_log_overrun"), 1.0))
     }
 
     /// Returns who of a stack was killed, whose command has ended.

@@ -78,6 +78,11 @@ fn limits(stack: &StackSpec) -> impl Iterator<Item = (u32, &LayerSpec)> {
     stack.layers.iter().rev().filter_map(move |layer| Some((limit(layer)?, layer)))
 }
 
+/// Tells whether any of its layers has one.
+pub(super) fn has_limit(stack: &StackSpec) -> bool {
+    limits(stack).next().is_some()
+}
+
 /// The smallest of them; of equal ones the innermost.
 fn smallest(stack: &StackSpec) -> Option<(u32, &LayerSpec)> {
     limits(stack).min_by_key(|(count, _)| *count)

@@ -33,7 +33,8 @@ const REFUSED: &str = "cgroup: fork rejected by pids controller in ";
 #[derive(Debug)]
 pub struct KernelLog(File);
 
-/// One process that was killed.
+/// One process that was killed. The kernel leaves a group's name empty that is longer than a path
+/// can be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Victim {
     /// The group that it was in.
@@ -51,6 +52,8 @@ pub struct Logged {
     pub pids: Vec<u32>,
     /// Groups in which a process could not be made, since a limit on their number was reached.
     pub refused: Vec<String>,
+    /// True if records were overwritten before they were read.
+    pub is_incomplete: bool,
 }
 
 impl KernelLog {
@@ -79,7 +82,9 @@ impl KernelLog {
                     logged.refused.extend(refused(&text));
                 }
                 // What was overwritten before it was read.
-                Err(error) if error.raw_os_error() == Some(libc::EPIPE) => {}
+                Err(error) if error.raw_os_error() == Some(libc::EPIPE) => {
+                    logged.is_incomplete = true;
+                }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(_) => break,
             }

@@ -1,7 +1,6 @@
 //! Probes: each reads the counters of one kernel facility while a trial runs.
 
 pub mod cgroup;
-mod counted;
 pub mod cpu_time;
 pub mod frequency;
 pub mod guest_memory;

@@ -12,9 +12,12 @@
 //! - **Reference** Linux `Documentation/admin-guide/cgroup-v2.rst` and `cgroup-v1/memory.rst`.
 
 use super::cgroup::{Hierarchies, Version};
-use super::counted::{below, counted, rise};
+use crate::group_counts::{Counts, below, counted, rise};
+use crate::group_tree;
 use std::collections::BTreeMap;
+use std::ffi::CStr;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Key of the line with the kills.
@@ -26,7 +29,7 @@ const FIRST_NAMESPACE: &str = "pid:[4026531836]";
 
 /// The kills that the groups of a tree have counted since each was made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Kills(BTreeMap<PathBuf, u64>);
+pub struct Kills(Counts);
 
 impl Kills {
     /// Reads those of a group, given its path relative to the mount points; `None` where its memory
@@ -36,10 +39,11 @@ impl Kills {
         let hierarchy = hierarchies.of("memory")?;
         let top = hierarchy.directory(group);
         if hierarchy.version == Version::Two {
-            let count = counted(&top.join(events(Version::Two)), KILLS)?;
-            return Some(Self(BTreeMap::from([(top, count)])));
+            let number = fs::metadata(&top).ok()?.ino();
+            let count = counted(&top.join("memory.events"), KILLS)?;
+            return Some(Self(Counts::from([(number, count)])));
         }
-        let kills = all(top, events(Version::One));
+        let kills = below(&top, KILLS, &[events(Version::One)], |_, _, _| ());
         (!kills.is_empty()).then_some(Self(kills))
     }
 
@@ -55,9 +59,15 @@ impl Kills {
 #[must_use]
 pub fn innermost(hierarchies: &Hierarchies, group: &Path) -> Option<(PathBuf, u64)> {
     let hierarchy = hierarchies.of("memory")?;
-    let kills = all(hierarchy.directory(group), events(hierarchy.version)).into_iter();
-    let kills = kills.filter(|(_, count)| *count > 0);
-    kills.max_by_key(|(directory, _)| directory.components().count())
+    let mut innermost: Option<(usize, PathBuf, u64)> = None;
+    let files = [events(hierarchy.version)];
+    below(&hierarchy.directory(group), KILLS, &files, |way, _, count| {
+        let depth = way.depth();
+        if count > 0 && innermost.as_ref().is_none_or(|(known, ..)| depth >= *known) {
+            innermost = Some((depth, way.path(), count));
+        }
+    });
+    innermost.map(|(_, path, count)| (path, count))
 }
 
 /// Lists who is in a tree of groups, each with the directory of its group, by the numbers that the
@@ -72,25 +82,21 @@ pub fn members(hierarchies: &Hierarchies, group: &Path) -> BTreeMap<u32, PathBuf
         return BTreeMap::new();
     };
     let mut members = BTreeMap::new();
-    for directory in all(hierarchy.directory(group), events(hierarchy.version)).into_keys() {
-        let text = fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
+    let files = [events(hierarchy.version)];
+    below(&hierarchy.directory(group), KILLS, &files, |way, group, _| {
+        let text = group_tree::read(group, c"cgroup.procs");
         let pids = text.lines().filter_map(|line| line.parse().ok()).filter(|pid| *pid != 0);
-        members.extend(pids.map(|pid| (pid, directory.clone())));
-    }
+        members.extend(pids.map(|pid| (pid, way.path())));
+    });
     members
 }
 
 /// Returns the name of the file in which a group counts its kills.
-fn events(version: Version) -> &'static str {
+fn events(version: Version) -> &'static CStr {
     match version {
-        Version::One => "memory.oom_control",
-        Version::Two => "memory.events",
+        Version::One => c"memory.oom_control",
+        Version::Two => c"memory.events",
     }
-}
-
-/// Reads the kills that each group of a tree has counted, of those groups that are there.
-fn all(top: PathBuf, file: &'static str) -> BTreeMap<PathBuf, u64> {
-    below(top, KILLS, |_| file)
 }
 
 /// The kills of the whole machine since it booted; `None` where its kernel does not tell.
@@ -126,6 +132,31 @@ mod tests {
         let after = Kills::of_group(&all, Path::new("/room")).unwrap();
         assert_eq!((after.since(&before), before.since(&before)), (4, 0));
         assert_eq!(Kills::of_group(&all, Path::new("/nobody")), None);
+    }
+
+    #[test]
+    fn a_kill_in_a_group_deeper_than_a_path_can_say_is_counted() {
+        let none = "oom_kill 0\n";
+        let tree = tree(&[("room/memory.oom_control", none)]);
+        let all = hierarchies(tree.path(), Version::One);
+        let before = Kills::of_group(&all, Path::new("room")).unwrap();
+        let name = "x".repeat(250);
+        let mut here = std::fs::File::open(tree.path().join("room")).unwrap();
+        for _ in 0..20 {
+            rustix::fs::mkdirat(&here, &name, rustix::fs::Mode::RWXU).unwrap();
+            let flags = rustix::fs::OFlags::DIRECTORY;
+            let below = rustix::fs::openat(&here, &name, flags, rustix::fs::Mode::empty());
+            here = below.unwrap().into();
+            let flags = rustix::fs::OFlags::CREATE | rustix::fs::OFlags::WRONLY;
+            let file =
+                rustix::fs::openat(&here, "memory.oom_control", flags, rustix::fs::Mode::RWXU);
+            rustix::io::write(file.unwrap(), b"oom_kill 1\n").unwrap();
+        }
+        let after = Kills::of_group(&all, Path::new("room")).unwrap();
+        assert_eq!(after.since(&before), 20);
+        let (path, count) = innermost(&all, Path::new("room")).unwrap();
+        assert!(path.starts_with(tree.path().join("room").join(&name)) && count == 1);
+        assert!(path.as_os_str().len() < 4096);
     }
 
     #[test]

@@ -2,28 +2,27 @@
 //!
 //! | ours | cgroup v2 | cgroup v1 |
 //! |---|---|---|
-//! | refusals | `pids.events.local`: `max`; before Linux 6.11 `pids.events`: `max` | `pids.events`: `max` |
+//! | refusals | `max` of `pids.events.local`, before Linux 6.11 of `pids.events` | `pids.events` |
 //!
 //! - **Reads** how often one was refused in each group of a tree since it was made. With
-//!   `pids.events.local` that is the group whose limit was reached, else the one whose process asked.
+//!   `pids.events.local` that is the group whose limit was reached, else the one whose process
+//!   asked.
 //! - **Costs** one short file per group, and a walk through their directories.
-//! - **Cannot see** refusals in a group that is gone by now, nor, with `pids.events.local`, those by
-//!   a limit of a group around the tree; the kernel's log has those.
+//! - **Cannot see** refusals in a group that is gone by now, nor, with `pids.events.local`, those
+//!   by a limit of a group around the tree; the kernel's log has those.
 //! - **Reference** Linux `Documentation/admin-guide/cgroup-v2.rst`, "PID"; `kernel/cgroup/pids.c`.
 
 use super::cgroup::Hierarchies;
-use super::counted::{below, rise};
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use crate::group_counts::{Counts, below, rise};
+use std::ffi::CStr;
+use std::path::Path;
 
-/// Since Linux 6.11 `pids.events` of version 2 counts those of the groups below as well, and this
-/// one does not.
-const OWN: &str = "pids.events.local";
-const EVENTS: &str = "pids.events";
+/// Since Linux 6.11 the second of version 2 counts those of the groups below as well.
+const EVENTS: [&CStr; 2] = [c"pids.events.local", c"pids.events"];
 
 /// The refusals that the groups of a tree have counted since each was made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Refusals(BTreeMap<PathBuf, u64>);
+pub struct Refusals(Counts);
 
 impl Refusals {
     /// Reads those of a group and all below it, given its path relative to the mount points; `None`
@@ -31,8 +30,7 @@ impl Refusals {
     #[must_use]
     pub fn of_group(hierarchies: &Hierarchies, group: &Path) -> Option<Self> {
         let top = hierarchies.of("pids")?.directory(group);
-        let file = |directory: &Path| if directory.join(OWN).exists() { OWN } else { EVENTS };
-        let counts = below(top, "max", file);
+        let counts = below(&top, "max", &EVENTS, |_, _, _| ());
         (!counts.is_empty()).then_some(Self(counts))
     }
 
@@ -42,7 +40,8 @@ impl Refusals {
         self.0.values().filter(|count| **count > 0).count()
     }
 
-    /// Counts the refusals since an earlier reading. A group that was made in between began at none.
+    /// Counts the refusals since an earlier reading. A group that was made in between began at
+    /// none.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> u64 {
         rise(&self.0, &earlier.0)

@@ -21,8 +21,8 @@ pub(super) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
     Some(caution(
         "longer-than-command",
         format!(
-            "in {} `{}` is a longer time than any command ran there, in `{}` up to {} where none ran \
-             for more than {}: it is the workload's claim, and no part of it was seen",
+            "in {} `{}` is a longer time than any command ran there, in `{}` up to {} where none \
+             ran for more than {}: it is the workload's claim, and no part of it was seen",
             Stacks::counted(signs.arms).words(&stacks),
             line(&first.metric),
             arm.name,

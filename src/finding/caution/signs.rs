@@ -45,6 +45,8 @@ pub(crate) struct Conditions {
     pub(crate) left_running: HashMap<TrialId, f64>,
     /// CPU time of processes that nobody waited for, in nanoseconds.
     pub(crate) unwaited: HashMap<TrialId, f64>,
+    /// Those with a limit, beside which records of the kernel's log were lost.
+    pub(crate) overrun_logs: HashMap<TrialId, f64>,
     /// By how much this host waited longer for the command than it took, in nanoseconds.
     pub(crate) excesses: HashMap<TrialId, f64>,
 }
@@ -60,6 +62,7 @@ impl Conditions {
             page_ins: ledger.conditions_of("page_in_bytes")?,
             left_running: ledger.conditions_of("left_running_count")?,
             unwaited: ledger.conditions_of("cpu_unwaited_ns")?,
+            overrun_logs: ledger.conditions_of("kernel_log_overrun")?,
             excesses: ledger.conditions_of("bracket_excess_ns")?,
         })
     }

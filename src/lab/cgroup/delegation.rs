@@ -90,8 +90,8 @@ fn unit(lab: &str) -> String {
 }
 
 /// Five properties: who is in it, that all below it is ours, where it is, that a process which is
-/// killed for memory in a group of ours takes nobody else with it, and that it has no limit on tasks,
-/// which every unit else has and no stack.
+/// killed for memory in a group of ours takes nobody else with it, and that it has no limit on
+/// tasks, which every other unit has and no stack.
 fn call(lab: &str, pid: u32) -> Vec<String> {
     let (unit, pid) = (unit(lab), pid.to_string());
     // `infinity` in a unit's file.

@@ -4,7 +4,7 @@
 //! throttled process dies as slowly as it runs), frozen ones are thawed, forking is forbidden so
 //! that nothing outruns the killing, and what is listed is killed until nothing is listed any more.
 
-use super::{Groups, Version, tree};
+use super::{Groups, Version};
 use crate::fault::{Doing, Fault};
 use crate::lab::processes::name;
 use rustix::process::{Pid, Signal};
@@ -15,6 +15,7 @@ use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surtax_instrument::clock::monotonic_raw;
+use surtax_instrument::group_tree;
 use surtax_instrument::quantity::Nanoseconds;
 
 /// Time limit for a group to become empty.
@@ -95,10 +96,10 @@ impl Groups {
     /// Lifts what would slow down dying. Failures are ignored: not lifted, it only takes longer.
     pub(in crate::lab) fn lift(&self, group: &Path) {
         self.visit(group, &mut |directory| {
-            tree::write(directory, c"cpu.cfs_quota_us", "-1");
-            tree::write(directory, c"cpu.max", "max");
-            tree::write(directory, c"freezer.state", "THAWED");
-            tree::write(directory, c"cgroup.freeze", "0");
+            group_tree::write(directory, c"cpu.cfs_quota_us", "-1");
+            group_tree::write(directory, c"cpu.max", "max");
+            group_tree::write(directory, c"freezer.state", "THAWED");
+            group_tree::write(directory, c"cgroup.freeze", "0");
         });
     }
 
@@ -148,7 +149,7 @@ impl Groups {
     /// Visits a group and all groups below it, in every hierarchy.
     fn visit(&self, group: &Path, arrive: &mut dyn FnMut(BorrowedFd<'_>)) {
         for hierarchy in &self.hierarchies.0 {
-            tree::visit(&hierarchy.directory(group), arrive);
+            group_tree::visit(&hierarchy.directory(group), &mut |group, _| arrive(group));
         }
     }
 }
@@ -164,7 +165,7 @@ fn remove_directory(directory: &Path) -> Result<bool, Fault> {
             return Err(error).doing(format_args!("remove the group `{}`", directory.display()));
         }
     }
-    let all_gone = tree::remove_below(directory)
+    let all_gone = group_tree::remove_below(directory)
         .doing(format_args!("remove the groups below `{}`", directory.display()))?;
     if !all_gone {
         return Ok(false);
@@ -191,6 +192,6 @@ pub(in crate::lab) fn children(directory: &Path) -> Vec<PathBuf> {
 /// Lists the processes in one group; one that this pid namespace cannot name is listed as 0 and
 /// left out.
 fn processes(directory: BorrowedFd<'_>) -> Vec<u32> {
-    let text = tree::read(directory, c"cgroup.procs");
+    let text = group_tree::read(directory, c"cgroup.procs");
     text.lines().filter_map(|line| line.parse().ok()).filter(|&pid| pid != 0).collect()
 }

@@ -15,7 +15,6 @@ mod hugetlb;
 pub(super) mod limit;
 mod logged;
 mod partition;
-mod tree;
 
 use crate::fault::{Doing, Fault};
 pub(super) use delegation::SLICE;

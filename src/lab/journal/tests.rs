@@ -26,7 +26,7 @@ fn left_behind(state: &Path, tail: &str) -> PathBuf {
 fn taken(state: &Path, limit: u64) -> Vec<Journal> {
     let deadline = monotonic_raw() + Nanoseconds(limit);
     let found = Journal::orphans(state).unwrap().found.into_iter();
-    let taken = found.map(|orphan| orphan.taken_before(deadline).unwrap());
+    let taken = found.map(|path| Journal::take_before(deadline, &path).unwrap());
     taken
         .filter_map(|it| if let Taken::Over(journal) = it { Some(journal) } else { None })
         .collect()
@@ -124,7 +124,7 @@ fn one_sweep_holds_the_journal_alone_that_it_undoes() {
         Journal::create(state.path(), header(lab)).unwrap();
     }
     let mut found = Journal::orphans(state.path()).unwrap().found;
-    let Taken::Over(first) = found.remove(0).taken_before(Nanoseconds(0)).unwrap() else {
+    let Taken::Over(first) = Journal::take_before(Nanoseconds(0), &found.remove(0)).unwrap() else {
         panic!("somebody holds it");
     };
     let others = taken(state.path(), 0);
@@ -144,7 +144,7 @@ fn a_journal_that_was_undone_while_we_waited_is_nobodys() {
     });
     let orphan = Journal::orphans(state.path()).unwrap().found.remove(0);
     let deadline = monotonic_raw() + LOCK_LIMIT;
-    assert!(matches!(orphan.taken_before(deadline), Ok(Taken::Undone)));
+    assert!(matches!(Journal::take_before(deadline, &orphan), Ok(Taken::Undone)));
     reaper.join().unwrap();
     assert!(!path.exists());
 }

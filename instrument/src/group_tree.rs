@@ -7,11 +7,15 @@
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::path::Arg;
-use std::ffi::{CStr, CString};
+use std::ffi::{CStr, CString, OsStr};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// The longest path that is told of a group: the kernel opens none that is longer.
+const PATH_BYTES: usize = 4096;
 
 /// A level of a walk.
 struct Level {
@@ -21,16 +25,46 @@ struct Level {
     left: Vec<CString>,
 }
 
+/// The way to where a walk has arrived.
+pub struct Way<'a> {
+    top: &'a Path,
+    levels: &'a [Level],
+}
+
+impl Way<'_> {
+    /// Number of levels below the top.
+    #[must_use]
+    pub fn depth(&self) -> usize {
+        self.levels.len() - 1
+    }
+
+    /// The path, as much of it as a path can have: of a group that is deeper, that of one above it.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        let mut path = self.top.to_owned();
+        for level in self.levels.iter().skip(1) {
+            if path.as_os_str().len() + 1 + level.name.count_bytes() >= PATH_BYTES {
+                break;
+            }
+            path.push(OsStr::from_bytes(level.name.to_bytes()));
+        }
+        path
+    }
+}
+
 /// Visits a group's directory and all below it, parents first. What is gone meanwhile is left out.
-pub(super) fn visit(directory: &Path, arrive: &mut dyn FnMut(BorrowedFd<'_>)) {
+pub fn visit(directory: &Path, arrive: &mut dyn FnMut(BorrowedFd<'_>, &Way<'_>)) {
     // As far as it comes: who looks for processes looks again, and who removes says what refused.
     let _ = walk(directory, arrive, &mut |_, _| Ok(()));
 }
 
 /// Removes what is below a group's directory, children first; false if somebody is in it.
-pub(super) fn remove_below(directory: &Path) -> Result<bool, Errno> {
+///
+/// # Errors
+/// The kernel's, where it refuses for another reason.
+pub fn remove_below(directory: &Path) -> Result<bool, Errno> {
     let mut all_gone = true;
-    walk(directory, &mut |_| (), &mut |above, name| {
+    walk(directory, &mut |_, _| (), &mut |above, name| {
         match rustix::fs::unlinkat(above, name, AtFlags::REMOVEDIR) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             // The kernel says "busy" for processes and for children alike.
@@ -48,12 +82,12 @@ pub(super) fn remove_below(directory: &Path) -> Result<bool, Errno> {
 /// with the parent and the name of each but the top one, after those below it.
 fn walk(
     top: &Path,
-    arrive: &mut dyn FnMut(BorrowedFd<'_>),
+    arrive: &mut dyn FnMut(BorrowedFd<'_>, &Way<'_>),
     leave: &mut dyn FnMut(BorrowedFd<'_>, &CStr) -> Result<(), Errno>,
 ) -> Result<(), Errno> {
     let Some(mut here) = open(CWD, top)? else { return Ok(()) };
-    arrive(here.as_fd());
     let mut levels = vec![Level { name: CString::default(), left: children(&here) }];
+    arrive(here.as_fd(), &Way { top, levels: &levels });
     while let Some(level) = levels.last_mut() {
         let Some(name) = level.left.pop() else {
             let Some(Level { name, .. }) = levels.pop() else { break };
@@ -64,10 +98,9 @@ fn walk(
             continue;
         };
         let Some(below) = open(here.as_fd(), &name)? else { continue };
-        arrive(below.as_fd());
-        let left = children(&below);
+        levels.push(Level { name, left: children(&below) });
+        arrive(below.as_fd(), &Way { top, levels: &levels });
         here = below;
-        levels.push(Level { name, left });
     }
     Ok(())
 }
@@ -95,7 +128,8 @@ fn children(directory: &OwnedFd) -> Vec<CString> {
 }
 
 /// Reads a file of a group; empty if that cannot be.
-pub(super) fn read(group: BorrowedFd<'_>, file: &CStr) -> String {
+#[must_use]
+pub fn read(group: BorrowedFd<'_>, file: &CStr) -> String {
     let mut text = String::new();
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     if let Ok(opened) = rustix::fs::openat(group, file, flags, Mode::empty()) {
@@ -108,7 +142,7 @@ pub(super) fn read(group: BorrowedFd<'_>, file: &CStr) -> String {
 }
 
 /// Writes to a file of a group, where there is one that takes it.
-pub(super) fn write(group: BorrowedFd<'_>, file: &CStr, value: &str) {
+pub fn write(group: BorrowedFd<'_>, file: &CStr, value: &str) {
     let flags = OFlags::WRONLY | OFlags::CLOEXEC;
     if let Ok(opened) = rustix::fs::openat(group, file, flags, Mode::empty()) {
         let _ = File::from(opened).write_all(value.as_bytes());

@@ -1,0 +1,45 @@
+//! The caution that somebody drove records out of the kernel's log before they were read.
+//!
+//! Of a process that was killed or not made in a group that is gone by the end of its command, the
+//! log alone tells. Only trials are looked at that a limit of their stack may have stopped.
+
+use crate::finding::Caution;
+use crate::finding::caution::signs::{Signs, caution};
+use crate::finding::stacks::Stacks;
+use std::collections::BTreeSet;
+
+pub(super) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
+    let overrun = &signs.conditions.overrun_logs;
+    let arms = signs.columns.iter().zip(signs.arms);
+    let found: BTreeSet<&str> = arms
+        .filter(|(column, _)| column.counted.iter().any(|it| overrun.contains_key(&it.id)))
+        .map(|(_, arm)| arm.stack.as_str())
+        .collect();
+    (!found.is_empty()).then(|| {
+        caution(
+            "overrun-log",
+            format!(
+                "in {} records of the kernel's log were overwritten before surtax read them: that \
+                 a limit stopped a process may be unknown",
+                Stacks::counted(signs.arms).words(&found)
+            ),
+            "find out what fills the log (`dmesg --follow`): the command itself may",
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::finding::tests::caution_of_run;
+
+    #[test]
+    fn a_log_that_was_overrun_beside_a_limit_is_told_of() {
+        let said = |arm| {
+            caution_of_run("overrun-log", "kernel_log_overrun", move |block, it| {
+                (it == arm && block == 1).then_some(1.0)
+            })
+        };
+        assert!(said(2).unwrap().starts_with("in `runc` records of the kernel's log"));
+        assert_eq!(said(9), None);
+    }
+}
