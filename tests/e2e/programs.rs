@@ -102,7 +102,7 @@ fn cpu_time_of_children_whose_end_is_ignored_is_the_commands_and_is_told() {
     let machine = Machine::take();
     // `wait` comes back when all children are gone, and says that there is none.
     let script = "$SIG{CHLD} = 'IGNORE'; if (!fork) { 1 while (times)[0] < 0.3; exit } wait";
-    let wanted = ["native", "runc", "bubblewrap", "lxc"];
+    let wanted = ["native", "runc", "bubblewrap", "lxc", "podman", "runc+crun"];
     let stacks: Vec<&str> = wanted.into_iter().filter(|stack| is_usable(&machine, stack)).collect();
     let answer = machine.json(&compare(&stacks.join(","), "2", &["perl", "-e", script]));
     for stack in stacks {
@@ -115,6 +115,29 @@ fn cpu_time_of_children_whose_end_is_ignored_is_the_commands_and_is_told() {
         assert!(command > 2.5e8, "{stack}: {command} of {}", median("cpu_total_ns"));
     }
     assert!(codes(&answer).contains(&"unwaited-cpu"), "{:?}", codes(&answer));
+    machine.assert_as_before();
+}
+
+#[test]
+fn what_a_helper_of_the_network_uses_is_not_the_commands() {
+    let machine = Machine::take();
+    let stack = "podman:net=slirp4netns";
+    if !is_usable(&machine, stack) {
+        return;
+    }
+    let script = "use Socket; socket(S, PF_INET, SOCK_DGRAM, 0); \
+                  $to = sockaddr_in(9, inet_aton('10.0.2.2')); \
+                  send(S, 'x' x 1000, 0, $to) while (times)[0] + (times)[1] < 0.3";
+    let answer = machine.json(&compare(stack, "1", &["perl", "-e", script]));
+    let found = arm(&answer, stack)["metrics"].as_array().unwrap();
+    let median = |name: &str| {
+        let metric = found.iter().find(|metric| metric["metric"] == name);
+        metric.unwrap()["median"].as_f64().unwrap()
+    };
+    // The helper takes up all that is sent, which costs more than this.
+    assert!(median("cpu_others_ns") > 5e7, "{found:#?}");
+    assert!(median("cpu_user_ns") + median("cpu_system_ns") < 4e8, "{found:#?}");
+    assert!(!codes(&answer).contains(&"unwaited-cpu"), "{:?}", codes(&answer));
     machine.assert_as_before();
 }
 

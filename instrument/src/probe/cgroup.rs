@@ -230,17 +230,23 @@ enum Cpu {
     Accounts { total: File, user: File, system: File },
 }
 
+impl Cpu {
+    fn open(hierarchy: &Hierarchy, group: &Path) -> Option<Self> {
+        let file = |name: &str| File::open(hierarchy.directory(group).join(name)).ok();
+        if hierarchy.version == Version::Two {
+            return file("cpu.stat").map(Self::Stat);
+        }
+        let (total, user) = (file("cpuacct.usage")?, file("cpuacct.usage_user")?);
+        Some(Self::Accounts { total, user, system: file("cpuacct.usage_sys")? })
+    }
+}
+
 impl Group {
-    /// Opens the counters of a process's own group, where nobody is in it but that process, who
-    /// started it, and who is in its own PID namespace; `None` else. Those of CPU time alone are of
-    /// use: the group's other controllers may have other groups.
+    /// Opens the counters of CPU time of a process's own group, where nobody is in it but that
+    /// process, who started it, and who is in its own PID namespace; `None` else.
     #[must_use]
     pub fn alone_with(hierarchies: &Hierarchies, pid: u32) -> Option<Self> {
         let process = Path::new("/proc").join(pid.to_string());
-        let hierarchy = hierarchies.unified().or_else(|| hierarchies.of("cpuacct"))?;
-        let group = hierarchy.group_in(&process.join("cgroup"), "cpuacct")?;
-        let text = fs::read_to_string(hierarchy.directory(&group).join("cgroup.procs")).ok()?;
-        let mut members = text.lines().filter_map(|line| line.parse().ok());
         let forebears = forebears(pid);
         let own = Some(pid_namespace(pid)).filter(|it| *it != pid_namespace(std::process::id()));
         let is_of_it = |member: u32| {
@@ -248,8 +254,16 @@ impl Group {
                 || forebears.contains(&member)
                 || own.as_ref().is_some_and(|own| *own == pid_namespace(member))
         };
-        let is_alone = members.all(is_of_it);
-        is_alone.then(|| Self::open(hierarchies, &group).ok()).flatten()
+        // A container in a container has groups of its own in hierarchies of version 1 alone.
+        let counting = [hierarchies.unified(), hierarchies.of("cpuacct")].into_iter().flatten();
+        { counting }.find_map(|hierarchy| {
+            let group = hierarchy.group_in(&process.join("cgroup"), "cpuacct")?;
+            let text = fs::read_to_string(hierarchy.directory(&group).join("cgroup.procs")).ok()?;
+            let is_alone = text.lines().all(|line| line.parse().is_ok_and(is_of_it));
+            let cpu = Cpu::open(hierarchy, &group).filter(|_| is_alone)?;
+            let (memory_peak, memory_stat, memory_kernel, disks) = (None, None, None, None);
+            Some(Self { cpu: Some(cpu), memory_peak, memory_stat, memory_kernel, disks })
+        })
     }
 
     /// Opens the counters of a group, given its path relative to the mount points.
@@ -267,12 +281,7 @@ impl Group {
         };
         let unified = hierarchies.unified();
         let cpuacct = hierarchies.of("cpuacct");
-        let cpu = file(unified, "cpu.stat").map(Cpu::Stat).or_else(|| {
-            let total = file(cpuacct, "cpuacct.usage")?;
-            let user = file(cpuacct, "cpuacct.usage_user")?;
-            let system = file(cpuacct, "cpuacct.usage_sys")?;
-            Some(Cpu::Accounts { total, user, system })
-        });
+        let cpu = [unified, cpuacct].into_iter().flatten().find_map(|it| Cpu::open(it, group));
         let memory_peak = file(hierarchies.of("memory"), "memory.peak")
             .or_else(|| file(hierarchies.of("memory"), "memory.max_usage_in_bytes"));
         let memory_stat = file(hierarchies.of("memory"), "memory.stat");
