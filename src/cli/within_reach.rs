@@ -8,6 +8,7 @@ mod loader;
 mod pattern;
 mod places;
 mod programs;
+mod split_string;
 
 use self::places::{Extent, Place, Reason};
 use crate::driver;

@@ -3,10 +3,12 @@
 //! Reads the first line of an executable file as the kernel does, and of each file that it names:
 //! an interpreter may be a script, too. The kernel follows few of them, but `env` and a shell begin
 //! anew, so all are followed. Of the rest of the line absolute paths are taken, as in
-//! `#!/usr/bin/env /srv/python`, `env -S VARIABLE=/srv/lib /srv/python` or `perl -I/srv/lib`.
+//! `#!/usr/bin/env /srv/python`, `env -S VARIABLE=/srv/lib ${HOME}/python` or `perl -Mlib=/a,/b`.
 //!
-//! Source: `execve(2)`, "Interpreter scripts"; Linux 6.12, `fs/binfmt_script.c`; `env(1)`.
+//! Source: `execve(2)`, "Interpreter scripts"; Linux 6.12, `fs/binfmt_script.c`; `env(1)`;
+//! `perlrun(1)`; `LUA_PATH` in the Lua 5.4 Reference Manual, 6.3.
 
+use super::split_string;
 use crate::regular_file;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -14,7 +16,7 @@ use std::fs;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// Bytes of a file in which the kernel looks for the first line.
 ///
@@ -60,26 +62,29 @@ fn words(line: &[u8]) -> Vec<PathBuf> {
     let interpreter = interpreter.and_then(|path| std::path::absolute(path).ok());
     // The kernel hands over all of them as one; `env -S` splits it, and knows quotes.
     let is_space = |byte: &u8| matches!(byte, b' ' | b'\t'..=b'\r');
-    let is_mark = |byte: &u8| matches!(byte, b'"' | b'\'' | b'=' | b':');
+    let is_mark = |byte: &u8| matches!(byte, b'"' | b'\'' | b'=' | b':' | b',' | b';');
     let whole = arguments.trim_ascii();
-    let parts = arguments.split(is_space);
-    let parts = parts.clone().chain(parts.flat_map(|word| word.split(is_mark)));
+    let split = split_string::words(arguments, |name| std::env::var_os(name));
+    let words = arguments.split(is_space).chain(split.iter().map(Vec::as_slice));
+    let words = words.clone().chain(words.flat_map(|word| word.split(is_mark)));
     let mut paths: Vec<PathBuf> =
-        std::iter::once(whole).chain(parts).filter_map(absolute).collect();
+        std::iter::once(whole).chain(words).filter_map(absolute).collect();
     paths.extend(interpreter);
     paths.sort();
     paths.dedup();
     paths
 }
 
-/// The absolute path that a word is, or that follows an option without a space.
+/// The absolute path that a word is, or that follows an option without a space. A template, such as
+/// Lua's `/srv/?.lua`, stands for all of the directory that it begins with.
 fn absolute(word: &[u8]) -> Option<PathBuf> {
     let begin = match word {
         [b'/', ..] => 0,
         [b'-', ..] => word.iter().position(|byte| *byte == b'/')?,
         _ => return None,
     };
-    word.get(begin..).map(path)
+    let is_plain = |part: &Component<'_>| !part.as_os_str().as_bytes().contains(&b'?');
+    Some(path(word.get(begin..)?).components().take_while(is_plain).collect())
 }
 
 fn path(bytes: &[u8]) -> PathBuf {
@@ -93,6 +98,7 @@ mod tests {
     #[test]
     fn a_first_line_names_its_interpreter_and_the_paths_behind_it() {
         let here = std::env::current_dir().unwrap();
+        let of_home = Path::new(&std::env::var_os("HOME").unwrap()).join("v/python");
         for (line, told) in [
             ("/bin/sh", &["/bin/sh"][..]),
             (" \t/bin/sh -e", &["/bin/sh"]),
@@ -109,6 +115,28 @@ mod tests {
             ("/usr/bin/env /srv/a b", &["/srv/a", "/srv/a b", "/usr/bin/env"]),
             ("/usr/bin/perl -I/srv/lib -w", &["/srv/lib", "/srv/lib -w", "/usr/bin/perl"]),
             ("/usr/bin/awk -f /srv/lib.awk", &["/srv/lib.awk", "/usr/bin/awk"]),
+            ("/usr/bin/perl -I /srv/lib", &["/srv/lib", "/usr/bin/perl"]),
+            (
+                "/usr/bin/perl -Mlib=/srv/a,/srv/b",
+                &["/srv/a", "/srv/a,/srv/b", "/srv/b", "/usr/bin/perl"],
+            ),
+            (
+                "/usr/bin/env -S LUA_PATH=/srv/a/?.lua;/srv/b/?/x.lua lua",
+                &["/srv/a", "/srv/b", "/usr/bin/env"],
+            ),
+            (
+                r#"/usr/bin/env -S "/srv/my\_dir/python""#,
+                &[
+                    "/srv/my dir/python",
+                    r"/srv/my\_dir/python",
+                    r#"/srv/my\_dir/python""#,
+                    "/usr/bin/env",
+                ],
+            ),
+            (
+                "/usr/bin/env -S ${HOME}/v/python",
+                &[of_home.to_str().unwrap(), "/usr/bin/env", "/v/python"],
+            ),
             ("/srv/it's=a:b/sh", &["/srv/it's=a:b/sh"]),
             ("bin/sh lib/x", &[here.join("bin/sh").to_str().unwrap()]),
             ("", &[]),

@@ -7,9 +7,10 @@
 
 use crate::lab;
 use crate::ledger::shelf;
+use crate::plan::writable::real;
 use crate::rootfs::engines;
 use crate::workload;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A place that a command must not exchange.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +30,18 @@ impl Place {
     /// One that nothing but a narrower directory helps with.
     pub(super) fn new(path: impl Into<PathBuf>, extent: Extent, reason: Reason) -> Self {
         Self { path: path.into(), extent, reason, remedies: Vec::new() }
+    }
+
+    /// One that a line or a setting names: all of it, since modules may be loaded from below. A
+    /// directory of everybody's, such as in `TMPDIR=/tmp`, is not.
+    pub(super) fn named(path: impl Into<PathBuf>, reason: Reason) -> Self {
+        let path = path.into();
+        let found = real(&path);
+        let is_shared = |(shared, extent, _): &(&str, Extent, Reason)| {
+            *extent == Itself && found == Path::new(shared)
+        };
+        let is_everybody_s = found.parent().is_none() || OF_THE_MACHINE.iter().any(is_shared);
+        Self::new(path, if is_everybody_s { Itself } else { Whole }, reason)
     }
 
     /// The same place, which can be had elsewhere.
@@ -232,6 +245,22 @@ mod tests {
         let named = format!("`{path}`");
         let row = book.lines().find(|line| line.starts_with('|') && line.contains(&named));
         row.unwrap_or_else(|| panic!("no row of what `--writable` refuses has `{path}`"))
+    }
+
+    #[test]
+    fn all_of_a_directory_that_is_named_is_a_place_unless_it_is_everybody_s() {
+        for (path, extent) in [
+            ("/srv/lib", Whole),
+            ("/srv/not-there", Whole),
+            ("/usr/lib", Whole),
+            ("/tmp", Itself),
+            ("/srv/../tmp/.", Itself),
+            ("/home", Itself),
+            ("/", Itself),
+            ("/..", Itself),
+        ] {
+            assert_eq!(Place::named(path, PROGRAMS).extent, extent, "{path}");
+        }
     }
 
     #[test]

@@ -50,7 +50,7 @@ pub(super) fn of(directories: &[PathBuf]) -> Vec<Place> {
         let links = entries.iter().filter(is_link).map(|entry| place(entry.path(), LINK));
         places.extend(links.map(|place| place.or(itself).or(&remedy)));
         let named = interpreter::named(entries.iter().map(DirEntry::path));
-        places.extend(named.into_iter().map(|path| place(path, NAMED).or(&remedy)));
+        places.extend(named.into_iter().map(|path| Place::named(path, NAMED).or(&remedy)));
     }
     places
 }
