@@ -5,6 +5,7 @@ mod configuration;
 mod homes;
 mod interpreter;
 mod loader;
+mod modules;
 mod pattern;
 mod places;
 mod programs;

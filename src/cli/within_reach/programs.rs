@@ -1,12 +1,12 @@
 //! Programs that surtax and root start: surtax itself, and what is in the directories of `PATH`.
 //!
 //! A directory is read once, also where `PATH` names it twice. Each link in there is a program, and
-//! so is what scripts there are interpreted by.
+//! so is what scripts there are interpreted by. All of them may load modules from beside themselves.
 //!
 //! Source: `environ(7)`, `PATH`; `execvp(3)`.
 
-use super::interpreter;
 use super::places::{Extent, Place, Reason};
+use super::{interpreter, modules};
 use crate::plan::writable::real;
 use std::collections::BTreeSet;
 use std::fs::DirEntry;
@@ -17,6 +17,8 @@ const DIRECTORY: Reason = Reason::started("a directory of `PATH`");
 const LINK: Reason = Reason::started("a program of a directory of `PATH`");
 const NAMED: Reason =
     Reason::started("named in the first line of a program of a directory of `PATH`");
+const MODULES: Reason =
+    Reason::started("where a program of a directory of `PATH` may load modules from");
 
 /// Lists the places from which programs are started: surtax's own file, the directories of `PATH`,
 /// be they relative to where surtax was called, and where these lead.
@@ -49,8 +51,11 @@ pub(super) fn of(directories: &[PathBuf]) -> Vec<Place> {
         let itself = ", or put the program itself in place of the link";
         let links = entries.iter().filter(is_link).map(|entry| place(entry.path(), LINK));
         places.extend(links.map(|place| place.or(itself).or(&remedy)));
-        let named = interpreter::named(entries.iter().map(DirEntry::path));
+        let programs: Vec<PathBuf> = entries.iter().map(DirEntry::path).collect();
+        let named = interpreter::named(programs.clone());
+        let modules = modules::beside(programs.iter().chain(&named));
         places.extend(named.into_iter().map(|path| Place::named(path, NAMED).or(&remedy)));
+        places.extend(modules.into_iter().map(|path| Place::named(path, MODULES).or(&remedy)));
     }
     places
 }
@@ -72,17 +77,19 @@ mod tests {
         fs::set_permissions(at("bin/script"), fs::Permissions::from_mode(0o755)).unwrap();
         fs::write(at("bin/text"), "#!/srv/text\n").unwrap();
         let found = of(&[at("bin"), at("again"), at("bin"), at("none")]);
-        let found: Vec<(&Path, Reason)> =
-            found.iter().map(|it| (it.path.as_path(), it.reason)).collect();
+        let found: Vec<(&Path, Extent, Reason)> =
+            found.iter().map(|it| (it.path.as_path(), it.extent, it.reason)).collect();
         assert_eq!(
             found,
             [
-                (at("bin").as_path(), DIRECTORY),
-                (&at("bin/tool"), LINK),
-                (Path::new("/srv/python/bin/python"), NAMED),
-                (&at("again"), DIRECTORY),
-                (&at("bin"), DIRECTORY),
-                (&at("none"), DIRECTORY),
+                (at("bin").as_path(), Extent::Itself, DIRECTORY),
+                (&at("bin/tool"), Extent::Itself, LINK),
+                (Path::new("/srv/python/bin/python"), Extent::Whole, NAMED),
+                (Path::new("/srv/python/lib"), Extent::Whole, MODULES),
+                (&at("lib"), Extent::Whole, MODULES),
+                (&at("again"), Extent::Itself, DIRECTORY),
+                (&at("bin"), Extent::Itself, DIRECTORY),
+                (&at("none"), Extent::Itself, DIRECTORY),
             ]
         );
     }
