@@ -4,6 +4,7 @@
 mod configuration;
 mod homes;
 mod interpreter;
+mod kernel;
 mod loader;
 mod modules;
 mod pattern;
@@ -183,6 +184,7 @@ impl Foreign {
         let links = configuration::places(&homes);
         let mut found: Vec<Place> = places::of_surtax().chain(homes).chain(links).collect();
         found.extend(programs::places());
+        found.extend(kernel::places()?);
         found.extend(loader::places()?);
         Ok(Self { machine: places::of_the_machine().collect(), found })
     }
@@ -362,6 +364,14 @@ mod tests {
         for path in ["/srv/not-there", "/", "/tmp/not-there"] {
             assert_eq!(refuse_draft(&draft(path), Path::new("/")).map_err(|it| it.message), Ok(()));
         }
+    }
+
+    #[test]
+    fn what_any_reader_finds_is_refused() {
+        let found = Foreign::beside(&[PathBuf::from("/srv/x")]).unwrap().found;
+        let readers = [homes::places(), kernel::places(), loader::places()];
+        let told = readers.into_iter().flat_map(Result::unwrap).chain(programs::places());
+        assert!(told.into_iter().all(|place| found.contains(&place)));
     }
 
     #[test]

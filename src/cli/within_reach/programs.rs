@@ -35,6 +35,18 @@ pub(super) fn places() -> Vec<Place> {
     ourselves.into_iter().chain(of(&directories)).collect()
 }
 
+/// Lists programs that are started by their paths, what their first lines name, and where all these
+/// may load modules from.
+pub(super) fn started(
+    programs: impl IntoIterator<Item = PathBuf>,
+    reason: Reason,
+) -> impl Iterator<Item = Place> {
+    let mut all: BTreeSet<PathBuf> = programs.into_iter().collect();
+    all.extend(interpreter::named(all.clone()));
+    all.extend(modules::beside(&all));
+    all.into_iter().map(move |path| Place::named(path, reason))
+}
+
 /// Lists these directories and what their entries lead to.
 pub(super) fn of(directories: &[PathBuf]) -> Vec<Place> {
     let mut read = BTreeSet::new();
