@@ -24,7 +24,8 @@ const DIRECTORIES: [&str; 10] = [
     "/etc/systemd/system",
 ];
 
-const LINK: Reason = Reason::started("a link by which programs of root's find their configuration");
+const LINK: Reason =
+    Reason::started("a link by which programs of root's find what they start or obey");
 
 /// Reads a file of at most `most` bytes; nothing where there is none, or a directory.
 ///
@@ -47,7 +48,8 @@ pub(super) fn unknown(what: &Path, error: &impl std::fmt::Display) -> Fault {
     .hint("mend or remove it, or measure without `--writable`")
 }
 
-/// Lists the links in directories of configuration: this machine's, and those of homes.
+/// Lists the links in directories of configuration: this machine's, and those of homes, of which some
+/// have programs.
 pub(super) fn places(homes: &[Place]) -> Vec<Place> {
     let homes = homes.iter().map(|place| place.path.clone());
     let directories = homes.chain(DIRECTORIES.map(PathBuf::from));

@@ -1,14 +1,20 @@
-//! Homes: directories in which whoever runs surtax configures the programs that surtax starts.
+//! Homes: directories in which whoever runs surtax configures the programs that surtax starts, or
+//! has some.
+//!
+//! Of a program in `PATH` that only starts another one, such as `python3` of pyenv, that other one
+//! lies in a tree of versions, which a variable may name.
 //!
 //! A home is that of `HOME`, and that of the user's number in `/etc/passwd`, which is how `ssh`
 //! finds its own; under `sudo` also that of whoever typed it.
 //!
-//! Source: `passwd(5)`; `ssh_config(5)`; XDG Base Directory Specification; `file-hierarchy(7)`.
+//! Source: `passwd(5)`; `ssh_config(5)`; XDG Base Directory Specification; `file-hierarchy(7)`; the
+//! manuals of what `PROGRAMS` names, of their environment variables; Python 3.11, `site`.
 
 use super::configuration;
 use super::places::{Extent, Place, Reason};
 use crate::fault::Fault;
 use crate::lab::sudoer;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// Directories of a home that configure the programs that surtax starts, and what these start.
@@ -24,14 +30,34 @@ const CONFIGURATIONS: [&str; 9] = [
     ".ssh",
 ];
 
+/// Directories of a home with programs, or with what these load, and the variables that name
+/// another such directory.
+const PROGRAMS: [(&str, &[&str]); 12] = [
+    (".asdf", &["ASDF_DATA_DIR", "ASDF_DIR"]),
+    (".cargo", &["CARGO_HOME"]),
+    (".local/bin", &[]),
+    (".local/lib", &["PYTHONUSERBASE"]),
+    (".local/share/mise", &["MISE_DATA_DIR"]),
+    (".nvm", &["NVM_DIR"]),
+    (".pyenv", &["PYENV_ROOT"]),
+    (".rbenv", &["RBENV_ROOT"]),
+    (".rustup", &["RUSTUP_HOME"]),
+    (".sdkman", &["SDKMAN_DIR"]),
+    (".volta", &["VOLTA_HOME"]),
+    ("go/bin", &["GOBIN"]),
+];
+
 const CONFIGURATION: Reason =
     Reason::started("where the configuration of programs that surtax starts lies");
+const VERSIONS: Reason =
+    Reason::started("where programs of a user's lie, their versions or what these load");
 
 /// The file that says where users' homes are, and the most bytes of it that are read.
 const USERS: &str = "/etc/passwd";
 const USERS_MOST: u64 = 16 << 20;
 
-/// Lists what configures the programs of whoever runs surtax, or of who typed `sudo`, in a home.
+/// Lists what configures the programs of whoever runs surtax, or of who typed `sudo`, in a home, and
+/// where those of a home lie.
 ///
 /// # Errors
 /// The machine's: nobody can say where homes are.
@@ -39,7 +65,21 @@ pub(super) fn places() -> Result<Vec<Place>, Fault> {
     let us = rustix::process::geteuid().as_raw();
     let users: Vec<u32> = [Some(us), sudoer::uid()].into_iter().flatten().collect();
     let named = std::env::var_os("HOME").map(PathBuf::from);
-    Ok(configurations(&homes(named, &users, Path::new(USERS))?))
+    let homes = homes(named, &users, Path::new(USERS))?;
+    let programs = programs(&homes, |variable| std::env::var_os(variable));
+    Ok(configurations(&homes).into_iter().chain(programs).collect())
+}
+
+/// Lists where programs of these homes lie, and where a variable says so.
+fn programs(homes: &[PathBuf], value: impl Fn(&str) -> Option<OsString>) -> Vec<Place> {
+    let usual = homes.iter().flat_map(|home| PROGRAMS.map(|(name, _)| home.join(name)));
+    let variables = PROGRAMS.iter().flat_map(|(_, variables)| *variables);
+    let named = variables.filter_map(|variable| {
+        let path = value(variable).map(PathBuf::from).filter(|path| path.is_absolute())?;
+        let remedy = format!(", or have `{variable}` name another one");
+        Some(Place::named(path, VERSIONS).or(remedy))
+    });
+    usual.map(|path| Place::new(path, Extent::Whole, VERSIONS)).chain(named).collect()
 }
 
 fn configurations(homes: &[PathBuf]) -> Vec<Place> {
@@ -102,9 +142,34 @@ mod tests {
     }
 
     #[test]
-    fn the_book_has_what_configures_programs_in_a_home() {
+    fn programs_of_a_home_lie_where_they_usually_do_and_where_a_variable_says() {
+        let value = |variable: &str| match variable {
+            "PYENV_ROOT" => Some("/srv/pyenv".into()),
+            "GOBIN" => Some("relative".into()),
+            "NVM_DIR" => Some("".into()),
+            "CARGO_HOME" => Some("/tmp".into()),
+            _ => None,
+        };
+        let found = programs(&[PathBuf::from("/root"), PathBuf::from("/home/ann")], value);
+        let extent = |path: &str| {
+            found.iter().find(|place| place.path == Path::new(path)).map(|place| place.extent)
+        };
+        for path in ["/root/.pyenv", "/home/ann/.rustup", "/home/ann/go/bin", "/srv/pyenv"] {
+            assert_eq!(extent(path), Some(Extent::Whole), "{path}");
+        }
+        assert_eq!(extent("/tmp"), Some(Extent::Itself), "it is everybody's");
+        assert_eq!(found.len(), 2 * PROGRAMS.len() + 2);
+    }
+
+    #[test]
+    fn the_book_has_what_lies_in_a_home() {
         let book = include_str!("../../../docs/what-it-does-to-your-machine.md");
-        for place in configurations(&[PathBuf::new()]) {
+        let variables = PROGRAMS.iter().flat_map(|(_, variables)| *variables);
+        for variable in variables {
+            assert!(book.contains(&format!("`{variable}`")), "`{variable}`");
+        }
+        let homes = [PathBuf::new()];
+        for place in configurations(&homes).iter().chain(&programs(&homes, |_| None)) {
             let path = place.path.display();
             assert!(book.contains(&format!("`{path}`")), "`{path}`");
         }

@@ -86,7 +86,7 @@ use Extent::{Itself, Whole};
 /// Places of this machine; `docs/what-it-does-to-your-machine.md` has them for users.
 ///
 /// Source: Filesystem Hierarchy Standard 3.0; `file-hierarchy(7)`; `hier(7)`.
-const OF_THE_MACHINE: [(&str, Extent, Reason); 71] = [
+const OF_THE_MACHINE: [(&str, Extent, Reason); 72] = [
     ("/bin", Whole, PROGRAMS),
     ("/boot", Whole, KERNELS),
     ("/dev", Whole, DEVICES),
@@ -115,6 +115,7 @@ const OF_THE_MACHINE: [(&str, Extent, Reason); 71] = [
     ("/usr/local", Itself, PROGRAMS),
     ("/usr/local/bin", Whole, PROGRAMS),
     ("/usr/local/etc", Whole, CONFIGURATION),
+    ("/usr/local/go", Whole, PROGRAMS),
     ("/usr/local/lib", Whole, PROGRAMS),
     ("/usr/local/lib64", Whole, PROGRAMS),
     ("/usr/local/libexec", Whole, PROGRAMS),
