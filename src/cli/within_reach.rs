@@ -2,6 +2,7 @@
 //! what root executes or obeys, and what decides where another of its directories is.
 
 mod configuration;
+mod docker;
 mod homes;
 mod interpreter;
 mod kernel;
@@ -184,6 +185,7 @@ impl Foreign {
         let links = configuration::places(&homes);
         let mut found: Vec<Place> = places::of_surtax().chain(homes).chain(links).collect();
         found.extend(programs::places());
+        found.extend(docker::places()?);
         found.extend(kernel::places()?);
         found.extend(loader::places()?);
         Ok(Self { machine: places::of_the_machine().collect(), found })
@@ -369,7 +371,7 @@ mod tests {
     #[test]
     fn what_any_reader_finds_is_refused() {
         let found = Foreign::beside(&[PathBuf::from("/srv/x")]).unwrap().found;
-        let readers = [homes::places(), kernel::places(), loader::places()];
+        let readers = [homes::places(), docker::places(), kernel::places(), loader::places()];
         let told = readers.into_iter().flat_map(Result::unwrap).chain(programs::places());
         assert!(told.into_iter().all(|place| found.contains(&place)));
     }

@@ -2,10 +2,11 @@
 //! every program.
 //!
 //! Reads `/etc/ld.so.conf` with what that includes, as ldconfig does, and `/etc/ld.so.preload`. Who
-//! can write to a file of this configuration names directories, so these files are places too.
+//! can write to a file of this configuration names directories, so these files are places too. A
+//! program that is linked to musl is loaded by musl's own loader, which has a list for itself.
 //!
 //! Source: `ldconfig(8)`, `ld.so(8)`; glibc 2.36, `elf/ldconfig.c` (`parse_conf`, `add_dir_1`) and
-//! `elf/rtld.c` (`dl_main`).
+//! `elf/rtld.c` (`dl_main`); musl 1.2.5, `ldso/dynlink.c` (`load_library`, `path_open`).
 
 use super::places::{Extent, Place, Reason};
 use super::{configuration, pattern};
@@ -23,6 +24,9 @@ const LIBRARIES: [&str; 4] = ["/lib", "/lib64", "/usr/lib", "/usr/lib64"];
 const CONFIGURATION: &str = "/etc/ld.so.conf";
 const PRELOAD: &str = "/etc/ld.so.preload";
 
+/// Files, one for each architecture, in which musl's loader finds directories of libraries.
+const OF_MUSL: &str = "/etc/ld-musl-*.path";
+
 /// Most bytes of one such file, and most files that one may include.
 const BYTES_MOST: u64 = 1 << 20;
 const FILES_MOST: usize = 1000;
@@ -36,7 +40,9 @@ const PRELOADED: Reason = Reason::started("loaded as a library into every progra
 /// # Errors
 /// The machine's: a part of the loader's configuration cannot be read.
 pub(super) fn places() -> Result<Vec<Place>, Fault> {
-    let mut places = configured(Path::new(CONFIGURATION), &LIBRARIES.map(PathBuf::from))?;
+    let mut directories = LIBRARIES.map(PathBuf::from).to_vec();
+    directories.extend(of_musl(Path::new(OF_MUSL))?);
+    let mut places = configured(Path::new(CONFIGURATION), &directories)?;
     places.extend(preloaded(Path::new(PRELOAD))?);
     Ok(places)
 }
@@ -53,6 +59,20 @@ fn configured(main: &Path, usual: &[PathBuf]) -> Result<Vec<Place>, Fault> {
     let directories =
         directories.into_iter().map(|path| Place::new(path, Extent::Whole, DIRECTORY));
     Ok(directories.chain(configuring).collect())
+}
+
+/// Lists the directories that musl's loader finds in files of a pattern. A relative one is looked for
+/// where each program is.
+fn of_musl(pattern: &Path) -> Result<Vec<PathBuf>, Fault> {
+    let files = pattern::files(pattern, FILES_MOST)
+        .map_err(|error| configuration::unknown(pattern, &error))?;
+    let mut directories = Vec::new();
+    for file in files {
+        let text = configuration::read(&file, BYTES_MOST)?;
+        let names = text.split(|byte| matches!(byte, b':' | b'\n' | 0)).map(path);
+        directories.extend(names.filter(|path| path.parent().is_some() && path.is_absolute()));
+    }
+    Ok(directories)
 }
 
 /// Contents of a configuration and of what it includes.

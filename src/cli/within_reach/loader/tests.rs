@@ -149,3 +149,19 @@ fn a_library_for_every_program_is_a_place() {
     file.as_file().set_len(BYTES_MOST + 1).unwrap();
     assert!(preloaded(file.path()).is_err());
 }
+
+#[test]
+fn directories_of_musl_s_loader_are_those_of_all_its_lists() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name);
+    let pattern = at("ld-musl-*.path");
+    assert_eq!(of_musl(&pattern), Ok(Vec::new()), "none is there");
+    fs::write(at("ld-musl-x86_64.path"), "/lib:/srv/a b\n/srv/c:\n\n/:sub::/srv/\u{ff}\n").unwrap();
+    fs::write(at("ld-musl.path"), "/srv/other\n").unwrap();
+    let told = ["/lib", "/srv/a b", "/srv/c", "/srv/\u{ff}"].map(PathBuf::from);
+    assert_eq!(of_musl(&pattern), Ok(told.to_vec()));
+    symlink("circle", at("circle")).unwrap();
+    symlink("circle", at("ld-musl-i386.path")).unwrap();
+    let fault = of_musl(&pattern).unwrap_err();
+    assert!(fault.message.contains("ld-musl-i386.path` says what"), "{fault}");
+}
