@@ -48,8 +48,8 @@ pub(super) fn unknown(what: &Path, error: &impl std::fmt::Display) -> Fault {
     .hint("mend or remove it, or measure without `--writable`")
 }
 
-/// Lists the links in directories of configuration: this machine's, and those of homes, of which some
-/// have programs.
+/// Lists the links in directories of configuration: this machine's, and those of homes, some of
+/// which have programs.
 pub(super) fn places(homes: &[Place]) -> Vec<Place> {
     let homes = homes.iter().map(|place| place.path.clone());
     let directories = homes.chain(DIRECTORIES.map(PathBuf::from));

@@ -56,8 +56,8 @@ const VERSIONS: Reason =
 const USERS: &str = "/etc/passwd";
 const USERS_MOST: u64 = 16 << 20;
 
-/// Lists what configures the programs of whoever runs surtax, or of who typed `sudo`, in a home, and
-/// where those of a home lie.
+/// Lists what configures the programs of whoever runs surtax, or of who typed `sudo`, in a home,
+/// and where programs of a home lie.
 ///
 /// # Errors
 /// The machine's: nobody can say where homes are.

@@ -61,8 +61,8 @@ fn configured(main: &Path, usual: &[PathBuf]) -> Result<Vec<Place>, Fault> {
     Ok(directories.chain(configuring).collect())
 }
 
-/// Lists the directories that musl's loader finds in files of a pattern. A relative one is looked for
-/// where each program is.
+/// Lists the directories that musl's loader finds in files of a pattern. A relative one is looked
+/// for where whoever starts a program is.
 fn of_musl(pattern: &Path) -> Result<Vec<PathBuf>, Fault> {
     let files = pattern::files(pattern, FILES_MOST)
         .map_err(|error| configuration::unknown(pattern, &error))?;

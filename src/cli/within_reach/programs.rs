@@ -1,7 +1,8 @@
 //! Programs that surtax and root start: surtax itself, and what is in the directories of `PATH`.
 //!
 //! A directory is read once, also where `PATH` names it twice. Each link in there is a program, and
-//! so is what scripts there are interpreted by. All of them may load modules from beside themselves.
+//! so is what scripts there are interpreted by. All of them may load modules from beside
+//! themselves.
 //!
 //! Source: `environ(7)`, `PATH`; `execvp(3)`.
 

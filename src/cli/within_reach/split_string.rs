@@ -1,5 +1,5 @@
-//! Words of `env -S`: splits a text as `env` does, for which quotes, escapes and `${NAME}` stand for
-//! something else.
+//! Words of `env -S`: splits a text as `env` does, for which quotes, escapes and `${NAME}` stand
+//! for something else.
 //!
 //! A comment is split like the rest, and so is a text that `env` would refuse: a word too many
 //! refuses a directory too many at most.
@@ -31,7 +31,7 @@ pub(super) fn words(text: &[u8], value: impl Fn(&OsStr) -> Option<OsString>) -> 
     words
 }
 
-/// What a text begins with.
+/// Beginning of a text.
 enum Part<'t> {
     /// One that opens or closes a quotation.
     Quote(u8),
