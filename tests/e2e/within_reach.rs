@@ -301,6 +301,35 @@ fn what_a_script_in_path_is_started_by_lies_in_no_writable_directory() {
 }
 
 #[test]
+fn modules_of_a_script_in_path_and_versions_in_a_home_lie_in_no_writable_directory() {
+    let places = Places::make();
+    let (programs, home) = (places.machine.path("programs"), places.secret.parent().unwrap());
+    let python = home.join("v/bin/python");
+    fs::create_dir(&programs).unwrap();
+    fs::create_dir_all(python.parent().unwrap()).unwrap();
+    fs::write(home.join("v/pyvenv.cfg"), "home = /usr/bin\n").unwrap();
+    let variables = [("PATH", Some(programs.as_path())), ("HOME", Some(home))];
+    let inner = ["--writable", places.inner.to_str().unwrap()];
+    let refuse = |directory: PathBuf, told: &str| {
+        let refused = ["--writable", directory.to_str().unwrap()];
+        places.require_way_out((told, &refused), &inner, &variables);
+    };
+    let script = programs.join("script");
+    for line in [python.to_str().unwrap(), "/usr/bin/env -S ${HOME}/v/bin/python"] {
+        fs::write(&script, format!("#!{line}\n")).unwrap();
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+        refuse(home.join("v/bin"), "named in the first line");
+        refuse(home.join("v/lib64/python3/site-packages"), "may load modules from");
+    }
+    let library = home.join("lib");
+    fs::write(&script, format!("#!/usr/bin/perl -Mlib=/srv,{}\n", library.display())).unwrap();
+    refuse(library.join("App"), "named in the first line");
+    refuse(home.join(".pyenv/versions"), "where programs of a user's lie");
+    refuse(home.join(".rustup/toolchains/stable/bin"), "where programs of a user's lie");
+    places.machine.assert_as_before();
+}
+
+#[test]
 fn modules_a_socket_of_the_environment_and_a_domain_s_disk_are_files_of_a_stack() {
     let places = Places::make();
     let (kept, boot) = (places.kept.to_str().unwrap(), places.kept.join("boot"));

@@ -13,8 +13,11 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
-/// Settings, by a pattern of files below `/`, and what finds the program in the text of one.
-const SETTINGS: [(&str, fn(&[u8]) -> Option<&[u8]>); 8] = [
+/// Reader of a setting's text, which finds the program in it.
+type Find = fn(&[u8]) -> Option<&[u8]>;
+
+/// Settings, by a pattern of files below `/`.
+const SETTINGS: [(&str, Find); 8] = [
     ("proc/sys/fs/binfmt_misc/*", interpreter),
     ("proc/sys/fs/binfmt_misc/.*", interpreter),
     ("proc/sys/kernel/core_pattern", crash_handler),
@@ -45,13 +48,13 @@ pub(super) fn places() -> Result<Vec<Place>, Fault> {
 /// Lists them for the settings below this directory.
 fn below(root: &Path) -> Result<Vec<Place>, Fault> {
     let mut places = Vec::new();
-    for (setting, program) in SETTINGS {
+    for (setting, find) in SETTINGS {
         let setting = root.join(setting);
         let files = pattern::files(&setting, FILES_MOST)
             .map_err(|error| configuration::unknown(&setting, &error))?;
         for file in files.iter().filter(|file| !file.ends_with(REGISTER)) {
             let text = configuration::read(file, BYTES_MOST)?;
-            let program = program(&text).filter(|name| !name.is_empty()).map(path);
+            let program = find(&text).filter(|name| !name.is_empty()).map(path);
             let remedy = format!(", or have `{}` name another program", file.display());
             let started = programs::started(program, STARTED);
             places.extend(started.map(|place| place.or(&remedy)));
