@@ -17,8 +17,7 @@ const BYTES_MOST: u64 = 1 << 20;
 /// shim's, and files that configure it.
 const PROGRAMS: [&str; 3] = ["init-path", "runtimes", "userland-proxy-path"];
 
-const STARTED: Reason =
-    Reason::started("what a program is made of that the Docker daemon starts or obeys");
+const STARTED: Reason = Reason::started("part of what the Docker daemon starts or obeys");
 
 /// Lists what the daemon's configuration has it start, and what that is started by.
 ///

@@ -35,7 +35,7 @@ const REGISTER: &str = "register";
 const BYTES_MOST: u64 = 1 << 16;
 const FILES_MOST: usize = 1 << 16;
 
-const STARTED: Reason = Reason::started("what a program that the kernel starts is made of");
+const STARTED: Reason = Reason::started("part of what the kernel starts by its settings");
 
 /// Lists the programs that the kernel starts, and what these are started by.
 ///
