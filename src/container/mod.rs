@@ -6,6 +6,7 @@
 pub(crate) mod conmon;
 pub(crate) mod engine_runtime;
 pub(crate) mod first_process;
+pub(crate) mod group;
 pub(crate) mod init;
 pub(crate) mod oci;
 pub(crate) mod rootless;

@@ -8,21 +8,22 @@
 //!   container's command.
 //! - **Payers** one group with the tool's own processes and the container: engine. It carries the
 //!   command, so what is left of it is the tool, its monitor and the agent. The limits hold for
-//!   them together, and the tool is inside them before its first instruction.
+//!   them together, and the tool is inside them before its first instruction. Root inside has no
+//!   way to the group that has them.
 //! - **Checked against** what each tool's own file says.
 
 use crate::agent::Link;
 use crate::container::conmon::Conmon;
 use crate::container::engine_runtime::Kernel;
-use crate::container::first_process::{FirstProcess, THROTTLING, empties, limited_together};
+use crate::container::first_process::{FirstProcess, empties, limited_together};
 use crate::container::init::{Init, Prepared};
 use crate::container::oci::config::AGENT;
 use crate::container::tool_network::{NamedNetwork, ToolNetwork};
 use crate::container::users::ContainerUsers;
-use crate::container::{engine_runtime, init, storage, tool_network};
+use crate::container::{engine_runtime, group, init, storage, tool_network};
 use crate::fault::Fault;
 use crate::lab::disk::Disk;
-use crate::lab::{self, IoLimits, Lab, Limits, Mount, Process, Program, Room, tool_version};
+use crate::lab::{self, Lab, Limits, Mount, Process, Program, Room, tool_version};
 use crate::layer::publish::Port;
 use crate::layer::{
     Descriptor, Inner, Layer, LayerSpec, Payer, Running, Site, Source, Unavailable, Usable,
@@ -58,6 +59,8 @@ pub struct ContainerTool {
     pub(crate) require: fn(&LayerSpec, &Site<'_>) -> Result<(), Unavailable>,
     /// The networks that it makes itself.
     pub(crate) networks: &'static [NamedNetwork],
+    /// True if it is started one group below the one with the limits: see [`group::make`].
+    pub(crate) starts_below: bool,
     /// Returns the words that the agent is told before it speaks to the host.
     pub(crate) agent_words: fn(&ToolNetwork) -> Vec<String>,
     /// Makes the command line for one container, and what it needs beside it.
@@ -84,7 +87,7 @@ pub(crate) struct ContainerRequest<'a> {
     pub room: &'a Room,
     /// A directory of the room in memory, for what the tool wants to write.
     pub scratch: &'a Path,
-    /// The group that it is started in, which has the limits.
+    /// The group that has the limits; it is started in this one, or one below.
     pub group: &'a Path,
     /// The container's name: ours, and nobody else's on this machine.
     pub name: &'a str,
@@ -94,8 +97,8 @@ pub(crate) struct ContainerRequest<'a> {
     pub writable: &'a [PathBuf],
     /// Medium of its scratch directory, if it has one; a volume is the tool's to make.
     pub medium: Option<medium::Medium>,
-    /// Limits on its use of a disk.
-    pub io: IoLimits,
+    /// Limits of the container, which that group has.
+    pub limits: &'a Limits,
     /// That disk, if there is a limit, where a group that the tool makes inside ours is not held by
     /// it: in cgroup v1. Then the tool must be told.
     pub throttled_disk: Option<Disk>,
@@ -180,7 +183,7 @@ impl Layer for ContainerTool {
         let users = ContainerUsers::of(spec);
         let mapped = users.namespace(room)?;
         let mut mounts = mounts(&lowers, &agent, mapped.as_ref(), site, room)?;
-        let group = room.subgroup("container", site.limits)?;
+        let (group, start) = group::make(self.starts_below, site, room)?;
         let network = ToolNetwork::make(spec, self.networks, site, room)?;
         let words = (self.agent_words)(&network);
         let base = &lowers.first().ok_or_else(|| Fault::bug("a root of no directories"))?.source;
@@ -200,8 +203,8 @@ impl Layer for ContainerTool {
             host_name: &rustix::system::uname().nodename().to_string_lossy(),
             writable: &site.view.writable,
             medium: site.view.scratch,
-            io: site.limits.io,
-            throttled_disk: throttled_disk(site)?,
+            limits: site.limits,
+            throttled_disk: group::throttled_disk(site)?,
             network: &network,
             users,
             init: init.as_ref(),
@@ -211,7 +214,7 @@ impl Layer for ContainerTool {
         let command_line = room.nameless(&order.argv.join(" "));
         let beside = order.beside.clone();
         mounts.extend(order.mounts.iter().cloned());
-        let mut process = spawn(order, &mounts, &network, ends, &group, room)?;
+        let mut process = spawn(order, &mounts, &network, ends, &start, room)?;
         let patience = site.start_deadline;
         network.finish(&mut process, patience).map_err(|fault| fault.during(kind))?;
         let link = way.link(kind, init.as_ref(), &mut process, patience)?;
@@ -268,14 +271,6 @@ impl ContainerTool {
             let kind = self.descriptor.kind;
             Fault::machine(format!("{kind}: `{}` is not in `PATH`", self.program)).hint(self.remedy)
         })
-    }
-}
-
-/// The disk that the limits are about, where a tool must be told of it.
-fn throttled_disk(site: &Site<'_>) -> Result<Option<Disk>, Fault> {
-    match site.lab.hierarchies().of(THROTTLING) {
-        Some(_) => site.limits.io.disk(),
-        None => Ok(None),
     }
 }
 

@@ -4,7 +4,7 @@
 //!
 //! - **Needs** `bwrap` in `PATH`, root.
 //! - **Leaves out** seccomp, which its callers bring along, and cgroups, which it does not know:
-//!   the limits are those of a group that surtax makes around it.
+//!   the limits are those of a group that surtax makes around its own.
 //! - **Payers** one group: `bwrap`, its PID 1, the agent and the command.
 //! - **Checked against** bubblewrap 0.8.0, `bwrap(1)`.
 
@@ -35,6 +35,7 @@ pub static BUBBLEWRAP: ContainerTool = ContainerTool {
     remedy: "apt-get install bubblewrap",
     refuse: |_, _| Ok(()),
     require: |_, _| Ok(()),
+    starts_below: true,
     agent_words: |_| Vec::new(),
     networks: &[],
     order,

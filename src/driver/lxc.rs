@@ -73,6 +73,7 @@ pub static LXC: ContainerTool = ContainerTool {
     remedy: "apt-get install lxc",
     refuse,
     require: |_, _| Ok(()),
+    starts_below: false,
     agent_words: |_| Vec::new(),
     networks: &[("veth", Wiring::Bridge), ("macvlan", Wiring::Pair)],
     order,
@@ -186,7 +187,7 @@ fn config(wanted: &ContainerRequest<'_>, has_common: bool, rootfs: &Path) -> Res
         lines.push(format!("lxc.cgroup.dir.{key} = {group}/{name}"));
     }
     if let Some(disk) = &wanted.throttled_disk {
-        for (key, rate) in wanted.io.rates() {
+        for (key, rate) in wanted.limits.io.rates() {
             let (key, disk) = (key.replace('-', "_"), disk.number());
             lines.push(format!("lxc.cgroup.blkio.throttle.{key}_device = {disk} {rate}"));
         }

@@ -69,6 +69,7 @@ pub static NSPAWN: ContainerTool = ContainerTool {
     remedy: "apt-get install systemd-container",
     refuse: |_, _| Ok(()),
     require: |_, _| Ok(()),
+    starts_below: true,
     agent_words: address,
     networks: &[
         ("veth", Wiring::OuterEnd("ve-")),

@@ -171,10 +171,21 @@ impl Room {
     /// # Errors
     /// A limit cannot be set as asked.
     pub fn subgroup(&self, name: &str, limits: &Limits) -> Result<PathBuf, Fault> {
+        self.group_in(&self.group, name, limits)
+    }
+
+    /// The same inside of a group of this room's, whose limits hold both.
+    ///
+    /// # Errors
+    /// As [`Room::subgroup`].
+    pub fn group_in(&self, above: &Path, name: &str, limits: &Limits) -> Result<PathBuf, Fault> {
         require_name(name)?;
-        let group = self.group.join(name);
+        let group = above.join(name);
         self.subgroups.lock().unwrap_or_else(PoisonError::into_inner).push(group.clone());
-        self.base.groups.make(&group)?;
+        match above == self.group || *limits != Limits::default() {
+            true => self.base.groups.make(&group)?,
+            false => self.base.groups.make_bare(&group)?,
+        }
         self.base
             .groups
             .limit(&group, limits)

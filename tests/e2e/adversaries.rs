@@ -28,7 +28,8 @@ fn an_adversary_that_nothing_holds_is_not_let_go() {
 fn what_holds_an_adversary_stops_it() {
     let machine = Machine::alone();
     let count = |answer: &serde_json::Value, key: &str| answer[key].as_u64().unwrap();
-    for stack in ["native:pids=40,memory=128M", "runc:pids=40,memory=128M"] {
+    for kind in ["native", "runc", "nspawn", "podman"] {
+        let stack = &format!("{kind}:pids=40,memory=128M");
         if !is_usable(&machine, stack) {
             continue;
         }

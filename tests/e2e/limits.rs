@@ -12,6 +12,13 @@ struct Pool {
 
 const POOL: &str = "/proc/sys/vm/nr_hugepages";
 
+/// A process that doubles a variable: 512 MiB if nobody stops it, so that the host is never in
+/// danger.
+const DOUBLING: &str = "x=0123456789abcdef; i=0; while [ $i -lt 25 ]; do x=$x$x; i=$((i+1)); done";
+
+/// The layers whose root may make namespaces, and whose group is one that surtax made.
+const HAVE_A_GROUP: [&str; 6] = ["runc", "crun", "bubblewrap", "nspawn", "podman", "lxc"];
+
 impl Pool {
     /// Adds so many pages; nothing where this machine does not let us, or has no memory for them.
     fn grown_by(pages: u64) -> Option<Self> {
@@ -47,14 +54,11 @@ fn level(arm: &Value) -> &Value {
 #[test]
 fn a_bomb_of_memory_ends_inside_its_limit() {
     let machine = Machine::take();
-    // A process that doubles a variable: 512 MiB if nobody stops it, so that the host is never in
-    // danger.
-    let script = "x=0123456789abcdef; i=0; while [ $i -lt 25 ]; do x=$x$x; i=$((i+1)); done";
     for stack in ["native:memory=64M", "runc:memory=64M", "docker:memory=64M"] {
         if !is_usable(&machine, stack) {
             continue;
         }
-        let answer = machine.answer(&compare(stack, "1", &["sh", "-c", script]));
+        let answer = machine.answer(&compare(stack, "1", &["sh", "-c", DOUBLING]));
         let arm = arm(&answer, stack);
         assert_eq!(arm["trial_count"], 0, "{stack} let it have all that memory");
         assert_eq!(arm["exit_statuses"][0], "signal 9", "{stack}: {arm}");
@@ -74,6 +78,43 @@ fn a_bomb_of_processes_ends_inside_its_limit() {
         let answer = machine.answer(&compare(stack, "1", &["sh", "-c", script]));
         assert_limit_is_told(&answer, stack, "pids=40");
         machine.assert_as_before();
+    }
+}
+
+#[test]
+fn root_inside_cannot_lift_the_limits_of_its_own_group() {
+    let machine = Machine::take();
+    // With namespaces of its own it is root of the groups from its own on, and may write there.
+    let lift = |controller: &str, writes: &str| {
+        format!(
+            "unshare -UrmC sh -c 'mount -t cgroup -o {controller} none /mnt || \
+             mount -t cgroup2 none /mnt || exit 9; cd /mnt; {writes}' || exit 9; "
+        )
+    };
+    let sleepers = "i=0; while [ $i -lt 60 ]; do sleep 30 & i=$((i+1)); done; exit 0";
+    let script = lift("pids", "echo max >pids.max") + sleepers;
+    for kind in HAVE_A_GROUP {
+        let stack = format!("{kind}:pids=20");
+        if is_usable(&machine, &stack) {
+            let answer = machine.answer(&compare(&stack, "1", &["sh", "-c", &script]));
+            assert_limit_is_told(&answer, &stack, "pids=40");
+            machine.assert_as_before();
+        }
+    }
+    let writes = "test ! -e memory.memsw.limit_in_bytes || echo -1 >memory.memsw.limit_in_bytes; \
+                  if test -e memory.max; then echo max >memory.max; \
+                  else echo -1 >memory.limit_in_bytes; fi";
+    let script = lift("memory", writes) + DOUBLING;
+    for kind in HAVE_A_GROUP {
+        let stack = format!("{kind}:memory=64M");
+        if is_usable(&machine, &stack) {
+            let answer = machine.answer(&compare(&stack, "1", &["sh", "-c", &script]));
+            let arm = arm(&answer, &stack);
+            assert_eq!(arm["exit_statuses"][0], "signal 9", "{stack}: {arm}");
+            let why = arm["trouble"]["why"].as_str().unwrap();
+            assert!(why.contains(&format!("`memory=64M` of `{kind}` was exceeded")), "{why}");
+            machine.assert_as_before();
+        }
     }
 }
 

@@ -110,8 +110,9 @@ impl Hierarchies {
     }
 
     /// Those in which all of these groups are apart. Beside hierarchies of version 1, a runtime
-    /// such as crun under Docker makes a container's group in these alone: in the unified one it is
-    /// still in the group of who started it, and would be counted twice.
+    /// such as crun makes a container's group in these alone, or uses one that is there in these
+    /// alone: in the unified one it is still in the group of who started it, and would be counted
+    /// twice.
     #[must_use]
     pub fn of_all<'g>(mut self, groups: impl IntoIterator<Item = &'g Path>) -> Self {
         let is_in = |hierarchy: Option<&Hierarchy>, group: &Path| {
@@ -119,7 +120,15 @@ impl Hierarchies {
         };
         let is_one = |it: &&Hierarchy| it.version == Version::One;
         let cpuacct = self.of("cpuacct").filter(is_one);
-        let is_mixed = |group: &Path| is_in(cpuacct, group) && !is_in(self.unified(), group);
+        let has_nobody = |hierarchy: Option<&Hierarchy>, group: &Path| {
+            let file = hierarchy.map(|it| it.directory(group).join("cgroup.events"));
+            let text = file.and_then(|file| fs::read_to_string(file).ok()).unwrap_or_default();
+            text.lines().any(|line| line == "populated 0")
+        };
+        let is_mixed = |group: &Path| {
+            let unified = self.unified();
+            is_in(cpuacct, group) && (!is_in(unified, group) || has_nobody(unified, group))
+        };
         if groups.into_iter().any(is_mixed) {
             self.0.retain(|hierarchy| hierarchy.version == Version::One);
         }
@@ -490,6 +499,12 @@ mod tests {
             Group::open(&all, Path::new("engine")).unwrap().cpu().unwrap().total
         };
         assert_eq!(of_engine(&["engine"]), Nanoseconds(167_000_000));
+        assert_eq!(of_engine(&["engine", "box"]), Nanoseconds(2_000_000));
+        // The same where the group is there and nobody came into it.
+        let made = tree.path().join("unified/box");
+        fs::create_dir(&made).unwrap();
+        assert_eq!(of_engine(&["engine", "box"]), Nanoseconds(167_000_000));
+        fs::write(made.join("cgroup.events"), "populated 0\nfrozen 0\n").unwrap();
         assert_eq!(of_engine(&["engine", "box"]), Nanoseconds(2_000_000));
     }
 

@@ -6,7 +6,7 @@
 //! - **Leaves out** seccomp, AppArmor and user namespaces, which are an engine's choice and not the
 //!   runtime's; links, which are an engine's: `net=veth` prepares a namespace as its plugin would.
 //! - **Payers** the runtime's own process and the container's group: engine. The group carries the
-//!   command.
+//!   command. The runtime makes another in it, with the same limits, which root inside may see.
 //! - **Checked against** OCI runtime specification 1.0.2; runc 1.1.5, crun 1.8.1, runsc 20260905.
 
 mod command_line;
@@ -16,6 +16,7 @@ mod resources;
 use crate::agent::Link;
 use crate::container::engine_runtime::Kernel;
 use crate::container::first_process::FirstProcess;
+use crate::container::group;
 use crate::container::tool_network::{NamedNetwork, ToolNetwork, Wiring};
 use crate::container::{stdio, tool_network};
 use crate::fault::{Doing, Fault};
@@ -26,7 +27,7 @@ use crate::layer::{
 };
 use crate::rootfs::root::Lower;
 use crate::rootfs::{root, scratch, secrets};
-use command_line::{CONTAINER, CommandLine, text};
+use command_line::{CommandLine, text};
 use config::{Container, NetworkNamespace};
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -158,7 +159,8 @@ impl Layer for Oci {
         let mounts = self.mounts(&lowers, bundle, site, room)?;
         let namespace = room.mount_namespace(&mounts)?;
         let network = ToolNetwork::make(spec, self.networks, site, room)?;
-        write_bundle(spec, &network, site, room, bundle)?;
+        let group = room.subgroup(group::LIMITED, site.limits)?;
+        write_bundle(spec, &network, site, (room, &group), bundle)?;
 
         let (link, ends) = stdio::link(self.descriptor.kind)?;
         let command_line = CommandLine {
@@ -186,7 +188,7 @@ impl Layer for Oci {
             namespace,
             command_line,
             link: Some(link),
-            group: room.group().join(CONTAINER),
+            group,
             hierarchies: site.lab.hierarchies().clone(),
             limits: site.limits.clone(),
             spec: spec.clone(),
@@ -268,6 +270,8 @@ impl Running for RunningOci {
         let command_line = self.command_line.run().join(" ");
         facts.push(Fact::new("runtime_command_line", command_line, "its start"));
         facts.push(first.group_is(&self.group)?);
+        // What it was told, and what holds whatever is written inside.
+        first.limits(&group::inside(&self.group), &self.limits)?;
         facts.extend(first.limits(&self.group, &self.limits)?);
         facts.extend((self.prove)(&first, &self.spec, inside)?);
         let proved = self.network.prove(self.kernel, inside);
@@ -315,7 +319,7 @@ fn write_bundle(
     spec: &LayerSpec,
     network: &ToolNetwork,
     site: &Site<'_>,
-    room: &Room,
+    (room, group): (&Room, &Path),
     bundle: &Path,
 ) -> Result<(), Fault> {
     let network = match network.prepared() {
@@ -329,7 +333,7 @@ fn write_bundle(
         root: &root::merged_at(bundle),
         agent: site.agent,
         host_name: &system.nodename().to_string_lossy(),
-        group: &Path::new("/").join(room.group()).join(CONTAINER),
+        group: &Path::new("/").join(group::inside(group)),
         limits: site.limits,
         hides_groups: site.lab.hierarchies().0.len() == 1
             && site.lab.hierarchies().unified().is_some(),

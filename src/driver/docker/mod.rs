@@ -32,7 +32,7 @@ use crate::container::first_process::FirstProcess;
 use crate::container::oci::config;
 use crate::container::skeleton::{self, Skeleton};
 use crate::container::storage::{self, Storage};
-use crate::container::{engine_runtime, rootless as layer_rootless};
+use crate::container::{engine_runtime, group, rootless as layer_rootless};
 use crate::fault::{Doing, Fault};
 use crate::lab::conceal::Owners;
 use crate::lab::{self, Limits, Room, Undo, tool_version};
@@ -219,12 +219,13 @@ impl Layer for Docker {
 
         // A daemon without privileges could set none of them.
         let told = if daemon.is_rootless() { Limits::default() } else { site.limits.clone() };
+        let parent = parent(spec, &about, (&told, site.carries_layers), room)?;
         let system = rustix::system::uname();
         let wanted = ContainerOptions {
             image: &image,
             agent: &daemon.agent(site.agent),
             host_name: &system.nodename().to_string_lossy(),
-            group: takes_paths(&about).then_some(room.group()),
+            group: parent.as_deref(),
             limits: &told,
             limited_disk: told.io.disk()?,
             layers: &layers,
@@ -410,6 +411,23 @@ fn require_place_for_huge_pages(limits: &Limits, about: &About) -> Result<(), Fa
         "set `\"exec-opts\": [\"native.cgroupdriver=cgroupfs\"]` in /etc/docker/daemon.json, \
                or use `podman`",
     ))
+}
+
+/// The group in which the daemon is to make the container's, where it takes a path: one with the
+/// same limits, where root inside may become root of its own group.
+fn parent(
+    spec: &LayerSpec,
+    about: &About,
+    (told, carries_layers): (&Limits, bool),
+    room: &Room,
+) -> Result<Option<PathBuf>, Fault> {
+    let is_privileged = carries_layers || is_asked(spec, "privileged", "true");
+    Ok(match takes_paths(about) {
+        true if is_asked(spec, "seccomp", "unconfined") && !is_privileged => {
+            Some(room.subgroup(group::LIMITED, told)?)
+        }
+        takes => takes.then(|| room.group().to_path_buf()),
+    })
 }
 
 /// Tells whether the daemon takes a path for the parent of a container's group; systemd's names are

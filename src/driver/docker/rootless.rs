@@ -12,8 +12,8 @@
 //!
 //! Source: Docker's "Rootless mode", `dockerd-rootless.sh` of 20.10.24, rootlesskit 1.1.0.
 
-use crate::container::rootless;
 use crate::container::users::over_etc;
+use crate::container::{group, rootless};
 use crate::fault::Fault;
 use crate::lab::{self, Limits, Mount, Room};
 use crate::layer::{LayerSpec, Site};
@@ -201,7 +201,7 @@ pub fn source(shown: &Shown, path: &Path, is_kept: bool) -> PathBuf {
 /// # Errors
 /// The machine's: a limit cannot be set, or the process cannot be moved.
 pub fn confine(room: &Room, pid: u32, limits: &Limits) -> Result<(), Fault> {
-    let group = room.subgroup("container", limits)?;
+    let group = room.subgroup(group::LIMITED, limits)?;
     room.admit(pid, &group)
 }
 

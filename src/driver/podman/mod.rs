@@ -112,6 +112,7 @@ pub static PODMAN: ContainerTool = ContainerTool {
     remedy: "apt-get install podman",
     refuse,
     require,
+    starts_below: true,
     agent_words: |_| Vec::new(),
     networks: &[
         ("bridge", Wiring::Bare),
@@ -328,7 +329,7 @@ fn places(books: &Path, volumes: Option<(medium::Medium, &Path)>) -> Result<Vec<
 }
 
 /// Returns the options that are told only where they were asked for: users, a port, no filter of
-/// system calls, limits on a disk.
+/// system calls, limits.
 fn told_if_asked(wanted: &ContainerRequest<'_>, port: Option<Port>) -> Vec<String> {
     let mut words = Vec::new();
     if wanted.users == ContainerUsers::Own {
@@ -340,11 +341,26 @@ fn told_if_asked(wanted: &ContainerRequest<'_>, port: Option<Port>) -> Vec<Strin
     if wanted.spec.options.get(engine_runtime::SECCOMP.key).is_some_and(|it| it == "unconfined") {
         words.push(String::from("--security-opt=seccomp=unconfined"));
     }
+    words.extend(shown(wanted));
     if let Some(disk) = &wanted.throttled_disk {
         let node = disk.node.display();
-        words.extend(wanted.io.rates().map(|(key, rate)| format!("--device-{key}={node}:{rate}")));
+        words.extend(
+            wanted.limits.io.rates().map(|(key, rate)| format!("--device-{key}={node}:{rate}")),
+        );
     }
     words
+}
+
+/// Returns the limits of processes and of memory, which hold in the group above the container's: so
+/// that somebody inside sees them. A user without privileges can be shown none.
+fn shown(wanted: &ContainerRequest<'_>) -> Vec<String> {
+    if wanted.users == ContainerUsers::OfAnEngine {
+        return Vec::new();
+    }
+    let Limits { pids, memory, .. } = wanted.limits;
+    let pids = pids.map(|most| format!("--pids-limit={most}"));
+    let memory = memory.map(|most| ["", "-swap"].map(|kind| format!("--memory{kind}={}", most.0)));
+    pids.into_iter().chain(memory.into_iter().flatten()).collect()
 }
 
 /// All that it keeps is in the room; and it asks for no more files and processes than we may have,

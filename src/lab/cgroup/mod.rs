@@ -1,10 +1,10 @@
 //! Groups: one path, made in every cgroup hierarchy that counts or limits something for us.
 //!
 //! A machine has cgroup v1 (a hierarchy per controller), v2, both at once, or none. A group is one
-//! relative path, `surtax-<lab>/<room>[/<sub>]`, below each hierarchy's mount point. What a machine
-//! lacks is remembered as a gap with its reason: without groups processes can still be started, and
-//! nothing can be limited. Where systemd is the first process and cgroup v2 alone, the path begins
-//! with a scope of the lab's own: `system.slice/surtax-<lab>.scope/surtax-<lab>/…`.
+//! relative path, `surtax-<lab>/<room>[/<sub>[/<sub>]]`, below each hierarchy's mount point. What a
+//! machine lacks is remembered as a gap with its reason: without groups processes can still be
+//! started, and nothing can be limited. Where systemd is the first process and cgroup v2 alone, the
+//! path begins with a scope of the lab's own: `system.slice/surtax-<lab>.scope/surtax-<lab>/…`.
 //!
 //! In cgroup v2 a group whose children have controllers cannot have processes itself, so a room's
 //! own processes live in its child [`OWN`] there.
@@ -157,6 +157,12 @@ impl Groups {
             }
             make_in(hierarchy, group)
         })
+    }
+
+    /// Makes a group that needs no controllers of its own: those of the one above count and limit
+    /// for it. In cgroup v1 it has them all the same.
+    pub(super) fn make_bare(&self, group: &Path) -> Result<(), Fault> {
+        self.used().try_for_each(|hierarchy| make_in(hierarchy, group))
     }
 
     /// The files through which a process enters a group: it writes `0` into each. `own` asks for
