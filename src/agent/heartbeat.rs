@@ -41,9 +41,22 @@ impl Pulse {
     pub fn wait(
         &mut self,
         listener: &mut dyn Listener,
-        mut ask: impl FnMut() -> Result<bool, Fault>,
+        ask: impl FnMut() -> Result<bool, Fault>,
         limit: Duration,
     ) -> Result<Stamped, Fault> {
+        self.look(listener, ask, limit)?.ok_or_else(|| listener.silence(limit))
+    }
+
+    /// The same; `None` if nothing came in time.
+    ///
+    /// # Errors
+    /// As [`Self::wait`], but for what comes too late.
+    pub fn look(
+        &mut self,
+        listener: &mut dyn Listener,
+        mut ask: impl FnMut() -> Result<bool, Fault>,
+        limit: Duration,
+    ) -> Result<Option<Stamped>, Fault> {
         let began = clock::monotonic_raw();
         loop {
             let passed = Duration::from(clock::monotonic_raw().since(began));
@@ -51,8 +64,8 @@ impl Pulse {
             let patience = if self.owed > 0 { self.give_up_after } else { self.ask_after };
             match listener.wait(patience.min(left))? {
                 Some(Stamped { reply: Reply::Clock { .. }, .. }) if self.owed > 0 => self.owed -= 1,
-                Some(stamped) => return Ok(stamped),
-                None if left <= patience => return Err(listener.silence(limit)),
+                Some(stamped) => return Ok(Some(stamped)),
+                None if left <= patience => return Ok(None),
                 None if self.owed > 0 => return Err(listener.silence(patience).hint(HINT)),
                 None if ask()? => self.owed += 1,
                 None => {}
@@ -118,7 +131,7 @@ mod tests {
     }
 
     fn wait(pulse: &mut Pulse, link: &mut Link, limit: Duration) -> Result<Stamped, Fault> {
-        link.outlast(pulse, limit)
+        link.outlast(pulse, limit)?.ok_or_else(|| link.listener.silence(limit))
     }
 
     #[test]

@@ -132,14 +132,18 @@ impl Link {
     }
 
     /// Waits for the next reply of an inside that works for long, and asks meanwhile whether it is
-    /// there.
+    /// there; `None` if nothing came in time.
     ///
     /// # Errors
     /// The machine's: see [`Pulse::wait`].
-    pub fn outlast(&mut self, pulse: &mut Pulse, limit: Duration) -> Result<Stamped, Fault> {
+    pub fn outlast(
+        &mut self,
+        pulse: &mut Pulse,
+        limit: Duration,
+    ) -> Result<Option<Stamped>, Fault> {
         let Self { speaker, listener } = self;
         let ask = || speaker.send(&Request::Clock).map(|()| true);
-        pulse.wait(listener.as_mut(), ask, limit)
+        pulse.look(listener.as_mut(), ask, limit)
     }
 
     /// Sends one request and waits for its answer; a [`Reply::Failed`] becomes a fault.

@@ -226,6 +226,11 @@ impl Room {
         self.base.groups.admit(pid, group)
     }
 
+    /// Lets go on what a command froze in this room: its own group, with its agent, for one.
+    pub fn thaw(&self) {
+        self.base.groups.thaw(&self.group);
+    }
+
     /// Lists the processes in a group of this room or below it: process id and name.
     #[must_use]
     pub fn members(&self, group: &Path) -> Vec<(u32, String)> {

@@ -14,6 +14,10 @@ use surtax_instrument::wire::{Command, Reply, Request};
 /// and a starter to read its counters.
 const GRACE: Duration = Duration::from_secs(30);
 
+/// Time after the command's own deadline at which a silent agent may be frozen: a command of root's
+/// with namespaces of its own writes to the files of its own group, in which the agent is too.
+const WAKE_AFTER: Duration = Duration::from_secs(5);
+
 /// Returns how long an inside may take beyond what it was asked to do.
 pub(super) fn grace(running: &RunningStack) -> Duration {
     running.patience().max(GRACE)
@@ -58,19 +62,29 @@ pub(super) fn finish(
 ) -> Result<TimedRun, Fault> {
     let below = (running.depth() > 1).then(|| running.deeper());
     let grace = grace(running);
-    end_of(running.link()?, began, (deadline, grace), below)
+    let (link, room) = running.link_and_room()?;
+    end_of(link, began, (deadline, grace), below, || room.thaw())
 }
 
 /// The same over a link; `below` is which levels a starter at its other end may speak for, where
-/// there is one.
+/// there is one, and `wake` wakes the other end.
 fn end_of(
     link: &mut Link,
     began: Nanoseconds,
     (deadline, grace): (Duration, Duration),
     below: Option<Deeper>,
+    wake: impl FnOnce(),
 ) -> Result<TimedRun, Fault> {
     let mut pulse = Pulse::default();
-    let ended = link.outlast(&mut pulse, deadline.saturating_add(grace))?;
+    let late = WAKE_AFTER.min(grace / 2);
+    let ended = match link.outlast(&mut pulse, deadline.saturating_add(late))? {
+        Some(ended) => ended,
+        None => {
+            wake();
+            let ended = link.outlast(&mut pulse, grace.saturating_sub(late))?;
+            ended.ok_or_else(|| link.listener.silence(deadline.saturating_add(grace)))?
+        }
+    };
     match ended.reply {
         Reply::Ended { .. } => {}
         Reply::Failed(failure) => return Err(refused(failure)),

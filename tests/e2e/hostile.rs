@@ -124,6 +124,27 @@ fn a_deadline_ends_a_command_that_ignores_every_signal_it_can() {
 }
 
 #[test]
+fn a_command_that_freezes_its_own_group_is_ended_at_its_deadline() {
+    let machine = Machine::take();
+    // With namespaces of its own, root freezes itself and the agent, which keeps the deadline.
+    let script = "unshare -UrmC sh -c 'mount -t cgroup -o freezer none /mnt && \
+                  echo FROZEN >/mnt/freezer.state || { mount -t cgroup2 none /mnt && \
+                  echo 1 >/mnt/cgroup.freeze; }'; exit 9";
+    for stack in ["runc", "bubblewrap", "podman"] {
+        if is_usable(&machine, stack) {
+            let mut arguments = alone(stack, &["sh", "-c", script]);
+            arguments.splice(1..1, ["--deadline", "1s"]);
+            let began = monotonic_raw();
+            let answer = machine.json_of_a_failure(&arguments);
+            let took = Duration::from(monotonic_raw().since(began));
+            assert_eq!(arm(&answer, stack)["exit_statuses"][0], "deadline", "{stack}");
+            assert!(took < Duration::from_secs(60), "{stack} took {took:?}");
+            machine.assert_as_before();
+        }
+    }
+}
+
+#[test]
 fn what_a_command_leaves_running_is_gone_after_its_trial() {
     let machine = Machine::take();
     let stacks = usable(&machine);

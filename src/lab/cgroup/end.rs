@@ -98,6 +98,13 @@ impl Groups {
         self.visit(group, &mut |directory| {
             group_tree::write(directory, c"cpu.cfs_quota_us", "-1");
             group_tree::write(directory, c"cpu.max", "max");
+        });
+        self.thaw(group);
+    }
+
+    /// Lets go on what somebody froze in a group or below it.
+    pub(in crate::lab) fn thaw(&self, group: &Path) {
+        self.visit(group, &mut |directory| {
             group_tree::write(directory, c"freezer.state", "THAWED");
             group_tree::write(directory, c"cgroup.freeze", "0");
         });

@@ -48,7 +48,23 @@ fn end_with(bill: Vec<Reading>) -> Result<TimedRun, Fault> {
     starter.say(&Reply::Ended { at: Nanoseconds(2) });
     starter.say(&Reply::Exited(outcome()));
     starter.say(&Reply::Bill(bill));
-    end_of(&mut link, Nanoseconds(1), (SOON, SOON), Some(Deeper::of(0, 2)))
+    end_of(&mut link, Nanoseconds(1), (SOON, SOON), Some(Deeper::of(0, 2)), || ())
+}
+
+#[test]
+fn one_that_is_silent_after_the_deadline_is_woken() {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let reader = ours.try_clone().unwrap();
+    let mut link = Link::over("frozen", reader, ours, &ConsoleTail::new()).unwrap();
+    let mut agent = AgentEnd::greeted(theirs, &mut link);
+    let limits = (Duration::ZERO, Duration::from_millis(100));
+    let ended = end_of(&mut link, Nanoseconds(1), limits, None, || {
+        agent.say(&Reply::Ended { at: Nanoseconds(2) });
+        agent.say(&Reply::Exited(outcome()));
+    });
+    assert_eq!(ended.unwrap().outcome.status, Status::Exit(0));
+    let fault = end_of(&mut link, Nanoseconds(1), limits, None, || ()).map(|_| ()).unwrap_err();
+    assert_eq!(fault.message, "frozen: no answer within 0.1 s");
 }
 
 #[test]
