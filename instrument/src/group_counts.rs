@@ -1,6 +1,6 @@
 //! Counts of events in the files of groups, a line each with its key.
 
-use crate::group_tree::{self, Way};
+use crate::group_tree::{self, GROUPS_LIMIT, Way};
 use std::collections::BTreeMap;
 use std::ffi::CStr;
 use std::fs;
@@ -20,6 +20,9 @@ pub(crate) fn below(
 ) -> Counts {
     let mut counts = Counts::new();
     group_tree::visit(top, &mut |group, way| {
+        if counts.len() >= GROUPS_LIMIT {
+            return;
+        }
         let texts = files.iter().map(|file| group_tree::read(group, file));
         let text = texts.into_iter().find(|text| !text.is_empty()).unwrap_or_default();
         let (Some(count), Ok(facts)) = (value(&text, key), rustix::fs::fstat(group)) else {

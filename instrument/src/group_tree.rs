@@ -17,6 +17,9 @@ use std::path::{Path, PathBuf};
 /// The longest path that is told of a group: the kernel opens none that is longer.
 const PATH_BYTES: usize = 4096;
 
+/// The most groups of a tree that are counted in; to look at so many takes seconds.
+pub(crate) const GROUPS_LIMIT: usize = 200_000;
+
 /// A level of a walk.
 struct Level {
     /// Name in the level above.

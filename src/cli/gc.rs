@@ -26,7 +26,9 @@ pub(super) fn run(globals: &Globals) -> Result<(), Fault> {
         kept => {
             let again = if rustix::process::geteuid().is_root() { "surtax" } else { "sudo surtax" };
             Err(Fault::machine(format!("cannot remove everything:\n    {}", kept.join("\n    ")))
-                .hint(format!("run `{again} gc` again when who uses it has ended, or restart")))
+                .hint(format!(
+                    "once whoever uses it has ended, run `{again} gc` again; or restart the machine"
+                )))
         }
     }
 }

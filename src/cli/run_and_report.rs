@@ -56,6 +56,9 @@ impl OpenedLab {
         for line in &lab.swept().undone {
             note(&format!("removed what an earlier run had left: {line}"), globals);
         }
+        for line in &lab.swept().kept {
+            note(&format!("cannot remove what an earlier run left: {line}; `surtax gc`"), globals);
+        }
         let agent = lab.agent()?;
         Ok(Self { lab: Arc::new(lab), agent, cache: lab::cache_directory()? })
     }

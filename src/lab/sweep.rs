@@ -100,7 +100,7 @@ pub(super) fn undo(mut journal: Journal) -> Result<Swept, Fault> {
         match if forgotten { Ok(Vec::new()) } else { undo.perform() } {
             Ok(more) => {
                 found.extend(more);
-                journal.undone(&[id])?;
+                kept.extend(journal.undone(&[id]).err().map(|fault| fault.to_string()));
             }
             Err(fault) => kept.push(fault.to_string()),
         }

@@ -72,7 +72,7 @@ impl Proof for Kills {
 
     fn run_ms(&self, size: Size, run: u32) -> u32 {
         let plain = usize::try_from(run / per_stack(size)).is_ok_and(|place| place < STACKS.len());
-        if plain { 3000 } else { 20_000 }
+        if plain { 800 } else { 8000 }
     }
 
     fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Figure>, Stopped> {

@@ -224,15 +224,6 @@ impl RunningStack {
         payers
     }
 
-    /// The same, with its room, in which it may have to be woken.
-    ///
-    /// # Errors
-    /// As [`RunningStack::link`].
-    pub fn link_and_room(&mut self) -> Result<(&mut Link, &Room), Fault> {
-        let taken = || Fault::bug("the link of a stack is waited for after it was taken");
-        Ok((self.link.as_mut().ok_or_else(taken)?, &self.room))
-    }
-
     /// The way to the agent, or to the next level's starter.
     ///
     /// # Errors
@@ -243,7 +234,16 @@ impl RunningStack {
             .ok_or_else(|| Fault::bug("the link of a stack is used after it was taken"))
     }
 
-    /// The same, for good: who takes it must also end it (`finish`).
+    /// The same, with its room, in which it may have to be woken.
+    ///
+    /// # Errors
+    /// As [`RunningStack::link`].
+    pub fn link_and_room(&mut self) -> Result<(&mut Link, &Room), Fault> {
+        let taken = || Fault::bug("the link of a stack is waited for after it was taken");
+        Ok((self.link.as_mut().ok_or_else(taken)?, &self.room))
+    }
+
+    /// The way to the agent, for good: who takes it must also end it (`finish`).
     ///
     /// # Errors
     /// Ours: somebody has taken it before.

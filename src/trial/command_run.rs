@@ -2,11 +2,12 @@
 
 use super::concurrency;
 use super::iterate::TimedRun;
-use crate::agent::{Link, Pulse, refused, unexpected};
+use crate::agent::{Link, Pulse, Stamped, refused, unexpected};
 use crate::fault::Fault;
 use crate::stack::Deeper;
 use crate::stack::start::RunningStack;
 use std::time::Duration;
+use surtax_instrument::clock;
 use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::{Command, Reply, Request};
 
@@ -17,6 +18,9 @@ const GRACE: Duration = Duration::from_secs(30);
 /// Time after the command's own deadline at which a silent agent may be frozen: a command of root's
 /// with namespaces of its own writes to the files of its own group, in which the agent is too.
 const WAKE_AFTER: Duration = Duration::from_secs(5);
+
+/// Time between two such attempts.
+const WAKE_AGAIN: Duration = Duration::from_millis(100);
 
 /// Returns how long an inside may take beyond what it was asked to do.
 pub(super) fn grace(running: &RunningStack) -> Duration {
@@ -66,6 +70,33 @@ pub(super) fn finish(
     end_of(link, began, (deadline, grace), below, || room.thaw())
 }
 
+/// Waits for the end of a command. An agent that is silent too long is woken: once where it owes
+/// an answer, and again and again after the command's deadline, since it may be frozen as often.
+fn outlasted(
+    link: &mut Link,
+    pulse: &mut Pulse,
+    (deadline, grace): (Duration, Duration),
+    mut wake: impl FnMut(),
+) -> Result<Stamped, Fault> {
+    let began = clock::monotonic_raw();
+    let (whole, late) = (deadline.saturating_add(grace), WAKE_AFTER.min(grace / 2));
+    let mut was_woken = false;
+    loop {
+        let passed = Duration::from(clock::monotonic_raw().since(began));
+        let left = whole.saturating_sub(passed);
+        let until_late = deadline.saturating_add(late).saturating_sub(passed);
+        let patience = if until_late.is_zero() { WAKE_AGAIN } else { until_late };
+        match link.outlast(pulse, patience.min(left)) {
+            Ok(Some(ended)) => return Ok(ended),
+            Ok(None) if left.is_zero() => return Err(link.listener.silence(whole)),
+            Ok(None) => {}
+            Err(fault) if was_woken => return Err(fault),
+            Err(_) => was_woken = true,
+        }
+        wake();
+    }
+}
+
 /// The same over a link; `below` is which levels a starter at its other end may speak for, where
 /// there is one, and `wake` wakes the other end.
 fn end_of(
@@ -73,18 +104,10 @@ fn end_of(
     began: Nanoseconds,
     (deadline, grace): (Duration, Duration),
     below: Option<Deeper>,
-    wake: impl FnOnce(),
+    wake: impl FnMut(),
 ) -> Result<TimedRun, Fault> {
     let mut pulse = Pulse::default();
-    let late = WAKE_AFTER.min(grace / 2);
-    let ended = match link.outlast(&mut pulse, deadline.saturating_add(late))? {
-        Some(ended) => ended,
-        None => {
-            wake();
-            let ended = link.outlast(&mut pulse, grace.saturating_sub(late))?;
-            ended.ok_or_else(|| link.listener.silence(deadline.saturating_add(grace)))?
-        }
-    };
+    let ended = outlasted(link, &mut pulse, (deadline, grace), wake)?;
     match ended.reply {
         Reply::Ended { .. } => {}
         Reply::Failed(failure) => return Err(refused(failure)),

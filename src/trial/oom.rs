@@ -125,11 +125,7 @@ impl<'a> Lookout<'a> {
         let Some(log) = &mut self.log else { return };
         let Logged { victims, pids, refused, is_incomplete } = log.read();
         let group = self.lab.logged_group(&self.room);
-        // Whose limit it was has a name of ours, whatever the victim's group is called.
-        let is_ours = |it: &Victim| {
-            group.has(&it.group) || it.limited.as_deref().is_some_and(|limited| group.has(limited))
-        };
-        self.logged.victims.extend(victims.into_iter().filter(is_ours));
+        self.logged.victims.extend(victims.into_iter().filter(|it| group.has(&it.group)));
         self.logged.pids.extend(pids);
         self.logged.is_incomplete |= is_incomplete;
         if !self.has_ended {
@@ -164,8 +160,9 @@ impl<'a> Lookout<'a> {
     /// [`Self::of_trial`] saw; `None` where it was in none.
     #[must_use]
     pub fn refusals(&self) -> Option<NonZero<usize>> {
-        let here = self.logged.refused.len().max(self.refusing_groups);
-        NonZero::new(here + self.refusing_inside)
+        // Where levels share a kernel, these are the same groups.
+        let seen = [self.logged.refused.len(), self.refusing_groups, self.refusing_inside];
+        NonZero::new(seen.into_iter().max().unwrap_or(0))
     }
 
     /// As a condition of the trial: that records of the log were lost, beside which a limit of the

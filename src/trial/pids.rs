@@ -1,9 +1,9 @@
 //! Says which limit on the number of processes was reached: to who asks for one more, the kernel
 //! says only that the resource is unavailable for the moment.
 //!
-//! It is known by what groups count, and by the kernel's log; where these say nothing, as of a
-//! guest, it is the likely reason of a process that could not be made. A trial in which it happened
-//! does not count, whatever its command says: it did not do what it was asked to.
+//! It is known by what groups count, those of a guest too, and by the kernel's log; where these
+//! say nothing, it is the likely reason of a process that could not be made. A trial in which it
+//! happened does not count, whatever its command says: it did not do what it was asked to.
 
 use super::command::is_engine;
 use crate::fault::Fault;

@@ -223,7 +223,7 @@ pub fn parse_cpus(text: &str) -> Option<Vec<u32>> {
 }
 
 /// The counters of one group, held open.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Group {
     cpu: Option<Cpu>,
     memory_peak: Option<File>,
@@ -255,23 +255,23 @@ impl Group {
     /// process, who started it, and who is in its own PID namespace; `None` else.
     #[must_use]
     pub fn alone_with(hierarchies: &Hierarchies, pid: u32) -> Option<Self> {
-        let process = Path::new("/proc").join(pid.to_string());
+        let file = PathBuf::from(format!("/proc/{pid}/cgroup"));
         let forebears = forebears(pid);
-        let own = Some(pid_namespace(pid)).filter(|it| *it != pid_namespace(std::process::id()));
+        let ours = pid_namespace(std::process::id());
+        let own = pid_namespace(pid).filter(|own| Some(own) != ours.as_ref());
         let is_of_it = |member: u32| {
             member == pid
                 || forebears.contains(&member)
-                || own.as_ref().is_some_and(|own| *own == pid_namespace(member))
+                || own.is_some() && pid_namespace(member) == own
         };
         // A container in a container has groups of its own in hierarchies of version 1 alone.
         let counting = [hierarchies.unified(), hierarchies.of("cpuacct")].into_iter().flatten();
         { counting }.find_map(|hierarchy| {
-            let group = hierarchy.group_in(&process.join("cgroup"), "cpuacct")?;
+            let group = hierarchy.group_in(&file, "cpuacct")?;
             let text = fs::read_to_string(hierarchy.directory(&group).join("cgroup.procs")).ok()?;
             let is_alone = text.lines().all(|line| line.parse().is_ok_and(is_of_it));
             let cpu = Cpu::open(hierarchy, &group).filter(|_| is_alone)?;
-            let (memory_peak, memory_stat, memory_kernel, disks) = (None, None, None, None);
-            Some(Self { cpu: Some(cpu), memory_peak, memory_stat, memory_kernel, disks })
+            Some(Self { cpu: Some(cpu), ..Self::default() })
         })
     }
 

@@ -31,10 +31,23 @@ const REFUSED: &str = "cgroup: fork rejected by pids controller in ";
 
 /// The kernel's log from one moment on.
 #[derive(Debug)]
-pub struct KernelLog(File);
+pub struct KernelLog {
+    file: File,
+    /// A record without the name of its group, which the next one has: so the kernel does where
+    /// both together are longer than a record, of about 1 KiB.
+    nameless: Option<Nameless>,
+}
 
-/// One process that was killed. The kernel leaves a group's name empty that is longer than a path
-/// can be.
+/// Something logged whose group is in the next record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Nameless {
+    /// A kill.
+    Killed(Victim),
+    /// A process that could not be made.
+    Refused,
+}
+
+/// One process that was killed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Victim {
     /// The group that it was in.
@@ -63,7 +76,7 @@ impl KernelLog {
         let mut options = OpenOptions::new();
         let mut file = options.read(true).custom_flags(libc::O_NONBLOCK).open("/dev/kmsg").ok()?;
         file.seek(SeekFrom::End(0)).ok()?;
-        Some(Self(file))
+        Some(Self { file, nameless: None })
     }
 
     /// Reads who was killed or not made since it was opened, or last asked.
@@ -72,14 +85,13 @@ impl KernelLog {
         let mut told = BTreeSet::new();
         let mut record = [0; RECORD_BYTES];
         for _ in 0..RECORDS_LIMIT {
-            match self.0.read(&mut record) {
+            match self.file.read(&mut record) {
                 Ok(0) => break,
                 Ok(length) => {
                     let text = String::from_utf8_lossy(record.get(..length).unwrap_or_default());
-                    logged.victims.extend(victim(&text));
+                    self.hear(&text, &mut logged);
                     told.extend(told_of(&text));
                     logged.pids.extend(pid(&text));
-                    logged.refused.extend(refused(&text));
                 }
                 // What was overwritten before it was read.
                 Err(error) if error.raw_os_error() == Some(libc::EPIPE) => {
@@ -93,6 +105,34 @@ impl KernelLog {
         logged.pids.retain(|pid| !told.contains(pid));
         logged
     }
+
+    /// Takes what a record says of a group, or the name of the group of the one before it.
+    fn hear(&mut self, record: &str, logged: &mut Logged) {
+        let nameless = self.nameless.take();
+        if let Some((nameless, group)) = nameless.zip(continued(record)) {
+            match nameless {
+                Nameless::Killed(victim) => logged.victims.push(Victim { group, ..victim }),
+                Nameless::Refused => logged.refused.push(group),
+            }
+            return;
+        }
+        match (victim(record), refused(record)) {
+            (Some(victim), _) if victim.group.is_empty() => {
+                self.nameless = Some(Nameless::Killed(victim));
+            }
+            (_, Some(group)) if group.is_empty() => self.nameless = Some(Nameless::Refused),
+            (victim, refused) => {
+                logged.victims.extend(victim);
+                logged.refused.extend(refused);
+            }
+        }
+    }
+}
+
+/// The name that a record continues with, cut off as it may be: `6,1,2,-;/a/b`.
+fn continued(record: &str) -> Option<String> {
+    let text = of_kernel(record).filter(|text| text.starts_with('/'))?;
+    Some(text.split(',').next().unwrap_or(text).to_owned())
 }
 
 /// Reads one record:
@@ -189,6 +229,30 @@ mod tests {
         assert_eq!(refused(recorded).unwrap(), "/surtax-c9d3c2a9/0-1-2/container");
         assert_eq!(refused(&recorded.replacen('6', "14", 1)), None);
         assert_eq!(refused("6,1,2,-;x: cgroup: fork rejected by pids controller in /a\n"), None);
+    }
+
+    #[test]
+    fn a_group_with_a_long_name_has_it_in_the_next_record() {
+        let file = File::open("/dev/null").unwrap();
+        let mut log = KernelLog { file, nameless: None };
+        let mut logged = Logged::default();
+        let limited = "/surtax-1/0-0-0/container";
+        for record in [
+            "6,1,2,-;cgroup: fork rejected by pids controller in \n",
+            "6,2,2,-;/surtax-1/0-0-0/container/dddd\n",
+            &format!(
+                "6,3,2,-;oom-kill:constraint=CONSTRAINT_MEMCG,oom_memcg={limited},task_memcg="
+            ),
+            "6,4,2,-;/surtax-1/0-0-0/container/eeee,task=x\n",
+            "6,5,2,-;cgroup: fork rejected by pids controller in \n",
+            "6,6,2,-;eth0: link up\n",
+            "6,7,2,-;/not/a/name\n",
+        ] {
+            log.hear(record, &mut logged);
+        }
+        assert_eq!(logged.refused, ["/surtax-1/0-0-0/container/dddd"]);
+        let group = String::from("/surtax-1/0-0-0/container/eeee");
+        assert_eq!(logged.victims, [Victim { group, limited: Some(limited.into()) }]);
     }
 
     #[test]

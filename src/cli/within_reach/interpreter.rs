@@ -40,14 +40,19 @@ pub(super) fn named(programs: impl IntoIterator<Item = PathBuf>) -> BTreeSet<Pat
 
 /// The first line of a script without `#!`. A file that cannot be opened cannot be executed either.
 fn first_line(program: &Path) -> Option<Vec<u8>> {
-    let found = fs::metadata(program).ok()?;
-    if !found.is_file() || found.permissions().mode() & 0o111 == 0 {
+    if !is_program(program) {
         return None;
     }
     let mut head = Vec::new();
     regular_file::open(program).ok()?.take(LINE_MOST).read_to_end(&mut head).ok()?;
     let line = head.strip_prefix(b"#!")?.split(|byte| matches!(byte, b'\n' | 0)).next()?;
     Some(line.to_vec())
+}
+
+/// Tells whether a file can be executed.
+pub(super) fn is_program(path: &Path) -> bool {
+    let found = fs::metadata(path);
+    found.is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
 /// Paths on such a line: that of the interpreter, and those in its arguments.

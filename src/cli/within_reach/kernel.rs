@@ -135,9 +135,11 @@ mod tests {
             let told: Vec<PathBuf> = told.iter().map(PathBuf::from).collect();
             assert_eq!(found(root.path()), told, "{text:?}");
         }
-        set(root.path(), "proc/sys/kernel/core_pattern", "|/srv/%e/h");
-        let places = below(root.path()).unwrap();
-        assert_eq!(places[0].extent, Extent::Whole, "any directory in there");
+        // Any directory in there; of one right below `/` not all is.
+        for (text, extent) in [("|/srv/d/%e/h", Extent::Whole), ("|/srv/%e/h", Extent::Itself)] {
+            set(root.path(), "proc/sys/kernel/core_pattern", text);
+            assert_eq!(below(root.path()).unwrap()[0].extent, extent, "{text}");
+        }
     }
 
     #[test]

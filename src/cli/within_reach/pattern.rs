@@ -53,6 +53,8 @@ fn matching(directory: &Path, pattern: &OsStr) -> io::Result<Vec<PathBuf>> {
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
             return Ok(Vec::new());
         }
+        // What is to be mounted when somebody looks cannot be, here.
+        Err(error) if error.raw_os_error() == Some(libc::ELOOP) => return Ok(Vec::new()),
         Err(error) => return Err(error),
     };
     let mut found = Vec::new();

@@ -33,15 +33,20 @@ impl Place {
     }
 
     /// One that a line or a setting names: all of it, since modules may be loaded from below. A
-    /// directory of everybody's, such as in `TMPDIR=/tmp`, is not.
+    /// directory of everybody's, such as in `TMPDIR=/tmp`, is not, nor one right below `/`, nor a
+    /// home.
     pub(super) fn named(path: impl Into<PathBuf>, reason: Reason) -> Self {
         let path = path.into();
         let found = real(&path);
         let is_shared = |(shared, extent, _): &(&str, Extent, Reason)| {
             *extent == Itself && found == Path::new(shared)
         };
-        let is_everybody_s = found.parent().is_none() || OF_THE_MACHINE.iter().any(is_shared);
-        Self::new(path, if is_everybody_s { Itself } else { Whole }, reason)
+        let above = found.parent();
+        let is_wide = above
+            .is_none_or(|above| [Path::new("/"), Path::new("/home")].contains(&above))
+            || std::env::home_dir().is_some_and(|home| found == home)
+            || OF_THE_MACHINE.iter().any(is_shared);
+        Self::new(path, if is_wide { Itself } else { Whole }, reason)
     }
 
     /// The same place, which can be had elsewhere.

@@ -64,7 +64,8 @@ pub(super) fn of(directories: &[PathBuf]) -> Vec<Place> {
         let itself = ", or put the program itself in place of the link";
         let links = entries.iter().filter(is_link).map(|entry| place(entry.path(), LINK));
         places.extend(links.map(|place| place.or(itself).or(&remedy)));
-        let programs: Vec<PathBuf> = entries.iter().map(DirEntry::path).collect();
+        let programs = entries.iter().map(DirEntry::path);
+        let programs: Vec<PathBuf> = programs.filter(|it| interpreter::is_program(it)).collect();
         let named = interpreter::named(programs.clone());
         let modules = modules::beside(programs.iter().chain(&named));
         places.extend(named.into_iter().map(|path| Place::named(path, NAMED).or(&remedy)));

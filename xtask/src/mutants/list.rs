@@ -199,8 +199,8 @@ pub const MUTANTS: &[Mutant] = &[
         name: "refusals-counted",
         breaks: "a command that was refused processes counts as one that was not",
         path: "src/trial/oom.rs",
-        text: "NonZero::new(here + self.refusing_inside)",
-        instead: "NonZero::new(0 * (here + self.refusing_inside))",
+        text: "NonZero::new(seen.into_iter().max().unwrap_or(0))",
+        instead: "NonZero::new(0 * seen.into_iter().max().unwrap_or(0))",
         proofs: "invalid",
     },
     Mutant {
