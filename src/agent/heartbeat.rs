@@ -25,6 +25,17 @@ pub struct Pulse {
     owed: u32,
 }
 
+/// Outcome of waiting for a reply.
+#[derive(Debug)]
+pub enum Heard {
+    /// A reply.
+    Reply(Stamped),
+    /// Nothing, in the time that there was.
+    Nothing,
+    /// Not even the answer to a question: the fault that this is if nobody goes on.
+    NoAnswer(Fault),
+}
+
 impl Default for Pulse {
     fn default() -> Self {
         Self { ask_after: ASK_AFTER, give_up_after: PATIENCE, owed: 0 }
@@ -44,19 +55,23 @@ impl Pulse {
         ask: impl FnMut() -> Result<bool, Fault>,
         limit: Duration,
     ) -> Result<Stamped, Fault> {
-        self.look(listener, ask, limit)?.ok_or_else(|| listener.silence(limit))
+        match self.look(listener, ask, limit)? {
+            Heard::Reply(stamped) => Ok(stamped),
+            Heard::Nothing => Err(listener.silence(limit)),
+            Heard::NoAnswer(fault) => Err(fault),
+        }
     }
 
-    /// The same; `None` if nothing came in time.
+    /// The same, for who goes on after a silence.
     ///
     /// # Errors
-    /// As [`Self::wait`], but for what comes too late.
+    /// The machine's: see [`Listener::wait`].
     pub fn look(
         &mut self,
         listener: &mut dyn Listener,
         mut ask: impl FnMut() -> Result<bool, Fault>,
         limit: Duration,
-    ) -> Result<Option<Stamped>, Fault> {
+    ) -> Result<Heard, Fault> {
         let began = clock::monotonic_raw();
         loop {
             let passed = Duration::from(clock::monotonic_raw().since(began));
@@ -64,9 +79,11 @@ impl Pulse {
             let patience = if self.owed > 0 { self.give_up_after } else { self.ask_after };
             match listener.wait(patience.min(left))? {
                 Some(Stamped { reply: Reply::Clock { .. }, .. }) if self.owed > 0 => self.owed -= 1,
-                Some(stamped) => return Ok(Some(stamped)),
-                None if left <= patience => return Ok(None),
-                None if self.owed > 0 => return Err(listener.silence(patience).hint(HINT)),
+                Some(stamped) => return Ok(Heard::Reply(stamped)),
+                None if left <= patience => return Ok(Heard::Nothing),
+                None if self.owed > 0 => {
+                    return Ok(Heard::NoAnswer(listener.silence(patience).hint(HINT)));
+                }
                 None if ask()? => self.owed += 1,
                 None => {}
             }
@@ -131,7 +148,11 @@ mod tests {
     }
 
     fn wait(pulse: &mut Pulse, link: &mut Link, limit: Duration) -> Result<Stamped, Fault> {
-        link.outlast(pulse, limit)?.ok_or_else(|| link.listener.silence(limit))
+        match link.outlast(pulse, limit)? {
+            Heard::Reply(stamped) => Ok(stamped),
+            Heard::Nothing => Err(link.listener.silence(limit)),
+            Heard::NoAnswer(fault) => Err(fault),
+        }
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub(crate) mod agent_end;
 
 use crate::fault::Fault;
 pub use console::ConsoleTail;
-pub use heartbeat::Pulse;
+pub use heartbeat::{Heard, Pulse};
 use std::time::Duration;
 use surtax_instrument::clock;
 use surtax_instrument::quantity::Nanoseconds;
@@ -132,15 +132,11 @@ impl Link {
     }
 
     /// Waits for the next reply of an inside that works for long, and asks meanwhile whether it is
-    /// there; `None` if nothing came in time.
+    /// there.
     ///
     /// # Errors
     /// The machine's: see [`Pulse::wait`].
-    pub fn outlast(
-        &mut self,
-        pulse: &mut Pulse,
-        limit: Duration,
-    ) -> Result<Option<Stamped>, Fault> {
+    pub fn outlast(&mut self, pulse: &mut Pulse, limit: Duration) -> Result<Heard, Fault> {
         let Self { speaker, listener } = self;
         let ask = || speaker.send(&Request::Clock).map(|()| true);
         pulse.look(listener.as_mut(), ask, limit)

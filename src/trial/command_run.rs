@@ -2,7 +2,7 @@
 
 use super::concurrency;
 use super::iterate::TimedRun;
-use crate::agent::{Link, Pulse, Stamped, refused, unexpected};
+use crate::agent::{Heard, Link, Pulse, Stamped, refused, unexpected};
 use crate::fault::Fault;
 use crate::stack::Deeper;
 use crate::stack::start::RunningStack;
@@ -86,12 +86,12 @@ fn outlasted(
         let left = whole.saturating_sub(passed);
         let until_late = deadline.saturating_add(late).saturating_sub(passed);
         let patience = if until_late.is_zero() { WAKE_AGAIN } else { until_late };
-        match link.outlast(pulse, patience.min(left)) {
-            Ok(Some(ended)) => return Ok(ended),
-            Ok(None) if left.is_zero() => return Err(link.listener.silence(whole)),
-            Ok(None) => {}
-            Err(fault) if was_woken => return Err(fault),
-            Err(_) => was_woken = true,
+        match link.outlast(pulse, patience.min(left))? {
+            Heard::Reply(ended) => return Ok(ended),
+            Heard::Nothing if left.is_zero() => return Err(link.listener.silence(whole)),
+            Heard::Nothing => {}
+            Heard::NoAnswer(fault) if was_woken => return Err(fault),
+            Heard::NoAnswer(_) => was_woken = true,
         }
         wake();
     }
