@@ -52,6 +52,16 @@ fn end_with(bill: Vec<Reading>) -> Result<TimedRun, Fault> {
 }
 
 #[test]
+fn one_that_is_gone_is_not_waited_for_again() {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let reader = ours.try_clone().unwrap();
+    let mut link = Link::over("gone", reader, ours, &ConsoleTail::new()).unwrap();
+    drop(AgentEnd::greeted(theirs, &mut link));
+    let ended = end_of(&mut link, Nanoseconds(1), (SOON, SOON), None, || panic!("it was woken"));
+    assert_eq!(ended.map(|_| ()).unwrap_err().message, "gone: the agent is gone");
+}
+
+#[test]
 fn one_that_is_silent_after_the_deadline_is_woken() {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let reader = ours.try_clone().unwrap();
