@@ -36,6 +36,20 @@ pub enum Heard {
     NoAnswer(Fault),
 }
 
+impl Heard {
+    /// The reply, for who does not go on after a silence of so long.
+    ///
+    /// # Errors
+    /// The machine's: there is none.
+    fn reply(self, listener: &dyn Listener, limit: Duration) -> Result<Stamped, Fault> {
+        match self {
+            Self::Reply(stamped) => Ok(stamped),
+            Self::Nothing => Err(listener.silence(limit)),
+            Self::NoAnswer(fault) => Err(fault),
+        }
+    }
+}
+
 impl Default for Pulse {
     fn default() -> Self {
         Self { ask_after: ASK_AFTER, give_up_after: PATIENCE, owed: 0 }
@@ -55,11 +69,7 @@ impl Pulse {
         ask: impl FnMut() -> Result<bool, Fault>,
         limit: Duration,
     ) -> Result<Stamped, Fault> {
-        match self.look(listener, ask, limit)? {
-            Heard::Reply(stamped) => Ok(stamped),
-            Heard::Nothing => Err(listener.silence(limit)),
-            Heard::NoAnswer(fault) => Err(fault),
-        }
+        self.look(listener, ask, limit)?.reply(listener, limit)
     }
 
     /// The same, for who goes on after a silence.
@@ -148,11 +158,7 @@ mod tests {
     }
 
     fn wait(pulse: &mut Pulse, link: &mut Link, limit: Duration) -> Result<Stamped, Fault> {
-        match link.outlast(pulse, limit)? {
-            Heard::Reply(stamped) => Ok(stamped),
-            Heard::Nothing => Err(link.listener.silence(limit)),
-            Heard::NoAnswer(fault) => Err(fault),
-        }
+        link.outlast(pulse, limit)?.reply(link.listener.as_ref(), limit)
     }
 
     #[test]

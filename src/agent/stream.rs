@@ -166,7 +166,7 @@ mod tests {
         };
         let limit = Duration::from_secs(3600);
         let fault = link.listener.receive_from_living(limit, &mut has_ended).map(drop).unwrap_err();
-        assert!(fault.message.starts_with("guest: no answer within 4."), "{fault}");
+        assert!(fault.message.starts_with("guest: no answer within 4.0 s"), "{fault}");
         assert_eq!(looks, 1);
         // Who said something before counts.
         let mut inside = AgentEnd::over(theirs);
