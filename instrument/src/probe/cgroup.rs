@@ -6,18 +6,14 @@
 //! | its weight of user mode | `cpu.stat`: `user_usec` | `cpuacct.usage_user` |
 //! | its weight of the kernel | `cpu.stat`: `system_usec` | `cpuacct.usage_sys` |
 //! | `memory_peak` | `memory.peak` | `memory.max_usage_in_bytes` |
-//! | memory of processes now | `memory.stat`: `anon` | `memory.stat`: `total_rss` |
-//! | page cache now | `memory.stat`: `file` without `shmem` | `memory.stat`: `total_cache` without `total_shmem` |
-//! | files in memory now | `memory.stat`: `shmem` | `memory.stat`: `total_shmem` |
-//! | kernel memory now | `memory.stat`: `kernel` and `sock` | `memory.kmem.usage_in_bytes` |
-//! | page faults | `memory.stat`: `pgfault` | `memory.stat`: `total_pgfault` |
+//! | memory now and page faults | `memory.stat`, as `memory_stat.rs` reads it | likewise |
+//! | kernel memory now | of the same | `memory.kmem.usage_in_bytes` |
 //! | read from and written to disks | `io.stat`: `rbytes`, `wbytes` | `blkio.throttle.io_service_bytes_recursive` |
 //!
 //! - **Reads** the CPU time of everything that ever ran in the group or below it, also of what has
 //!   ended, by the scheduler's clock: version 1 counts its two parts in ticks, which a sandbox that
 //!   sleeps and wakes often falls between; the largest memory use since the group was made, page
-//!   cache included. What the memory consists of is known of this moment only: of the peak no
-//!   kernel says it.
+//!   cache included. What it consists of no kernel says of the peak.
 //! - **Costs** one `pread` and no allocation per counter and reading.
 //! - **Cannot see** what a guest does inside a virtual CPU: to this host all of it is user time.
 //!   Work that the kernel does in its own threads on the group's behalf is charged to nobody. With
@@ -26,10 +22,8 @@
 //!   `cgroup-v1/{cpuacct,memory}.rst`.
 
 use super::cpu_time::CpuTime;
-use crate::amount::{
-    Amounts, DISK_READ, DISK_WRITTEN, MEMORY_ANON, MEMORY_KERNEL, MEMORY_PAGE_CACHE, MEMORY_PEAK,
-    MEMORY_SHMEM, PAGE_FAULTS,
-};
+use super::memory_stat::MemoryStat;
+use crate::amount::{Amounts, DISK_READ, DISK_WRITTEN, MEMORY_ANON, MEMORY_KERNEL, MEMORY_PEAK};
 use crate::mountinfo::{self, Mounted};
 use crate::quantity::Nanoseconds;
 use std::fs::{self, File};
@@ -227,7 +221,7 @@ pub fn parse_cpus(text: &str) -> Option<Vec<u32>> {
 pub struct Group {
     cpu: Option<Cpu>,
     memory_peak: Option<File>,
-    memory_stat: Option<File>,
+    memory_stat: Option<MemoryStat>,
     /// Version 1 counts the kernel's memory apart.
     memory_kernel: Option<File>,
     disks: Option<File>,
@@ -293,7 +287,7 @@ impl Group {
         let cpu = [unified, cpuacct].into_iter().flatten().find_map(|it| Cpu::open(it, group));
         let memory_peak = file(hierarchies.of("memory"), "memory.peak")
             .or_else(|| file(hierarchies.of("memory"), "memory.max_usage_in_bytes"));
-        let memory_stat = file(hierarchies.of("memory"), "memory.stat");
+        let memory_stat = hierarchies.of("memory").and_then(|it| MemoryStat::open(it, group));
         let memory_kernel = file(hierarchies.of("memory"), "memory.kmem.usage_in_bytes");
         let disks = file(unified, "io.stat").or_else(|| {
             let blkio = hierarchies.of("blkio").filter(|blkio| counts_disks(blkio));
@@ -323,21 +317,15 @@ impl Group {
     /// Reads all else that is counted of the group and all below it.
     #[must_use]
     pub fn amounts(&self) -> Amounts {
-        let mut buffer = [0; 8192];
-        let stat = self.memory_stat.as_ref().and_then(|stat| text(stat, &mut buffer));
-        let kernel = || self.memory_kernel.as_ref().and_then(number);
-        let with_kernel = |parts: Amounts| {
-            let told = parts.get(MEMORY_KERNEL);
-            parts.with(MEMORY_KERNEL, told.or_else(kernel))
-        };
-        let parts = stat.and_then(memory_parts).map(with_kernel).unwrap_or_default();
-        let faults = stat.and_then(|stat| value(stat, "total_pgfault").or(value(stat, "pgfault")));
+        let now = self.memory_stat.as_ref().map(MemoryStat::amounts).unwrap_or_default();
+        let kernel = now.get(MEMORY_KERNEL).or_else(|| {
+            self.memory_kernel.as_ref().filter(|_| now.get(MEMORY_ANON).is_some()).and_then(number)
+        });
         let mut buffer = [0; 16384];
         let disks = self.disks.as_ref().and_then(|disks| text(disks, &mut buffer));
         let (read, written) = disks.and_then(disk_bytes).unzip();
-        parts
-            .with(MEMORY_PEAK, self.memory_peak.as_ref().and_then(number))
-            .with(PAGE_FAULTS, faults)
+        now.with(MEMORY_PEAK, self.memory_peak.as_ref().and_then(number))
+            .with(MEMORY_KERNEL, kernel)
             .with(DISK_READ, read)
             .with(DISK_WRITTEN, written)
     }
@@ -380,32 +368,6 @@ fn counts(counted: &str, used: &str, is_disk: impl Fn(&str) -> bool) -> bool {
     })
 }
 
-/// Returns what memory consists of at this moment; `None` where one of the parts that every kernel
-/// counts is not told.
-///
-/// Version 1 has the sums over the groups below under names of their own. The kernel's memory has
-/// been one number since Linux 5.18; where it is not, it is unknown.
-fn memory_parts(stat: &str) -> Option<Amounts> {
-    let value = |key: &str| value(stat, key);
-    let (anon, cached, shmem) = match value("total_cache") {
-        Some(cached) => (value("total_rss")?, cached, value("total_shmem")?),
-        None => (value("anon")?, value("file")?, value("shmem")?),
-    };
-    let kernel = value("kernel").map(|kernel| kernel.saturating_add(value("sock").unwrap_or(0)));
-    let parts = Amounts::default()
-        .with(MEMORY_ANON, anon)
-        // They are counted one after the other, and on many CPUs.
-        .with(MEMORY_PAGE_CACHE, cached.saturating_sub(shmem))
-        .with(MEMORY_SHMEM, shmem)
-        .with(MEMORY_KERNEL, kernel);
-    Some(parts)
-}
-
-/// The number of a line that begins with this key.
-fn value(stat: &str, key: &str) -> Option<u64> {
-    stat.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' '))?.parse().ok()
-}
-
 /// Bytes read from and written to all disks; `None` of a text that is cut off or no such list. A
 /// group that has touched no disk has an empty one.
 ///
@@ -433,7 +395,7 @@ fn disk_bytes(list: &str) -> Option<(u64, u64)> {
     Some((read, written))
 }
 
-fn text<'a>(file: &File, buffer: &'a mut [u8]) -> Option<&'a str> {
+pub(super) fn text<'a>(file: &File, buffer: &'a mut [u8]) -> Option<&'a str> {
     let length = file.read_at(buffer, 0).ok()?;
     std::str::from_utf8(&buffer[..length]).ok()
 }
@@ -514,33 +476,6 @@ mod tests {
         assert_eq!(microseconds(stat, "user_usec"), Some(Nanoseconds(10_000)));
         assert_eq!(microseconds(stat, "system_usec"), Some(Nanoseconds(20_000)));
         assert_eq!(microseconds(stat, "nice_usec"), None);
-    }
-
-    #[test]
-    fn memory_parts_are_those_of_the_group_and_all_below_with_files_in_memory_apart() {
-        let of = |anon: u64, page_cache: u64, shmem: u64, kernel: Option<u64>| {
-            Amounts::default()
-                .with(MEMORY_ANON, anon)
-                .with(MEMORY_PAGE_CACHE, page_cache)
-                .with(MEMORY_SHMEM, shmem)
-                .with(MEMORY_KERNEL, kernel)
-        };
-        let one = "cache 4096\nrss 8192\nshmem 0\ntotal_cache 1876951040\ntotal_rss \
-                   24576\ntotal_shmem 40960\n";
-        assert_eq!(memory_parts(one), Some(of(24_576, 1_876_910_080, 40_960, None)));
-        let two = "anon 8192\nfile 40960\nkernel 100\nkernel_stack 16\nsock 20\nshmem \
-                   4096\nfile_mapped 4\n";
-        assert_eq!(memory_parts(two), Some(of(8192, 36_864, 4096, Some(120))));
-        let before_5_18 = "anon 8192\nfile 40960\nkernel_stack 16\nshmem 0\n";
-        assert_eq!(memory_parts(before_5_18), Some(of(8192, 40_960, 0, None)));
-    }
-
-    #[test]
-    fn memory_of_which_a_part_is_not_told_has_no_parts() {
-        assert_eq!(memory_parts("anon 8192\nshmem 0\n"), None);
-        assert_eq!(memory_parts("anon 8192\nfile 4096\n"), None);
-        assert_eq!(memory_parts("total_cache 4096\ntotal_rss 1\n"), None);
-        assert_eq!(memory_parts(""), None);
     }
 
     #[test]

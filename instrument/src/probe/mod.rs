@@ -6,6 +6,7 @@ pub mod frequency;
 pub mod guest_memory;
 pub mod host;
 pub mod kernel_log;
+mod memory_stat;
 pub mod mitigations;
 pub mod oom;
 pub mod process;

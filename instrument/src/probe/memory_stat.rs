@@ -1,0 +1,170 @@
+//! Parts of a group's memory at this moment, and its page faults.
+//!
+//! | ours | cgroup v2 | cgroup v1 |
+//! |---|---|---|
+//! | memory of processes now | `anon` | `rss` |
+//! | page cache now | `file` without `shmem` | `cache` without `shmem` |
+//! | files in memory now | `shmem` | `shmem` |
+//! | kernel memory now | `kernel` and `sock` | – |
+//! | page faults | `pgfault` | `pgfault` |
+//!
+//! - **Reads** `memory.stat` of the group and of those directly below it, and adds up what these
+//!   say of all below them (`total_…` in version 1): of a group that others are below, the kernel's
+//!   own sum may stand still for two seconds. It is brought up to date once enough has changed, and
+//!   the groups above are told of no change while one below them waits for that already.
+//! - **Costs** one `pread` and no allocation per file and reading.
+//! - **Cannot see** what a group that is gone has left behind, in version 2 alone: page cache that
+//!   is nobody's now. Its page faults are in the kernel's sum, as of when that was made.
+//! - **Reference** Linux `Documentation/admin-guide/cgroup-v2.rst` and `cgroup-v1/memory.rst`;
+//!   `mm/memcontrol.c`, `memcg_rstat_updated`.
+
+use super::cgroup::{Hierarchy, text};
+use crate::amount::{
+    Amounts, MEMORY_ANON, MEMORY_KERNEL, MEMORY_PAGE_CACHE, MEMORY_SHMEM, PAGE_FAULTS,
+};
+use std::fs::{self, File};
+use std::path::Path;
+
+const FILE: &str = "memory.stat";
+
+/// The files of one group, held open.
+#[derive(Debug)]
+pub(super) struct MemoryStat {
+    own: File,
+    below: Vec<File>,
+}
+
+impl MemoryStat {
+    /// Opens those of a group and of the groups that are directly below it now; `None` where the
+    /// group has none.
+    pub(super) fn open(hierarchy: &Hierarchy, group: &Path) -> Option<Self> {
+        let directory = hierarchy.directory(group);
+        let own = File::open(directory.join(FILE)).ok()?;
+        let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+        let below = entries.filter_map(|entry| File::open(entry.path().join(FILE)).ok()).collect();
+        Some(Self { own, below })
+    }
+
+    /// Reads what is known now. Where a part that every kernel counts is not told, none is known.
+    pub(super) fn amounts(&self) -> Amounts {
+        let mut buffer = [0; 8192];
+        let Some(own) = text(&self.own, &mut buffer) else { return Amounts::default() };
+        let mut buffer = [0; 8192];
+        let mut below: Option<Amounts> = None;
+        for file in &self.below {
+            // A group that is gone meanwhile is left out.
+            let Some(text) = text(file, &mut buffer) else { continue };
+            let more = of_all(text);
+            below = Some(below.map_or_else(|| more.clone(), |sum| together(&sum, &more)));
+        }
+        of_group(own, below)
+    }
+}
+
+/// Returns what a group has, given its text and what those directly below it have together.
+fn of_group(own: &str, below: Option<Amounts>) -> Amounts {
+    let told = of_all(own);
+    let Some(below) = below else { return told };
+    // In version 2 nobody is in a group that others are below.
+    let sum = if is_version_1(own) { together(&below, &parts(own, "")) } else { below };
+    // Page faults of groups that are gone are in no other sum, and there is no fewer of them.
+    let faults = told.get(PAGE_FAULTS).zip(sum.get(PAGE_FAULTS)).map(|(told, sum)| told.max(sum));
+    sum.with(PAGE_FAULTS, faults)
+}
+
+/// Adds up what two groups have; what is not known of one is not known of both.
+fn together(one: &Amounts, other: &Amounts) -> Amounts {
+    one.iter().fold(Amounts::default(), |sum, (key, amount)| {
+        sum.with(key, other.get(key).map(|more| amount.saturating_add(more)))
+    })
+}
+
+/// Returns what a group and all below it have, as its text says it.
+fn of_all(stat: &str) -> Amounts {
+    parts(stat, if is_version_1(stat) { "total_" } else { "" })
+}
+
+fn is_version_1(stat: &str) -> bool {
+    value(stat, "total_", "cache").is_some()
+}
+
+/// Returns what the lines with this prefix say. The kernel's memory has been one number since Linux
+/// 5.18; where it is not, it is unknown.
+fn parts(stat: &str, prefix: &str) -> Amounts {
+    let value = |key: &str| value(stat, prefix, key);
+    let (anon, file) = if is_version_1(stat) { ("rss", "cache") } else { ("anon", "file") };
+    let faults = Amounts::default().with(PAGE_FAULTS, value("pgfault"));
+    let (Some(anon), Some(cached), Some(shmem)) = (value(anon), value(file), value("shmem")) else {
+        return faults;
+    };
+    let kernel = value("kernel").map(|kernel| kernel.saturating_add(value("sock").unwrap_or(0)));
+    faults
+        .with(MEMORY_ANON, anon)
+        // They are counted one after the other, and on many CPUs.
+        .with(MEMORY_PAGE_CACHE, cached.saturating_sub(shmem))
+        .with(MEMORY_SHMEM, shmem)
+        .with(MEMORY_KERNEL, kernel)
+}
+
+/// The number of the line whose key is this, with this prefix.
+fn value(stat: &str, prefix: &str, key: &str) -> Option<u64> {
+    let mut keyed = stat.lines().filter_map(|line| line.strip_prefix(prefix)?.strip_prefix(key));
+    keyed.find_map(|rest| rest.strip_prefix(' '))?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const VERSION_1: &str = "cache 4096\nrss 8192\nshmem 0\npgfault 3\ntotal_cache \
+                             1876951040\ntotal_rss 24576\ntotal_shmem 40960\ntotal_pgfault 70\n";
+    const VERSION_2: &str = "anon 8192\nfile 40960\nkernel 100\nkernel_stack 16\nsock 20\nshmem \
+                             4096\nfile_mapped 4\npgfault 50\n";
+
+    fn of(anon: u64, page_cache: u64, shmem: u64, faults: u64) -> Amounts {
+        Amounts::default()
+            .with(MEMORY_ANON, anon)
+            .with(MEMORY_PAGE_CACHE, page_cache)
+            .with(MEMORY_SHMEM, shmem)
+            .with(PAGE_FAULTS, faults)
+    }
+
+    #[test]
+    fn parts_are_those_of_the_group_and_all_below_with_files_in_memory_apart() {
+        assert_eq!(of_all(VERSION_1), of(24_576, 1_876_910_080, 40_960, 70));
+        assert_eq!(of_all(VERSION_2), of(8192, 36_864, 4096, 50).with(MEMORY_KERNEL, 120));
+        let before_5_18 = "anon 8192\nfile 40960\nkernel_stack 16\nshmem 0\npgfault 1\n";
+        assert_eq!(of_all(before_5_18), of(8192, 40_960, 0, 1));
+    }
+
+    /// A sum may be of before: those below are asked, and in version 1 who is in it is added.
+    #[test]
+    fn a_group_that_others_are_below_has_what_they_have() {
+        let below = || Some(of(100, 200, 30, 1000));
+        assert_eq!(of_group(VERSION_1, below()), of(8292, 4296, 30, 1003));
+        assert_eq!(of_group(VERSION_2, below()), of(100, 200, 30, 1000));
+        assert_eq!(of_group(VERSION_2, None), of_all(VERSION_2));
+        // The page faults of a group that is gone are in the sum of all alone.
+        let rest = Some(of(0, 0, 0, 46));
+        assert_eq!(of_group(VERSION_2, rest), of(0, 0, 0, 50));
+    }
+
+    #[test]
+    fn two_groups_have_together_what_is_known_of_both() {
+        let one = of(1, 2, 3, 4);
+        assert_eq!(together(&one, &one), of(2, 4, 6, 8));
+        let with_kernel = one.clone().with(MEMORY_KERNEL, 5);
+        assert_eq!(together(&with_kernel, &one), of(2, 4, 6, 8));
+        assert_eq!(together(&one, &with_kernel), of(2, 4, 6, 8));
+    }
+
+    #[test]
+    fn memory_of_which_a_part_is_not_told_has_no_parts() {
+        let nothing = Amounts::default();
+        assert_eq!(of_all("anon 8192\nshmem 0\n"), nothing);
+        assert_eq!(of_all("anon 8192\nfile 4096\n"), nothing);
+        assert_eq!(of_all("total_cache 4096\ntotal_rss 1\n"), nothing);
+        assert_eq!(of_all("anon 8192\npgfault 7\n"), nothing.clone().with(PAGE_FAULTS, 7));
+        assert_eq!(of_all(""), nothing);
+    }
+}
