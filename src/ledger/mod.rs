@@ -59,8 +59,6 @@ pub struct Ledger {
     format: i32,
     budget: stranger::Budget,
     is_made_here: bool,
-    /// User of `sudo` who may read the run, and not yet its log.
-    reader: Option<u32>,
 }
 
 /// Facts known of the run as such.

@@ -130,7 +130,6 @@ impl Ledger {
             format,
             budget,
             is_made_here: false,
-            reader: None,
         };
         // The seal is on the plan alone: who owns the file may have changed everything else.
         let is_made_here = is_own && ledger.is_sealed_here()?;

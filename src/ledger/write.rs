@@ -54,8 +54,8 @@ impl Ledger {
         let (hold, connection) = open_to_write(birth::publish(&image, paths)?, "begin the run")?;
         let path = hold.files().path().to_path_buf();
         let (known, format, budget) = (Cached::default(), FORMAT_VERSION, Budget::of_our_own());
-        let (is_made_here, reader) = (key.is_some(), shelf::reader_of(birth::directory_of(&path)));
-        Ok(Self { connection, path, known, hold, format, budget, is_made_here, reader })
+        let is_made_here = key.is_some();
+        Ok(Self { connection, path, known, hold, format, budget, is_made_here })
     }
 
     /// Opens an interrupted run to go on with it, and holds it.
@@ -86,8 +86,7 @@ impl Ledger {
             .and_then(|_| Cached::of(&connection))
             .map_err(|error| refused(path, "go on with the trials", &error))?;
         let (path, budget) = (path.to_path_buf(), Budget::of_our_own());
-        let reader = shelf::reader_of(birth::directory_of(&path));
-        Ok(Self { connection, path, known, hold, format, budget, is_made_here, reader })
+        Ok(Self { connection, path, known, hold, format, budget, is_made_here })
     }
 
     /// Writes down that a trial begins, before anything of it happens.
@@ -101,10 +100,6 @@ impl Ledger {
              FROM trials WHERE block = ?1 AND position = ?2 AND arm = ?3",
             params![trial.block, trial.position, trial.arm, integer(clock::wall().0)],
         );
-        if let Some(user) = self.reader.take() {
-            // The log alone: a lock on its index, for which reading is enough, would stop us.
-            let _ = sudoer::let_read_at(&self.hold.files().path_of(Beside::Log), user);
-        }
         match inserted {
             Err(error) if is_constraint(&error) => Err(Fault::bug(format!(
                 "{} begins though it already runs or counts, or is not in the plan",
@@ -249,6 +244,10 @@ fn open_to_write(hold: Hold, doing: &str) -> Result<(Hold, Connection), Fault> {
     connection
         .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)
         .map_err(|error| refused(path, "have the log taken in at the end", &error))?;
+    if let Some(user) = shelf::reader_of(birth::directory_of(path)) {
+        // The log alone: a lock on its index, for which reading is enough, would stop us.
+        let _ = sudoer::let_read_at(&hold.files().path_of(Beside::Log), user);
+    }
     Ok((hold, connection))
 }
 

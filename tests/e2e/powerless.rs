@@ -267,10 +267,10 @@ fn a_run_by_sudo_is_read_while_it_goes_on_and_no_lock_of_its_reader_stops_it() {
     let mut running =
         sudoer.sudo(&["compare", "--in", "native", "--runs", "2", "--", "sleep", "1"]);
     let mut running = running.spawn().unwrap();
-    // Its log is theirs to read as soon as a trial has begun.
+    // Its log is theirs to read from its start on: it has a mode, and then its access list.
     let is_shown = |it: &PathBuf| {
-        let is_log = it.to_str().unwrap().ends_with("-wal");
-        is_log && fs::metadata(it).is_ok_and(|it| it.mode() & 0o777 == 0o640)
+        let path = it.to_str().unwrap();
+        path.ends_with("-wal") && sudoer.may_read(path)
     };
     let run = loop {
         let runs = if sudoer.folder.join("runs").exists() { sudoer.runs() } else { Vec::new() };
