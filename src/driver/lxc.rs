@@ -201,6 +201,10 @@ fn config(wanted: &ContainerRequest<'_>, has_common: bool, rootfs: &Path) -> Res
     for key in ["lxc.console.path = none", "lxc.tty.max = 0", "lxc.pty.max = 1024"] {
         lines.push(key.to_owned());
     }
+    // Every other runtime makes one; LXC leaves it to the distribution's own configuration.
+    lines.push(String::from(
+        "lxc.mount.entry = tmpfs dev/shm tmpfs nosuid,nodev,create=dir,mode=1777 0 0",
+    ));
     if wanted.has_own_run || wanted.init.is_some() {
         lines.push(String::from("lxc.mount.entry = tmpfs run tmpfs nosuid,nodev,mode=755 0 0"));
     }

@@ -3,11 +3,13 @@
 //! A process that ignores the end of its children has them in no counter of its own. What its group
 //! used beside it is counted as the command's: see `trial/held_against.rs`.
 
+use crate::finding::Caution;
+use crate::finding::arm_trials::ArmTrials;
 use crate::finding::caution::signs::{Signs, caution};
 use crate::finding::number;
 use crate::finding::stacks::Stacks;
-use crate::finding::{ArmFindings, Caution, MetricFindings};
 use std::collections::BTreeSet;
+use surtax_instrument::amount::CPU_COMMAND_GROUP;
 
 pub(super) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
     let found = signs.columns.iter().zip(signs.arms).flat_map(|(column, arm)| {
@@ -32,19 +34,21 @@ pub(super) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
     ))
 }
 
-/// Says of stacks with a kernel of their own that nobody sees such time there; `seen` are those in
-/// which it was.
+/// Says of stacks in which nobody sees such time as the command's, since its group was not read:
+/// another kernel's, one with others in it, none at all. `seen` are those in which it was seen.
 fn elsewhere(signs: &Signs<'_>, seen: &BTreeSet<&str>) -> String {
-    let has_claims = |arm: &&ArmFindings| {
-        // Of little of it no sample has the parts, and then the others' is claimed.
-        let is_cpu = |it: &&MetricFindings| it.metric.starts_with("cpu_");
-        arm.metrics.iter().filter(is_cpu).any(|metric| metric.claimed_by.is_some())
+    let is_told = |column: &&ArmTrials<'_>| {
+        let mut readings = column.counted.iter().flat_map(|trial| &trial.readings);
+        readings.any(|reading| reading.amounts.get(CPU_COMMAND_GROUP).is_some())
     };
-    let own = signs.arms.iter().filter(has_claims).map(|arm| arm.stack.as_str());
-    let own: BTreeSet<&str> = own.filter(|stack| !seen.contains(stack)).collect();
-    match Stacks::counted(signs.arms).words(&own) {
-        _ if own.is_empty() => String::new(),
-        stacks => format!(", but in {stacks}, where this host cannot tell them, as the others'"),
+    let arms = signs.columns.iter().zip(signs.arms);
+    let untold = arms.filter(|(column, _)| !is_told(column)).map(|(_, arm)| arm.stack.as_str());
+    let untold: BTreeSet<&str> = untold.filter(|stack| !seen.contains(stack)).collect();
+    match Stacks::counted(signs.arms).words(&untold) {
+        _ if untold.is_empty() => String::new(),
+        stacks => format!(
+            ", but in {stacks}, where this host cannot tell them, as the others' or as nobody's"
+        ),
     }
 }
 
@@ -59,8 +63,9 @@ mod tests {
         });
         let said = said.unwrap();
         assert!(said.starts_with("in `runc` up to 300.0 ms of CPU time"), "{said}");
-        // Of this machine no kernel is known, so that `native` may be on another one.
-        let elsewhere = "but in `native`, where this host cannot tell them, as the others'";
+        // No group was read of any, so that in `native` there may be as much.
+        let elsewhere =
+            "but in `native`, where this host cannot tell them, as the others' or as nobody's";
         assert!(said.ends_with(elsewhere), "{said}");
         assert_eq!(caution_of_run("unwaited-cpu", "cpu_unwaited_ns", |_, _| None), None);
     }
