@@ -183,7 +183,7 @@ impl Meter {
         match &payer.source {
             Source::Group(path) => {
                 let all = Group::open(hierarchies, path).ok()?;
-                let command = payer.agent.and_then(|pid| Group::alone_with(hierarchies, pid));
+                let command = payer.agent.and_then(|pid| Group::alone_with(hierarchies, path, pid));
                 Some(Self::Group { all, command })
             }
             Source::Process(_) | Source::Threads { .. } | Source::OtherThreads { .. } => {

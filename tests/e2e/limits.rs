@@ -118,6 +118,28 @@ fn root_inside_cannot_lift_the_limits_of_its_own_group() {
     }
 }
 
+#[test]
+fn a_kill_in_a_group_that_is_named_like_the_logs_own_words_and_is_gone_is_told() {
+    let machine = Machine::take();
+    let script = format!(
+        "export hog='echo 0 >\"$name/cgroup.procs\"; {DOUBLING}' name=x,task_memcg=y; \
+         unshare -UrmC sh -c 'mount -t cgroup -o memory none /mnt || \
+         mount -t cgroup2 none /mnt || exit 9; cd /mnt; mkdir \"$name\"; sh -c \"$hog\"; \
+         until rmdir \"$name\"; do sleep 0.1; done'"
+    );
+    for kind in HAVE_A_GROUP {
+        let stack = format!("{kind}:memory=64M");
+        if is_usable(&machine, &stack) {
+            let answer = machine.answer(&compare(&stack, "1", &["sh", "-c", &script]));
+            let arm = arm(&answer, &stack);
+            assert_eq!(arm["trial_count"], 0, "{stack}: {arm}");
+            let why = arm["trouble"]["why"].as_str().unwrap();
+            assert!(why.contains(&format!("`memory=64M` of `{kind}` was exceeded")), "{why}");
+            machine.assert_as_before();
+        }
+    }
+}
+
 /// Requires that no trial counts since a limit on processes was reached, with what helps.
 fn assert_limit_is_told(answer: &Value, stack: &str, more: &str) {
     let arm = arm(answer, stack);

@@ -119,6 +119,30 @@ fn cpu_time_of_children_whose_end_is_ignored_is_the_commands_and_is_told() {
 }
 
 #[test]
+fn cpu_time_that_root_inside_sets_back_is_the_commands_all_the_same() {
+    let machine = Machine::take();
+    // With namespaces of its own it is root of its own group, and may write to its counters.
+    let script = "perl -e '$SIG{CHLD} = \"IGNORE\"; \
+                  if (!fork) { 1 while (times)[0] < 0.3; exit } wait'; \
+                  unshare -UrmC sh -c 'mount -t cgroup -o cpuacct none /mnt || exit 0; \
+                  echo 0 >/mnt/cpuacct.usage'";
+    let wanted = ["crun", "bubblewrap", "lxc", "nspawn", "docker:seccomp=unconfined"];
+    let stacks: Vec<&str> = wanted.into_iter().filter(|stack| is_usable(&machine, stack)).collect();
+    let answer = machine.json(&compare(&stacks.join(","), "1", &["sh", "-c", script]));
+    for stack in stacks {
+        let metrics = arm(&answer, stack)["metrics"].as_array().unwrap();
+        let median = |name: &str| {
+            let metric = metrics.iter().find(|metric| metric["metric"] == name);
+            metric.map_or(0.0, |metric| metric["median"].as_f64().unwrap())
+        };
+        let command = median("cpu_user_ns") + median("cpu_system_ns");
+        assert!(command > 2.5e8, "{stack}: {command} of {}", median("cpu_total_ns"));
+    }
+    assert!(codes(&answer).contains(&"unwaited-cpu"), "{:?}", codes(&answer));
+    machine.assert_as_before();
+}
+
+#[test]
 fn what_a_helper_of_the_network_uses_is_not_the_commands() {
     let machine = Machine::take();
     let stack = "podman:net=slirp4netns";

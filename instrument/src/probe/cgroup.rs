@@ -24,6 +24,7 @@
 use super::cpu_time::CpuTime;
 use super::memory_stat::MemoryStat;
 use crate::amount::{Amounts, DISK_READ, DISK_WRITTEN, MEMORY_ANON, MEMORY_KERNEL, MEMORY_PEAK};
+use crate::group_tree;
 use crate::mountinfo::{self, Mounted};
 use crate::quantity::Nanoseconds;
 use std::fs::{self, File};
@@ -245,27 +246,37 @@ impl Cpu {
 }
 
 impl Group {
-    /// Opens the counters of CPU time of a process's own group, where nobody is in it but that
-    /// process, who started it, and who is in its own PID namespace; `None` else.
+    /// Opens the counters of CPU time of the group of a process, below or at `top`, where nobody is
+    /// in it but that process, who started it, and who is in its own PID namespace; `None` else.
+    ///
+    /// It is the outermost group around its own that has nobody else in it but who started it from
+    /// outside: what is written to the group's own files by root inside is not in that.
     #[must_use]
-    pub fn alone_with(hierarchies: &Hierarchies, pid: u32) -> Option<Self> {
+    pub fn alone_with(hierarchies: &Hierarchies, top: &Path, pid: u32) -> Option<Self> {
         let file = PathBuf::from(format!("/proc/{pid}/cgroup"));
         let forebears = forebears(pid);
         let ours = pid_namespace(std::process::id());
         let own = pid_namespace(pid).filter(|own| Some(own) != ours.as_ref());
-        let is_of_it = |member: u32| {
-            member == pid
-                || forebears.contains(&member)
-                || own.is_some() && pid_namespace(member) == own
-        };
+        let is_inside = |member: u32| own.is_some() && pid_namespace(member) == own;
+        let is_of_it =
+            |member: u32| member == pid || forebears.contains(&member) || is_inside(member);
+        let started_it = |member: u32| forebears.contains(&member) && !is_inside(member);
         // A container in a container has groups of its own in hierarchies of version 1 alone.
         let counting = [hierarchies.unified(), hierarchies.of("cpuacct")].into_iter().flatten();
         { counting }.find_map(|hierarchy| {
             let group = hierarchy.group_in(&file, "cpuacct")?;
-            let text = fs::read_to_string(hierarchy.directory(&group).join("cgroup.procs")).ok()?;
-            let is_alone = text.lines().all(|line| line.parse().is_ok_and(is_of_it));
-            let cpu = Cpu::open(hierarchy, &group).filter(|_| is_alone)?;
-            Some(Self { cpu: Some(cpu), ..Self::default() })
+            let own = hierarchy.directory(&group);
+            let is_alone_in =
+                |around: &Path| has_only(&hierarchy.directory(around), &own, is_of_it, started_it);
+            let top = relative(top);
+            let ours = relative(&group).ancestors().take_while(|around| around.starts_with(top));
+            let outermost = ours.take_while(|around| is_alone_in(around)).last();
+            let group = match outermost {
+                Some(outermost) => outermost,
+                None if is_alone_in(&group) => &group,
+                None => return None,
+            };
+            Some(Self { cpu: Some(Cpu::open(hierarchy, group)?), ..Self::default() })
         })
     }
 
@@ -329,6 +340,31 @@ impl Group {
             .with(DISK_READ, read)
             .with(DISK_WRITTEN, written)
     }
+}
+
+/// Tells whether all who are in a group, and in those below it but for those below `own`, are such
+/// as may be in `own`, or elsewhere.
+fn has_only(
+    group: &Path,
+    own: &Path,
+    may_be_in_own: impl Fn(u32) -> bool,
+    may_be_elsewhere: impl Fn(u32) -> bool,
+) -> bool {
+    let mut has_only = true;
+    group_tree::visit(group, &mut |group, way| {
+        let path = way.path();
+        let may_be = |pid: u32| match path.strip_prefix(own) {
+            Ok(below) => below != Path::new("") || may_be_in_own(pid),
+            Err(_) => may_be_elsewhere(pid),
+        };
+        let text = group_tree::read(group, c"cgroup.procs");
+        has_only &= text.lines().all(|line| line.parse().is_ok_and(may_be));
+    });
+    has_only
+}
+
+fn relative(group: &Path) -> &Path {
+    group.strip_prefix("/").unwrap_or(group)
 }
 
 /// Lists who started a process, who started that, and so on.

@@ -22,9 +22,19 @@ const RECORD_BYTES: usize = 8192;
 /// Largest number of records read at once, whoever fills the log.
 const RECORDS_LIMIT: usize = 20_000;
 
-/// Texts before the group that was full, and before the group of who was killed.
-const LIMITED: &str = ",oom_memcg=";
-const GROUP: &str = ",task_memcg=";
+/// Word before the groups of who was killed.
+const KILLED: &str = "oom-kill:";
+
+/// Texts before the group that was full, and before the group of who was killed, with the first
+/// byte of it.
+const LIMITED: &str = ",oom_memcg=/";
+const GROUP: &str = ",task_memcg=/";
+
+/// The longest name of a process in the log: 15 bytes, each of which may be written as four.
+const NAME_BYTES: usize = 60;
+
+/// Longest line that is put together: two paths, each cut off at a record's length.
+const LINE_BYTES: usize = 4096;
 
 /// Words before the group in which a process could not be made.
 const REFUSED: &str = "cgroup: fork rejected by pids controller in ";
@@ -33,18 +43,9 @@ const REFUSED: &str = "cgroup: fork rejected by pids controller in ";
 #[derive(Debug)]
 pub struct KernelLog {
     file: File,
-    /// A record without the name of its group, which the next one has: so the kernel does where
-    /// both together are longer than a record, of about 1 KiB.
-    nameless: Option<Nameless>,
-}
-
-/// Something logged whose group is in the next record.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Nameless {
-    /// A kill.
-    Killed(Victim),
-    /// A process that could not be made.
-    Refused,
+    /// The beginning of a line that goes on in a later record. So the kernel does where a path is
+    /// too long for a record, of about 1 KiB, and where another CPU logs meanwhile.
+    begun: Option<String>,
 }
 
 /// One process that was killed.
@@ -65,7 +66,7 @@ pub struct Logged {
     pub pids: Vec<u32>,
     /// Groups in which a process could not be made, since a limit on their number was reached.
     pub refused: Vec<String>,
-    /// True if records were overwritten before they were read.
+    /// True if records were overwritten before they were read, or a line has no end.
     pub is_incomplete: bool,
 }
 
@@ -76,7 +77,7 @@ impl KernelLog {
         let mut options = OpenOptions::new();
         let mut file = options.read(true).custom_flags(libc::O_NONBLOCK).open("/dev/kmsg").ok()?;
         file.seek(SeekFrom::End(0)).ok()?;
-        Some(Self { file, nameless: None })
+        Some(Self { file, begun: None })
     }
 
     /// Reads who was killed or not made since it was opened, or last asked.
@@ -89,9 +90,7 @@ impl KernelLog {
                 Ok(0) => break,
                 Ok(length) => {
                     let text = String::from_utf8_lossy(record.get(..length).unwrap_or_default());
-                    self.hear(&text, &mut logged);
-                    told.extend(told_of(&text));
-                    logged.pids.extend(pid(&text));
+                    told.extend(self.hear(&text, &mut logged));
                 }
                 // What was overwritten before it was read.
                 Err(error) if error.raw_os_error() == Some(libc::EPIPE) => {
@@ -101,73 +100,92 @@ impl KernelLog {
                 Err(_) => break,
             }
         }
+        logged.is_incomplete |= self.begun.is_some();
         // Of those the groups say whose they were; a number alone may be somebody else's by now.
         logged.pids.retain(|pid| !told.contains(pid));
         logged
     }
 
-    /// Takes what a record says of a group, or the name of the group of the one before it.
-    fn hear(&mut self, record: &str, logged: &mut Logged) {
-        let nameless = self.nameless.take();
-        if let Some((nameless, group)) = nameless.zip(continued(record)) {
-            match nameless {
-                Nameless::Killed(victim) => logged.victims.push(Victim { group, ..victim }),
-                Nameless::Refused => logged.refused.push(group),
-            }
-            return;
+    /// Takes what a record says, or what a line says of which it is the end; returns the number of
+    /// who was killed, where the groups are told.
+    fn hear(&mut self, record: &str, logged: &mut Logged) -> Option<u32> {
+        let text = of_kernel(record)?;
+        let line = if goes_on(record) {
+            self.begun.take()? + text
+        } else if text.starts_with(KILLED) || text.starts_with(REFUSED) {
+            // The end of the one before is not to be told from the end of this one.
+            logged.is_incomplete |= self.begun.take().is_some();
+            text.to_owned()
+        } else {
+            logged.pids.extend(pid(text));
+            return None;
+        };
+        let (victim, refused) = (victim(&line), refused(&line));
+        if victim.is_none() && refused.is_none() && line.len() < LINE_BYTES {
+            self.begun = Some(line);
+            return None;
         }
-        match (victim(record), refused(record)) {
-            (Some(victim), _) if victim.group.is_empty() => {
-                self.nameless = Some(Nameless::Killed(victim));
-            }
-            (_, Some(group)) if group.is_empty() => self.nameless = Some(Nameless::Refused),
-            (victim, refused) => {
-                logged.victims.extend(victim);
-                logged.refused.extend(refused);
-            }
-        }
+        logged.victims.extend(victim);
+        logged.refused.extend(refused);
+        told_of(&line)
     }
 }
 
-/// The name that a record continues with, cut off as it may be: `6,1,2,-;/a/b`.
-fn continued(record: &str) -> Option<String> {
-    let text = of_kernel(record).filter(|text| text.starts_with('/'))?;
-    Some(text.split(',').next().unwrap_or(text).to_owned())
+/// Tells whether a record is a later part of a line: `4,1,2,c;/a/b`.
+fn goes_on(record: &str) -> bool {
+    let head = record.split(';').next().unwrap_or_default();
+    head.split(',').nth(3).is_some_and(|flags| flags.contains('c'))
 }
 
-/// Reads one record:
-/// `6,1234,5678,-;oom-kill:constraint=CONSTRAINT_MEMCG,…,oom_memcg=/a,task_memcg=/a/b,task=x,…`.
-fn victim(record: &str) -> Option<Victim> {
-    let words = of_kernel(record)?.strip_prefix("oom-kill:")?;
-    // A process may be called `,task_memcg=`; its name comes after its group.
-    let words = words.rsplit_once(",task=").map_or(words, |(groups, _)| groups);
-    // A group may be called anything, `x,task_memcg=` too, by whoever may make one.
-    let is_ambiguous = |key: &str| words.matches(key).count() > 1;
-    if [LIMITED, GROUP].into_iter().any(is_ambiguous) {
-        return None;
-    }
-    let value = |key: &str| Some(words.split_once(key)?.1.split(',').next()?.to_owned());
-    Some(Victim { group: value(GROUP)?, limited: value(LIMITED) })
+/// Reads a whole line:
+/// `oom-kill:constraint=CONSTRAINT_MEMCG,…,oom_memcg=/a,task_memcg=/a/b,task=x,pid=7,uid=0`.
+///
+/// A group may be called anything, `x,task_memcg=` too, by whoever may make one; but no name has a
+/// `/`, so where the first path begins is certain, and where it is the machine's or ours, whatever
+/// somebody made below it, so is all that it is known by. The second path is below the first one,
+/// or is not believed.
+fn victim(line: &str) -> Option<Victim> {
+    let words = before_task(line.strip_prefix(KILLED)?)?;
+    let path = |key: &str| words.find(key).map(|at| (at, at + key.len() - 1));
+    let (at, group) = path(GROUP)?;
+    let group = words.get(group..)?;
+    let Some((_, limited)) = path(LIMITED).filter(|(limited, _)| *limited < at) else {
+        return Some(Victim { group: group.to_owned(), limited: None });
+    };
+    let limited = words.get(limited..at)?;
+    let below = group.strip_prefix(limited);
+    let is_below = below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    let group = if is_below { group } else { limited };
+    Some(Victim { group: group.to_owned(), limited: Some(limited.to_owned()) })
 }
 
-/// The number in such a record, ambiguous or not: it is the last but one of its values.
-fn told_of(record: &str) -> Option<u32> {
-    let words = of_kernel(record)?.strip_prefix("oom-kill:")?;
+/// The part of a line before who was killed, `,task=x,pid=7,uid=0`; `None` where it does not end
+/// so. A process may be called `,task=`, and a group, too.
+fn before_task(words: &str) -> Option<&str> {
+    let (named, _) = words.rsplit_once(",pid=")?;
+    let mut tasks = named.match_indices(",task=").map(|(at, key)| (at, at + key.len()));
+    let (at, _) = tasks.find(|(_, name)| named.len() - name <= NAME_BYTES)?;
+    words.get(..at)
+}
+
+/// The number in such a line: it is the last but one of its values.
+fn told_of(line: &str) -> Option<u32> {
+    let words = line.strip_prefix(KILLED)?;
     words.rsplit_once(",pid=")?.1.split(',').next()?.parse().ok()
 }
 
-/// Reads one record: `3,1,2,-;Memory cgroup out of memory: Killed process 17 (x) total-vm:…`.
-fn pid(record: &str) -> Option<u32> {
-    let (why, who) = of_kernel(record)?.split_once(": Killed process ")?;
+/// Reads one line: `Memory cgroup out of memory: Killed process 17 (x) total-vm:…`.
+fn pid(text: &str) -> Option<u32> {
+    let (why, who) = text.split_once(": Killed process ")?;
     // The kernel's own words, with nothing of the process's before them: its name comes after its
     // number.
     let is_memory = ["Out of memory", "Memory cgroup out of memory"].contains(&why);
     who.split_once(" (")?.0.parse().ok().filter(|_| is_memory)
 }
 
-/// Reads one record: `6,1,2,-;cgroup: fork rejected by pids controller in /a/b`.
-fn refused(record: &str) -> Option<String> {
-    of_kernel(record)?.strip_prefix(REFUSED).map(str::to_owned)
+/// Reads a whole line: `cgroup: fork rejected by pids controller in /a/b`.
+fn refused(line: &str) -> Option<String> {
+    line.strip_prefix(REFUSED).filter(|group| !group.is_empty()).map(str::to_owned)
 }
 
 /// The first line of a record, if the kernel wrote it: a program that writes to the log cannot have
@@ -182,6 +200,26 @@ fn of_kernel(record: &str) -> Option<&str> {
 mod tests {
     use super::*;
 
+    fn victim_of(record: &str) -> Option<Victim> {
+        victim(of_kernel(record)?)
+    }
+
+    fn pid_of(record: &str) -> Option<u32> {
+        pid(of_kernel(record)?)
+    }
+
+    fn refused_of(record: &str) -> Option<String> {
+        refused(of_kernel(record)?)
+    }
+
+    /// Hears these records, one after the other.
+    fn heard(records: &[&str]) -> (Logged, Vec<u32>) {
+        let mut log = KernelLog { file: File::open("/dev/null").unwrap(), begun: None };
+        let mut logged = Logged::default();
+        let told = records.iter().filter_map(|record| log.hear(record, &mut logged)).collect();
+        (logged, told)
+    }
+
     #[test]
     fn a_victim_is_told_with_its_group_and_the_one_that_was_full() {
         let recorded = "6,1034,2477367262,-;oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=container,\
@@ -189,78 +227,116 @@ mod tests {
             pid=17328,uid=0\n";
         let limited = Some(String::from("/surtax-3673f85f/0-3-3"));
         let group = String::from("/surtax-3673f85f/0-3-3/container");
-        assert_eq!(victim(recorded), Some(Victim { group, limited }));
+        assert_eq!(victim_of(recorded), Some(Victim { group, limited }));
         let global = "6,1,2,-;oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,mems_allowed=0,global_oom,\
             task_memcg=/surtax-1/0-0-2,task=qemu-system-x86,pid=7,uid=0\n";
-        assert_eq!(victim(global).unwrap().limited, None);
+        assert_eq!(victim_of(global).unwrap().limited, None);
         for name in [",task_memcg=", ",task=,oom_memc"] {
             let called = recorded.replace("task=exe", &format!("task={name}"));
-            assert_eq!(victim(&called), victim(recorded), "{name}");
+            assert_eq!(victim_of(&called), victim_of(recorded), "{name}");
         }
     }
 
     #[test]
-    fn a_group_whose_name_names_another_is_nobodys() {
+    fn a_group_whose_name_names_another_is_no_other() {
         let forged = "6,1,2,-;oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,\
             oom_memcg=/user.slice/x,task_memcg=/surtax-1/0-0-2,task_memcg=/user.slice/x,task=a,pid=7,uid=9\n";
-        assert_eq!((victim(forged), told_of(forged)), (None, Some(7)));
+        let theirs = || String::from("/user.slice/x");
+        let found = Victim { group: theirs(), limited: Some(theirs()) };
+        assert_eq!(victim_of(forged), Some(found));
+        assert_eq!(told_of(of_kernel(forged).unwrap()), Some(7));
         let named = "6,1,2,-;oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,mems_allowed=0,global_oom,\
             task_memcg=/surtax-1/0-0-2,task=,pid=1,uid=0,pid=7,uid=0\n";
-        assert_eq!((victim(named).is_some(), told_of(named)), (true, Some(7)));
+        assert_eq!(
+            (victim_of(named).is_some(), told_of(of_kernel(named).unwrap())),
+            (true, Some(7))
+        );
     }
 
     #[test]
     fn a_kill_whose_groups_are_held_back_has_its_number() {
         let of_group =
             "3,9,7,-;Memory cgroup out of memory: Killed process 17328 (exe) total-vm:1kB, UID:0\n";
-        assert_eq!((pid(of_group), victim(of_group)), (Some(17328), None));
+        assert_eq!((pid_of(of_group), victim_of(of_group)), (Some(17328), None));
         assert_eq!(
-            pid("3,9,7,-;Out of memory: Killed process 5 (a: Killed process 7 (b)) x"),
+            pid_of("3,9,7,-;Out of memory: Killed process 5 (a: Killed process 7 (b)) x"),
             Some(5)
         );
-        assert_eq!(pid("12,9,7,-;Out of memory: Killed process 5 (a)"), None);
-        assert_eq!(pid("3,9,7,-;audit: name=Out of memory: Killed process 5 (a)"), None);
+        assert_eq!(pid_of("12,9,7,-;Out of memory: Killed process 5 (a)"), None);
+        assert_eq!(pid_of("3,9,7,-;audit: name=Out of memory: Killed process 5 (a)"), None);
     }
 
     #[test]
     fn a_process_that_was_not_made_is_told_with_its_group() {
         let recorded = "6,1070,13843278605,-;cgroup: fork rejected by pids controller in \
                         /surtax-c9d3c2a9/0-1-2/container\n";
-        assert_eq!(refused(recorded).unwrap(), "/surtax-c9d3c2a9/0-1-2/container");
-        assert_eq!(refused(&recorded.replacen('6', "14", 1)), None);
-        assert_eq!(refused("6,1,2,-;x: cgroup: fork rejected by pids controller in /a\n"), None);
+        assert_eq!(refused_of(recorded).unwrap(), "/surtax-c9d3c2a9/0-1-2/container");
+        assert_eq!(refused_of(&recorded.replacen('6', "14", 1)), None);
+        assert_eq!(refused_of("6,1,2,-;x: cgroup: fork rejected by pids controller in /a\n"), None);
     }
 
+    /// As recorded: a command in a stack names its groups so.
     #[test]
-    fn a_group_with_a_long_name_has_it_in_the_next_record() {
-        let file = File::open("/dev/null").unwrap();
-        let mut log = KernelLog { file, nameless: None };
-        let mut logged = Logged::default();
+    fn a_group_named_like_a_part_of_the_line_is_where_it_is() {
+        let recorded = "6,303625,42195943443,-;oom-kill:constraint=CONSTRAINT_MEMCG,\
+            nodemask=(null),cpuset=inside,mems_allowed=0,oom_memcg=/surtax-1/0-0-1/container,\
+            task_memcg=\
+            /surtax-1/0-0-1/container/inside/x,task_memcg=y,task=ph,pid=20998,uid=0\n";
+        let group = String::from("/surtax-1/0-0-1/container/inside/x,task_memcg=y");
+        let limited = Some(String::from("/surtax-1/0-0-1/container"));
+        assert_eq!(victim_of(recorded), Some(Victim { group, limited }));
+        // A limit of its own, on a group that is named so.
+        let own = "6,1,2,-;oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),\
+            cpuset=x,oom_memcg=,mems_allowed=0,\
+            oom_memcg=/surtax-1/0-0-1/x,task_memcg=/surtax-2/0-0-1,task_memcg=\
+            /surtax-1/0-0-1/x,task_memcg=/surtax-2/0-0-1,task=,task=,pid=8,uid=0\n";
+        let (logged, told) = heard(&[own]);
+        let [Victim { group, .. }] = &logged.victims[..] else { panic!("{logged:?}") };
+        assert_eq!((group.as_str(), &told[..]), ("/surtax-1/0-0-1/x", &[8][..]));
+    }
+
+    /// As recorded: where a path makes the line too long, and where another CPU logs meanwhile.
+    #[test]
+    fn a_line_goes_on_in_a_later_record() {
         let limited = "/surtax-1/0-0-0/container";
-        for record in [
+        let (logged, told) = heard(&[
             "6,1,2,-;cgroup: fork rejected by pids controller in \n",
-            "6,2,2,-;/surtax-1/0-0-0/container/dddd\n",
+            "3,2,2,-;tmpfs: Bad value for 'size'\n",
+            "4,3,2,c;/surtax-1/0-0-0/container/dddd\n",
+            "4,4,2,c;\n",
             &format!(
-                "6,3,2,-;oom-kill:constraint=CONSTRAINT_MEMCG,oom_memcg={limited},task_memcg="
+                "6,5,2,-;oom-kill:constraint=CONSTRAINT_MEMCG,oom_memcg={limited},task_memcg="
             ),
-            "6,4,2,-;/surtax-1/0-0-0/container/eeee,task=x\n",
-            "6,5,2,-;cgroup: fork rejected by pids controller in \n",
-            "6,6,2,-;eth0: link up\n",
-            "6,7,2,-;/not/a/name\n",
-        ] {
-            log.hear(record, &mut logged);
-        }
+            "4,6,2,c;/surtax-1/0-0-0/container/eeee\n",
+            "3,7,2,-;tmpfs: Bad value for 'size'\n",
+            "4,8,2,c;,task=ph,pid=20898,uid=0\n",
+            "6,9,2,-;eth0: link up\n",
+            "6,10,2,-;/not/a/name\n",
+        ]);
         assert_eq!(logged.refused, ["/surtax-1/0-0-0/container/dddd"]);
         let group = String::from("/surtax-1/0-0-0/container/eeee");
         assert_eq!(logged.victims, [Victim { group, limited: Some(limited.into()) }]);
+        assert_eq!((told, logged.is_incomplete), (vec![20898], false));
+    }
+
+    #[test]
+    fn a_line_without_an_end_is_a_gap() {
+        let refused = "6,1,2,-;cgroup: fork rejected by pids controller in \n";
+        let (logged, _) = heard(&[refused, refused, "4,3,2,c;/a\n"]);
+        assert_eq!((&logged.refused[..], logged.is_incomplete), (&["/a".to_owned()][..], true));
+        let (logged, _) = heard(&["4,3,2,c;/a\n"]);
+        assert_eq!(logged, Logged::default());
+        let file = File::open("/dev/null").unwrap();
+        assert!(KernelLog { file, begun: Some(refused.into()) }.read().is_incomplete);
     }
 
     #[test]
     fn what_a_program_writes_into_the_log_is_no_victim() {
-        let forged =
-            "12,1,2,-;oom-kill:constraint=CONSTRAINT_NONE,task_memcg=/surtax-1/0-0-2,task=x\n";
-        assert_eq!(victim(forged), None);
-        assert_eq!(victim("6,1,2,-;eth0: link up\n"), None);
-        assert_eq!(victim(""), None);
+        let forged = "12,1,2,-;oom-kill:constraint=CONSTRAINT_NONE,task_memcg=/surtax-1/0-0-2,\
+             task=x,pid=7,uid=0\n";
+        assert_eq!(victim_of(forged), None);
+        assert!(victim(forged.split_once(';').unwrap().1.trim()).is_some());
+        assert_eq!(victim_of("6,1,2,-;eth0: link up\n"), None);
+        assert_eq!(victim_of(""), None);
     }
 }

@@ -261,7 +261,7 @@ impl Layer for Docker {
         facts.extend(root::facts(&site.view.root, &lowers));
         Ok(Box::new(RunningDocker {
             is_daemon_shared: site.level == 0,
-            group: first.group()?,
+            group: counted(spec, site, parent).map_or_else(|| first.group(), Ok)?,
             link: Some(Link::over("docker", output, input, &console)?),
             engine,
             daemon,
@@ -421,13 +421,24 @@ fn parent(
     (told, carries_layers): (&Limits, bool),
     room: &Room,
 ) -> Result<Option<PathBuf>, Fault> {
-    let is_privileged = carries_layers || is_asked(spec, "privileged", "true");
     Ok(match takes_paths(about) {
-        true if is_asked(spec, "seccomp", "unconfined") && !is_privileged => {
+        true if has_group_around(spec, carries_layers) => {
             Some(room.subgroup(group::LIMITED, told)?)
         }
         takes => takes.then(|| room.group().to_path_buf()),
     })
+}
+
+/// The group that is counted instead of the container's own, if there is one around that.
+fn counted(spec: &LayerSpec, site: &Site<'_>, parent: Option<PathBuf>) -> Option<PathBuf> {
+    parent.filter(|_| has_group_around(spec, site.carries_layers))
+}
+
+/// Tells whether the container is counted and limited by a group around its own, which root inside
+/// may write to.
+fn has_group_around(spec: &LayerSpec, carries_layers: bool) -> bool {
+    let is_privileged = carries_layers || is_asked(spec, "privileged", "true");
+    is_asked(spec, "seccomp", "unconfined") && !is_privileged
 }
 
 /// Tells whether the daemon takes a path for the parent of a container's group; systemd's names are
