@@ -133,15 +133,16 @@ fn children(directory: &OwnedFd) -> Vec<CString> {
 /// Reads a file of a group; empty if that cannot be.
 #[must_use]
 pub fn read(group: BorrowedFd<'_>, file: &CStr) -> String {
-    let mut text = String::new();
+    // A list that cannot be read to its end is no list.
+    try_read(group, file).unwrap_or_default()
+}
+
+/// Reads a file of a group; `None` if that cannot be.
+pub(crate) fn try_read(group: BorrowedFd<'_>, file: &CStr) -> Option<String> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    if let Ok(opened) = rustix::fs::openat(group, file, flags, Mode::empty()) {
-        // A list that cannot be read to its end is no list.
-        if File::from(opened).read_to_string(&mut text).is_err() {
-            text.clear();
-        }
-    }
-    text
+    let opened = rustix::fs::openat(group, file, flags, Mode::empty()).ok()?;
+    let mut text = String::new();
+    File::from(opened).read_to_string(&mut text).ok().map(|_| text)
 }
 
 /// Writes to a file of a group, where there is one that takes it.

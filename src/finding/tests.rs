@@ -2,6 +2,7 @@
 
 use super::compare;
 use crate::ledger::fixture::{add, done, id, ledger};
+use crate::trial::Record;
 
 /// Returns what a caution says of a run of three blocks of a second, of `native` twice and then
 /// `runc`, in which `value` gives the condition of a trial by its block and its arm, if it has one.
@@ -10,11 +11,21 @@ pub(super) fn caution_of_run(
     condition: &str,
     value: impl Fn(u32, u32) -> Option<f64>,
 ) -> Option<String> {
+    caution_of_records(code, |block, arm, record| {
+        record.conditions.extend(value(block, arm).map(|value| (condition.to_owned(), value)));
+    })
+}
+
+/// The same of trials as `change` leaves them.
+pub(super) fn caution_of_records(
+    code: &str,
+    change: impl Fn(u32, u32, &mut Record),
+) -> Option<String> {
     let shelf = tempfile::tempdir().unwrap();
     let mut ledger = ledger(&shelf.path().join("run.surtax"), &["native", "runc"]);
     for (block, arm) in (0..3).flat_map(|block| (0..3).map(move |arm| (block, arm))) {
         let mut record = done(id(block, arm), 1_000_000_000 + u64::from(block));
-        record.conditions.extend(value(block, arm).map(|value| (condition.to_owned(), value)));
+        change(block, arm, &mut record);
         add(&mut ledger, &record);
     }
     let found = compare(&ledger).unwrap();

@@ -21,6 +21,7 @@ use crate::fault::{Blame, Fault};
 use crate::lab::{Limits, Room};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
+use surtax_instrument::probe::command_group::CommandGroup;
 use surtax_instrument::wire::{Fact, Role};
 
 pub use descriptor::{Descriptor, Files, Inner, Limit, Need, OptionSpec, RootKind, StartGuess};
@@ -253,15 +254,15 @@ pub struct Payer {
     /// True if it is there for all trials of a run, as a daemon is, so that its memory is no single
     /// one's.
     pub is_shared: bool,
-    /// The agent, as a process of this level, where it is in the payer's group.
-    pub agent: Option<u32>,
+    /// The part of the payer's group in which nobody works for the layer, where there is one.
+    pub command: Option<CommandGroup>,
 }
 
 impl Payer {
     /// Someone of a trial's own, who does not carry the workload.
     pub fn new(name: impl Into<String>, role: Role, source: Source) -> Self {
-        let (carries_workload, is_shared, agent) = (false, false, None);
-        Self { name: name.into(), role, source, carries_workload, is_shared, agent }
+        let (carries_workload, is_shared, command) = (false, false, None);
+        Self { name: name.into(), role, source, carries_workload, is_shared, command }
     }
 
     /// Somebody who is there, of whom nothing tells which process it is: what it uses is unknown,

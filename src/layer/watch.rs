@@ -6,10 +6,12 @@
 //! what it consists of is known of groups, at the end.
 
 use crate::layer::{Payer, Source};
+use std::path::Path;
 use surtax_instrument::amount::{
     Amounts, CPU_COMMAND_GROUP, CPU_SYSTEM, CPU_USER, MEMORY_PEAK, OOM_KILLS, PROCESSES_REFUSED,
 };
 use surtax_instrument::probe::cgroup::{Group, Hierarchies};
+use surtax_instrument::probe::command_group::CommandGroup;
 use surtax_instrument::probe::cpu_time::CpuTime;
 use surtax_instrument::probe::guest_memory::{self, GuestMemory};
 use surtax_instrument::probe::oom::Kills;
@@ -53,11 +55,7 @@ impl Watch {
     /// count is left out.
     #[must_use]
     pub fn begin(payers: Vec<Payer>, level: u8) -> Self {
-        let groups = payers.iter().filter_map(|payer| match &payer.source {
-            Source::Group(group) => Some(group.as_path()),
-            _ => None,
-        });
-        let hierarchies = Hierarchies::discover().unwrap_or_default().of_all(groups);
+        let hierarchies = Hierarchies::discover().unwrap_or_default().of_all(groups(&payers));
         let watched = payers
             .into_iter()
             .filter_map(|payer| {
@@ -122,6 +120,16 @@ impl Watch {
     }
 }
 
+/// Lists the groups of these payers.
+pub(crate) fn groups<'p>(
+    payers: impl IntoIterator<Item = &'p Payer>,
+) -> impl Iterator<Item = &'p Path> {
+    payers.into_iter().filter_map(|payer| match &payer.source {
+        Source::Group(group) => Some(group.as_path()),
+        _ => None,
+    })
+}
+
 /// Returns what a payer used between two readings.
 fn used(payer: &Payer, before: &Usage, after: &Usage) -> Amounts {
     let (user, system) = after.cpu.since(before.cpu);
@@ -183,7 +191,7 @@ impl Meter {
         match &payer.source {
             Source::Group(path) => {
                 let all = Group::open(hierarchies, path).ok()?;
-                let command = payer.agent.and_then(|pid| Group::alone_with(hierarchies, path, pid));
+                let command = payer.command.as_ref().and_then(CommandGroup::open);
                 Some(Self::Group { all, command })
             }
             Source::Process(_) | Source::Threads { .. } | Source::OtherThreads { .. } => {

@@ -12,6 +12,7 @@ use crate::driver;
 use crate::driver::scratch_proof;
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Lab, Limits, Room};
+use crate::layer::watch::groups;
 use crate::layer::{
     Descriptor, LayerSpec, Payer, Root, Running, Site, StackSpec, View, WorkloadNetwork, medium,
 };
@@ -19,6 +20,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surtax_instrument::probe::cgroup::Hierarchies;
+use surtax_instrument::probe::command_group::CommandGroup;
 use surtax_instrument::wire::{
     CHUNK, Command, Fact, LevelFacts, PUSHED_STARTER, Reply, Request, StartNested,
 };
@@ -101,8 +103,8 @@ pub struct RunningStack {
     room: Room,
     evidence: Vec<LevelFacts>,
     network: Option<WorkloadNetwork>,
-    /// The agent, as a process of this level, where it is one.
-    agent: Option<u32>,
+    /// The group that the command shares with nobody of the layer, where this level counts it.
+    command: Option<CommandGroup>,
     depth: usize,
     /// Levels that may be in the bill of the levels below.
     deeper: Deeper,
@@ -155,14 +157,14 @@ impl StackSpec {
         }
         context.lab.require_same_places(view.places())?; // nobody has exchanged them meanwhile
         let network = reach::through(network, &evidence[1..]);
-        let agent = agent_of(running.as_ref(), context.lab.hierarchies(), &evidence);
+        let command = command_group(running.as_ref(), context.lab.hierarchies(), &evidence);
         Ok(RunningStack {
             link: Some(link),
             running,
             room,
             evidence,
             network,
-            agent,
+            command,
             depth: self.layers.len(),
             deeper: Deeper::of(context.level, self.layers.len()),
             patience,
@@ -219,7 +221,7 @@ impl RunningStack {
     pub fn payers(&self) -> Vec<Payer> {
         let mut payers = self.running.payers();
         for payer in payers.iter_mut().filter(|payer| payer.carries_workload) {
-            payer.agent = self.agent;
+            payer.command.clone_from(&self.command);
         }
         payers
     }
@@ -275,17 +277,21 @@ impl RunningStack {
     }
 }
 
-/// The agent of the innermost level, by what it saw of itself, as a process of this one.
-fn agent_of(
+/// The group of the agent of the innermost level, which is found by what it saw of itself.
+fn command_group(
     running: &dyn Running,
     hierarchies: &Hierarchies,
     evidence: &[LevelFacts],
-) -> Option<u32> {
+) -> Option<CommandGroup> {
     let innermost = evidence.last()?.facts.iter();
     let inside: Vec<Fact> = innermost
         .filter_map(|fact| Some(Fact::new(fact.key.strip_prefix("inside_")?, &fact.value, "it")))
         .collect();
-    driver::agent(&running.payers(), hierarchies, &inside)
+    let payers = running.payers();
+    let agent = driver::agent(&payers, hierarchies, &inside)?;
+    let hierarchies = hierarchies.clone().of_all(groups(&payers));
+    let carriers = payers.iter().filter(|payer| payer.carries_workload);
+    groups(carriers).find_map(|group| CommandGroup::of(&hierarchies, group, agent))
 }
 
 fn with_obituary(mut fault: Fault, running: &mut dyn Running) -> Fault {

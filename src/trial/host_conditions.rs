@@ -8,7 +8,7 @@ use super::iterate::TimedRun;
 use super::quiet::{self, Conditions, Quiet};
 use super::stage::Stage;
 use crate::fault::Fault;
-use crate::layer::{Payer, Source};
+use crate::layer::watch::groups;
 use std::path::{Path, PathBuf};
 use surtax_instrument::quantity::Nanoseconds;
 
@@ -22,7 +22,8 @@ impl Companion for HostConditions {
     }
 
     fn begin(&mut self, stage: &mut Stage<'_>) {
-        let mut quiet = Quiet::open(Path::new("/"), &groups(&stage.payers));
+        let groups: Vec<PathBuf> = groups(&stage.payers).map(Path::to_owned).collect();
+        let mut quiet = Quiet::open(Path::new("/"), &groups);
         let before = quiet.read();
         self.0 = Some((quiet, before));
     }
@@ -38,15 +39,6 @@ impl Companion for HostConditions {
         seen.conditions.extend(concurrency::at_once(runs));
         Ok(())
     }
-}
-
-/// The groups among the payers.
-fn groups(payers: &[Payer]) -> Vec<PathBuf> {
-    let group = |payer: &Payer| match &payer.source {
-        Source::Group(path) => Some(path.clone()),
-        _ => None,
-    };
-    payers.iter().filter_map(group).collect()
 }
 
 /// Sums the CPU time of those who worked for the trial on this level, who carry the command and its

@@ -165,11 +165,13 @@ impl<'a> Lookout<'a> {
         NonZero::new(seen.into_iter().max().unwrap_or(0))
     }
 
-    /// As a condition of the trial: that records of the log were lost, beside which a limit of the
-    /// stack may have stopped somebody; `None` where it has none, or nothing was lost.
+    /// As a condition of the trial: that records of the log were lost, or the groups of a kill held
+    /// back, beside which a limit of the stack may have stopped somebody; `None` where it has none,
+    /// or nothing was lost.
     pub(super) fn overrun(&self, stack: &StackSpec) -> Option<(String, f64)> {
         let has_limit = smallest(&stack.layers).is_some() || pids::has_limit(stack);
-        (self.logged.is_incomplete && has_limit).then(|| (String::from("kernel_log_overrun"), 1.0))
+        let is_lost = self.logged.is_incomplete || !self.logged.pids.is_empty();
+        (is_lost && has_limit).then(|| (String::from("kernel_log_overrun"), 1.0))
     }
 
     /// Returns who of a stack was killed, whose command has ended.

@@ -120,7 +120,8 @@ fn root_inside_cannot_lift_the_limits_of_its_own_group() {
 
 #[test]
 fn a_kill_in_a_group_that_is_named_like_the_logs_own_words_and_is_gone_is_told() {
-    let machine = Machine::take();
+    // Of more than ten kills in five seconds, whoever is killed, the kernel logs no groups.
+    let machine = Machine::alone();
     let script = format!(
         "export hog='echo 0 >\"$name/cgroup.procs\"; {DOUBLING}' name=x,task_memcg=y; \
          unshare -UrmC sh -c 'mount -t cgroup -o memory none /mnt || \

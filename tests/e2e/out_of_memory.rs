@@ -154,6 +154,27 @@ fn a_sandbox_that_dies_is_named_also_where_the_kernel_holds_its_log_back() {
 }
 
 #[test]
+fn kills_whose_groups_are_held_back_and_gone_are_not_passed_over() {
+    let machine = Machine::alone();
+    let stack = "runc:memory=64M";
+    if !is_usable(&machine, stack) {
+        return;
+    }
+    // In a group below its own, which counts what was killed in it, and which it removes.
+    let script = "export hog='echo 0 >group/cgroup.procs; head -c 100000000 /dev/zero | tail -c \
+                  90000000 >/dev/null'; unshare -UrmC sh -c 'mount -t cgroup -o memory none /mnt \
+                  || mount -t cgroup2 none /mnt || exit 9; cd /mnt; mkdir group; i=0; \
+                  while [ $i -lt 14 ]; do sh -c \"$hog\"; i=$((i+1)); done; \
+                  until rmdir group; do sleep 0.1; done'";
+    let answer = machine.answer(&compare(stack, "3", &["sh", "-c", script]));
+    let found = arm(&answer, stack);
+    let cautions = answer["cautions"].as_array().unwrap();
+    let is_told = cautions.iter().any(|caution| caution["code"] == "overrun-log");
+    assert!(found["trial_count"] == 0 || is_told, "{cautions:#?}");
+    machine.assert_as_before();
+}
+
+#[test]
 fn who_enters_a_stack_is_told_of_an_end_by_the_kernel() {
     let machine = Machine::take();
     let script = format!("{HOG}; exit 0");

@@ -24,7 +24,6 @@
 use super::cpu_time::CpuTime;
 use super::memory_stat::MemoryStat;
 use crate::amount::{Amounts, DISK_READ, DISK_WRITTEN, MEMORY_ANON, MEMORY_KERNEL, MEMORY_PEAK};
-use crate::group_tree;
 use crate::mountinfo::{self, Mounted};
 use crate::quantity::Nanoseconds;
 use std::fs::{self, File};
@@ -179,7 +178,7 @@ impl Hierarchy {
     }
 
     /// The group that such a file of a process names, likewise.
-    fn group_in(&self, file: &Path, controller: &str) -> Option<PathBuf> {
+    pub(super) fn group_in(&self, file: &Path, controller: &str) -> Option<PathBuf> {
         let text = fs::read_to_string(file).ok()?;
         let path = text.lines().find_map(|line| {
             let (_, rest) = line.split_once(':')?;
@@ -246,38 +245,9 @@ impl Cpu {
 }
 
 impl Group {
-    /// Opens the counters of CPU time of the group of a process, below or at `top`, where nobody is
-    /// in it but that process, who started it, and who is in its own PID namespace; `None` else.
-    ///
-    /// It is the outermost group around its own that has nobody else in it but who started it from
-    /// outside: what is written to the group's own files by root inside is not in that.
-    #[must_use]
-    pub fn alone_with(hierarchies: &Hierarchies, top: &Path, pid: u32) -> Option<Self> {
-        let file = PathBuf::from(format!("/proc/{pid}/cgroup"));
-        let forebears = forebears(pid);
-        let ours = pid_namespace(std::process::id());
-        let own = pid_namespace(pid).filter(|own| Some(own) != ours.as_ref());
-        let is_inside = |member: u32| own.is_some() && pid_namespace(member) == own;
-        let is_of_it =
-            |member: u32| member == pid || forebears.contains(&member) || is_inside(member);
-        let started_it = |member: u32| forebears.contains(&member) && !is_inside(member);
-        // A container in a container has groups of its own in hierarchies of version 1 alone.
-        let counting = [hierarchies.unified(), hierarchies.of("cpuacct")].into_iter().flatten();
-        { counting }.find_map(|hierarchy| {
-            let group = hierarchy.group_in(&file, "cpuacct")?;
-            let own = hierarchy.directory(&group);
-            let is_alone_in =
-                |around: &Path| has_only(&hierarchy.directory(around), &own, is_of_it, started_it);
-            let top = relative(top);
-            let ours = relative(&group).ancestors().take_while(|around| around.starts_with(top));
-            let outermost = ours.take_while(|around| is_alone_in(around)).last();
-            let group = match outermost {
-                Some(outermost) => outermost,
-                None if is_alone_in(&group) => &group,
-                None => return None,
-            };
-            Some(Self { cpu: Some(Cpu::open(hierarchy, group)?), ..Self::default() })
-        })
+    /// Opens the counters of CPU time of a group in one hierarchy.
+    pub(super) fn of_cpu(hierarchy: &Hierarchy, group: &Path) -> Option<Self> {
+        Some(Self { cpu: Some(Cpu::open(hierarchy, group)?), ..Self::default() })
     }
 
     /// Opens the counters of a group, given its path relative to the mount points.
@@ -298,7 +268,7 @@ impl Group {
         let cpu = [unified, cpuacct].into_iter().flatten().find_map(|it| Cpu::open(it, group));
         let memory_peak = file(hierarchies.of("memory"), "memory.peak")
             .or_else(|| file(hierarchies.of("memory"), "memory.max_usage_in_bytes"));
-        let memory_stat = hierarchies.of("memory").and_then(|it| MemoryStat::open(it, group));
+        let memory_stat = hierarchies.of("memory").and_then(|it| MemoryStat::of(it, group));
         let memory_kernel = file(hierarchies.of("memory"), "memory.kmem.usage_in_bytes");
         let disks = file(unified, "io.stat").or_else(|| {
             let blkio = hierarchies.of("blkio").filter(|blkio| counts_disks(blkio));
@@ -340,44 +310,6 @@ impl Group {
             .with(DISK_READ, read)
             .with(DISK_WRITTEN, written)
     }
-}
-
-/// Tells whether all who are in a group, and in those below it but for those below `own`, are such
-/// as may be in `own`, or elsewhere.
-fn has_only(
-    group: &Path,
-    own: &Path,
-    may_be_in_own: impl Fn(u32) -> bool,
-    may_be_elsewhere: impl Fn(u32) -> bool,
-) -> bool {
-    let mut has_only = true;
-    group_tree::visit(group, &mut |group, way| {
-        let path = way.path();
-        let may_be = |pid: u32| match path.strip_prefix(own) {
-            Ok(below) => below != Path::new("") || may_be_in_own(pid),
-            Err(_) => may_be_elsewhere(pid),
-        };
-        let text = group_tree::read(group, c"cgroup.procs");
-        has_only &= text.lines().all(|line| line.parse().is_ok_and(may_be));
-    });
-    has_only
-}
-
-fn relative(group: &Path) -> &Path {
-    group.strip_prefix("/").unwrap_or(group)
-}
-
-/// Lists who started a process, who started that, and so on.
-fn forebears(pid: u32) -> Vec<u32> {
-    let parent = |pid: &u32| {
-        let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-        text.lines().find_map(|line| line.strip_prefix("PPid:")?.trim().parse().ok())
-    };
-    std::iter::successors(parent(&pid), parent).take_while(|pid| *pid != 0).collect()
-}
-
-fn pid_namespace(pid: u32) -> Option<PathBuf> {
-    fs::read_link(format!("/proc/{pid}/ns/pid")).ok()
 }
 
 /// Tells whether this hierarchy, of version 1, counts every disk that was used since the machine
@@ -431,7 +363,7 @@ fn disk_bytes(list: &str) -> Option<(u64, u64)> {
     Some((read, written))
 }
 
-pub(super) fn text<'a>(file: &File, buffer: &'a mut [u8]) -> Option<&'a str> {
+fn text<'a>(file: &File, buffer: &'a mut [u8]) -> Option<&'a str> {
     let length = file.read_at(buffer, 0).ok()?;
     std::str::from_utf8(&buffer[..length]).ok()
 }

@@ -15,6 +15,7 @@ use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
+use std::time::Duration;
 
 /// The longest record that the kernel gives.
 const RECORD_BYTES: usize = 8192;
@@ -25,16 +26,19 @@ const RECORDS_LIMIT: usize = 20_000;
 /// Word before the groups of who was killed.
 const KILLED: &str = "oom-kill:";
 
-/// Texts before the group that was full, and before the group of who was killed, with the first
-/// byte of it.
-const LIMITED: &str = ",oom_memcg=/";
-const GROUP: &str = ",task_memcg=/";
+/// Texts before the group that was full, and before the group of who was killed.
+const LIMITED: &str = ",oom_memcg=";
+const GROUP: &str = ",task_memcg=";
 
 /// The longest name of a process in the log: 15 bytes, each of which may be written as four.
 const NAME_BYTES: usize = 60;
 
-/// Longest line that is put together: two paths, each cut off at a record's length.
-const LINE_BYTES: usize = 4096;
+/// Longest line that is put together: three paths, each of them a record, which the kernel cuts off
+/// at 2 KiB or 4.
+const LINE_BYTES: usize = 16 << 10;
+
+/// Number of looks for the end of a line that somebody writes just now, 1 ms apart.
+const LOOKS: u32 = 4;
 
 /// Words before the group in which a process could not be made.
 const REFUSED: &str = "cgroup: fork rejected by pids controller in ";
@@ -43,9 +47,18 @@ const REFUSED: &str = "cgroup: fork rejected by pids controller in ";
 #[derive(Debug)]
 pub struct KernelLog {
     file: File,
-    /// The beginning of a line that goes on in a later record. So the kernel does where a path is
-    /// too long for a record, of about 1 KiB, and where another CPU logs meanwhile.
-    begun: Option<String>,
+    /// Lines that go on in later records. So the kernel does where a path is too long for a record,
+    /// of about 1 KiB, and where another CPU logs meanwhile.
+    begun: Begun,
+}
+
+/// Lines whose end was not read yet.
+#[derive(Debug, Default)]
+struct Begun {
+    /// That of a kill, as far as it was.
+    killed: Option<String>,
+    /// True if it is that of a process that could not be made, of which the group is to come.
+    refused: bool,
 }
 
 /// One process that was killed.
@@ -66,7 +79,8 @@ pub struct Logged {
     pub pids: Vec<u32>,
     /// Groups in which a process could not be made, since a limit on their number was reached.
     pub refused: Vec<String>,
-    /// True if records were overwritten before they were read, or a line has no end.
+    /// True if records were overwritten before they were read, or a line has no end that says whose
+    /// it is.
     pub is_incomplete: bool,
 }
 
@@ -77,58 +91,124 @@ impl KernelLog {
         let mut options = OpenOptions::new();
         let mut file = options.read(true).custom_flags(libc::O_NONBLOCK).open("/dev/kmsg").ok()?;
         file.seek(SeekFrom::End(0)).ok()?;
-        Some(Self { file, begun: None })
+        Some(Self { file, begun: Begun::default() })
     }
 
     /// Reads who was killed or not made since it was opened, or last asked.
     pub fn read(&mut self) -> Logged {
         let mut logged = Logged::default();
         let mut told = BTreeSet::new();
-        let mut record = [0; RECORD_BYTES];
-        for _ in 0..RECORDS_LIMIT {
-            match self.file.read(&mut record) {
-                Ok(0) => break,
-                Ok(length) => {
-                    let text = String::from_utf8_lossy(record.get(..length).unwrap_or_default());
-                    told.extend(self.hear(&text, &mut logged));
-                }
-                // What was overwritten before it was read.
-                Err(error) if error.raw_os_error() == Some(libc::EPIPE) => {
-                    logged.is_incomplete = true;
-                }
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(_) => break,
+        for look in 0..LOOKS {
+            if look > 0 {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            self.read_all(&mut logged, &mut told);
+            if self.begun.killed.is_none() && !self.begun.refused {
+                break;
             }
         }
-        logged.is_incomplete |= self.begun.is_some();
+        self.give_up(&mut logged);
         // Of those the groups say whose they were; a number alone may be somebody else's by now.
         logged.pids.retain(|pid| !told.contains(pid));
         logged
     }
 
-    /// Takes what a record says, or what a line says of which it is the end; returns the number of
+    fn read_all(&mut self, logged: &mut Logged, told: &mut BTreeSet<u32>) {
+        let mut record = [0; RECORD_BYTES];
+        for _ in 0..RECORDS_LIMIT {
+            match self.file.read(&mut record) {
+                Ok(0) => return,
+                Ok(length) => {
+                    let text = String::from_utf8_lossy(record.get(..length).unwrap_or_default());
+                    told.extend(self.hear(&text, logged));
+                }
+                // What was overwritten before it was read.
+                Err(error) if error.raw_os_error() == Some(libc::EPIPE) => {
+                    self.give_up(logged);
+                    logged.is_incomplete = true;
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return,
+            }
+        }
+        logged.is_incomplete = true;
+    }
+
+    /// Takes what a record says, or what a line says of which it is a part; returns the number of
     /// who was killed, where the groups are told.
     fn hear(&mut self, record: &str, logged: &mut Logged) -> Option<u32> {
         let text = of_kernel(record)?;
-        let line = if goes_on(record) {
-            self.begun.take()? + text
-        } else if text.starts_with(KILLED) || text.starts_with(REFUSED) {
-            // The end of the one before is not to be told from the end of this one.
-            logged.is_incomplete |= self.begun.take().is_some();
-            text.to_owned()
-        } else {
-            logged.pids.extend(pid(text));
-            return None;
-        };
-        let (victim, refused) = (victim(&line), refused(&line));
-        if victim.is_none() && refused.is_none() && line.len() < LINE_BYTES {
-            self.begun = Some(line);
-            return None;
+        if goes_on(record) {
+            return self.go_on(text, logged);
         }
-        logged.victims.extend(victim);
-        logged.refused.extend(refused);
-        told_of(&line)
+        if text.starts_with(KILLED) {
+            self.give_up_kill(logged);
+            return self.hear_kill(text.to_owned(), logged);
+        }
+        match text.strip_prefix(REFUSED) {
+            Some("") => {
+                // Two that wait for a group cannot be told apart.
+                logged.is_incomplete |= self.begun.refused;
+                self.begun.refused = true;
+            }
+            Some(group) => logged.refused.push(group.to_owned()),
+            None => logged.pids.extend(pid(text)),
+        }
+        None
     }
+
+    /// Takes a later part of a line: anybody's, who was interrupted.
+    fn go_on(&mut self, text: &str, logged: &mut Logged) -> Option<u32> {
+        // The name of the set of all CPUs is `/`, and goes on with a comma.
+        let is_path = text.starts_with('/') && text != "/" && !text.starts_with("/,");
+        if is_path && self.begun.refused {
+            // If it was the kill's, it happened there all the same.
+            logged.refused.push(text.to_owned());
+            self.begun.refused = false;
+            self.begun.killed.as_ref().filter(|line| awaits_path(line))?;
+        }
+        match self.begun.killed.take() {
+            Some(line) if awaits_path(&line) == is_path => self.hear_kill(line + text, logged),
+            begun => {
+                self.begun.killed = begun;
+                // One whose beginning was lost.
+                logged.is_incomplete |= [LIMITED, GROUP].iter().any(|key| text.starts_with(key));
+                None
+            }
+        }
+    }
+
+    /// Takes the line of a kill, or keeps it where it is not whole.
+    fn hear_kill(&mut self, line: String, logged: &mut Logged) -> Option<u32> {
+        let is_whole = line.strip_prefix(KILLED).and_then(before_task).is_some();
+        let told = is_whole.then(|| told_of(&line)).flatten();
+        let is_long = line.len() >= LINE_BYTES;
+        self.begun.killed = Some(line);
+        if is_whole || is_long {
+            self.give_up_kill(logged);
+        }
+        told
+    }
+
+    /// Takes what is known of a kill whose line does not go on.
+    fn give_up_kill(&mut self, logged: &mut Logged) {
+        let Some(line) = self.begun.killed.take() else { return };
+        match victim(&line) {
+            Some(victim) => logged.victims.push(victim),
+            None => logged.is_incomplete = true,
+        }
+    }
+
+    /// Takes what is known of lines that do not go on.
+    fn give_up(&mut self, logged: &mut Logged) {
+        self.give_up_kill(logged);
+        logged.is_incomplete |= std::mem::take(&mut self.begun.refused);
+    }
+}
+
+/// Tells whether the next part of a line is a path.
+fn awaits_path(line: &str) -> bool {
+    [LIMITED, GROUP].iter().any(|key| line.ends_with(key))
 }
 
 /// Tells whether a record is a later part of a line: `4,1,2,c;/a/b`.
@@ -137,7 +217,7 @@ fn goes_on(record: &str) -> bool {
     head.split(',').nth(3).is_some_and(|flags| flags.contains('c'))
 }
 
-/// Reads a whole line:
+/// Reads a line, whole or as far as it came:
 /// `oom-kill:constraint=CONSTRAINT_MEMCG,…,oom_memcg=/a,task_memcg=/a/b,task=x,pid=7,uid=0`.
 ///
 /// A group may be called anything, `x,task_memcg=` too, by whoever may make one; but no name has a
@@ -145,14 +225,24 @@ fn goes_on(record: &str) -> bool {
 /// somebody made below it, so is all that it is known by. The second path is below the first one,
 /// or is not believed.
 fn victim(line: &str) -> Option<Victim> {
-    let words = before_task(line.strip_prefix(KILLED)?)?;
-    let path = |key: &str| words.find(key).map(|at| (at, at + key.len() - 1));
-    let (at, group) = path(GROUP)?;
-    let group = words.get(group..)?;
-    let Some((_, limited)) = path(LIMITED).filter(|(limited, _)| *limited < at) else {
-        return Some(Victim { group: group.to_owned(), limited: None });
+    let words = line.strip_prefix(KILLED)?;
+    let words = before_task(words).unwrap_or(words);
+    let path = |key: &str| {
+        let found = words.match_indices(key).map(|(at, _)| at + key.len());
+        let mut found = found.filter(|at| words.get(*at..).is_some_and(|it| it.starts_with('/')));
+        found.next()
     };
-    let limited = words.get(limited..at)?;
+    let (limited, group) = (path(LIMITED), path(GROUP));
+    let first = limited.into_iter().chain(group).min()?;
+    let (before, paths) = words.split_at_checked(first)?;
+    // The set of CPUs has a name alone, and that of all is `/`. Another path was put in by chance.
+    if before.replacen(",cpuset=/,", ",", 1).contains('/') {
+        return None;
+    }
+    if limited != Some(first) {
+        return Some(Victim { group: paths.to_owned(), limited: None });
+    }
+    let (limited, group) = paths.split_once(GROUP).unwrap_or((paths, ""));
     let below = group.strip_prefix(limited);
     let is_below = below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
     let group = if is_below { group } else { limited };
@@ -183,11 +273,6 @@ fn pid(text: &str) -> Option<u32> {
     who.split_once(" (")?.0.parse().ok().filter(|_| is_memory)
 }
 
-/// Reads a whole line: `cgroup: fork rejected by pids controller in /a/b`.
-fn refused(line: &str) -> Option<String> {
-    line.strip_prefix(REFUSED).filter(|group| !group.is_empty()).map(str::to_owned)
-}
-
 /// The first line of a record, if the kernel wrote it: a program that writes to the log cannot have
 /// its facility, 0.
 fn of_kernel(record: &str) -> Option<&str> {
@@ -209,14 +294,16 @@ mod tests {
     }
 
     fn refused_of(record: &str) -> Option<String> {
-        refused(of_kernel(record)?)
+        heard(&[record]).0.refused.pop()
     }
 
     /// Hears these records, one after the other.
     fn heard(records: &[&str]) -> (Logged, Vec<u32>) {
-        let mut log = KernelLog { file: File::open("/dev/null").unwrap(), begun: None };
+        let file = File::open("/dev/null").unwrap();
+        let mut log = KernelLog { file, begun: Begun::default() };
         let mut logged = Logged::default();
         let told = records.iter().filter_map(|record| log.hear(record, &mut logged)).collect();
+        log.give_up(&mut logged);
         (logged, told)
     }
 
@@ -324,10 +411,70 @@ mod tests {
         let refused = "6,1,2,-;cgroup: fork rejected by pids controller in \n";
         let (logged, _) = heard(&[refused, refused, "4,3,2,c;/a\n"]);
         assert_eq!((&logged.refused[..], logged.is_incomplete), (&["/a".to_owned()][..], true));
-        let (logged, _) = heard(&["4,3,2,c;/a\n"]);
-        assert_eq!(logged, Logged::default());
-        let file = File::open("/dev/null").unwrap();
-        assert!(KernelLog { file, begun: Some(refused.into()) }.read().is_incomplete);
+        assert_eq!(heard(&["4,3,2,c;/a\n"]).0, Logged::default());
+        assert!(heard(&[refused]).0.is_incomplete);
+        assert!(
+            heard(&["6,1,2,-;oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null)\n"])
+                .0
+                .is_incomplete
+        );
+        assert!(heard(&["4,3,2,c;,oom_memcg=/a\n"]).0.is_incomplete);
+    }
+
+    /// The kernel cuts a record off, and writes a byte that is no letter as four.
+    #[test]
+    fn a_kill_whose_line_is_cut_off_is_of_the_group_that_was_full() {
+        let begun = "6,1,2,-;oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=inside,\
+                     mems_allowed=0,oom_memcg=/surtax-1/0-0-1/container";
+        let full = String::from("/surtax-1/0-0-1/container");
+        let of_full = Victim { group: full.clone(), limited: Some(full.clone()) };
+        for rest in ["", ",task_memcg=", ",task_memcg=(path too long),task=x,pid=7,uid=0"] {
+            assert_eq!(
+                heard(&[&format!("{begun}{rest}")]).0.victims,
+                std::slice::from_ref(&of_full),
+                "{rest}"
+            );
+        }
+        let cut = format!("{begun},task_memcg={full}/inside/{}", "\\x01".repeat(400));
+        let (logged, _) = heard(&[&cut]);
+        let [Victim { group, limited }] = &logged.victims[..] else { panic!("{logged:?}") };
+        assert!(group.starts_with(&format!("{full}/inside/")) && limited.as_ref() == Some(&full));
+        // Until the next kill, or as long as a line may be.
+        let long = format!("4,2,2,c;{}", "/d".repeat(LINE_BYTES));
+        for end in [begun, &long] {
+            let records = [format!("{begun},task_memcg="), end.to_owned()];
+            let (logged, _) = heard(&records.each_ref().map(String::as_str));
+            assert_eq!(logged.victims[0], of_full, "{}", &end[..20]);
+        }
+    }
+
+    /// Parts of lines of two CPUs in one another.
+    #[test]
+    fn parts_of_another_line_are_not_taken_for_a_groups_name() {
+        let killed = "6,1,2,-;oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null)\n";
+        let refused = "6,2,2,-;cgroup: fork rejected by pids controller in \n";
+        let limited = String::from("/surtax-1/0-0-1/container");
+        let (logged, told) = heard(&[
+            killed,
+            refused,
+            "4,3,2,c; likely on CPU 0 (core 0, socket 0)\n",
+            "4,4,2,c;,cpuset=\n",
+            "4,4,2,c;/,mems_allowed=0,oom_memcg=\n",
+            &format!("4,5,2,c;{limited}\n"),
+            "4,6,2,c;,task_memcg=\n",
+            &format!("4,7,2,c;{limited}/inside\n"),
+            "4,8,2,c;,task=x,pid=7,uid=0\n",
+        ]);
+        assert_eq!(logged.refused, std::slice::from_ref(&limited));
+        assert!(logged.victims.iter().all(|it| it.group.starts_with(&limited)), "{logged:?}");
+        assert_eq!((logged.victims.len(), &told[..]), (1, &[7][..]));
+        // Somebody's own refusal within somebody's own kill names nobody else.
+        let path = "/user.slice/x,oom_memcg=/surtax-1/0-0-2/y,task_memcg=/surtax-1/0-0-2/y";
+        let (logged, _) = heard(&[
+            "6,1,2,-;oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=\n",
+            &format!("4,2,2,c;{path}\n"),
+        ]);
+        assert!(logged.victims.is_empty() && logged.is_incomplete, "{logged:?}");
     }
 
     #[test]

@@ -8,60 +8,63 @@
 //! | kernel memory now | `kernel` and `sock` | – |
 //! | page faults | `pgfault` | `pgfault` |
 //!
-//! - **Reads** `memory.stat` of the group and of those directly below it, and adds up what these
-//!   say of all below them (`total_…` in version 1): of a group that others are below, the kernel's
-//!   own sum may stand still for two seconds. It is brought up to date once enough has changed, and
-//!   the groups above are told of no change while one below them waits for that already.
-//! - **Costs** one `pread` and no allocation per file and reading.
-//! - **Cannot see** what a group that is gone has left behind, in version 2 alone: page cache that
-//!   is nobody's now. Its page faults are in the kernel's sum, as of when that was made.
+//! - **Reads** `memory.stat` of the group and of those below it, and adds up what they say: in
+//!   version 1 what each of them says of itself, in version 2 what those directly below it say of
+//!   all below them. The kernel's own sum above a group may stand still for two seconds: it is
+//!   brought up to date once enough has changed, and the groups above are told of no change while
+//!   one below them waits for that already.
+//! - **Costs** an `open` and a read per group and reading.
+//! - **Cannot see** in version 2 what is charged to the group itself while others are below it, as
+//!   page cache that a group has left which is gone; and sums of those below it that stand still.
+//!   Page faults of groups that are gone are in the kernel's sum, as of when that was made.
 //! - **Reference** Linux `Documentation/admin-guide/cgroup-v2.rst` and `cgroup-v1/memory.rst`;
 //!   `mm/memcontrol.c`, `memcg_rstat_updated`.
 
-use super::cgroup::{Hierarchy, text};
+use super::cgroup::Hierarchy;
 use crate::amount::{
     Amounts, MEMORY_ANON, MEMORY_KERNEL, MEMORY_PAGE_CACHE, MEMORY_SHMEM, PAGE_FAULTS,
 };
-use std::fs::{self, File};
-use std::path::Path;
+use crate::group_tree::{self, GROUPS_LIMIT};
+use std::path::{Path, PathBuf};
 
-const FILE: &str = "memory.stat";
-
-/// The files of one group, held open.
+/// The directory of one group, which counts memory.
 #[derive(Debug)]
-pub(super) struct MemoryStat {
-    own: File,
-    below: Vec<File>,
-}
+pub(super) struct MemoryStat(PathBuf);
 
 impl MemoryStat {
-    /// Opens those of a group and of the groups that are directly below it now; `None` where the
-    /// group has none.
-    pub(super) fn open(hierarchy: &Hierarchy, group: &Path) -> Option<Self> {
+    /// Finds that of a group; `None` where it has no such file.
+    pub(super) fn of(hierarchy: &Hierarchy, group: &Path) -> Option<Self> {
         let directory = hierarchy.directory(group);
-        let own = File::open(directory.join(FILE)).ok()?;
-        let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-        let below = entries.filter_map(|entry| File::open(entry.path().join(FILE)).ok()).collect();
-        Some(Self { own, below })
+        directory.join("memory.stat").is_file().then_some(Self(directory))
     }
 
     /// Reads what is known now. Where a part that every kernel counts is not told, none is known.
     pub(super) fn amounts(&self) -> Amounts {
-        let mut buffer = [0; 8192];
-        let Some(own) = text(&self.own, &mut buffer) else { return Amounts::default() };
-        let mut buffer = [0; 8192];
-        let mut below: Option<Amounts> = None;
-        for file in &self.below {
-            // A group that is gone meanwhile is left out.
-            let Some(text) = text(file, &mut buffer) else { continue };
-            let more = of_all(text);
-            below = Some(below.map_or_else(|| more.clone(), |sum| together(&sum, &more)));
-        }
-        of_group(own, below)
+        let (mut own, mut below, mut count) = (String::new(), None, 0);
+        group_tree::visit(&self.0, &mut |group, way| {
+            count += 1;
+            let is_asked = way.depth() < 2 || is_version_1(&own);
+            if !is_asked || count > GROUPS_LIMIT {
+                return;
+            }
+            // One that is gone meanwhile has none, and one that counts no memory.
+            let text = group_tree::read(group, c"memory.stat");
+            match way.depth() {
+                0 => own = text,
+                _ if text.is_empty() => {}
+                _ if is_version_1(&own) => add(&mut below, parts(&text, "")),
+                _ => add(&mut below, of_all(&text)),
+            }
+        });
+        of_group(&own, below)
     }
 }
 
-/// Returns what a group has, given its text and what those directly below it have together.
+fn add(sum: &mut Option<Amounts>, more: Amounts) {
+    *sum = Some(sum.as_ref().map_or_else(|| more.clone(), |sum| together(sum, &more)));
+}
+
+/// Returns what a group has, given its text and what those below it have together.
 fn of_group(own: &str, below: Option<Amounts>) -> Amounts {
     let told = of_all(own);
     let Some(below) = below else { return told };
@@ -114,6 +117,8 @@ fn value(stat: &str, prefix: &str, key: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::cgroup::Version;
+    use super::super::tests::tree;
     use super::*;
 
     const VERSION_1: &str = "cache 4096\nrss 8192\nshmem 0\npgfault 3\ntotal_cache \
@@ -147,6 +152,37 @@ mod tests {
         // The page faults of a group that is gone are in the sum of all alone.
         let rest = Some(of(0, 0, 0, 46));
         assert_eq!(of_group(VERSION_2, rest), of(0, 0, 0, 50));
+    }
+
+    /// Also of those that were made or removed since it was found.
+    #[test]
+    fn groups_are_added_up_that_are_there_now() {
+        let root = tree(&[]);
+        let put = |group: &str, text: &str| {
+            let directory = root.path().join("layer").join(group);
+            std::fs::create_dir_all(&directory).unwrap();
+            std::fs::write(directory.join("memory.stat"), text).unwrap();
+        };
+        let told = |version: Version| {
+            let (mount_point, controllers) = (root.path().to_path_buf(), Vec::new());
+            let root = PathBuf::from("/");
+            let hierarchy = Hierarchy { mount_point, root, version, controllers };
+            MemoryStat::of(&hierarchy, Path::new("layer")).map(|it| it.amounts())
+        };
+        assert_eq!(told(Version::One), None);
+        put("", VERSION_1);
+        assert_eq!(told(Version::One), Some(of_all(VERSION_1)));
+        // Its own sum stands still; of each of three, what it says of itself counts.
+        put("a", &VERSION_1.replace("\npgfault 3", "\npgfault 60"));
+        put("a/b/c", VERSION_1);
+        std::fs::create_dir_all(root.path().join("layer/other")).unwrap();
+        let three = of(3 * 8192, 3 * 4096, 0, 70);
+        assert_eq!(told(Version::One), Some(three));
+        put("", VERSION_2);
+        put("a", VERSION_2);
+        assert_eq!(told(Version::Two), Some(of(8192, 36_864, 4096, 50).with(MEMORY_KERNEL, 120)));
+        std::fs::remove_dir_all(root.path().join("layer/a")).unwrap();
+        assert_eq!(told(Version::Two), Some(of_all(VERSION_2)));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Probes: each reads the counters of one kernel facility while a trial runs.
 
 pub mod cgroup;
+pub mod command_group;
 pub mod cpu_time;
 pub mod frequency;
 pub mod guest_memory;

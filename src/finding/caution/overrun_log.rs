@@ -1,4 +1,6 @@
-//! The caution that somebody drove records out of the kernel's log before they were read.
+//! The caution that records of the kernel's log were lost: driven out before they were read, torn
+//! by others, so that nothing tells whose they are, or held back by the kernel, as the groups of
+//! all but ten kills in five seconds.
 //!
 //! Of a process that was killed or not made in a group that is gone by the end of its command, the
 //! log alone tells. Only trials are looked at that a limit of their stack may have stopped.
@@ -19,11 +21,11 @@ pub(super) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
         caution(
             "overrun-log",
             format!(
-                "in {} records of the kernel's log were overwritten before surtax read them: that \
-                 a limit stopped a process may be unknown",
+                "in {} records of the kernel's log were lost (overwritten, torn by others, or held \
+                 back by the kernel): that a limit stopped a process may be unknown",
                 Stacks::counted(signs.arms).words(&found)
             ),
-            "find out what fills the log (`dmesg --follow`): the command itself may",
+            "find out what is logged meanwhile (`dmesg --follow`): the command itself may be why",
         )
     })
 }

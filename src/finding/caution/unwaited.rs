@@ -54,7 +54,9 @@ fn elsewhere(signs: &Signs<'_>, seen: &BTreeSet<&str>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::finding::tests::caution_of_run;
+    use super::*;
+    use crate::finding::tests::{caution_of_records, caution_of_run};
+    use crate::trial::TrialResult;
 
     #[test]
     fn what_nobody_waited_for_is_told_with_the_most_of_it() {
@@ -68,5 +70,18 @@ mod tests {
             "but in `native`, where this host cannot tell them, as the others' or as nobody's";
         assert!(said.ends_with(elsewhere), "{said}");
         assert_eq!(caution_of_run("unwaited-cpu", "cpu_unwaited_ns", |_, _| None), None);
+    }
+
+    #[test]
+    fn a_stack_whose_commands_group_was_read_has_no_such_time() {
+        let said = caution_of_records("unwaited-cpu", |_, arm, record| match arm {
+            2 => record.conditions.push((String::from("cpu_unwaited_ns"), 1e8)),
+            _ => {
+                let TrialResult::Done(measured) = &mut record.result else { panic!("{record:?}") };
+                measured.readings[0].amounts.set(CPU_COMMAND_GROUP, 7);
+            }
+        });
+        let said = said.unwrap();
+        assert!(said.ends_with("they count as the command's"), "{said}");
     }
 }
