@@ -205,9 +205,10 @@ impl Meter {
     fn read(&self, source: &Source) -> Option<Usage> {
         match (self, source) {
             (Self::Group { all, command }, _) => {
+                // The two at one time: who works meanwhile is in both.
                 let of_command = command.as_ref().and_then(|group| Some(group.cpu()?.total.0));
-                let amounts = all.amounts().with(CPU_COMMAND_GROUP, of_command);
-                Some(Usage { cpu: all.cpu()?, amounts })
+                let cpu = all.cpu()?;
+                Some(Usage { cpu, amounts: all.amounts().with(CPU_COMMAND_GROUP, of_command) })
             }
             // Xen does not say how much of it was the domain's kernel.
             (Self::Domain(domain), _) => {

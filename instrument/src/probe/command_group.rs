@@ -4,9 +4,9 @@
 //!   `/proc/PID/status`, and the PID namespace of each; later the group's CPU time.
 //! - **Costs** a look at each group below the layer's and each process in them, once; then one
 //!   `pread` per reading.
-//! - **Cannot see** who joins the group later. With cgroup v1, root inside may set back the counter
-//!   of the outermost group that it sees: where that is the one around it, as in a container whose
-//!   tool has its helpers in groups beside, what is read may be less than what was used.
+//! - **Cannot see** who joins or leaves the group later. With cgroup v1, root inside may set back
+//!   the counter of the outermost group that it sees: where that is the one around it, as in a
+//!   container whose tool has its helpers in groups beside, what is read may be less than was used.
 //! - **Reference** Linux `Documentation/admin-guide/cgroup-v2.rst`, `cgroup-v1/cpuacct.rst`,
 //!   `man 7 cgroup_namespaces`.
 

@@ -40,6 +40,9 @@ const LINE_BYTES: usize = 16 << 10;
 /// Number of looks for the end of a line that somebody writes just now, 1 ms apart.
 const LOOKS: u32 = 4;
 
+/// Words before a group of which all are killed, since one was.
+const TOGETHER: &str = "Tasks in ";
+
 /// Words before the group in which a process could not be made.
 const REFUSED: &str = "cgroup: fork rejected by pids controller in ";
 
@@ -50,6 +53,10 @@ pub struct KernelLog {
     /// Lines that go on in later records. So the kernel does where a path is too long for a record,
     /// of about 1 KiB, and where another CPU logs meanwhile.
     begun: Begun,
+    /// Numbers of those who were killed, of whom the groups were told.
+    told: BTreeSet<u32>,
+    /// True while all of a group are killed, who are told of together.
+    is_of_group: bool,
 }
 
 /// Lines whose end was not read yet.
@@ -91,36 +98,39 @@ impl KernelLog {
         let mut options = OpenOptions::new();
         let mut file = options.read(true).custom_flags(libc::O_NONBLOCK).open("/dev/kmsg").ok()?;
         file.seek(SeekFrom::End(0)).ok()?;
-        Some(Self { file, begun: Begun::default() })
+        Some(Self::of(file))
+    }
+
+    fn of(file: File) -> Self {
+        Self { file, begun: Begun::default(), told: BTreeSet::new(), is_of_group: false }
     }
 
     /// Reads who was killed or not made since it was opened, or last asked.
     pub fn read(&mut self) -> Logged {
         let mut logged = Logged::default();
-        let mut told = BTreeSet::new();
         for look in 0..LOOKS {
             if look > 0 {
                 std::thread::sleep(Duration::from_millis(1));
             }
-            self.read_all(&mut logged, &mut told);
+            self.read_all(&mut logged);
             if self.begun.killed.is_none() && !self.begun.refused {
                 break;
             }
         }
         self.give_up(&mut logged);
         // Of those the groups say whose they were; a number alone may be somebody else's by now.
-        logged.pids.retain(|pid| !told.contains(pid));
+        logged.pids.retain(|pid| !self.told.contains(pid));
         logged
     }
 
-    fn read_all(&mut self, logged: &mut Logged, told: &mut BTreeSet<u32>) {
+    fn read_all(&mut self, logged: &mut Logged) {
         let mut record = [0; RECORD_BYTES];
         for _ in 0..RECORDS_LIMIT {
             match self.file.read(&mut record) {
                 Ok(0) => return,
                 Ok(length) => {
                     let text = String::from_utf8_lossy(record.get(..length).unwrap_or_default());
-                    told.extend(self.hear(&text, logged));
+                    self.hear(&text, logged);
                 }
                 // What was overwritten before it was read.
                 Err(error) if error.raw_os_error() == Some(libc::EPIPE) => {
@@ -134,60 +144,57 @@ impl KernelLog {
         logged.is_incomplete = true;
     }
 
-    /// Takes what a record says, or what a line says of which it is a part; returns the number of
-    /// who was killed, where the groups are told.
-    fn hear(&mut self, record: &str, logged: &mut Logged) -> Option<u32> {
-        let text = of_kernel(record)?;
+    /// Takes what a record says, or what a line says of which it is a part.
+    fn hear(&mut self, record: &str, logged: &mut Logged) {
+        let Some(text) = of_kernel(record) else { return };
         if goes_on(record) {
-            return self.go_on(text, logged);
-        }
-        if text.starts_with(KILLED) {
+            self.go_on(text, logged);
+        } else if text.starts_with(KILLED) {
+            self.is_of_group = false;
             self.give_up_kill(logged);
-            return self.hear_kill(text.to_owned(), logged);
+            self.hear_kill(text.to_owned(), logged);
+        } else if text.starts_with(TOGETHER) {
+            self.is_of_group = true;
+        } else if let Some(group) = text.strip_prefix(REFUSED) {
+            // Two that wait for a group cannot be told apart, and `(name too long)` is none.
+            logged.is_incomplete |= self.begun.refused || !is_path_or_none(group);
+            self.begun.refused = group.is_empty();
+            logged.refused.extend(is_path(group).then(|| group.to_owned()));
+        } else if let Some(pid) = pid(text) {
+            logged.pids.push(pid);
+            self.told.extend(self.is_of_group.then_some(pid));
         }
-        match text.strip_prefix(REFUSED) {
-            Some("") => {
-                // Two that wait for a group cannot be told apart.
-                logged.is_incomplete |= self.begun.refused;
-                self.begun.refused = true;
-            }
-            Some(group) => logged.refused.push(group.to_owned()),
-            None => logged.pids.extend(pid(text)),
-        }
-        None
     }
 
     /// Takes a later part of a line: anybody's, who was interrupted.
-    fn go_on(&mut self, text: &str, logged: &mut Logged) -> Option<u32> {
-        // The name of the set of all CPUs is `/`, and goes on with a comma.
-        let is_path = text.starts_with('/') && text != "/" && !text.starts_with("/,");
-        if is_path && self.begun.refused {
-            // If it was the kill's, it happened there all the same.
-            logged.refused.push(text.to_owned());
-            self.begun.refused = false;
-            self.begun.killed.as_ref().filter(|line| awaits_path(line))?;
-        }
-        match self.begun.killed.take() {
-            Some(line) if awaits_path(&line) == is_path => self.hear_kill(line + text, logged),
-            begun => {
-                self.begun.killed = begun;
-                // One whose beginning was lost.
-                logged.is_incomplete |= [LIMITED, GROUP].iter().any(|key| text.starts_with(key));
-                None
+    fn go_on(&mut self, text: &str, logged: &mut Logged) {
+        let is_path = is_path(text);
+        let is_refused = is_path && std::mem::take(&mut self.begun.refused);
+        logged.refused.extend(is_refused.then(|| text.to_owned()));
+        let awaits = |line: &mut String| awaits_path(line) == is_path;
+        match self.begun.killed.take_if(awaits) {
+            Some(line) => {
+                // It may be the one's or the other's.
+                logged.is_incomplete |= is_refused;
+                self.hear_kill(line + text, logged);
+            }
+            // One whose beginning was lost, or that was taken for the end of another.
+            None => {
+                let is_part = is_path || [LIMITED, GROUP].iter().any(|key| text.starts_with(key));
+                logged.is_incomplete |= is_part && !is_refused;
             }
         }
     }
 
     /// Takes the line of a kill, or keeps it where it is not whole.
-    fn hear_kill(&mut self, line: String, logged: &mut Logged) -> Option<u32> {
+    fn hear_kill(&mut self, line: String, logged: &mut Logged) {
         let is_whole = line.strip_prefix(KILLED).and_then(before_task).is_some();
-        let told = is_whole.then(|| told_of(&line)).flatten();
+        self.told.extend(is_whole.then(|| told_of(&line)).flatten());
         let is_long = line.len() >= LINE_BYTES;
         self.begun.killed = Some(line);
         if is_whole || is_long {
             self.give_up_kill(logged);
         }
-        told
     }
 
     /// Takes what is known of a kill whose line does not go on.
@@ -204,6 +211,16 @@ impl KernelLog {
         self.give_up_kill(logged);
         logged.is_incomplete |= std::mem::take(&mut self.begun.refused);
     }
+}
+
+/// Tells whether a part of a line begins with a group's path. The name of the set of all CPUs is
+/// `/`, and goes on with a comma.
+fn is_path(text: &str) -> bool {
+    text.starts_with('/') && text != "/" && !text.starts_with("/,")
+}
+
+fn is_path_or_none(text: &str) -> bool {
+    text.is_empty() || is_path(text)
 }
 
 /// Tells whether the next part of a line is a path.
@@ -252,8 +269,11 @@ fn victim(line: &str) -> Option<Victim> {
 /// The part of a line before who was killed, `,task=x,pid=7,uid=0`; `None` where it does not end
 /// so. A process may be called `,task=`, and a group, too.
 fn before_task(words: &str) -> Option<&str> {
+    // It is behind a path; a set of CPUs may be called so, too.
+    let paths = words.find("=/")?;
     let (named, _) = words.rsplit_once(",pid=")?;
-    let mut tasks = named.match_indices(",task=").map(|(at, key)| (at, at + key.len()));
+    let tasks = named.match_indices(",task=").map(|(at, key)| (at, at + key.len()));
+    let mut tasks = tasks.filter(|(at, _)| *at > paths);
     let (at, _) = tasks.find(|(_, name)| named.len() - name <= NAME_BYTES)?;
     words.get(..at)
 }
@@ -269,6 +289,7 @@ fn pid(text: &str) -> Option<u32> {
     let (why, who) = text.split_once(": Killed process ")?;
     // The kernel's own words, with nothing of the process's before them: its name comes after its
     // number.
+    let why = why.strip_suffix(" (oom_kill_allocating_task)").unwrap_or(why);
     let is_memory = ["Out of memory", "Memory cgroup out of memory"].contains(&why);
     who.split_once(" (")?.0.parse().ok().filter(|_| is_memory)
 }
@@ -300,11 +321,11 @@ mod tests {
     /// Hears these records, one after the other.
     fn heard(records: &[&str]) -> (Logged, Vec<u32>) {
         let file = File::open("/dev/null").unwrap();
-        let mut log = KernelLog { file, begun: Begun::default() };
+        let mut log = KernelLog::of(file);
         let mut logged = Logged::default();
-        let told = records.iter().filter_map(|record| log.hear(record, &mut logged)).collect();
+        records.iter().for_each(|record| log.hear(record, &mut logged));
         log.give_up(&mut logged);
-        (logged, told)
+        (logged, log.told.into_iter().collect())
     }
 
     #[test]
@@ -354,6 +375,21 @@ mod tests {
     }
 
     #[test]
+    fn all_of_a_group_who_are_killed_since_one_was_are_told_with_it() {
+        let killed = |pid: u32| {
+            format!("3,9,7,-;Memory cgroup out of memory: Killed process {pid} (x) total\n")
+        };
+        let one = "6,1,2,-;oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),\
+                   cpuset=/,mems_allowed=0,oom_memcg=/a,task_memcg=/a,task=x,pid=7,uid=0\n";
+        let together = "6,2,2,-;Tasks in /a are going to be killed due to memory.oom.group set\n";
+        let records = [one.to_owned(), killed(7), together.to_owned(), killed(8), killed(9)];
+        let (logged, told) = heard(&records.each_ref().map(String::as_str));
+        assert_eq!((logged.pids, told), (vec![7, 8, 9], vec![7, 8, 9]));
+        let (logged, told) = heard(&[&killed(5), together, &killed(6), one, &killed(4)]);
+        assert_eq!((logged.pids, told), (vec![5, 6, 4], vec![6, 7]));
+    }
+
+    #[test]
     fn a_process_that_was_not_made_is_told_with_its_group() {
         let recorded = "6,1070,13843278605,-;cgroup: fork rejected by pids controller in \
                         /surtax-c9d3c2a9/0-1-2/container\n";
@@ -372,6 +408,12 @@ mod tests {
         let group = String::from("/surtax-1/0-0-1/container/inside/x,task_memcg=y");
         let limited = Some(String::from("/surtax-1/0-0-1/container"));
         assert_eq!(victim_of(recorded), Some(Victim { group, limited }));
+        // A set of CPUs that is named so.
+        let set = recorded.replace("cpuset=inside", "cpuset=x,task=y,pid=7");
+        assert_eq!(victim_of(&set), victim_of(recorded));
+        let (one, two) = set.split_once("/surtax").unwrap();
+        let (logged, told) = heard(&[one, &format!("4,1,2,c;/surtax{two}")]);
+        assert_eq!((logged.victims.len(), &told[..]), (1, &[20998][..]));
         // A limit of its own, on a group that is named so.
         let own = "6,1,2,-;oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),\
             cpuset=x,oom_memcg=,mems_allowed=0,\
@@ -411,7 +453,13 @@ mod tests {
         let refused = "6,1,2,-;cgroup: fork rejected by pids controller in \n";
         let (logged, _) = heard(&[refused, refused, "4,3,2,c;/a\n"]);
         assert_eq!((&logged.refused[..], logged.is_incomplete), (&["/a".to_owned()][..], true));
-        assert_eq!(heard(&["4,3,2,c;/a\n"]).0, Logged::default());
+        for lost in [
+            "4,3,2,c;/a\n",
+            "6,1,2,-;cgroup: fork rejected by pids controller in (name too long)\n",
+        ] {
+            assert_eq!(heard(&[lost]).0, Logged { is_incomplete: true, ..Logged::default() });
+        }
+        assert_eq!(heard(&["4,3,2,c; likely on CPU 0\n"]).0, Logged::default());
         assert!(heard(&[refused]).0.is_incomplete);
         assert!(
             heard(&["6,1,2,-;oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null)\n"])
@@ -428,7 +476,7 @@ mod tests {
                      mems_allowed=0,oom_memcg=/surtax-1/0-0-1/container";
         let full = String::from("/surtax-1/0-0-1/container");
         let of_full = Victim { group: full.clone(), limited: Some(full.clone()) };
-        for rest in ["", ",task_memcg=", ",task_memcg=(path too long),task=x,pid=7,uid=0"] {
+        for rest in ["", ",task_memcg=", ",task_memcg=(name too long),task=x,pid=7,uid=0"] {
             assert_eq!(
                 heard(&[&format!("{begun}{rest}")]).0.victims,
                 std::slice::from_ref(&of_full),
@@ -468,6 +516,7 @@ mod tests {
         assert_eq!(logged.refused, std::slice::from_ref(&limited));
         assert!(logged.victims.iter().all(|it| it.group.starts_with(&limited)), "{logged:?}");
         assert_eq!((logged.victims.len(), &told[..]), (1, &[7][..]));
+        assert!(logged.is_incomplete, "whose path was whose is not known");
         // Somebody's own refusal within somebody's own kill names nobody else.
         let path = "/user.slice/x,oom_memcg=/surtax-1/0-0-2/y,task_memcg=/surtax-1/0-0-2/y";
         let (logged, _) = heard(&[

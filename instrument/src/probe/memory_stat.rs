@@ -8,15 +8,14 @@
 //! | kernel memory now | `kernel` and `sock` | – |
 //! | page faults | `pgfault` | `pgfault` |
 //!
-//! - **Reads** `memory.stat` of the group and of those below it, and adds up what they say: in
-//!   version 1 what each of them says of itself, in version 2 what those directly below it say of
-//!   all below them. The kernel's own sum above a group may stand still for two seconds: it is
-//!   brought up to date once enough has changed, and the groups above are told of no change while
-//!   one below them waits for that already.
-//! - **Costs** an `open` and a read per group and reading.
-//! - **Cannot see** in version 2 what is charged to the group itself while others are below it, as
-//!   page cache that a group has left which is gone; and sums of those below it that stand still.
-//!   Page faults of groups that are gone are in the kernel's sum, as of when that was made.
+//! - **Reads** `memory.stat` of the group and of those directly below it, and adds up what these
+//!   say of all below them (`total_…` in version 1). The larger of the kernel's sum and ours
+//!   counts. The kernel's may stand still for two seconds: it is brought up to date once enough has
+//!   changed, and the groups above are told of no change while one below them waits for that
+//!   already. And it alone has what groups are charged with that are gone.
+//! - **Costs** an `open` and a read per file and reading.
+//! - **Cannot see** where sums of those below it stand still as well, or where theirs are too many
+//!   to be read. What has been given back since the kernel made its sum is in it.
 //! - **Reference** Linux `Documentation/admin-guide/cgroup-v2.rst` and `cgroup-v1/memory.rst`;
 //!   `mm/memcontrol.c`, `memcg_rstat_updated`.
 
@@ -24,8 +23,13 @@ use super::cgroup::Hierarchy;
 use crate::amount::{
     Amounts, MEMORY_ANON, MEMORY_KERNEL, MEMORY_PAGE_CACHE, MEMORY_SHMEM, PAGE_FAULTS,
 };
-use crate::group_tree::{self, GROUPS_LIMIT};
+use std::fs;
 use std::path::{Path, PathBuf};
+
+const FILE: &str = "memory.stat";
+
+/// The most groups that are asked: a layer's tool makes two or three, a command any number.
+const BELOW_LIMIT: usize = 100;
 
 /// The directory of one group, which counts memory.
 #[derive(Debug)]
@@ -35,50 +39,37 @@ impl MemoryStat {
     /// Finds that of a group; `None` where it has no such file.
     pub(super) fn of(hierarchy: &Hierarchy, group: &Path) -> Option<Self> {
         let directory = hierarchy.directory(group);
-        directory.join("memory.stat").is_file().then_some(Self(directory))
+        directory.join(FILE).is_file().then_some(Self(directory))
     }
 
     /// Reads what is known now. Where a part that every kernel counts is not told, none is known.
     pub(super) fn amounts(&self) -> Amounts {
-        let (mut own, mut below, mut count) = (String::new(), None, 0);
-        group_tree::visit(&self.0, &mut |group, way| {
-            count += 1;
-            let is_asked = way.depth() < 2 || is_version_1(&own);
-            if !is_asked || count > GROUPS_LIMIT {
-                return;
-            }
-            // One that is gone meanwhile has none, and one that counts no memory.
-            let text = group_tree::read(group, c"memory.stat");
-            match way.depth() {
-                0 => own = text,
-                _ if text.is_empty() => {}
-                _ if is_version_1(&own) => add(&mut below, parts(&text, "")),
-                _ => add(&mut below, of_all(&text)),
-            }
-        });
+        let Ok(own) = fs::read_to_string(self.0.join(FILE)) else { return Amounts::default() };
+        let entries = fs::read_dir(&self.0).into_iter().flatten().flatten();
+        // One that is gone meanwhile has none, and one that counts no memory.
+        let texts = entries.filter_map(|it| fs::read_to_string(it.path().join(FILE)).ok());
+        let below: Vec<Amounts> = texts.take(BELOW_LIMIT + 1).map(|text| of_all(&text)).collect();
+        let below =
+            below.into_iter().reduce(|sum, more| together(&sum, &more, u64::saturating_add));
         of_group(&own, below)
     }
-}
-
-fn add(sum: &mut Option<Amounts>, more: Amounts) {
-    *sum = Some(sum.as_ref().map_or_else(|| more.clone(), |sum| together(sum, &more)));
 }
 
 /// Returns what a group has, given its text and what those below it have together.
 fn of_group(own: &str, below: Option<Amounts>) -> Amounts {
     let told = of_all(own);
     let Some(below) = below else { return told };
-    // In version 2 nobody is in a group that others are below.
-    let sum = if is_version_1(own) { together(&below, &parts(own, "")) } else { below };
-    // Page faults of groups that are gone are in no other sum, and there is no fewer of them.
-    let faults = told.get(PAGE_FAULTS).zip(sum.get(PAGE_FAULTS)).map(|(told, sum)| told.max(sum));
-    sum.with(PAGE_FAULTS, faults)
+    let sum = match is_version_1(own) {
+        true => together(&below, &parts(own, ""), u64::saturating_add),
+        false => below,
+    };
+    together(&told, &sum, u64::max)
 }
 
-/// Adds up what two groups have; what is not known of one is not known of both.
-fn together(one: &Amounts, other: &Amounts) -> Amounts {
+/// Puts together what two have; what is not known of one is not known of both.
+fn together(one: &Amounts, other: &Amounts, put: fn(u64, u64) -> u64) -> Amounts {
     one.iter().fold(Amounts::default(), |sum, (key, amount)| {
-        sum.with(key, other.get(key).map(|more| amount.saturating_add(more)))
+        sum.with(key, other.get(key).map(|more| put(amount, more)))
     })
 }
 
@@ -142,16 +133,27 @@ mod tests {
         assert_eq!(of_all(before_5_18), of(8192, 40_960, 0, 1));
     }
 
-    /// A sum may be of before: those below are asked, and in version 1 who is in it is added.
+    /// Either sum may be of before, or lack something.
     #[test]
-    fn a_group_that_others_are_below_has_what_they_have() {
-        let below = || Some(of(100, 200, 30, 1000));
-        assert_eq!(of_group(VERSION_1, below()), of(8292, 4296, 30, 1003));
-        assert_eq!(of_group(VERSION_2, below()), of(100, 200, 30, 1000));
+    fn a_group_that_others_are_below_has_what_they_have_or_more() {
+        // In version 1 who is in the group itself is told apart.
+        let below = || Some(of(100_000, 200, 50_000, 1000));
+        assert_eq!(of_group(VERSION_1, below()), of(108_192, 1_876_910_080, 50_000, 1003));
+        assert_eq!(of_group(VERSION_2, below()), of(100_000, 36_864, 50_000, 1000));
         assert_eq!(of_group(VERSION_2, None), of_all(VERSION_2));
-        // The page faults of a group that is gone are in the sum of all alone.
-        let rest = Some(of(0, 0, 0, 46));
-        assert_eq!(of_group(VERSION_2, rest), of(0, 0, 0, 50));
+        // What a group has left that is gone is in the sum of all alone.
+        let rest = of(0, 0, 0, 46).with(MEMORY_KERNEL, 7);
+        assert_eq!(of_group(VERSION_2, Some(rest)), of_all(VERSION_2));
+    }
+
+    #[test]
+    fn two_groups_have_together_what_is_known_of_both() {
+        let add = |one: &Amounts, other: &Amounts| together(one, other, u64::saturating_add);
+        let one = of(1, 2, 3, 4);
+        assert_eq!(add(&one, &one), of(2, 4, 6, 8));
+        let with_kernel = one.clone().with(MEMORY_KERNEL, 5);
+        assert_eq!(add(&with_kernel, &one), of(2, 4, 6, 8));
+        assert_eq!(add(&one, &with_kernel), of(2, 4, 6, 8));
     }
 
     /// Also of those that were made or removed since it was found.
@@ -172,26 +174,17 @@ mod tests {
         assert_eq!(told(Version::One), None);
         put("", VERSION_1);
         assert_eq!(told(Version::One), Some(of_all(VERSION_1)));
-        // Its own sum stands still; of each of three, what it says of itself counts.
-        put("a", &VERSION_1.replace("\npgfault 3", "\npgfault 60"));
-        put("a/b/c", VERSION_1);
+        // Its own sum stands still: what the one below it says counts, and what is in the group.
+        put("a", &VERSION_1.replace("total_pgfault 70", "total_pgfault 1000"));
+        put("a/b", &VERSION_1.replace("total_pgfault 70", "total_pgfault 5000"));
         std::fs::create_dir_all(root.path().join("layer/other")).unwrap();
-        let three = of(3 * 8192, 3 * 4096, 0, 70);
-        assert_eq!(told(Version::One), Some(three));
+        let grown = of(24_576 + 8192, 1_876_910_080 + 4096, 40_960, 1003);
+        assert_eq!(told(Version::One), Some(grown));
         put("", VERSION_2);
-        put("a", VERSION_2);
-        assert_eq!(told(Version::Two), Some(of(8192, 36_864, 4096, 50).with(MEMORY_KERNEL, 120)));
+        put("a", &VERSION_2.replace("pgfault 50", "pgfault 500"));
+        assert_eq!(told(Version::Two).unwrap().get(PAGE_FAULTS), Some(500));
         std::fs::remove_dir_all(root.path().join("layer/a")).unwrap();
         assert_eq!(told(Version::Two), Some(of_all(VERSION_2)));
-    }
-
-    #[test]
-    fn two_groups_have_together_what_is_known_of_both() {
-        let one = of(1, 2, 3, 4);
-        assert_eq!(together(&one, &one), of(2, 4, 6, 8));
-        let with_kernel = one.clone().with(MEMORY_KERNEL, 5);
-        assert_eq!(together(&with_kernel, &one), of(2, 4, 6, 8));
-        assert_eq!(together(&one, &with_kernel), of(2, 4, 6, 8));
     }
 
     #[test]
