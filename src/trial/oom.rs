@@ -167,9 +167,14 @@ impl<'a> Lookout<'a> {
 
     /// As a condition of the trial: that records of the log were lost, or the groups of a kill held
     /// back, beside which a limit of the stack may have stopped somebody; `None` where it has none,
-    /// or nothing was lost.
-    pub(super) fn overrun(&self, stack: &StackSpec) -> Option<(String, f64)> {
-        let has_limit = smallest(&stack.layers).is_some() || pids::has_limit(stack);
+    /// or nothing was lost, or the command is meant to reach that limit.
+    pub(super) fn overrun(
+        &self,
+        stack: &StackSpec,
+        (is_meant, is_bomb): (bool, bool),
+    ) -> Option<(String, f64)> {
+        let has_limit =
+            smallest(&stack.layers).is_some() && !is_meant || pids::has_limit(stack) && !is_bomb;
         let is_lost = self.logged.is_incomplete || !self.logged.pids.is_empty();
         (is_lost && has_limit).then(|| (String::from("kernel_log_overrun"), 1.0))
     }

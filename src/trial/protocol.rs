@@ -74,7 +74,7 @@ pub fn run(
                     around.extend(killed.iter().map(oom::condition));
                     let refused = lookout.refusals().filter(|_| !is_bomb);
                     around.extend(refused.map(pids::condition));
-                    around.extend(lookout.overrun(stack).filter(|_| !is_meant && !is_bomb));
+                    around.extend(lookout.overrun(stack, (is_meant, is_bomb)));
                     let ended = killed.map(|it| it.reason());
                     let ended = ended.or_else(|| refused.map(|_| pids::reason(stack)));
                     conditions = Some(around);

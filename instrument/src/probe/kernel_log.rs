@@ -40,9 +40,6 @@ const LINE_BYTES: usize = 16 << 10;
 /// Number of looks for the end of a line that somebody writes just now, 1 ms apart.
 const LOOKS: u32 = 4;
 
-/// Words before a group of which all are killed, since one was.
-const TOGETHER: &str = "Tasks in ";
-
 /// Words before the group in which a process could not be made.
 const REFUSED: &str = "cgroup: fork rejected by pids controller in ";
 
@@ -55,8 +52,6 @@ pub struct KernelLog {
     begun: Begun,
     /// Numbers of those who were killed, of whom the groups were told.
     told: BTreeSet<u32>,
-    /// True while all of a group are killed, who are told of together.
-    is_of_group: bool,
 }
 
 /// Lines whose end was not read yet.
@@ -102,7 +97,7 @@ impl KernelLog {
     }
 
     fn of(file: File) -> Self {
-        Self { file, begun: Begun::default(), told: BTreeSet::new(), is_of_group: false }
+        Self { file, begun: Begun::default(), told: BTreeSet::new() }
     }
 
     /// Reads who was killed or not made since it was opened, or last asked.
@@ -119,7 +114,7 @@ impl KernelLog {
         }
         self.give_up(&mut logged);
         // Of those the groups say whose they were; a number alone may be somebody else's by now.
-        logged.pids.retain(|pid| !self.told.contains(pid));
+        logged.pids.retain(|pid| !self.told.remove(pid));
         logged
     }
 
@@ -150,19 +145,18 @@ impl KernelLog {
         if goes_on(record) {
             self.go_on(text, logged);
         } else if text.starts_with(KILLED) {
-            self.is_of_group = false;
             self.give_up_kill(logged);
             self.hear_kill(text.to_owned(), logged);
-        } else if text.starts_with(TOGETHER) {
-            self.is_of_group = true;
         } else if let Some(group) = text.strip_prefix(REFUSED) {
-            // Two that wait for a group cannot be told apart, and `(name too long)` is none.
-            logged.is_incomplete |= self.begun.refused || !is_path_or_none(group);
-            self.begun.refused = group.is_empty();
-            logged.refused.extend(is_path(group).then(|| group.to_owned()));
-        } else if let Some(pid) = pid(text) {
-            logged.pids.push(pid);
-            self.told.extend(self.is_of_group.then_some(pid));
+            match group {
+                // Two that wait for a group cannot be told apart.
+                "" => logged.is_incomplete |= std::mem::replace(&mut self.begun.refused, true),
+                group if is_path(group) => logged.refused.push(group.to_owned()),
+                // `(name too long)`.
+                _ => logged.is_incomplete = true,
+            }
+        } else {
+            logged.pids.extend(pid(text));
         }
     }
 
@@ -217,10 +211,6 @@ impl KernelLog {
 /// `/`, and goes on with a comma.
 fn is_path(text: &str) -> bool {
     text.starts_with('/') && text != "/" && !text.starts_with("/,")
-}
-
-fn is_path_or_none(text: &str) -> bool {
-    text.is_empty() || is_path(text)
 }
 
 /// Tells whether the next part of a line is a path.
@@ -371,22 +361,9 @@ mod tests {
             Some(5)
         );
         assert_eq!(pid_of("12,9,7,-;Out of memory: Killed process 5 (a)"), None);
+        let own = "3,9,7,-;Out of memory (oom_kill_allocating_task): Killed process 5 (a)";
+        assert_eq!(pid_of(own), Some(5));
         assert_eq!(pid_of("3,9,7,-;audit: name=Out of memory: Killed process 5 (a)"), None);
-    }
-
-    #[test]
-    fn all_of_a_group_who_are_killed_since_one_was_are_told_with_it() {
-        let killed = |pid: u32| {
-            format!("3,9,7,-;Memory cgroup out of memory: Killed process {pid} (x) total\n")
-        };
-        let one = "6,1,2,-;oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),\
-                   cpuset=/,mems_allowed=0,oom_memcg=/a,task_memcg=/a,task=x,pid=7,uid=0\n";
-        let together = "6,2,2,-;Tasks in /a are going to be killed due to memory.oom.group set\n";
-        let records = [one.to_owned(), killed(7), together.to_owned(), killed(8), killed(9)];
-        let (logged, told) = heard(&records.each_ref().map(String::as_str));
-        assert_eq!((logged.pids, told), (vec![7, 8, 9], vec![7, 8, 9]));
-        let (logged, told) = heard(&[&killed(5), together, &killed(6), one, &killed(4)]);
-        assert_eq!((logged.pids, told), (vec![5, 6, 4], vec![6, 7]));
     }
 
     #[test]
@@ -451,6 +428,11 @@ mod tests {
     #[test]
     fn a_line_without_an_end_is_a_gap() {
         let refused = "6,1,2,-;cgroup: fork rejected by pids controller in \n";
+        // One that is whole leaves one that waits as it is.
+        let whole = refused.replace(" in ", " in /b");
+        let (logged, _) = heard(&[refused, &whole, "4,3,2,c;/a\n"]);
+        let both = ["/b".to_owned(), "/a".to_owned()];
+        assert_eq!((&logged.refused[..], logged.is_incomplete), (&both[..], false));
         let (logged, _) = heard(&[refused, refused, "4,3,2,c;/a\n"]);
         assert_eq!((&logged.refused[..], logged.is_incomplete), (&["/a".to_owned()][..], true));
         for lost in [
