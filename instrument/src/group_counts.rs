@@ -49,6 +49,7 @@ pub(crate) fn counted(file: &Path, key: &str) -> Option<u64> {
     value(&fs::read_to_string(file).ok()?, key)
 }
 
-fn value(text: &str, key: &str) -> Option<u64> {
+/// Reads the number of the line with this key in such a text; `None` where there is none.
+pub(crate) fn value(text: &str, key: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.trim().parse().ok())
 }

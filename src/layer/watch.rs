@@ -205,7 +205,7 @@ impl Meter {
     fn read(&self, source: &Source) -> Option<Usage> {
         match (self, source) {
             (Self::Group { all, command }, _) => {
-                // The two at one time: who works meanwhile is in both.
+                // The command's first: it is never more than all.
                 let of_command = command.as_ref().and_then(|group| Some(group.cpu()?.total.0));
                 let cpu = all.cpu()?;
                 Some(Usage { cpu, amounts: all.amounts().with(CPU_COMMAND_GROUP, of_command) })

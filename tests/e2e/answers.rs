@@ -15,6 +15,24 @@ pub fn arm<'a>(answer: &'a Value, stack: &str) -> &'a Value {
     all.clone().rfind(is_tried).or(all.next_back()).unwrap_or_else(|| panic!("no arm `{stack}`"))
 }
 
+/// Returns the median of a metric of an arm.
+#[track_caller]
+pub fn median(arm: &Value, metric: &str) -> f64 {
+    let all = arm["metrics"].as_array().unwrap();
+    let found = all.iter().find(|it| it["metric"] == metric);
+    found.and_then(|it| it["median"].as_f64()).unwrap_or_else(|| panic!("{metric}: {arm}"))
+}
+
+/// Writes a line that acts as root of the command's own groups of a controller, where root inside
+/// has namespaces of its own: it sees them from there on, and may write there. The acts have no
+/// `'`.
+pub fn as_root_of_its_groups(controller: &str, acts: &str) -> String {
+    format!(
+        "unshare -UrmC sh -c 'mount -t cgroup -o {controller} none /mnt || \
+         mount -t cgroup2 none /mnt || exit 9; cd /mnt; {acts}'"
+    )
+}
+
 /// Returns the value that a level proved of `key`.
 #[track_caller]
 pub fn fact<'a>(level: &'a Value, key: &str) -> &'a str {

@@ -1,6 +1,6 @@
 //! Containers by a tool's own command line, and plain namespaces: what each of them really makes.
 
-use crate::answers::{alone, arm, compare, fact};
+use crate::answers::{alone, arm, compare, fact, median};
 use crate::machine::{Machine, is_usable};
 use serde_json::Value;
 use std::os::unix::fs::MetadataExt;
@@ -111,11 +111,7 @@ fn what_a_container_uses_is_not_its_engines_too() {
         }
         let answer = machine.json(&compare(stack, "1", &["sh", "-c", script]));
         let arm = arm(&answer, stack);
-        let metrics = arm["metrics"].as_array().unwrap();
-        let median = |name: &str| {
-            let metric = metrics.iter().find(|it| it["metric"] == name).unwrap();
-            metric["median"].as_f64().unwrap()
-        };
+        let median = |metric| median(arm, metric);
         let command = median("cpu_user_ns") + median("cpu_system_ns");
         assert!(median("cpu_others_ns") < command / 2.0, "{stack}: {}", arm["metrics"]);
         machine.assert_as_before();

@@ -1,6 +1,6 @@
 //! Several instances of a command or a workload at once in one stack.
 
-use crate::answers::{arm, fact};
+use crate::answers::{arm, fact, median};
 use crate::machine::{Machine, is_usable, text};
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;
@@ -17,11 +17,6 @@ fn answer(machine: &Machine, stacks: &str, count: &str, rest: &[&str]) -> Value 
 fn between<'a>(arm: &'a Value, metric: &str) -> &'a Value {
     let all = arm["instances"].as_array().unwrap();
     all.iter().find(|it| it["metric"] == metric).unwrap_or_else(|| panic!("no {metric} in {all:?}"))
-}
-
-fn median(arm: &Value, metric: &str) -> f64 {
-    let all = arm["metrics"].as_array().unwrap();
-    all.iter().find(|it| it["metric"] == metric).unwrap()["median"].as_f64().unwrap()
 }
 
 #[test]

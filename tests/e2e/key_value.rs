@@ -1,9 +1,8 @@
 //! Key-value workloads where something is wrong: a rate too high, a server that fails, and one of
 //! somebody else's.
 
-use crate::answers::arm;
+use crate::answers::{arm, median};
 use crate::machine::{Machine, text};
-use serde_json::Value;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -14,12 +13,6 @@ use surtax::workload::Workload;
 
 fn compare<'a>(stacks: &'a str, workload: &'a str) -> [&'a str; 9] {
     ["compare", "--in", stacks, "--workload", workload, "--runs", "1", "--format", "json"]
-}
-
-fn median(arm: &Value, name: &str) -> f64 {
-    let metrics = arm["metrics"].as_array().unwrap();
-    let found = metrics.iter().find(|metric| metric["metric"] == name);
-    found.and_then(|it| it["median"].as_f64()).unwrap_or_else(|| panic!("{name}: {arm}"))
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Limits: each layer keeps what was asked of it, proves it, or refuses it aloud.
 
-use crate::answers::{alone, arm, compare, fact};
+use crate::answers::{alone, arm, as_root_of_its_groups, compare, fact, median};
 use crate::machine::{Machine, is_usable, text};
 use serde_json::Value;
 use std::fs;
@@ -84,13 +84,8 @@ fn a_bomb_of_processes_ends_inside_its_limit() {
 #[test]
 fn root_inside_cannot_lift_the_limits_of_its_own_group() {
     let machine = Machine::take();
-    // With namespaces of its own it is root of the groups from its own on, and may write there.
-    let lift = |controller: &str, writes: &str| {
-        format!(
-            "unshare -UrmC sh -c 'mount -t cgroup -o {controller} none /mnt || \
-             mount -t cgroup2 none /mnt || exit 9; cd /mnt; {writes}' || exit 9; "
-        )
-    };
+    let lift =
+        |controller: &str, writes: &str| as_root_of_its_groups(controller, writes) + " || exit 9; ";
     let sleepers = "i=0; while [ $i -lt 60 ]; do sleep 30 & i=$((i+1)); done; exit 0";
     let script = lift("pids", "echo max >pids.max") + sleepers;
     for kind in HAVE_A_GROUP {
@@ -122,11 +117,10 @@ fn root_inside_cannot_lift_the_limits_of_its_own_group() {
 fn a_kill_in_a_group_that_is_named_like_the_logs_own_words_and_is_gone_is_told() {
     // Of more than ten kills in five seconds, whoever is killed, the kernel logs no groups.
     let machine = Machine::alone();
+    let acts = "mkdir \"$name\"; sh -c \"$hog\"; until rmdir \"$name\"; do sleep 0.1; done";
     let script = format!(
-        "export hog='echo 0 >\"$name/cgroup.procs\"; {DOUBLING}' name=x,task_memcg=y; \
-         unshare -UrmC sh -c 'mount -t cgroup -o memory none /mnt || \
-         mount -t cgroup2 none /mnt || exit 9; cd /mnt; mkdir \"$name\"; sh -c \"$hog\"; \
-         until rmdir \"$name\"; do sleep 0.1; done'"
+        "export hog='echo 0 >\"$name/cgroup.procs\"; {DOUBLING}' name=x,task_memcg=y; {}",
+        as_root_of_its_groups("memory", acts)
     );
     for kind in HAVE_A_GROUP {
         let stack = format!("{kind}:memory=64M");
@@ -285,11 +279,7 @@ fn a_part_of_a_cpu_is_all_that_a_command_gets() {
         }
         let script = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done";
         let arm = holds(&machine, stack, script);
-        let median = |name: &str| {
-            let metrics = arm["metrics"].as_array().unwrap();
-            let metric = metrics.iter().find(|metric| metric["metric"] == name).unwrap();
-            metric["median"].as_f64().unwrap()
-        };
+        let median = |metric| median(&arm, metric);
         let share = (median("cpu_user_ns") + median("cpu_system_ns")) / median("wall_ns");
         assert!(share < 0.5, "{stack}: {share:.2} of a CPU");
     }

@@ -1,7 +1,7 @@
 //! Out of memory: a process that the kernel kills is named with the limit, in every stack that has
 //! one.
 
-use crate::answers::{alone, arm, compare};
+use crate::answers::{alone, arm, as_root_of_its_groups, compare};
 use crate::machine::{Machine, is_usable, text};
 use serde_json::Value;
 
@@ -161,12 +161,12 @@ fn kills_whose_groups_are_held_back_and_gone_are_not_passed_over() {
         return;
     }
     // In a group below its own, which counts what was killed in it, and which it removes.
-    let script = "export hog='echo 0 >group/cgroup.procs; head -c 100000000 /dev/zero | tail -c \
-                  90000000 >/dev/null'; unshare -UrmC sh -c 'mount -t cgroup -o memory none /mnt \
-                  || mount -t cgroup2 none /mnt || exit 9; cd /mnt; mkdir group; i=0; \
-                  while [ $i -lt 14 ]; do sh -c \"$hog\"; i=$((i+1)); done; \
-                  until rmdir group; do sleep 0.1; done'";
-    let answer = machine.answer(&compare(stack, "3", &["sh", "-c", script]));
+    let hog =
+        "echo 0 >group/cgroup.procs; head -c 100000000 /dev/zero | tail -c 90000000 >/dev/null";
+    let acts = "mkdir group; i=0; while [ $i -lt 14 ]; do sh -c \"$hog\"; i=$((i+1)); done; \
+                until rmdir group; do sleep 0.1; done";
+    let script = format!("export hog='{hog}'; {}", as_root_of_its_groups("memory", acts));
+    let answer = machine.answer(&compare(stack, "3", &["sh", "-c", &script]));
     let found = arm(&answer, stack);
     let cautions = answer["cautions"].as_array().unwrap();
     let is_told = cautions.iter().any(|caution| caution["code"] == "overrun-log");

@@ -24,6 +24,7 @@
 use super::cpu_time::CpuTime;
 use super::memory_stat::MemoryStat;
 use crate::amount::{Amounts, DISK_READ, DISK_WRITTEN, MEMORY_ANON, MEMORY_KERNEL, MEMORY_PEAK};
+use crate::group_counts::value;
 use crate::mountinfo::{self, Mounted};
 use crate::quantity::Nanoseconds;
 use std::fs::{self, File};
@@ -374,8 +375,7 @@ fn number(file: &File) -> Option<u64> {
 }
 
 fn microseconds(stat: &str, key: &str) -> Option<Nanoseconds> {
-    let line = stat.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' '))?;
-    Some(Nanoseconds(line.parse::<u64>().ok()?.saturating_mul(1000)))
+    Some(Nanoseconds(value(stat, key)?.saturating_mul(1000)))
 }
 
 #[cfg(test)]

@@ -37,14 +37,13 @@ impl CommandGroup {
         { counting }.find_map(|hierarchy| {
             let file = PathBuf::from(format!("/proc/{agent}/cgroup"));
             let own = hierarchy.group_in(&file, "cpuacct")?;
-            let is_alone = |around: &Path| {
-                members.are_alone_in(&hierarchy.directory(around), &hierarchy.directory(&own))
+            let (own, layers) = (relative(&own), relative(layers));
+            let is_alone = |around: &&Path| {
+                members.are_alone_in(&hierarchy.directory(around), &hierarchy.directory(own))
             };
-            let below = relative(layers);
-            let all = relative(&own).ancestors().take_while(|around| around.starts_with(below));
-            let outermost = all.take_while(|around| is_alone(around)).last().map(Path::to_owned);
-            let group = outermost.or_else(|| is_alone(&own).then(|| own.clone()))?;
-            Some(Self { hierarchy: hierarchy.clone(), group })
+            let is_ours = |around: &&Path| *around == own || around.starts_with(layers);
+            let outermost = own.ancestors().take_while(is_ours).take_while(is_alone).last()?;
+            Some(Self { hierarchy: hierarchy.clone(), group: outermost.to_owned() })
         })
     }
 

@@ -15,7 +15,8 @@
 //!   already. And it alone has what groups are charged with that are gone.
 //! - **Costs** an `open` and a read per file and reading.
 //! - **Cannot see** where sums of those below it stand still as well, or where theirs are too many
-//!   to be read. What has been given back since the kernel made its sum is in it.
+//!   to be read. What has been given back or moved since the kernel made its sum is in it, so that
+//!   parts of different moments may be more together than there was at one.
 //! - **Reference** Linux `Documentation/admin-guide/cgroup-v2.rst` and `cgroup-v1/memory.rst`;
 //!   `mm/memcontrol.c`, `memcg_rstat_updated`.
 
@@ -23,6 +24,7 @@ use super::cgroup::Hierarchy;
 use crate::amount::{
     Amounts, MEMORY_ANON, MEMORY_KERNEL, MEMORY_PAGE_CACHE, MEMORY_SHMEM, PAGE_FAULTS,
 };
+use crate::group_counts::value;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -48,10 +50,9 @@ impl MemoryStat {
         let entries = fs::read_dir(&self.0).into_iter().flatten().flatten();
         // One that is gone meanwhile has none, and one that counts no memory.
         let texts = entries.filter_map(|it| fs::read_to_string(it.path().join(FILE)).ok());
-        let below: Vec<Amounts> = texts.take(BELOW_LIMIT + 1).map(|text| of_all(&text)).collect();
-        let below =
-            below.into_iter().reduce(|sum, more| together(&sum, &more, u64::saturating_add));
-        of_group(&own, below)
+        let below = texts.take(BELOW_LIMIT).map(|text| of_all(&text));
+        let add = |sum: Amounts, more: Amounts| together(&sum, &more, u64::saturating_add);
+        of_group(&own, below.reduce(add))
     }
 }
 
@@ -79,13 +80,13 @@ fn of_all(stat: &str) -> Amounts {
 }
 
 fn is_version_1(stat: &str) -> bool {
-    value(stat, "total_", "cache").is_some()
+    value(stat, "total_cache").is_some()
 }
 
 /// Returns what the lines with this prefix say. The kernel's memory has been one number since Linux
 /// 5.18; where it is not, it is unknown.
 fn parts(stat: &str, prefix: &str) -> Amounts {
-    let value = |key: &str| value(stat, prefix, key);
+    let value = |key: &str| value(stat, &format!("{prefix}{key}"));
     let (anon, file) = if is_version_1(stat) { ("rss", "cache") } else { ("anon", "file") };
     let faults = Amounts::default().with(PAGE_FAULTS, value("pgfault"));
     let (Some(anon), Some(cached), Some(shmem)) = (value(anon), value(file), value("shmem")) else {
@@ -98,12 +99,6 @@ fn parts(stat: &str, prefix: &str) -> Amounts {
         .with(MEMORY_PAGE_CACHE, cached.saturating_sub(shmem))
         .with(MEMORY_SHMEM, shmem)
         .with(MEMORY_KERNEL, kernel)
-}
-
-/// The number of the line whose key is this, with this prefix.
-fn value(stat: &str, prefix: &str, key: &str) -> Option<u64> {
-    let mut keyed = stat.lines().filter_map(|line| line.strip_prefix(prefix)?.strip_prefix(key));
-    keyed.find_map(|rest| rest.strip_prefix(' '))?.parse().ok()
 }
 
 #[cfg(test)]
