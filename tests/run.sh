@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs every test. Those that start real layers run two at a time, in two processes, but for those that take the machine
+# Runs every test. Those that start real layers run three at a time, in three processes, but for those that take the machine
 # alone (`Machine::alone`): these come last, one after another.
 #
 # What fails among them is run once more, alone: a defect fails again, and so does the run. What then holds is named at
@@ -16,20 +16,18 @@ sleep 1000000 </dev/null >/dev/null 2>&1 &
 until=$!
 trap 'kill "$until" 2>/dev/null; rm -f "$log" "$log".*' EXIT
 trap 'exit 130' INT TERM
+export SURTAX_TESTS_DOCTOR="$log.doctor"
 tail -n +1 -f --pid="$until" "$log" &
 shown=$!
 
-# Everything but the end-to-end tests; how many of these fail is of no interest: one is too many.
-{
-    $CARGO test --workspace --exclude surtax --locked --no-fail-fast
-    one=$?
-    $CARGO test -p surtax --lib --bins --locked --no-fail-fast
-    two=$?
-    $CARGO test -p surtax --doc --locked
-    [ "$one$two$?" = 000 ] && touch "$log.passed"
-} >>"$log" 2>&1
+# One build of all, with the features that all together ask for: so everything below asks for `--workspace`, too.
+$CARGO test --workspace --locked --no-run >>"$log" 2>&1 || {
+    kill "$until"
+    wait "$shown"
+    exit 1
+}
 
-$CARGO test --locked --test e2e -- --list 2>>"$log" | sed -n 's/: test$//p' >"$log.names"
+$CARGO test --workspace --locked --test e2e -- --list 2>>"$log" | sed -n 's/: test$//p' >"$log.names"
 # A test that takes the machine alone, or all tests of a module in which a part that they share does.
 awk 'FNR == 1 { module = FILENAME; gsub(/.*\/|\.rs$/, "", module) }
      match($0, /fn [a-z_0-9]+[<(]/) { name = substr($0, RSTART + 3, RLENGTH - 4) }
@@ -38,16 +36,28 @@ awk 'FNR == 1 { module = FILENAME; gsub(/.*\/|\.rs$/, "", module) }
     grep -F -x -f "$log.names" "$log.takers" | sed 's/.*/^&$/'
     grep -F -x -v -f "$log.names" "$log.takers" | sed 's/\(.*::\).*/^\1/'
 } >"$log.patterns"
-# What takes minutes begins first, or it would be what everything else waits for at the end.
-grep -v -f "$log.patterns" "$log.names" >"$log.others"
-{
-    grep '^simulated::' "$log.others"
-    grep '^workloads::' "$log.others"
-    grep -v -e '^simulated::' -e '^workloads::' "$log.others"
-} >"$log.beside"
+grep -v -f "$log.patterns" "$log.names" >"$log.beside"
 grep -f "$log.patterns" "$log.names" >"$log.alone"
-run='exec $CARGO test --locked --test e2e -- --exact "$@" >>"$0" 2>&1'
-xargs -P 2 -n 10 sh -c "$run" "$log" <"$log.beside"
+
+# Lines of what one process does. What takes minutes begins first, or it would be what everything else waits for at the end.
+# How many of what is no end-to-end test fail is of no interest: one is too many.
+# Tests of `ssh` wait for each other.
+long='^simulated::|^workloads::|^two_sided::|^neighbours::|^ssh::'
+{
+    echo unit
+    grep '^ssh::' "$log.beside" | xargs
+    grep -E "$long" "$log.beside" | grep -v '^ssh::' | xargs -n 2
+    grep -E -v "$long" "$log.beside" | xargs -n 6
+} >"$log.lines"
+others=$(ls -d */tests/*.rs */tests/*/main.rs | sed 's|/main\.rs$||; s|.*/||; s|\.rs$||; s|^|--test |' | tr '\n' ' ')
+unit='$CARGO test --workspace --lib --bins '$others'--locked --no-fail-fast
+    one=$?
+    $CARGO test --workspace --doc --locked
+    [ "$one$?" = 00 ] && touch "$0.passed"'
+run='exec >>"$0" 2>&1
+    [ "$1" != unit ] || { '$unit'; exit; }
+    exec $CARGO test --workspace --locked --test e2e -- --exact "$@"'
+xargs -P 3 -L 1 sh -c "$run" "$log" <"$log.lines"
 xargs -n 1000 sh -c "$run" "$log" <"$log.alone"
 kill "$until"
 wait "$shown"
@@ -62,12 +72,12 @@ sed -n 's/^TOOK //p' "$log" | sort -rn | head -n 30
 
 # Why is said once more, at the end: a log that is cut loses its middle.
 for name in $failed; do
-    grep -F -m 1 -A 15 "FAILED $name: " "$log" || printf '%s has no result\n' "$name"
+    grep -a -F -m 1 -A 15 "FAILED $name: " "$log" || printf '%s has no result\n' "$name"
 done
 printf '\nfailed, and run once more, alone, if they are few:\n%s\n' "$failed"
 # Many do not fail by chance.
 [ "$(printf '%s\n' "$failed" | wc -l)" -le 3 ] || exit 1
 for name in $failed; do
-    $CARGO test --locked --test e2e -- --exact "$name" || exit 1
+    $CARGO test --workspace --locked --test e2e -- --exact "$name" || exit 1
 done
 printf '\nFLAKY:\n%s\nFailed once and then held: why it failed is above. It is a defect, here or in the test.\n' "$failed"

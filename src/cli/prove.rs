@@ -38,8 +38,9 @@ pub struct Arguments {
     /// crash too.
     #[arg(long, value_name = "FILE")]
     keep: Option<PathBuf>,
-    /// Makes one share of kills, forgeries and bills, such as `1/2`; another surtax makes the
-    /// others at the same time. Lines of their notebooks in one file are all of it.
+    /// Makes one share of the runs of each part, such as `1/2`, but all of `at-once` and
+    /// `recounted`; another surtax makes the others at the same time. Lines of their notebooks in
+    /// one file are all of it.
     #[arg(long, value_name = "N/M", default_value = "1/1", hide_default_value = true)]
     share: Share,
     /// Makes only the parts of kills, forgeries, bills and limits that begin so, such as

@@ -5,8 +5,7 @@ use super::selection::Selection;
 use super::toil::TOIL;
 use crate::campaign::interrupts::{Interrupts, Urgency};
 use crate::campaign::{Campaign, GIVE_UP_AFTER, Observer};
-use crate::driver;
-use crate::driver::registered;
+use crate::driver::{self, NOISE_SHAPES, registered};
 use crate::fault::{Doing, Fault};
 use crate::finding::{ArmFindings, Findings, Interval, compare};
 use crate::lab::{self, Lab, Process, Program, Room, environment};
@@ -34,6 +33,12 @@ pub(super) const TRIALS_OF_A_FAILED_RUN: u32 = 2 * GIVE_UP_AFTER;
 
 /// The arm that is compared, in a plan of one stack beside its baseline.
 const COMPARED: usize = 2;
+
+/// Kind of noise of the unit with this number: each unit has another than the one before.
+pub(super) fn noise_shape(unit: impl Into<u64>) -> &'static str {
+    let (unit, count) = (unit.into(), NOISE_SHAPES.len() as u64);
+    NOISE_SHAPES.iter().zip(0..count).find(|(_, at)| unit % count == *at).map_or("", |it| it.0)
+}
 
 /// Place where proofs make their runs.
 pub struct Bench<'a> {
@@ -88,6 +93,25 @@ impl<'a> Bench<'a> {
             }
             is_ours
         })
+    }
+
+    /// Makes those of `runs` runs that are in the share, with the seeds that follow `behind`;
+    /// counts them, and those in which it was found.
+    ///
+    /// # Errors
+    /// Those of a run.
+    pub(super) fn counts(
+        &self,
+        behind: u64,
+        runs: u32,
+        mut is_found: impl FnMut(u64) -> Result<bool, Fault>,
+    ) -> Result<[u32; 2], Fault> {
+        let (mut tried, mut found) = (0, 0);
+        for unit in self.units(runs) {
+            tried += 1;
+            found += u32::from(is_found(behind + 1 + u64::from(unit))?);
+        }
+        Ok([tried, found])
     }
 
     /// Does a unit of a campaign that makes `runs` runs, or takes its result from the notebook. Its

@@ -58,17 +58,16 @@ impl Proof for Centre {
 
     fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Figure>, Stopped> {
         let mut lines = Vec::new();
-        let mut seed = FIRST_SEED;
+        let mut behind = FIRST_SEED;
         for shape in SHAPES {
             let count = size.pick(shape.quick, FULL);
             for blocks in shape.blocks {
-                let mut above = 0;
-                for _ in 0..count {
-                    seed += 1;
-                    above += u32::from(estimate(bench, shape.name, blocks, seed)? > TRUTH);
-                }
+                let [tried, above] = bench.counts(behind, count, |seed| {
+                    Ok(estimate(bench, shape.name, blocks, seed)? > TRUTH)
+                })?;
+                behind += u64::from(count);
                 let part = format!("{}, {blocks} blocks", shape.name);
-                lines.push(line(part, shape.rates, count, above));
+                lines.push(line(part, shape.rates, tried, above));
             }
         }
         Ok(lines)

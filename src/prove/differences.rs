@@ -1,10 +1,9 @@
 //! Differences between runs on a simulated machine: pairs of runs whose stack costs the same over
 //! its baseline, and pairs between which it became 5 % dearer, in ten kinds of noise by turns.
 
-use super::bench::run_of_dear;
+use super::bench::{noise_shape, run_of_dear};
 use super::proof::ended;
 use super::{Bar, Bench, Figure, Proof, Size, Stopped, binomial};
-use crate::driver::NOISE_SHAPES;
 use crate::fault::Fault;
 use crate::finding::diff::{Basis, ChangeVerdict, diff};
 
@@ -54,7 +53,8 @@ impl Proof for Differences {
         let mut counts = PAIRS.map(|_| Counts::default());
         let mut all = || {
             for (pair, counts) in PAIRS.iter().zip(&mut counts) {
-                for (seed, shape) in (0..pair.count(size)).zip(NOISE_SHAPES.iter().cycle()) {
+                for seed in bench.units(pair.count(size)) {
+                    let shape = noise_shape(seed);
                     let unit = format!("differences/{}/{seed}", pair.name);
                     let verdict = bench.unit(&unit, 2, || verdict(bench, pair, shape, seed))?;
                     counts.add(&verdict);

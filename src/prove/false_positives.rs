@@ -39,14 +39,12 @@ impl Proof for FalsePositives {
     fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Figure>, Stopped> {
         let count = per_shape(size);
         let mut lines = Vec::new();
-        let mut seed = 0;
         for shape in NOISE_SHAPES {
-            let mut wrong = 0;
-            for _ in 0..count {
-                seed += 1;
-                wrong += u32::from(is_wrong(&bench.findings(draft_of(shape, seed)?)?));
-            }
-            lines.push(line(format!("noise {shape}"), count, wrong));
+            let behind = u64::from(count) * lines.len() as u64;
+            let [tried, wrong] = bench.counts(behind, count, |seed| {
+                Ok(is_wrong(&bench.findings(draft_of(shape, seed)?)?))
+            })?;
+            lines.push(line(format!("noise {shape}"), tried, wrong));
         }
         lines.push(total(&lines, size));
         Ok(lines)

@@ -1,10 +1,9 @@
 //! Histories on a simulated machine: twelve runs of a stack that costs the same all the time, but
 //! for what runs differ by, and of one that becomes 10 % dearer, in ten kinds of noise by turns.
 
-use super::bench::run_of_dear;
+use super::bench::{noise_shape, run_of_dear};
 use super::proof::ended;
 use super::{Bar, Bench, Figure, Proof, Size, Stopped, binomial};
-use crate::driver::NOISE_SHAPES;
 use crate::fault::Fault;
 use crate::finding::Findings;
 use crate::finding::history::history;
@@ -63,7 +62,8 @@ impl Proof for Histories {
         let mut counts = KINDS.map(|_| Counts::default());
         let mut all = || {
             for (kind, counts) in KINDS.iter().zip(&mut counts) {
-                for (seed, shape) in (0..kind.count(size)).zip(NOISE_SHAPES.iter().cycle()) {
+                for seed in bench.units(kind.count(size)) {
+                    let shape = noise_shape(seed);
                     let unit = format!("histories/{}/{seed}", kind.name);
                     let found = bench.unit(&unit, RUNS, || found(bench, kind, shape, seed))?;
                     counts.add(kind, &found);

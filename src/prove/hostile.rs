@@ -95,7 +95,7 @@ impl Proof for Hostile {
 
     fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Figure>, Stopped> {
         let mut counts = Harm::ALL.map(|harm| (harm, Count::default()));
-        let runs = 0..self.run_count(size);
+        let runs = bench.units(self.run_count(size));
         let each = || -> Result<(), Fault> {
             let place = Place::make(bench)?;
             place.try_whole(bench)?;

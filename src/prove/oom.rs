@@ -191,7 +191,7 @@ fn kill(
     count: &mut Count,
 ) -> Result<(), Fault> {
     let stack = limited.0;
-    for number in 0..per_kind(size) {
+    for number in bench.units(per_kind(size)) {
         let unit = format!("oom/{stack}/{}/{number}", kind.name());
         let one = bench.unit(&unit, 1, || {
             let mut draft = draft(stack, &[], TRIALS_OF_A_FAILED_RUN / 2, number.into())?;

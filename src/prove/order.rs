@@ -40,16 +40,15 @@ impl Proof for Order {
     }
 
     fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Figure>, Stopped> {
-        let (mut outside, mut first) = (0, 0);
-        for seed in 1..=self.run_count(size) {
-            let findings = run(bench, seed.into())?;
+        let mut first = 0;
+        let [runs, outside] = bench.counts(0, self.run_count(size), |seed| {
+            let findings = run(bench, seed)?;
             let arm = compared(&findings).first();
             let arm = arm.ok_or_else(|| Fault::bug("no stack was to come first now and then"))?;
             let found = overhead(arm)?;
-            outside += u32::from(!(found.low <= TRUTH && TRUTH <= found.high));
             first += first_places(arm);
-        }
-        let runs = self.run_count(size);
+            Ok(!(found.low <= TRUTH && TRUTH <= found.high))
+        })?;
         Ok(vec![outside_line(runs, outside), first_line(runs * BLOCKS, first)])
     }
 }

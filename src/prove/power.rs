@@ -39,18 +39,16 @@ impl Proof for Power {
     fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Figure>, Stopped> {
         let count = per_length(size);
         let mut lines = Vec::new();
-        let mut seed = 0;
         for blocks in BLOCKS {
-            let mut found = 0;
-            for _ in 0..count {
-                seed += 1;
+            let behind = u64::from(count) * lines.len() as u64;
+            let [tried, found] = bench.counts(behind, count, |seed| {
                 let baseline = format!("simulated:seed={seed}");
                 let arm = format!("{baseline},cost={COST}");
                 let findings = bench.findings(draft(&baseline, &[&arm], blocks, seed)?)?;
                 let differs = |arm: &crate::finding::ArmFindings| arm.verdict == Verdict::Differs;
-                found += u32::from(compared(&findings).iter().any(differs));
-            }
-            lines.push(line(blocks, count, found, forecast(blocks)));
+                Ok(compared(&findings).iter().any(differs))
+            })?;
+            lines.push(line(blocks, tried, found, forecast(blocks)));
         }
         Ok(lines)
     }

@@ -82,7 +82,7 @@ fn compare_all(bench: &Bench<'_>, size: Size, parts: &mut Vec<Part>) -> Result<(
         for layer in LAYERS {
             let mut part = Part { name: format!("{layer}, {surroundings}"), ..Part::default() };
             let mut all = || {
-                for seed in 0..per_part(size, surroundings) {
+                for seed in bench.units(per_part(size, surroundings)) {
                     let unit = format!("real-false-positives/{surroundings}/{layer}/{seed}");
                     let compare = || {
                         if load.is_none() && surroundings != SURROUNDINGS[0] {

@@ -104,7 +104,7 @@ fn plant_all(bench: &Bench<'_>, size: Size, found: &mut Vec<PlantedCost>) -> Res
         let mut load = None;
         for layer in LAYERS {
             for work in WORKS {
-                for seed in 0..per_work(size) {
+                for seed in bench.units(per_work(size)) {
                     let unit =
                         format!("real-planted/{surroundings}/{layer}/{}/{seed}", work.noun());
                     let plant = || {

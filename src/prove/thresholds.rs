@@ -86,16 +86,17 @@ impl Proof for Thresholds {
     }
 
     fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Figure>, Stopped> {
-        let (mut tried, mut found) = (0, LIMITS.map(|_| 0));
+        let (mut behind, mut tried, mut found) = (0, 0, LIMITS.map(|_| 0));
         let mut all = || {
             for shape in NOISE_SHAPES {
-                for _ in 0..per_shape(size) {
-                    let seed = tried + 1;
+                for number in bench.units(per_shape(size)) {
+                    let seed = behind + number + 1;
                     let unit = format!("thresholds/{shape}/{seed}");
                     let counts = bench.unit(&unit, 1, || held(bench, shape, seed))?;
                     found.iter_mut().zip(counts).for_each(|(found, count)| *found += count);
                     tried += 1;
                 }
+                behind += per_shape(size);
             }
             Ok(())
         };

@@ -5,7 +5,7 @@ use crate::machine::{Machine, is_usable, text};
 
 #[test]
 fn an_adversary_that_nothing_holds_is_not_let_go() {
-    let machine = Machine::alone();
+    let machine = Machine::take();
     for (words, why) in [
         ("forkbomb", "no limit on processes holds this adversary"),
         ("allocbomb", "no limit on memory holds this adversary"),
@@ -26,7 +26,7 @@ fn an_adversary_that_nothing_holds_is_not_let_go() {
 
 #[test]
 fn what_holds_an_adversary_stops_it() {
-    let machine = Machine::alone();
+    let machine = Machine::take();
     let count = |answer: &serde_json::Value, key: &str| answer[key].as_u64().unwrap();
     for kind in ["native", "runc", "nspawn", "podman"] {
         let stack = &format!("{kind}:pids=40,memory=128M");

@@ -28,7 +28,7 @@ fn port<'a>(answer: &'a Value, stack: &str) -> &'a str {
 fn two_at_once_with_one_workload_have_ports_of_their_own() {
     let machine = Machine::take();
     for (workload, stacks) in
-        [("net.tcp_rr:time=2000", &["native", "runc"][..]), ("net.iperf3", &["native"])]
+        [("net.tcp_rr:time=500", &["native", "runc"][..]), ("net.iperf3", &["native"])]
     {
         let stacks: Vec<&str> =
             stacks.iter().copied().filter(|it| is_usable(&machine, it)).collect();

@@ -33,7 +33,7 @@ fn number(file: &Connection, query: &str) -> f64 {
 
 #[test]
 fn a_start_runs_the_command_several_times_and_counts_as_one() {
-    let machine = Machine::alone();
+    let machine = Machine::take();
     for &stack in cases(&["runc", "qemu:accel=tcg"], 1) {
         if !is_usable(&machine, stack) {
             continue;
@@ -168,18 +168,16 @@ fn a_guest_drops_its_own_cache_too() {
         return;
     }
     let data = machine.path("data");
-    std::fs::write(&data, vec![7u8; 96 << 20]).unwrap();
+    std::fs::write(&data, vec![7u8; 64 << 20]).unwrap();
     // What the guest has cached before it reads the file: the run before has read it as well.
     let script = format!(
         "kib=$(sed -n 's/^Cached: *\\([0-9]*\\) kB/\\1/p' /proc/meminfo); cat '{}' > /dev/null; \
          test $kib -lt 60000 && echo cold || echo warm",
         data.display()
     );
-    for (flags, expected) in
-        [(vec!["--cache", "cold"], "cold\n"), (vec!["--cache", "warm"], "warm\n")]
-    {
-        let basis = ["--in", stack, "--baseline", stack, "--runs", "1", "--iterations", "2"];
-        let (answer, file) = run(&machine, &[&basis[..], &flags].concat(), &script);
+    for &(cache, expected) in cases(&[("cold", "cold\n"), ("warm", "warm\n")], 1) {
+        let basis = ["--in", stack, "--baseline", "simulated", "--runs", "1", "--iterations", "2"];
+        let (answer, file) = run(&machine, &[&basis[..], &["--cache", cache]].concat(), &script);
         assert_eq!(arm(&answer, stack)["trial_count"], 1, "{}", arm(&answer, stack)["trouble"]);
         assert_eq!(printed(&file, stack), [expected]);
     }
@@ -194,7 +192,7 @@ fn a_container_with_a_boot_id_of_its_own_shares_the_cache_that_is_dropped() {
         if !is_usable(&machine, stack) {
             continue;
         }
-        let flags = ["--in", stack, "--baseline", stack, "--runs", "1", "--cache", "cold"];
+        let flags = ["--in", stack, "--baseline", "simulated", "--runs", "1", "--cache", "cold"];
         let flags = [&flags[..], &["--iterations", "2"]].concat();
         let file = machine.path(&format!("{stack}.surtax"));
         let words = ["compare", "--format", "json", "-o", file.to_str().unwrap()];
@@ -253,7 +251,7 @@ fn a_pinned_comparison_holds_every_stack_to_the_same_cpus() {
 
 #[test]
 fn the_clock_of_a_guest_is_compared_with_this_machines() {
-    let machine = Machine::alone();
+    let machine = Machine::take();
     let stack = "qemu:accel=tcg";
     if !is_usable(&machine, stack) {
         return;

@@ -109,7 +109,7 @@ fn what_a_container_uses_is_not_its_engines_too() {
         if !is_usable(&machine, stack) {
             continue;
         }
-        let answer = machine.json(&compare(stack, "1", &["sh", "-c", script]));
+        let answer = machine.json(&alone(stack, &["sh", "-c", script]));
         let arm = arm(&answer, stack);
         let median = |metric| median(arm, metric);
         let command = median("cpu_user_ns") + median("cpu_system_ns");
@@ -184,7 +184,7 @@ fn a_scratch_directory_is_on_the_medium_that_its_stack_names_and_empty_at_every_
         let separator = if kind.contains(':') { ',' } else { ':' };
         for medium in media {
             let stack = format!("{kind}{separator}scratch={medium}");
-            let answer = machine.json(&compare(&stack, "1", &["sh", "-c", script]));
+            let answer = machine.json(&alone(&stack, &["sh", "-c", script]));
             let arms = answer["arms"].as_array().unwrap();
             for arm in arms {
                 // The baseline has got one as well, for the command needs it.
@@ -307,7 +307,7 @@ fn what_an_engine_cannot_have_is_refused_before_anything_is_started() {
     let machine = Machine::take();
     for (stack, why) in [("docker:runtime=kata", "no `kata`")] {
         if is_usable(&machine, "docker") {
-            let answer = machine.answer(&compare(stack, "1", &["true"]));
+            let answer = machine.answer(&alone(stack, &["true"]));
             let trouble = &answer["arms"].as_array().unwrap().last().unwrap()["trouble"];
             assert!(trouble["why"].as_str().unwrap().contains(why), "{trouble}");
             assert!(trouble["remedy"].is_string(), "{trouble}");

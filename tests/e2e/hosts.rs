@@ -28,7 +28,7 @@ fn on_a_host(machine: &Machine, script: &str, arguments: &[&str]) -> Command {
 
 #[test]
 fn a_run_directory_in_memory_that_forbids_programs_is_no_hindrance() {
-    let machine = Machine::alone();
+    let machine = Machine::take();
     let wanted = ["native", "runc", "crun", "gvisor", "docker", "qemu"];
     let stacks: Vec<&str> = wanted.into_iter().filter(|stack| is_usable(&machine, stack)).collect();
     let arguments = compare(&stacks.join(","), "1", &["true"]).join("\n");
@@ -45,7 +45,7 @@ fn a_run_directory_in_memory_that_forbids_programs_is_no_hindrance() {
 
 #[test]
 fn a_host_from_whose_memory_nothing_may_be_started_is_no_hindrance_either() {
-    let machine = Machine::alone();
+    let machine = Machine::take();
     let arguments = compare("native", "1", &["true"]);
     let output = on_a_host(&machine, HARDENED, &arguments).output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -56,7 +56,7 @@ fn a_host_from_whose_memory_nothing_may_be_started_is_no_hindrance_either() {
 
 #[test]
 fn a_host_where_no_program_can_be_put_is_told_which_mount_to_change() {
-    let machine = Machine::alone();
+    let machine = Machine::take();
     let arguments = compare("native", "1", &["true"]);
     // Without the right to mount memory of its own.
     let script = format!("{HARDENED}\nset -- setpriv --bounding-set=-sys_admin \"$@\"");
@@ -69,7 +69,7 @@ fn a_host_where_no_program_can_be_put_is_told_which_mount_to_change() {
 
 #[test]
 fn a_lab_that_may_mount_nothing_takes_a_name_in_memory_that_nobody_can_guess() {
-    let machine = Machine::alone();
+    let machine = Machine::take();
     let mut arguments = compare("simulated", "1", &["true"]);
     // `native` cannot be made there.
     arguments.splice(1..1, ["--baseline", "simulated"]);
@@ -81,7 +81,7 @@ fn a_lab_that_may_mount_nothing_takes_a_name_in_memory_that_nobody_can_guess() {
 
 #[test]
 fn a_run_directory_of_somebody_elses_is_refused_and_its_owner_named() {
-    let machine = Machine::alone();
+    let machine = Machine::take();
     let arguments = compare("native", "1", &["true"]);
     let script = format!("{USUAL}\nmkdir /run/surtax\nchown 65534 /run/surtax");
     let output = on_a_host(&machine, &script, &arguments).output().unwrap();

@@ -17,7 +17,7 @@ const GUEST: &str = "qemu:accel=tcg,cpus=1,memory=3G";
 /// Runs a command in a stack inside the guest, and gives the evidence of the stack's own level.
 #[track_caller]
 fn in_the_guest(layers: &str, command: &[&str]) -> Option<Value> {
-    let machine = Machine::alone();
+    let machine = Machine::take();
     let stack = format!("{GUEST}+{layers}");
     if !is_usable(&machine, &stack) {
         return None;

@@ -29,7 +29,7 @@ struct Leased {
 
 impl Leased {
     fn start() -> Self {
-        let machine = Machine::alone();
+        let machine = Machine::take();
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("XXXX/surtax-agent");
         fs::create_dir(file.parent().unwrap()).unwrap();

@@ -1,7 +1,7 @@
 //! Neighbours: what runs beside a stack while it is measured.
 
 use crate::answers::{arm, fact};
-use crate::machine::{Machine, is_usable, text};
+use crate::machine::{Machine, cases, is_usable, text};
 
 /// Compares a shell's loop in `native`, alone and beside this.
 fn beside<'a>(neighbour: &'a str, runs: &'a str, script: &'a str) -> Vec<&'a str> {
@@ -38,7 +38,7 @@ fn a_neighbour_runs_all_the_while_and_what_it_costs_is_over_the_same_stack_alone
 
 #[test]
 fn a_bomb_that_is_stopped_at_once_goes_on_beside_a_command() {
-    let machine = Machine::alone();
+    let machine = Machine::take();
     for bomb in ["adversary.allocbomb@runc:memory=64M", "adversary.logflood@runc"] {
         let answer = machine.json(&beside(bomb, "1", "sleep 2"));
         let found = arm(&answer, &format!("native beside {bomb}"));
@@ -49,7 +49,7 @@ fn a_bomb_that_is_stopped_at_once_goes_on_beside_a_command() {
 
 #[test]
 fn an_adversary_goes_on_beside_a_command_that_takes_longer_than_its_time_and_its_own_deadline() {
-    let machine = Machine::alone();
+    let machine = Machine::take();
     let neighbours = [
         "adversary.forkbomb:time=100@runc:pids=50",
         "adversary.load:cpu=50,time=100@native",
@@ -75,14 +75,15 @@ fn a_neighbour_with_two_sides_goes_on_beside_a_command_and_beside_one_with_two_s
     }
     // On a network that all share each has a port of its own.
     for neighbour in ["net.tcp_rr@runc:net=veth", "net.tcp_stream@native"] {
-        for rest in [
-            &["--", "sleep", "0.5"][..],
-            &["--workload", "net.tcp_rr:time=300"],
+        let commands: [&[&str]; 3] = [
+            &["--", "sleep", "0.5"],
             &["--warmup", "1", "--workload", "net.tcp_rr:time=200,client=stack"],
-        ] {
+            &["--workload", "net.tcp_rr:time=300"],
+        ];
+        for rest in cases(&commands, 2) {
             let stacks = "native,runc:net=host";
             let words = ["compare", "--in", stacks, "--beside", neighbour, "--runs", "2"];
-            let answer = machine.json(&[&words[..], &["--format", "json"], rest].concat());
+            let answer = machine.json(&[&words[..], &["--format", "json"], *rest].concat());
             for stack in ["native", "runc:net=host"] {
                 let found = arm(&answer, &format!("{stack} beside {neighbour}"));
                 assert_eq!(found["trial_count"], 2, "{rest:?}: {found}");
@@ -105,7 +106,7 @@ fn a_neighbour_with_two_sides_goes_on_beside_a_command_and_beside_one_with_two_s
 
 #[test]
 fn a_neighbour_that_ends_too_early_or_cannot_be_makes_no_number() {
-    let machine = Machine::alone();
+    let machine = Machine::take();
     let short = "noise:seconds=1@native";
     let answer = machine.answer(&beside(short, "1", "sleep 2.5"));
     let found = arm(&answer, &format!("native beside {short}"));

@@ -1,8 +1,8 @@
 //! Programs: which file a command is, and a stop by a signal; what else looks like the cost of a
 //! stack.
 
-use crate::answers::{arm, compare, fact, median};
-use crate::machine::{Machine, is_usable, text};
+use crate::answers::{alone, arm, compare, fact, median};
+use crate::machine::{Machine, cases, is_usable, text};
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -21,7 +21,8 @@ fn codes(answer: &Value) -> Vec<&str> {
 fn a_command_is_the_same_file_in_every_layer() {
     let machine = Machine::take();
     let wanted = ["native", "runc", "crun", "gvisor", "docker", "qemu", "qemu+runc"];
-    let stacks: Vec<&str> = wanted.into_iter().filter(|stack| is_usable(&machine, stack)).collect();
+    let wanted = cases(&wanted, 6).iter().copied();
+    let stacks: Vec<&str> = wanted.filter(|stack| is_usable(&machine, stack)).collect();
     let answer = machine.json(&compare(&stacks.join(","), "1", &["sh", "-c", "exit 0"]));
     let file = innermost(&answer, "native", "command_file");
     let bytes = fs::read(file).unwrap();
@@ -149,7 +150,7 @@ fn what_a_helper_of_the_network_uses_is_not_the_commands() {
     let script = "use Socket; socket(S, PF_INET, SOCK_DGRAM, 0); \
                   $to = sockaddr_in(9, inet_aton('10.0.2.2')); \
                   send(S, 'x' x 1000, 0, $to) while (times)[0] + (times)[1] < 0.3";
-    let answer = machine.json(&compare(stack, "1", &["perl", "-e", script]));
+    let answer = machine.json(&alone(stack, &["perl", "-e", script]));
     let found = arm(&answer, stack);
     let median = |metric| median(found, metric);
     // The helper takes up all that is sent, which costs more than this.

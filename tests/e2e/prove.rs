@@ -1,14 +1,20 @@
 //! Proofs of surtax's own error: quick campaigns, of which every bar must be met. Those of
 //! simulated stacks are in `simulated.rs`.
 
-use crate::machine::{Machine, is_usable, skip, text};
+use crate::machine::{Machine, is_slow_made, is_usable, skip, text};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 
 /// Proves, requires that every bar was met, and gives the lines.
 pub fn lines(machine: &Machine, only: &str) -> Vec<Value> {
-    let output = machine.surtax(&["prove", "--quick", "--only", only, "--format", "json"]);
+    lines_of(machine, &["--only", only])
+}
+
+/// The same of a selection.
+pub fn lines_of(machine: &Machine, selection: &[&str]) -> Vec<Value> {
+    let words = [&["prove", "--quick", "--format", "json"], selection].concat();
+    let output = machine.surtax(&words);
     let said = text(&output.stdout);
     let answer: Value = serde_json::from_str(&said).unwrap_or_else(|error| {
         panic!("{error}: {said}\n{}", text(&output.stderr));
@@ -51,7 +57,9 @@ fn real_work_that_was_planted_is_found_and_equal_work_is_not() {
     if !["native", "runc"].iter().all(|stack| is_usable(&machine, stack)) {
         return;
     }
-    lines(&machine, "real-false-positives,real-planted");
+    let share = if is_slow_made("two thirds of the comparisons") { "1/1" } else { "1/3" };
+    let only = "real-false-positives,real-planted";
+    lines_of(&machine, &["--only", only, "--share", share]);
     machine.assert_as_before();
 }
 
@@ -82,7 +90,8 @@ fn faults_that_were_planted_in_one_stack_are_told_of() {
     if !is_usable(&machine, "native") {
         return;
     }
-    let lines = lines(&machine, "invalid");
+    let share = if is_slow_made("a second one of each fault") { "1/1" } else { "1/2" };
+    let lines = lines_of(&machine, &["--only", "invalid", "--share", share]);
     let not_caught: Vec<&str> = lines
         .iter()
         .filter(|line| line["bar"] == "shown" && line["tried"] != 0)
@@ -104,7 +113,7 @@ fn faults_that_were_planted_in_one_stack_are_told_of() {
 
 #[test]
 fn forged_replies_count_nowhere_and_are_told_of() {
-    let machine = Machine::alone();
+    let machine = Machine::take();
     if !is_usable(&machine, "native") {
         return;
     }
@@ -141,7 +150,7 @@ fn whoever_is_killed_for_want_of_memory_is_named_with_the_limit() {
 
 #[test]
 fn a_campaign_that_is_interrupted_shows_what_it_had_counted() {
-    let machine = Machine::alone();
+    let machine = Machine::take();
     if !is_usable(&machine, "native") {
         return;
     }
@@ -166,7 +175,7 @@ fn a_campaign_that_is_interrupted_shows_what_it_had_counted() {
 
 #[test]
 fn a_proof_that_is_not_there_is_answered_with_the_nearest() {
-    let machine = Machine::alone();
+    let machine = Machine::take();
     let output = machine.surtax(&["prove", "--only", "plantde"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("use `planted`; the proofs are"));

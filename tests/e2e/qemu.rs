@@ -204,7 +204,7 @@ fn a_disk_of_either_format_is_what_the_machine_boots_from_and_is_not_written_to(
         let before = fs::read(&image).unwrap();
         let stack = format!("qemu:accel=tcg,root=image:{}", image.display());
         let lab = lab();
-        let started = start(&lab, &stack, "sector", Duration::from_secs(20)).map(drop);
+        let started = start(&lab, &stack, "sector", Duration::from_secs(12)).map(drop);
         lab.close().unwrap();
         let fault = started.unwrap_err();
         assert!(fault.message.contains("from the image: booted"), "{fault}");

@@ -1,6 +1,6 @@
 //! Networks: bytes really go between a command and the outside, where its stack says that they can.
 
-use crate::answers::{alone, compare, fact};
+use crate::answers::{alone, fact};
 use crate::machine::{Machine, cases, is_usable, text};
 use crate::suite::{lab, run, start};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
@@ -40,10 +40,10 @@ const STACKS: [(&str, bool); 26] = [
     ("lxc:net=veth", true),
     ("gvisor:net=host", true),
     ("qemu:accel=tcg,net=user", false),
+    ("qemu:accel=tcg,net=vhost-user", true),
     ("qemu:accel=tcg,net=tap", true),
     ("qemu:accel=tcg,cpus=2,machine=microvm,net=tap,queues=2", true),
     ("qemu:accel=tcg,machine=pc,net=tap,nic=rtl8139", true),
-    ("qemu:accel=tcg,net=vhost-user", true),
 ];
 
 /// Does something in a network namespace, in a thread that ends with it.
@@ -87,7 +87,7 @@ fn call(workload: IpAddr, port: u16) -> String {
 #[test]
 fn a_command_and_the_outside_exchange_bytes_at_the_addresses_that_its_stack_names() {
     let machine = Machine::take();
-    for (stack, can_be_called) in STACKS {
+    for &(stack, can_be_called) in cases(&STACKS, STACKS.len() - 3) {
         if !is_usable(&machine, stack) {
             continue;
         }
@@ -176,7 +176,7 @@ fn a_machines_network_device_is_the_one_that_was_asked_for() {
             continue;
         }
         let stack = format!("qemu:accel=tcg,{options}");
-        let answer = machine.json(&compare(&stack, "1", &["true"]));
+        let answer = machine.json(&alone(&stack, &["true"]));
         let arm = answer["arms"].as_array().unwrap().last().unwrap();
         assert_eq!(arm["trial_count"], 1, "{stack}: {}", arm["trouble"]);
         for (key, value) in facts {

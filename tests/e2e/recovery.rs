@@ -101,7 +101,7 @@ fn with_findings(seeds: u64, mut look: impl FnMut(Findings)) {
 
 /// Does something in a lab, with a directory for ledgers.
 fn with_lab(work: impl FnOnce(&StartContext<'_>, &Path)) {
-    let machine = Machine::alone();
+    let machine = Machine::take();
     let lab = Lab::open_with(Path::new(env!("CARGO_BIN_EXE_surtax"))).unwrap();
     let shelf = tempfile::tempdir_in("/dev/shm").unwrap();
     let cache = surtax::lab::cache_directory().unwrap();

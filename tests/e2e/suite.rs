@@ -2,7 +2,8 @@
 //!
 //! `check` changes nothing; a start that fails half-way leaves nothing; `stop` leaves nothing, also
 //! after SIGKILL of the payload; payers are alive between; two at once do not disturb each other.
-//! `nested_suite.rs` is the same for stacks of more than one layer.
+//! `slow_suite.rs` is the same for virtual machines of other kinds, and for stacks of more than one
+//! layer.
 
 use crate::golden;
 use crate::machine::{Machine, is_usable};
@@ -75,19 +76,11 @@ conformance! {
     docker_runsc: "docker:runtime=runsc",
     podman: "podman",
     podman_bridge: "podman:net=bridge",
-    podman_crun: "podman:runtime=crun,net=user,publish=8080",
+    podman_crun: "podman:runtime=crun,net=user,publish=8088",
     podman_runsc: "podman:runtime=runsc",
     podman_storage: "podman:storage=overlay2,scratch=layer",
     podman_rootless: "podman:rootless=on,net=slirp4netns",
     qemu_q35: "qemu:accel=tcg,machine=q35,cpus=1,memory=512M",
-    qemu_pc: "qemu:accel=tcg,machine=pc,cpu=Nehalem,scratch=ide,format=qcow2",
-    qemu_microvm: "qemu:accel=tcg,machine=microvm",
-    qemu_ninep: "qemu:accel=tcg,files=9p,firmware=qboot",
-    qemu_user_network: "qemu:accel=tcg,net=user",
-    qemu_tap: "qemu:accel=tcg,net=tap",
-    qemu_vhost_user: "qemu:accel=tcg,net=vhost-user",
-    qemu_tap_e1000: "qemu:accel=tcg,net=tap,nic=e1000",
-    qemu_packed: "qemu:accel=tcg,machine=microvm,root=packed",
     appliance_with_a_client: "appliance:arceos-echo,accel=tcg",
 }
 
@@ -99,7 +92,7 @@ const ELSEWHERE: [(&str, &str); 8] = [
     ("libvirt", "it borrows a domain of somebody else's: libvirt.rs"),
     ("simulated", "it starts nothing: simulated.rs"),
     ("ssh", "it needs another machine: ssh.rs makes one"),
-    ("xen", "it needs a machine under Xen: nested_suite.rs boots one"),
+    ("xen", "it needs a machine under Xen: slow_suite.rs boots one"),
     ("youki", "Debian has none: it is a descriptor of what runc and crun are"),
 ];
 

@@ -24,7 +24,7 @@ enum Seen {
 pub(super) fn prove(bench: &Bench<'_>, often: u32, lines: &mut Vec<Figure>) -> Result<(), Fault> {
     let mut seen = Vec::new();
     let mut asked = Ok(());
-    for seed in 0..often {
+    for seed in bench.units(often) {
         match ask(bench, seed.into()) {
             Ok(one) => seen.push(one),
             Err(fault) => {

@@ -129,7 +129,7 @@ fn plant_all(
     size: Size,
     count: &mut Count,
 ) -> Result<Option<String>, Fault> {
-    for seed in 0..(kind.often)(size) {
+    for seed in bench.units((kind.often)(size)) {
         match plant(bench, kind, seed.into())? {
             Try::Impossible(why) => return Ok(Some(why)),
             Try::Made { has_happened, was_caught } => {
