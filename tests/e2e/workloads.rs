@@ -352,12 +352,12 @@ fn the_quick_ones_run_in_a_virtual_machine() {
         return;
     }
     let workloads = [
+        ("native,qemu:accel=tcg", "cpu.pi:digits=50"),
+        ("native,qemu:accel=tcg", "cpu.sysbench:events=5,prime=20000"),
         (
             "native:scratch=bind,qemu:accel=tcg,scratch=virtio-blk",
             "disk.randwrite:size=1M,time=200ms",
         ),
-        ("native,qemu:accel=tcg", "cpu.pi:digits=50"),
-        ("native,qemu:accel=tcg", "cpu.sysbench:events=5,prime=20000"),
     ];
     for (stacks, workload) in cases(&workloads, 2) {
         runs_in(&machine, stacks, workload);
