@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs every test. Those that start real layers run three at a time, in three processes, but for those that take the machine
-# alone (`Machine::alone`): these come last, one after another.
+# Runs every test. Those that start real layers run three at a time, in three processes, beside all others, but for those that
+# take the machine alone (`Machine::alone`): these come last, one after another.
 #
 # What fails among them is run once more, alone: a defect fails again, and so does the run. What then holds is named at
 # the end as flaky, with its first failure above: it is to be looked into.
@@ -10,11 +10,13 @@ set -u
 cd "$(dirname "$0")/.." || exit 3
 CARGO=${CARGO:-cargo}
 export CARGO
-log=$(mktemp) || exit 3
+place=$(mktemp -d) || exit 3
+log=$place/log
+: >"$log"
 # Into a file and not a pipe: what a failed test leaves running would hold that open for ever.
 sleep 1000000 </dev/null >/dev/null 2>&1 &
 until=$!
-trap 'kill "$until" 2>/dev/null; rm -f "$log" "$log".*' EXIT
+trap 'kill "$until" 2>/dev/null; rm -rf "$place"' EXIT
 trap 'exit 130' INT TERM
 export SURTAX_TESTS_DOCTOR="$log.doctor"
 tail -n +1 -f --pid="$until" "$log" &
@@ -29,9 +31,9 @@ $CARGO test --workspace --locked --no-run >>"$log" 2>&1 || {
 
 $CARGO test --workspace --locked --test e2e -- --list 2>>"$log" | sed -n 's/: test$//p' >"$log.names"
 # A test that takes the machine alone, or all tests of a module in which a part that they share does.
-awk 'FNR == 1 { module = FILENAME; gsub(/.*\/|\.rs$/, "", module) }
+awk 'FNR == 1 { module = FILENAME; sub(/^tests\/e2e\//, "", module); sub(/\.rs$/, "", module); gsub(/\//, "::", module) }
      match($0, /fn [a-z_0-9]+[<(]/) { name = substr($0, RSTART + 3, RLENGTH - 4) }
-     /Machine::alone\(\)/ { print module "::" name }' tests/e2e/*.rs | sort -u >"$log.takers"
+     /Machine::alone\(\)/ { print module "::" name }' $(find tests/e2e -name '*.rs') | sort -u >"$log.takers"
 {
     grep -F -x -f "$log.names" "$log.takers" | sed 's/.*/^&$/'
     grep -F -x -v -f "$log.names" "$log.takers" | sed 's/\(.*::\).*/^\1/'
@@ -50,15 +52,21 @@ long='^simulated::|^workloads::|^two_sided::|^neighbours::|^ssh::'
     grep -E -v "$long" "$log.beside" | xargs -n 6
 } >"$log.lines"
 others=$(ls -d */tests/*.rs */tests/*/main.rs | sed 's|/main\.rs$||; s|.*/||; s|\.rs$||; s|^|--test |' | tr '\n' ' ')
-unit='$CARGO test --workspace --lib --bins '$others'--locked --no-fail-fast
-    one=$?
-    $CARGO test --workspace --doc --locked
-    [ "$one$?" = 00 ] && touch "$0.passed"'
+# Their words come in one piece, when all have ended.
+unit='{
+        $CARGO test --workspace --lib --bins '$others'--locked --no-fail-fast
+        one=$?
+        $CARGO test --workspace --doc --locked
+        [ "$one$?" = 00 ] && touch "$0.passed"
+    } >"$0.unit" 2>&1
+    cat "$0.unit"'
 run='exec >>"$0" 2>&1
     [ "$1" != unit ] || { '$unit'; exit; }
     exec $CARGO test --workspace --locked --test e2e -- --exact "$@"'
 xargs -P 3 -L 1 sh -c "$run" "$log" <"$log.lines"
-xargs -n 1000 sh -c "$run" "$log" <"$log.alone"
+ended=$?
+xargs -r -n 1000 sh -c "$run" "$log" <"$log.alone"
+ended=$ended$?
 kill "$until"
 wait "$shown"
 
@@ -67,8 +75,16 @@ sed -n 's/^test \([^ ]*\) .*\.\.\. \(ok\|ignored.*\)$/\1/p; s/^test \([^ ]*\) \.
 failed=$(sort "$log.names" | comm -23 - "$log.held")
 printf '\nThe slowest tests:\n'
 sed -n 's/^TOOK //p' "$log" | sort -rn | head -n 30
-[ -s "$log.names" ] && [ -e "$log.passed" ] || exit 1
-[ -n "$failed" ] || exit 0
+if ! [ -s "$log.names" ] || ! [ -e "$log.passed" ]; then
+    printf '\nfailed before the end-to-end tests, or beside them:\n'
+    grep -a -A 15 -E 'panicked|FAILED|^error' "$log.unit"
+    exit 1
+fi
+# A process that failed though each of its tests has a result is a failure all the same.
+if [ -z "$failed" ]; then
+    [ "$ended" = 00 ]
+    exit
+fi
 
 # Why is said once more, at the end: a log that is cut loses its middle.
 for name in $failed; do
@@ -77,6 +93,7 @@ done
 printf '\nfailed, and run once more, alone, if they are few:\n%s\n' "$failed"
 # Many do not fail by chance.
 [ "$(printf '%s\n' "$failed" | wc -l)" -le 3 ] || exit 1
+rm -f "$log.doctor"
 for name in $failed; do
     $CARGO test --workspace --locked --test e2e -- --exact "$name" || exit 1
 done

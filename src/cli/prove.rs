@@ -38,9 +38,9 @@ pub struct Arguments {
     /// crash too.
     #[arg(long, value_name = "FILE")]
     keep: Option<PathBuf>,
-    /// Makes one share of the runs of each part, such as `1/2`, but all of `at-once` and
-    /// `recounted`; another surtax makes the others at the same time. Lines of their notebooks in
-    /// one file are all of it.
+    /// Makes one share of the runs of each part, such as `1/2`, but all of `at-once`, `recounted`
+    /// and the channel of `forged`; another surtax makes the others at the same time. Lines of
+    /// their notebooks in one file are all of it, but of `invalid`, which keeps none.
     #[arg(long, value_name = "N/M", default_value = "1/1", hide_default_value = true)]
     share: Share,
     /// Makes only the parts of kills, forgeries, bills and limits that begin so, such as
@@ -99,7 +99,10 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<ExitCode, 
                 Ok(more) => (more, Ok(())),
                 Err(Stopped { fault, lines }) => (lines, Err(fault)),
             };
-            lines.extend(more);
+            let is_share = selection.share != Share::default();
+            lines.extend(
+                more.into_iter().map(|line| if is_share { line.of_a_share() } else { line }),
+            );
             ended?;
         }
         Ok(())

@@ -95,21 +95,23 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// Makes those of `runs` runs that are in the share, with the seeds that follow `behind`;
-    /// counts them, and those in which it was found.
+    /// Makes those of a part's runs that are in the share, each a unit with the seed that follows
+    /// `behind` and its number; counts them, and those in which it was found. The part's name must
+    /// say all that they depend on but their seed.
     ///
     /// # Errors
-    /// Those of a run.
+    /// Those of a run, and the notebook's.
     pub(super) fn counts(
         &self,
-        behind: u64,
-        runs: u32,
+        part: &str,
+        (behind, runs): (u64, u32),
         mut is_found: impl FnMut(u64) -> Result<bool, Fault>,
     ) -> Result<[u32; 2], Fault> {
         let (mut tried, mut found) = (0, 0);
-        for unit in self.units(runs) {
+        for number in self.units(runs) {
+            let seed = behind + 1 + u64::from(number);
             tried += 1;
-            found += u32::from(is_found(behind + 1 + u64::from(unit))?);
+            found += u32::from(self.unit(&format!("{part}/{seed}"), 1, || is_found(seed))?);
         }
         Ok([tried, found])
     }

@@ -62,7 +62,8 @@ impl Proof for Centre {
         for shape in SHAPES {
             let count = size.pick(shape.quick, FULL);
             for blocks in shape.blocks {
-                let [tried, above] = bench.counts(behind, count, |seed| {
+                let name = format!("centre/{}/{blocks}", shape.name);
+                let [tried, above] = bench.counts(&name, (behind, count), |seed| {
                     Ok(estimate(bench, shape.name, blocks, seed)? > TRUTH)
                 })?;
                 behind += u64::from(count);

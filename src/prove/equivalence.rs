@@ -55,8 +55,9 @@ impl Proof for Equivalence {
         let mut lines = Vec::new();
         for case in &CASES {
             let behind = u64::from(count) * lines.len() as u64;
-            let [tried, found] =
-                bench.counts(behind, count, |seed| is_called_equivalent(bench, case, seed))?;
+            let name = format!("equivalence/{}/{}", case.cost, case.noise);
+            let [tried, found] = bench
+                .counts(&name, (behind, count), |seed| is_called_equivalent(bench, case, seed))?;
             lines.push(line(case, tried, found));
         }
         Ok(lines)

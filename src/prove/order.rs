@@ -40,17 +40,26 @@ impl Proof for Order {
     }
 
     fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Figure>, Stopped> {
-        let mut first = 0;
-        let [runs, outside] = bench.counts(0, self.run_count(size), |seed| {
-            let findings = run(bench, seed)?;
-            let arm = compared(&findings).first();
-            let arm = arm.ok_or_else(|| Fault::bug("no stack was to come first now and then"))?;
-            let found = overhead(arm)?;
-            first += first_places(arm);
-            Ok(!(found.low <= TRUTH && TRUTH <= found.high))
-        })?;
+        let (mut runs, mut outside, mut first) = (0, 0, 0);
+        for seed in bench.units(self.run_count(size)).map(|number| u64::from(number) + 1) {
+            let (is_outside, places) =
+                bench.unit(&format!("order/{seed}"), 1, || one(bench, seed))?;
+            runs += 1;
+            outside += u32::from(is_outside);
+            first += places;
+        }
         Ok(vec![outside_line(runs, outside), first_line(runs * BLOCKS, first)])
     }
+}
+
+/// Makes a run: whether the true cost is outside its interval, and in how many blocks the compared
+/// stack came first.
+fn one(bench: &Bench<'_>, seed: u64) -> Result<(bool, u32), Fault> {
+    let findings = run(bench, seed)?;
+    let arm = compared(&findings).first();
+    let arm = arm.ok_or_else(|| Fault::bug("no stack was to come first now and then"))?;
+    let found = overhead(arm)?;
+    Ok((!(found.low <= TRUTH && TRUTH <= found.high), first_places(arm)))
 }
 
 fn run(bench: &Bench<'_>, seed: u64) -> Result<Findings, Fault> {

@@ -47,11 +47,14 @@ impl Proof for Planted {
         for blocks in BLOCKS {
             for cost in COSTS {
                 let behind = u64::from(count) * lines.len() as u64;
-                let counts =
-                    bench.counts(behind, count, |seed| is_outside(bench, cost, blocks, seed))?;
-                lines.push(line(cost, blocks, counts));
+                let name = format!("planted/{cost}/{blocks}");
+                let counts = bench
+                    .counts(&name, (behind, count), |seed| is_outside(bench, cost, blocks, seed))?;
+                lines.push(line(&format!("cost {cost}, {blocks} blocks"), counts));
             }
         }
+        let sum = |of: fn(&Figure) -> u32| lines.iter().map(of).sum();
+        lines.push(line("all", [sum(|line| line.tried), sum(|line| line.found)]));
         Ok(lines)
     }
 }
@@ -78,7 +81,7 @@ fn holds(low: f64, high: f64, truth: f64) -> bool {
     low <= truth && truth <= high
 }
 
-fn line(cost: &str, blocks: u32, [tried, found]: [u32; 2]) -> Figure {
+fn line(part: &str, [tried, found]: [u32; 2]) -> Figure {
     let luck = binomial::at_most(tried, RATE);
     let (bar, because) = if tried == FULL {
         let because = format!("shows that at most 5 % are; up to {luck} would not contradict it");
@@ -88,7 +91,7 @@ fn line(cost: &str, blocks: u32, [tried, found]: [u32; 2]) -> Figure {
     };
     Figure {
         proof: "planted",
-        part: format!("cost {cost}, {blocks} blocks"),
+        part: part.to_owned(),
         tried,
         found,
         what: "outside the interval",
@@ -110,7 +113,7 @@ mod tests {
             let (low, high) = change(found.low, found.high);
             !holds(low, high, 1.05)
         });
-        line("1.05", 20, [200, u32::try_from(outside.count()).unwrap()])
+        line("cost 1.05, 20 blocks", [200, u32::try_from(outside.count()).unwrap()])
     }
 
     #[test]
@@ -131,9 +134,15 @@ mod tests {
 
     #[test]
     fn the_strict_bar_is_that_of_the_full_campaign() {
-        assert_eq!(line("1.05", 10, [FULL, 39]).bar, Bar::AtMost(38));
-        assert!(!line("1.05", 6, [FULL, 39]).is_met() && line("1.05", 6, [FULL, 38]).is_met());
-        assert!(line("1.05", 10, [100, 12]).is_met() && !line("1.05", 10, [100, 20]).is_met());
+        assert_eq!(line("cost 1.05, 10 blocks", [FULL, 39]).bar, Bar::AtMost(38));
+        assert!(
+            !line("cost 1.05, 6 blocks", [FULL, 39]).is_met()
+                && line("cost 1.05, 6 blocks", [FULL, 38]).is_met()
+        );
+        assert!(
+            line("cost 1.05, 10 blocks", [100, 12]).is_met()
+                && !line("cost 1.05, 10 blocks", [100, 20]).is_met()
+        );
     }
 
     #[test]

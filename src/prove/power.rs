@@ -41,7 +41,8 @@ impl Proof for Power {
         let mut lines = Vec::new();
         for blocks in BLOCKS {
             let behind = u64::from(count) * lines.len() as u64;
-            let [tried, found] = bench.counts(behind, count, |seed| {
+            let name = format!("power/{blocks}");
+            let [tried, found] = bench.counts(&name, (behind, count), |seed| {
                 let baseline = format!("simulated:seed={seed}");
                 let arm = format!("{baseline},cost={COST}");
                 let findings = bench.findings(draft(&baseline, &[&arm], blocks, seed)?)?;

@@ -106,6 +106,15 @@ pub struct Figure {
 }
 
 impl Figure {
+    /// Judges nothing where none of its runs was in the share that was made.
+    #[must_use]
+    pub fn of_a_share(self) -> Self {
+        if self.tried > 0 || self.bar == Bar::Shown {
+            return self;
+        }
+        Self { bar: Bar::Shown, because: String::from("none of its runs is in this share"), ..self }
+    }
+
     /// Tells whether what was found is within the bar; a line without one misses nothing.
     #[must_use]
     pub fn is_met(&self) -> bool {

@@ -203,7 +203,7 @@ fn a_command_that_leaves_its_groups_and_kills_its_agent_leaves_no_process() {
         // It leaves before it starts the others.
         let script = format!("{leave}; {script}");
         for stack in ["native", "namespaces"] {
-            machine.surtax(&alone(stack, &["sh", "-c", &script]));
+            machine.answer(&alone(stack, &["sh", "-c", &script]));
             assert_eq!(processes("sleep\u{0}4326"), Vec::<String>::new(), "{stack}, {how}");
         }
         machine.assert_as_before();

@@ -1,6 +1,6 @@
 //! The machine under test: the built binary with directories of its own, and turns to look at it.
 //!
-//! A process of tests runs one at a time. Two such processes may run beside each other, as
+//! A process of tests runs one at a time. Three such processes may run beside each other, as
 //! `tests/run.sh` does: a test that measures, or that makes what no lab of surtax's owns, takes the
 //! machine alone.
 
@@ -33,7 +33,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Waits for its turn, beside another process of tests at most, and takes a census.
+    /// Waits for its turn, beside other processes of tests, and takes a census.
     pub fn take() -> Self {
         Self::taken(File::lock_shared)
     }
@@ -212,8 +212,15 @@ fn has_another_owner(line: &str) -> bool {
 /// Tells whether a session of `ssh` started it: what is left on the far side, until its lease is
 /// over, is what tests of that look for.
 fn came_by_ssh(pid: u32) -> bool {
+    let own = std::env::var("SSH_CONNECTION").unwrap_or_default();
+    ssh_connection(pid).is_some_and(|connection| connection != own)
+}
+
+/// The connection of the session of `ssh` that a process came by, or the one that it inherited.
+pub fn ssh_connection(pid: u32) -> Option<String> {
     let environment = std::fs::read(process(pid).join("environ")).unwrap_or_default();
-    environment.split(|byte| *byte == 0).any(|word| word.starts_with(b"SSH_CONNECTION="))
+    let mut words = environment.split(|byte| *byte == 0);
+    words.find_map(|word| Some(text(word.strip_prefix(b"SSH_CONNECTION=")?)))
 }
 
 pub fn process(pid: u32) -> PathBuf {

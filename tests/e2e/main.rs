@@ -1,8 +1,8 @@
 //! End-to-end tests of the built binary, on real parts.
 //!
 //! `SURTAX_REQUIRE` names the layers that must run for real; one of them skipped fails the run.
-//! Tests of one process run one at a time; those that look at the whole machine, or measure, beside
-//! no other process of tests either.
+//! Tests of one process run one at a time; those that measure, or leave to others what they killed,
+//! beside no other process of tests either.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![expect(clippy::disallowed_methods, reason = "tests start the binary under test")]

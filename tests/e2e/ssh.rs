@@ -2,7 +2,7 @@
 
 use crate::answers::{arm, compare, fact};
 use crate::machine::{
-    Machine, children_named, is_below_us, is_usable, parent, pids, process, skip, text,
+    Machine, children_named, is_usable, parent, pids, process, skip, ssh_connection, text,
 };
 use crate::suite::{lab, run, start};
 use rustix::process::{Pid, Signal, kill_process};
@@ -85,7 +85,7 @@ impl Sshd {
         }
         let mut maker = fs::DirBuilder::new();
         let made_directory = maker.mode(0o755).create(PRIVILEGE_SEPARATION).is_ok();
-        let before = far_side();
+        let before = far_side(port);
         let words = by.iter().map(String::as_str).chain([SSHD, "-D", "-e", "-f"]);
         let words: Vec<&str> = words.collect();
         let child = Command::new(words[0])
@@ -125,7 +125,7 @@ impl Sshd {
 
     /// Lists the agents and starters there that were not there before.
     pub fn left(&self) -> Vec<String> {
-        far_side().difference(&self.before).cloned().collect()
+        far_side(self.port).difference(&self.before).cloned().collect()
     }
 
     #[track_caller]
@@ -148,9 +148,11 @@ impl Drop for Sshd {
     }
 }
 
-/// Agents under a lease, starters and our long commands on this machine, and directories of agents;
-/// but for what another test started on this side.
-fn far_side() -> BTreeSet<String> {
+/// Processes that came by the `sshd` of this port, agents under a lease, starters and our long
+/// commands on this machine, and directories of agents; but for what another test started on this
+/// side.
+fn far_side(port: u16) -> BTreeSet<String> {
+    let end = format!(" {port}");
     let mut found = BTreeSet::new();
     for pid in pids() {
         let line = command_line(pid);
@@ -160,7 +162,8 @@ fn far_side() -> BTreeSet<String> {
             [_, "__starter", ..] | ["sleep", SLEEP, ..] => true,
             _ => false,
         };
-        if is_far && is_from_there(pid) {
+        let came = ssh_connection(pid).is_some_and(|connection| connection.ends_with(&end));
+        if came || is_far && !is_of_another_test(pid) {
             found.insert(format!("process {pid} {words:?}"));
         }
     }
@@ -176,10 +179,15 @@ fn far_side() -> BTreeSet<String> {
     found
 }
 
-/// Tells whether a process belongs to our `sshd`, to an agent under a lease, or to nobody any more.
-fn is_from_there(pid: u32) -> bool {
-    let owner = parent(pid).unwrap_or_default();
-    owner <= 1 || is_below_us(pid) || command_line(owner).split('\0').nth(1) == Some("leased")
+/// Tells whether another test, or an engine's daemon on this side, stands above a process.
+fn is_of_another_test(pid: u32) -> bool {
+    let above = std::iter::successors(parent(pid), |pid| parent(*pid));
+    let mut above = above.take_while(|pid| *pid > 1 && *pid != std::process::id());
+    above.any(|pid| {
+        let exe = fs::read_link(process(pid).join("exe")).unwrap_or_default();
+        let name = exe.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        ["e2e-", "containerd-shim", "conmon"].iter().any(|begin| name.starts_with(begin))
+    })
 }
 
 fn command_line(pid: u32) -> String {
