@@ -286,7 +286,8 @@ fn a_run_by_sudo_is_read_while_it_goes_on_and_no_lock_of_its_reader_stops_it() {
     for (beside, may) in [("", true), ("-wal", true), ("-shm", false)] {
         assert_eq!(sudoer.may_read(&format!("{run}{beside}")), may, "{beside}");
     }
-    assert!(running.wait().unwrap().success());
+    let ended = running.wait_with_output().unwrap();
+    assert!(ended.status.success(), "{}: {}", ended.status, text(&ended.stderr));
     machine.assert_as_before();
 }
 
