@@ -31,6 +31,9 @@ fn seed() -> u64 {
 fn no_target_finds_anything_in_its_corpus_nor_in_seconds_of_mutation() {
     let is_slow_made = std::env::var("SURTAX_SLOW_TESTS").is_ok_and(|value| value == "1");
     let time = TIMES[usize::from(!is_slow_made)];
+    if !is_slow_made {
+        println!("LEFT to `make test-all`: {:?} of {:?} of each target", TIMES[0] - time, TIMES[0]);
+    }
     let state = tempfile::tempdir().unwrap();
     let run = Run { time, seed: seed(), state: state.path().into(), planted: None };
     println!("seed {}", run.seed);

@@ -92,6 +92,7 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<ExitCode, 
     let pace = Pace::new(&proofs, size, globals);
     note(&pace.estimate(), globals);
     let mut lines = Vec::new();
+    let is_share = selection.share != Share::default();
     let proved = opened.with_bench(&interrupts, &|| pace.ended(), &notebook, &selection, |bench| {
         for proof in &proofs {
             pace.now(*proof);
@@ -99,7 +100,6 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<ExitCode, 
                 Ok(more) => (more, Ok(())),
                 Err(Stopped { fault, lines }) => (lines, Err(fault)),
             };
-            let is_share = selection.share != Share::default();
             lines.extend(
                 more.into_iter().map(|line| if is_share { line.of_a_share() } else { line }),
             );

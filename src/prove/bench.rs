@@ -36,8 +36,8 @@ const COMPARED: usize = 2;
 
 /// Kind of noise of the unit with this number: each unit has another than the one before.
 pub(super) fn noise_shape(unit: impl Into<u64>) -> &'static str {
-    let (unit, count) = (unit.into(), NOISE_SHAPES.len() as u64);
-    NOISE_SHAPES.iter().zip(0..count).find(|(_, at)| unit % count == *at).map_or("", |it| it.0)
+    let at = usize::try_from(unit.into() % NOISE_SHAPES.len() as u64);
+    NOISE_SHAPES[at.unwrap_or_default()]
 }
 
 /// Place where proofs make their runs.

@@ -106,13 +106,14 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// Judges nothing where none of its runs was in the share that was made.
+    /// Judges nothing where the share that was made holds nothing to judge, and nothing was missed:
+    /// a fault that was planted and did not happen is.
     #[must_use]
     pub fn of_a_share(self) -> Self {
-        if self.tried > 0 || self.bar == Bar::Shown {
+        if self.tried > 0 || !self.is_met() || self.bar == Bar::Shown {
             return self;
         }
-        Self { bar: Bar::Shown, because: String::from("none of its runs is in this share"), ..self }
+        Self { bar: Bar::Shown, because: String::from("nothing to judge in this share"), ..self }
     }
 
     /// Tells whether what was found is within the bar; a line without one misses nothing.

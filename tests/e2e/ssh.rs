@@ -155,7 +155,7 @@ fn far_side(port: u16) -> BTreeSet<String> {
     let end = format!(" {port}");
     let mut found = BTreeSet::new();
     for pid in pids() {
-        let line = command_line(pid);
+        let line = text(&fs::read(process(pid).join("cmdline")).unwrap_or_default());
         let words: Vec<&str> = line.split('\0').collect();
         let is_far = match words.as_slice() {
             [agent, "leased", ..] => agent.ends_with("surtax-agent"),
@@ -188,10 +188,6 @@ fn is_of_another_test(pid: u32) -> bool {
         let name = exe.file_name().unwrap_or_default().to_string_lossy().into_owned();
         ["e2e-", "containerd-shim", "conmon"].iter().any(|begin| name.starts_with(begin))
     })
-}
-
-fn command_line(pid: u32) -> String {
-    text(&fs::read(process(pid).join("cmdline")).unwrap_or_default())
 }
 
 /// A visit that waits there for a long command.

@@ -208,6 +208,10 @@ mod tests {
         };
         assert!(met(2, 2, 2));
         assert!(!met(2, 1, 1) && !met(2, 2, 1));
+        let of_a_share =
+            |planned| line(&KINDS[0], Count { planned, ..Count::default() }).of_a_share();
+        assert!(!of_a_share(1).is_met(), "planted, and it did not happen");
+        assert_eq!(of_a_share(0).bar, Bar::Shown, "not planted in this share");
     }
 
     #[test]
