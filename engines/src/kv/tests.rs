@@ -162,12 +162,13 @@ fn what_a_server_does_wrong_is_counted() {
 #[test]
 fn a_server_that_stands_still_delays_all_that_was_due_meanwhile() {
     let stop = Duration::from_millis(200);
-    let rate = "--rate 1000 --gaps even --time 1s --ratio 0:1 --connections 2";
+    let rate = "--rate 1500 --gaps even --time 1s --ratio 0:1 --connections 2";
     let answer = asked(&server(Flaw::Stands(stop)), rate).unwrap();
-    assert_eq!(number(&answer, "due_count"), 1000);
-    // On a busy machine this side may wake up too late for the last ones.
-    assert!(number(&answer, "sent_count") >= 900, "{answer}");
-    // 200 of 1000 wait up to 200 ms: half of them at least 100 ms, and the longest tenth 180 ms.
+    assert_eq!(number(&answer, "due_count"), 1500);
+    // On a busy machine this side may wake up too late for the last ones. Of those that it sends a
+    // thousand are enough for a p99.
+    assert!(number(&answer, "sent_count") >= 1350, "{answer}");
+    // 300 of 1500 wait up to 200 ms: half of them at least 100 ms, and the longest tenth 180 ms.
     // How much longer is the machine's; who leaves out what was due meanwhile tells a thousandth of
     // that.
     let (p90, p99) = (number(&answer, "latency_p90_ns"), number(&answer, "latency_p99_ns"));
