@@ -63,16 +63,8 @@ fn measure(shelf: &Path, run: u32) {
     let file = shelf.join(format!("{run}.surtax"));
     let stacks = "simulated:seed=1,simulated:cost=1.5,seed=2";
     let mut command = Command::new(env!("CARGO_BIN_EXE_surtax"));
-    command.args([
-        "compare",
-        "--in",
-        stacks,
-        "--baseline",
-        "simulated:seed=1",
-        "--runs",
-        "20",
-        "-o",
-    ]);
+    command
+        .args(["compare", "--in", stacks, "--baseline", "simulated:seed=1", "--runs", "20", "-o"]);
     let output = command.arg(file).args(["--", "true"]).output().expect("surtax starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }

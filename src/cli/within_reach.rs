@@ -331,18 +331,9 @@ mod tests {
             assert!(fault.hint.unwrap().contains("--writable"), "{path}");
         }
         for path in [
-            "/home/me/project",
-            "/opt/project",
-            "/root/project",
-            "/srv/x",
-            "/tmp/x",
-            "/var/tmp/x",
-            "/dev/shm/x",
-            "/var/lib/jenkins/workspace/x",
-            "/usr/src/app",
-            "/mnt/disk",
-            "/run/media/me/disk/project",
-            "/optional",
+            "/home/me/project", "/opt/project", "/root/project", "/srv/x", "/tmp/x", "/var/tmp/x",
+            "/dev/shm/x", "/var/lib/jenkins/workspace/x", "/usr/src/app", "/mnt/disk",
+            "/run/media/me/disk/project", "/optional",
         ] {
             assert_eq!(refusal(Path::new(path)).map_err(|it| it.message), Ok(()), "{path}");
         }

@@ -156,16 +156,8 @@ mod tests {
         assert_eq!(
             listed.collect::<Vec<_>>(),
             [
-                "bin 777 -> usr/bin",
-                "dev 755",
-                "lost+found 755",
-                "proc 755",
-                "run 755",
-                "scratch 1777",
-                "srv 755",
-                "sys 755",
-                "tmp 1777",
-                "usr 755"
+                "bin 777 -> usr/bin", "dev 755", "lost+found 755", "proc 755", "run 755",
+                "scratch 1777", "srv 755", "sys 755", "tmp 1777", "usr 755"
             ]
         );
         assert_eq!(

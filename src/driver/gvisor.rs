@@ -35,14 +35,8 @@ const PLATFORM: &str = "systrap";
 
 /// Variants that the doctor asks about.
 const VARIANTS: &[&str] = &[
-    "gvisor:platform=systrap",
-    "gvisor:platform=ptrace",
-    "gvisor:platform=kvm",
-    "gvisor:net=host",
-    "gvisor:net=sandbox",
-    "gvisor:overlay=memory",
-    "gvisor:overlay=none",
-    "gvisor:directfs=false",
+    "gvisor:platform=systrap", "gvisor:platform=ptrace", "gvisor:platform=kvm", "gvisor:net=host",
+    "gvisor:net=sandbox", "gvisor:overlay=memory", "gvisor:overlay=none", "gvisor:directfs=false",
 ];
 
 /// gVisor, by its own OCI runtime.

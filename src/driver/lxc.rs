@@ -42,13 +42,8 @@ const NO_KEYRINGS: &str = "[all]\nadd_key errno 38\nkeyctl errno 38\nrequest_key
 
 /// Variants that the doctor asks about.
 const VARIANTS: &[&str] = &[
-    "lxc",
-    "lxc:net=host",
-    "lxc:net=veth",
-    "lxc:net=macvlan",
-    "lxc:init=systemd",
-    "lxc:init=busybox",
-    "lxc:user=private",
+    "lxc", "lxc:net=host", "lxc:net=veth", "lxc:net=macvlan", "lxc:init=systemd",
+    "lxc:init=busybox", "lxc:user=private",
 ];
 
 /// LXC.

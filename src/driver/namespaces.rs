@@ -36,15 +36,9 @@ const fn choice(key: &'static str, help: &'static str) -> OptionSpec {
 
 /// Variants that the doctor asks about.
 const VARIANTS: &[&str] = &[
-    "namespaces",
-    "namespaces:pid=host",
-    "namespaces:net=host",
-    "namespaces:ipc=host",
-    "namespaces:uts=host",
-    "namespaces:cgroup=host",
-    "namespaces:group=none",
-    "namespaces:user=private",
-    "namespaces:time=private",
+    "namespaces", "namespaces:pid=host", "namespaces:net=host", "namespaces:ipc=host",
+    "namespaces:uts=host", "namespaces:cgroup=host", "namespaces:group=none",
+    "namespaces:user=private", "namespaces:time=private",
 ];
 
 static DESCRIPTOR: Descriptor = Descriptor {

@@ -33,21 +33,10 @@ pub struct Native;
 
 /// Variants that the doctor asks about.
 const VARIANTS: &[&str] = &[
-    "native",
-    "native:root=host",
-    "native:scratch=bind",
-    "native:scratch=tmpfs",
-    "native:cpus=0.5",
-    "native:cpuset=0",
-    "native:weight=50",
-    "native:memory=1G",
-    "native:hugetlb=0",
-    "native:hugetlb=64M",
-    "native:pids=100",
-    "native:numa=0",
-    "native:read-bps=8M",
-    "native:write-iops=100",
-    "native:cpuset=0,partition=root",
+    "native", "native:root=host", "native:scratch=bind", "native:scratch=tmpfs", "native:cpus=0.5",
+    "native:cpuset=0", "native:weight=50", "native:memory=1G", "native:hugetlb=0",
+    "native:hugetlb=64M", "native:pids=100", "native:numa=0", "native:read-bps=8M",
+    "native:write-iops=100", "native:cpuset=0,partition=root",
     "native:cpuset=0,partition=isolated",
 ];
 

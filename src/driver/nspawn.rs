@@ -31,14 +31,8 @@ const MACVLAN_PREFIX: &str = "mv-";
 
 /// Variants that the doctor asks about.
 const VARIANTS: &[&str] = &[
-    "nspawn",
-    "nspawn:net=host",
-    "nspawn:net=veth",
-    "nspawn:net=bridge",
-    "nspawn:net=macvlan",
-    "nspawn:init=systemd",
-    "nspawn:init=busybox",
-    "nspawn:user=private",
+    "nspawn", "nspawn:net=host", "nspawn:net=veth", "nspawn:net=bridge", "nspawn:net=macvlan",
+    "nspawn:init=systemd", "nspawn:init=busybox", "nspawn:user=private",
 ];
 
 /// systemd-nspawn.

@@ -46,12 +46,8 @@ static RUNC_DESCRIPTOR: Descriptor = descriptor(
     "runc",
     "a container by runc, the reference OCI runtime",
     &[
-        "runc",
-        "runc:net=host",
-        "runc:net=veth",
-        "runc:net=veth,delay=20ms",
-        "runc:privileged=true",
-        "runc+runc",
+        "runc", "runc:net=host", "runc:net=veth", "runc:net=veth,delay=20ms",
+        "runc:privileged=true", "runc+runc",
     ],
 );
 

@@ -22,10 +22,7 @@ const WORKLOAD: &str = "the workload";
 /// Metrics that the kernel counts on which the command runs, and those that are what it leaves of
 /// what this host saw.
 const OF_THE_KERNEL: [&str; 5] = [
-    "cpu_user_ns",
-    "cpu_system_ns",
-    "cpu_others_ns",
-    "memory_peak_bytes",
+    "cpu_user_ns", "cpu_system_ns", "cpu_others_ns", "memory_peak_bytes",
     "memory_others_peak_bytes",
 ];
 

@@ -207,20 +207,9 @@ mod tests {
     use crate::finding::stacks::*;
 
     const NETWORKS: [&str; 14] = [
-        "native",
-        "runc:net=host",
-        "runc:net=veth",
-        "docker:net=host",
-        "docker:net=bridge",
-        "podman:net=host",
-        "podman:net=bridge",
-        "lxc:net=host",
-        "lxc:net=veth",
-        "gvisor:net=host",
-        "gvisor:net=sandbox",
-        "qemu:net=tap",
-        "qemu:net=tap,nic=e1000",
-        "qemu+runc:net=host",
+        "native", "runc:net=host", "runc:net=veth", "docker:net=host", "docker:net=bridge",
+        "podman:net=host", "podman:net=bridge", "lxc:net=host", "lxc:net=veth", "gvisor:net=host",
+        "gvisor:net=sandbox", "qemu:net=tap", "qemu:net=tap,nic=e1000", "qemu+runc:net=host",
     ];
 
     fn words(these: &[&str]) -> String {

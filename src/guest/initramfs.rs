@@ -144,11 +144,8 @@ mod tests {
         assert_eq!(
             found,
             [
-                "100755 init agent",
-                "100644 surtax.conf hello\n",
-                "40755 modules ",
-                "100644 modules/virtio.ko virtio",
-                "100644 modules/fuse.ko fuse",
+                "100755 init agent", "100644 surtax.conf hello\n", "40755 modules ",
+                "100644 modules/virtio.ko virtio", "100644 modules/fuse.ko fuse",
             ]
         );
     }

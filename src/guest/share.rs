@@ -278,14 +278,10 @@ mod tests {
         assert_eq!(
             shown,
             [
-                "/ ro /room/served/root",
-                "NOTHING ro /room/served/root/proc",
-                "NOTHING ro /room/served/root/sys",
-                "NOTHING ro /room/served/root/dev",
-                "NOTHING ro /room/served/root/run",
-                "/cache/modules ro /room/served/modules",
-                "/cache/xen ro /room/served/xen",
-                "/home/a/out rw /room/served/writable/0",
+                "/ ro /room/served/root", "NOTHING ro /room/served/root/proc",
+                "NOTHING ro /room/served/root/sys", "NOTHING ro /room/served/root/dev",
+                "NOTHING ro /room/served/root/run", "/cache/modules ro /room/served/modules",
+                "/cache/xen ro /room/served/xen", "/home/a/out rw /room/served/writable/0",
             ]
         );
     }

@@ -22,9 +22,7 @@ pub(crate) const EXPORT: &str = "served";
 
 /// Paths where distributions keep virtiofsd; it is seldom in `PATH`.
 const PLACES: [&str; 4] = [
-    "/usr/libexec/virtiofsd",
-    "/usr/lib/qemu/virtiofsd",
-    "/usr/lib/virtiofsd",
+    "/usr/libexec/virtiofsd", "/usr/lib/qemu/virtiofsd", "/usr/lib/virtiofsd",
     "/usr/local/libexec/virtiofsd",
 ];
 

@@ -28,18 +28,8 @@ const STRAYS: [&str; 2] = ["rootlesskit", "crun."];
 /// Words in the names of groups that engines, runtimes and tools which surtax drives make, or could
 /// make, outside of its own.
 const ENGINES: [&str; 12] = [
-    "docker",
-    "libpod",
-    "container",
-    "kata",
-    "lxc",
-    "machine",
-    "nspawn",
-    "runc",
-    "crun",
-    "youki",
-    "runsc",
-    "buildkit",
+    "docker", "libpod", "container", "kata", "lxc", "machine", "nspawn", "runc", "crun", "youki",
+    "runsc", "buildkit",
 ];
 
 /// The most directories of files of ours that are walked through.

@@ -11,20 +11,8 @@ use std::ffi::OsString;
 /// `PATH` and `HOME`, of which `cli/within_reach.rs` looks at what lies in them. `SHELL` is what
 /// `ssh` starts for a `ProxyCommand`, and `TZ` may be a file's name.
 const PASSED: [&str; 15] = [
-    "ALL_PROXY",
-    "HOME",
-    "HTTPS_PROXY",
-    "HTTP_PROXY",
-    "LOGNAME",
-    "NO_PROXY",
-    "PATH",
-    "RUST_BACKTRACE",
-    "SSH_AUTH_SOCK",
-    "TERM",
-    "USER",
-    "all_proxy",
-    "http_proxy",
-    "https_proxy",
+    "ALL_PROXY", "HOME", "HTTPS_PROXY", "HTTP_PROXY", "LOGNAME", "NO_PROXY", "PATH",
+    "RUST_BACKTRACE", "SSH_AUTH_SOCK", "TERM", "USER", "all_proxy", "http_proxy", "https_proxy",
     "no_proxy",
 ];
 

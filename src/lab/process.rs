@@ -167,18 +167,10 @@ struct Entry {
 
 /// The steps of [`Entry::run`], for messages.
 const STEPS: [&str; 12] = [
-    "die with surtax",
-    "enter its group",
-    "enter its network namespace",
-    "enter its mount namespace",
-    "enter its working directory",
-    "begin a session",
-    "close foreign descriptors",
-    "take its descriptors",
-    "become its user",
-    "have as many files open as it may",
-    "give up its privileges",
-    "begin a session keyring",
+    "die with surtax", "enter its group", "enter its network namespace",
+    "enter its mount namespace", "enter its working directory", "begin a session",
+    "close foreign descriptors", "take its descriptors", "become its user",
+    "have as many files open as it may", "give up its privileges", "begin a session keyring",
 ];
 
 impl Entry {

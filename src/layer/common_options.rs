@@ -16,20 +16,8 @@ const SECRETS: &str = "secrets";
 
 /// Their keys, in the order of the help.
 pub(super) const COMMON: [&str; 14] = [
-    "cpus",
-    "weight",
-    "cpuset",
-    "partition",
-    "numa",
-    "memory",
-    "hugetlb",
-    "pids",
-    "read-bps",
-    "write-bps",
-    "read-iops",
-    "write-iops",
-    "root",
-    SECRETS,
+    "cpus", "weight", "cpuset", "partition", "numa", "memory", "hugetlb", "pids", "read-bps",
+    "write-bps", "read-iops", "write-iops", "root", SECRETS,
 ];
 
 /// Prefix of the key of a variable of the command's environment.

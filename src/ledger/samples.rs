@@ -16,13 +16,8 @@ pub(super) type NewSample = (&'static str, &'static str, u64);
 /// three are there where more was counted inside, or somebody was not read: how much more, and the
 /// command's claim as it was.
 const CPU: [&str; 7] = [
-    "cpu_user_ns",
-    "cpu_system_ns",
-    "cpu_others_ns",
-    "cpu_total_ns",
-    "cpu_unseen_ns",
-    "cpu_user_inside_ns",
-    "cpu_system_inside_ns",
+    "cpu_user_ns", "cpu_system_ns", "cpu_others_ns", "cpu_total_ns", "cpu_unseen_ns",
+    "cpu_user_inside_ns", "cpu_system_inside_ns",
 ];
 
 /// Of so little, what is left of those who carry the command is not known: kernels count in

@@ -115,10 +115,7 @@ mod tests {
         assert_eq!(
             labels,
             [
-                "native",
-                "native",
-                "runc",
-                "native beside adversary.load@native",
+                "native", "native", "runc", "native beside adversary.load@native",
                 "runc beside adversary.load@native"
             ]
         );

@@ -50,12 +50,8 @@ mod tests {
     fn two_containers_may_be_in_each_other_and_one_in_a_machine() {
         let refused = |text: &str| refuse(&driver::parse(text).unwrap()).err();
         for text in [
-            "runc+runc",
-            "qemu+runc",
-            "docker+qemu+runc",
-            "qemu+qemu+docker",
-            "ssh:me@there+runc+runc",
-            "qemu:root=image:/a.qcow2+docker+runc",
+            "runc+runc", "qemu+runc", "docker+qemu+runc", "qemu+qemu+docker",
+            "ssh:me@there+runc+runc", "qemu:root=image:/a.qcow2+docker+runc",
         ] {
             assert_eq!(refused(text), None, "{text}");
         }

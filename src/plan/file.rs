@@ -21,29 +21,9 @@ const FILE_LIMIT: u64 = 1 << 20;
 
 /// Every key of a plan file, in the order in which [`write()`] writes them.
 pub const KEYS: [&str; 24] = [
-    "title",
-    "command",
-    "workload",
-    "stacks",
-    "baseline",
-    "beside",
-    "runs",
-    "time",
-    "precision",
-    "warm_up",
-    "iterations",
-    "instances",
-    "cache",
-    "settle",
-    "env_padding",
-    "ignore_failure",
-    "seed",
-    "margin",
-    "deadline",
-    "start_deadline",
-    "cwd",
-    "writable",
-    "inherit_environment",
+    "title", "command", "workload", "stacks", "baseline", "beside", "runs", "time", "precision",
+    "warm_up", "iterations", "instances", "cache", "settle", "env_padding", "ignore_failure",
+    "seed", "margin", "deadline", "start_deadline", "cwd", "writable", "inherit_environment",
     "environment",
 ];
 
@@ -109,11 +89,9 @@ impl Reader<'_> {
         let name = key.get_ref().as_ref();
         let Some(field) = KEYS.into_iter().find(|known| *known == name) else {
             let shown = name.escape_debug();
-            return Err(self.refuse(&key.span(), format!("unknown key `{shown}`")).hint(instead(
-                name,
-                "keys of a plan",
-                KEYS,
-            )));
+            return Err(self
+                .refuse(&key.span(), format!("unknown key `{shown}`"))
+                .hint(instead(name, "keys of a plan", KEYS)));
         };
         draft.places.insert(field, self.place(&key.span()));
         match field {

@@ -23,24 +23,13 @@ use surtax_instrument::clock::monotonic_raw;
 
 /// Stacks without a guest.
 pub(super) const STACKS: [&str; 10] = [
-    "native",
-    "namespaces:time=private,user=private",
-    "bubblewrap:scratch=bind",
-    "runc",
-    "crun",
-    "nspawn",
-    "lxc:net=veth",
-    "podman:scratch=volume",
-    "gvisor",
-    "docker",
+    "native", "namespaces:time=private,user=private", "bubblewrap:scratch=bind", "runc", "crun",
+    "nspawn", "lxc:net=veth", "podman:scratch=volume", "gvisor", "docker",
 ];
 
 /// Stacks with one, which take longer.
 const GUESTS: [&str; 5] = [
-    "qemu:disk-size=64M,scratch=virtio-blk",
-    "qemu:net=tap",
-    "qemu:net=vhost-user",
-    "qemu+runc",
+    "qemu:disk-size=64M,scratch=virtio-blk", "qemu:net=tap", "qemu:net=vhost-user", "qemu+runc",
     "docker+qemu",
 ];
 
@@ -205,16 +194,7 @@ fn calibrate(bench: &Bench<'_>, stack: &str) -> Result<Result<Whole, String>, Fa
 fn compare(stack: &str) -> Vec<String> {
     let runs = BLOCKS.to_string();
     let words = [
-        "compare",
-        "-v",
-        "--in",
-        stack,
-        "--baseline",
-        "native",
-        "--runs",
-        &runs,
-        "--",
-        "sleep",
+        "compare", "-v", "--in", stack, "--baseline", "native", "--runs", &runs, "--", "sleep",
         "0.02",
     ];
     words.map(String::from).to_vec()

@@ -76,20 +76,8 @@ fn changed(change: &FactChange) -> String {
 #[must_use]
 pub fn csv(found: &Diff) -> String {
     let mut rows = Rows::new(&[
-        "stack",
-        "metric",
-        "unit",
-        "basis",
-        "before",
-        "before low",
-        "before high",
-        "after",
-        "after low",
-        "after high",
-        "change",
-        "change low",
-        "change high",
-        "verdict",
+        "stack", "metric", "unit", "basis", "before", "before low", "before high", "after",
+        "after low", "after high", "change", "change low", "change high", "verdict",
     ]);
     for change in &found.changes {
         let (basis, unit) = match change.basis {

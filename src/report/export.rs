@@ -10,24 +10,9 @@ use std::collections::BTreeSet;
 
 /// Fields of [`csv_trials`].
 const TRIAL_FIELDS: [&str; 19] = [
-    "arm",
-    "stack",
-    "part",
-    "block",
-    "position",
-    "attempt",
-    "at_ns",
-    "state",
-    "wall_ns",
-    "start_ns",
-    "why",
-    "disturbed",
-    "cpu_user_ns",
-    "cpu_system_ns",
-    "cpu_others_ns",
-    "memory_peak_bytes",
-    "memory_others_peak_bytes",
-    "memory_others_page_cache_bytes",
+    "arm", "stack", "part", "block", "position", "attempt", "at_ns", "state", "wall_ns",
+    "start_ns", "why", "disturbed", "cpu_user_ns", "cpu_system_ns", "cpu_others_ns",
+    "memory_peak_bytes", "memory_others_peak_bytes", "memory_others_page_cache_bytes",
     "memory_shared_peak_bytes",
 ];
 

@@ -107,17 +107,8 @@ fn second(began_at: &str) -> String {
 #[must_use]
 pub fn csv(found: &History) -> String {
     let mut rows = Rows::new(&[
-        "stack",
-        "metric",
-        "run",
-        "began at",
-        "cost",
-        "cost low",
-        "cost high",
-        "new level",
-        "new level low",
-        "new level high",
-        "changed",
+        "stack", "metric", "run", "began at", "cost", "cost low", "cost high", "new level",
+        "new level low", "new level high", "changed",
     ]);
     for series in &found.series {
         for point in &series.points {

@@ -15,35 +15,15 @@ use surtax_instrument::mountinfo::Mounted;
 
 /// Directories of engines on every machine, all of whose mounts are theirs.
 pub(crate) const USUAL: [&str; 9] = [
-    "/var/lib/containerd",
-    "/var/lib/containers",
-    "/var/lib/docker",
-    "/var/lib/incus",
-    "/var/lib/kubelet",
-    "/var/lib/lxc",
-    "/var/lib/lxd",
-    "/var/lib/machines",
-    "/var/lib/rancher",
+    "/var/lib/containerd", "/var/lib/containers", "/var/lib/docker", "/var/lib/incus",
+    "/var/lib/kubelet", "/var/lib/lxc", "/var/lib/lxd", "/var/lib/machines", "/var/lib/rancher",
 ];
 
 /// Names in an engine's directory. Where that was put by its owner, it may be one with other files.
 const NAMES: [&str; 16] = [
-    "aufs",
-    "btrfs",
-    "buildkit",
-    "containers",
-    "devicemapper",
-    "fuse-overlayfs",
-    "io.containerd.snapshotter.v1.btrfs",
-    "io.containerd.snapshotter.v1.overlayfs",
-    "overlay",
-    "overlay-containers",
-    "overlay2",
-    "plugins",
-    "rootfs",
-    "vfs",
-    "volumes",
-    "zfs",
+    "aufs", "btrfs", "buildkit", "containers", "devicemapper", "fuse-overlayfs",
+    "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.overlayfs", "overlay",
+    "overlay-containers", "overlay2", "plugins", "rootfs", "vfs", "volumes", "zfs",
 ];
 
 /// Prefix of the directories in which containerd keeps the layers of containers.

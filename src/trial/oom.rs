@@ -28,11 +28,8 @@ const START_LEAST: Bytes = Bytes(32 << 20);
 /// Words, in lower case, by which runtimes say that a limit is too small to start: runc, which sets
 /// it when its own first process has more already, or whose process is killed, crun, and Docker.
 const TOO_SMALL: [&str; 5] = [
-    "unable to set memory limit",
-    "memory limit too low",
-    "minimum memory limit allowed",
-    "oom-killed",
-    "cannot allocate memory",
+    "unable to set memory limit", "memory limit too low", "minimum memory limit allowed",
+    "oom-killed", "cannot allocate memory",
 ];
 
 /// Looks out for kills among the processes of one room.

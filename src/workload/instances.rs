@@ -251,8 +251,7 @@ jsonpath = "$.place"
         assert_eq!(
             of(3),
             [
-                "4 --port 5000 --file /tmp/x.0",
-                "3 --port 5001 --file /tmp/x.1",
+                "4 --port 5000 --file /tmp/x.0", "3 --port 5001 --file /tmp/x.1",
                 "3 --port 5002 --file /tmp/x.2"
             ]
         );

@@ -2,25 +2,9 @@
 
 /// Keys of a file.
 pub(super) const KEYS: [&str; 19] = [
-    "about",
-    "command",
-    "beside",
-    "server",
-    "stop_server",
-    "udp",
-    "listens",
-    "setup",
-    "cleanup",
-    "packages",
-    "scratch",
-    "alone",
-    "fixed_time",
-    "parameters",
-    "version",
-    "check",
-    "metric",
-    "histogram",
-    "setting",
+    "about", "command", "beside", "server", "stop_server", "udp", "listens", "setup", "cleanup",
+    "packages", "scratch", "alone", "fixed_time", "parameters", "version", "check", "metric",
+    "histogram", "setting",
 ];
 
 /// Keys of a parameter.

@@ -309,12 +309,8 @@ mod tests {
             assert!(has_mistaken_braces(word), "{word}");
         }
         for word in [
-            "{ if (x) { print } }",
-            "{{ if (x) {{ print }} }}",
-            "{print {n}}",
-            "grep '^{{'",
-            "print \"}}\"",
-            "${HOME} {n} {{n}}",
+            "{ if (x) { print } }", "{{ if (x) {{ print }} }}", "{print {n}}", "grep '^{{'",
+            "print \"}}\"", "${HOME} {n} {{n}}",
         ] {
             assert!(!has_mistaken_braces(word), "{word}");
         }

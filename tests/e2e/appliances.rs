@@ -154,15 +154,7 @@ fn a_unikernel_is_the_server_of_a_workload_and_compared_with_an_echo_in_native()
     let ask = |workload: &str| {
         let stacks = format!("native,{stack}");
         machine.answer(&[
-            "compare",
-            "--in",
-            &stacks,
-            "--workload",
-            workload,
-            "--runs",
-            "1",
-            "--format",
-            "json",
+            "compare", "--in", &stacks, "--workload", workload, "--runs", "1", "--format", "json",
         ])
     };
     let answer = ask("net.tcp_echo:time=100");

@@ -106,17 +106,8 @@ fn boot(machine: &Machine, kernel: &Path) -> Value {
     let stack = format!("qemu:accel=tcg,kernel={}", kernel.display());
     let list = format!("native,{stack}");
     let answer = machine.answer(&[
-        "compare",
-        "--in",
-        &list,
-        "--runs",
-        "1",
-        "--start-deadline",
-        "5s",
-        "--format",
-        "json",
-        "--",
-        "true",
+        "compare", "--in", &list, "--runs", "1", "--start-deadline", "5s", "--format", "json",
+        "--", "true",
     ]);
     assert_eq!(arm(&answer, "native")["trial_count"], 1, "the others still run");
     arm(&answer, &stack).clone()

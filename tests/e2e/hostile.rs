@@ -75,22 +75,8 @@ fn words_of_any_length_and_kind_reach_the_command_or_are_refused() {
     let script =
         "test ${#1} = 100000 && test \"$LINES_OF\" = \"$(printf 'a\\nb')\" && test -z \"$2\"";
     let arguments = [
-        "compare",
-        "--in",
-        &stacks,
-        "--runs",
-        "1",
-        "--format",
-        "json",
-        "--env",
-        "LINES_OF=a\nb",
-        "--",
-        "sh",
-        "-c",
-        script,
-        "sh",
-        &long,
-        "",
+        "compare", "--in", &stacks, "--runs", "1", "--format", "json", "--env", "LINES_OF=a\nb",
+        "--", "sh", "-c", script, "sh", &long, "",
     ];
     let answer = machine.json(&arguments);
     for arm in answer["arms"].as_array().unwrap() {

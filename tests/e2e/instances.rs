@@ -102,15 +102,8 @@ fn what_cannot_be_several_at_once_is_refused_before_anything_is_started() {
         ("net.tcp_rr_rate:rate=3", "4", "instance 3 of 4 would have `rate=0`"),
         ("net.tcp_rr", "65", "`instances = 65` is not from 1 to 64"),
     ] {
-        let output = machine.surtax(&[
-            "compare",
-            "--in",
-            "native",
-            "--workload",
-            workload,
-            "--instances",
-            count,
-        ]);
+        let output = machine
+            .surtax(&["compare", "--in", "native", "--workload", workload, "--instances", count]);
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{said}");
         assert!(said.contains(expected), "{said}");

@@ -41,17 +41,11 @@ fn what_goes_wrong_with_a_server_is_told_and_nothing_of_it_is_left() {
     for (name, from, to, parameters, expected) in [
         // Not there at all, and where it is to be had.
         (
-            "kv.memcached_etc",
-            "\"memcached\", \"-",
-            "\"memcachet\", \"-",
-            "",
+            "kv.memcached_etc", "\"memcached\", \"-", "\"memcachet\", \"-", "",
             "cannot start `memcachet`",
         ),
         (
-            "kv.redis",
-            "\"redis-server\", \"--version\"",
-            "\"redis-servr\", \"-v\"",
-            "",
+            "kv.redis", "\"redis-server\", \"--version\"", "\"redis-servr\", \"-v\"", "",
             "apt-get install redis-server",
         ),
         // Too small for the keys: they are missed, and no number of that counts.
@@ -64,11 +58,8 @@ fn what_goes_wrong_with_a_server_is_told_and_nothing_of_it_is_left() {
         ),
         // It does not take what it is asked.
         (
-            "kv.redis",
-            "\"--maxmemory\", \"{memory}mb\"",
-            "\"--maxmemory\", \"1mb\"",
-            ":keys=5000,value_size=1000,time=50",
-            "the server does not store",
+            "kv.redis", "\"--maxmemory\", \"{memory}mb\"", "\"--maxmemory\", \"1mb\"",
+            ":keys=5000,value_size=1000,time=50", "the server does not store",
         ),
         // It never listens.
         (

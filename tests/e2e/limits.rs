@@ -308,17 +308,9 @@ fn huge_pages_are_as_few_as_was_asked_in_every_container() {
     let machine = Machine::alone();
     // None takes no pool, which this machine may not have.
     for stack in [
-        "native:hugetlb=0",
-        "namespaces:hugetlb=0",
-        "bubblewrap:hugetlb=0",
-        "runc:hugetlb=0",
-        "crun:hugetlb=0",
-        "nspawn:hugetlb=0",
-        "lxc:hugetlb=0",
-        "podman:hugetlb=0",
-        "podman:hugetlb=0,rootless=on",
-        "podman:hugetlb=0,runtime=crun",
-        "docker:hugetlb=0",
+        "native:hugetlb=0", "namespaces:hugetlb=0", "bubblewrap:hugetlb=0", "runc:hugetlb=0",
+        "crun:hugetlb=0", "nspawn:hugetlb=0", "lxc:hugetlb=0", "podman:hugetlb=0",
+        "podman:hugetlb=0,rootless=on", "podman:hugetlb=0,runtime=crun", "docker:hugetlb=0",
         "docker:hugetlb=0,rootless=on",
     ] {
         if !is_usable(&machine, stack) {

@@ -36,21 +36,8 @@ fn billed(machine: &Machine, stack: &str, deadline: &str) -> Option<Value> {
 
 fn once(machine: &Machine, stack: &str, deadline: &str) -> Value {
     let answer = machine.json(&[
-        "compare",
-        "--in",
-        stack,
-        "--baseline",
-        "simulated",
-        "--runs",
-        "1",
-        "--start-deadline",
-        deadline,
-        "--format",
-        "json",
-        "--",
-        "sh",
-        "-c",
-        "uname -r; id -u",
+        "compare", "--in", stack, "--baseline", "simulated", "--runs", "1", "--start-deadline",
+        deadline, "--format", "json", "--", "sh", "-c", "uname -r; id -u",
     ]);
     arm(&answer, stack).clone()
 }

@@ -70,19 +70,8 @@ fn native_without_a_layer_over_its_files_needs_no_root() {
     let stacks = "native:root=host,native,runc,gvisor,qemu:accel=tcg";
     let output = nobody.surtax(
         &[
-            "compare",
-            "--in",
-            stacks,
-            "--baseline",
-            "native:root=host",
-            "--runs",
-            "1",
-            "--format",
-            "json",
-            "--",
-            "sh",
-            "-c",
-            "test $(id -u) = 65534",
+            "compare", "--in", stacks, "--baseline", "native:root=host", "--runs", "1", "--format",
+            "json", "--", "sh", "-c", "test $(id -u) = 65534",
         ],
         nobody.home(),
     );

@@ -255,15 +255,7 @@ fn no_stack_but_native_shows_a_command_this_machine_s_secrets() {
         text(&output.stdout)
     };
     for stack in [
-        "runc",
-        "crun",
-        "bubblewrap",
-        "gvisor",
-        "docker",
-        "podman",
-        "lxc",
-        "nspawn",
-        MACHINE,
+        "runc", "crun", "bubblewrap", "gvisor", "docker", "podman", "lxc", "nspawn", MACHINE,
         "nspawn:user=private",
     ] {
         if is_usable(&machine, stack) {

@@ -44,8 +44,7 @@ fn the_sum_of_a_sandbox_beside_a_build_is_what_was_seen_from_outside() {
     assert_eq!(
         with_bar,
         [
-            "above what was seen from outside",
-            "divided by a claim that does not fit",
+            "above what was seen from outside", "divided by a claim that does not fit",
             "above all that the machine did",
         ],
         "{lines:#?}",

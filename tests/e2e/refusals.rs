@@ -64,8 +64,7 @@ const WRONG: &[(&str, &str, &str)] = &[
     ),
     ("xen:net=tap", "`tap` is not a value of option `net`", "`bridge`"),
     (
-        "appliance:arceos,machine=xen-pv",
-        "`arceos` is for a machine of QEMU's",
+        "appliance:arceos,machine=xen-pv", "`arceos` is for a machine of QEMU's",
         "a recipe of your own",
     ),
     ("appliance:grub-xen,machine=q35", "`grub-xen` is for a domain of Xen's", "`xen-pv`"),

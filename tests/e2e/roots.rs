@@ -15,10 +15,7 @@ const LAYERS: [&str; 5] = ["native", "runc", "docker", "gvisor", "qemu:accel=tcg
 
 /// Those in which somebody without rights prepares, serves or uses the root.
 const OF_OTHER_USERS: [&str; 5] = [
-    "docker:rootless=on",
-    "podman:user=private",
-    "podman:rootless=on",
-    "lxc:user=private",
+    "docker:rootless=on", "podman:user=private", "podman:rootless=on", "lxc:user=private",
     "nspawn:user=private",
 ];
 
@@ -76,21 +73,8 @@ fn image_with(root: &Path, layout: &Path, mode: tar::HeaderMode) {
 fn ask(machine: &Machine, stacks: &[String], runs: &str, script: &str) -> Value {
     let list = stacks.join(",");
     let mut command = machine.command(&[
-        "compare",
-        "--in",
-        &list,
-        "--baseline",
-        &stacks[0],
-        "--runs",
-        runs,
-        "--format",
-        "json",
-        "--env",
-        "PATH=/bin:/usr/bin",
-        "--",
-        "sh",
-        "-c",
-        script,
+        "compare", "--in", &list, "--baseline", &stacks[0], "--runs", runs, "--format", "json",
+        "--env", "PATH=/bin:/usr/bin", "--", "sh", "-c", script,
     ]);
     let output = command.current_dir("/").output().unwrap();
     serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output.stderr)))

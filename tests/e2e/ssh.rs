@@ -347,17 +347,8 @@ fn a_container_behind_another_machine() {
     assert!(!Path::new("/surtax-starter").exists(), "the starter is no file there");
 
     let answer = machine.json(&[
-        "compare",
-        "--in",
-        &stack,
-        "--baseline",
-        "simulated",
-        "--runs",
-        "1",
-        "--format",
-        "json",
-        "--",
-        "true",
+        "compare", "--in", &stack, "--baseline", "simulated", "--runs", "1", "--format", "json",
+        "--", "true",
     ]);
     let far = answer["arms"].as_array().unwrap().last().unwrap();
     assert_eq!(far["trial_count"], 1, "{}", far["trouble"]);

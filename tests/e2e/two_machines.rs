@@ -92,15 +92,7 @@ impl<'a> Machines<'a> {
 
     fn compare(&self, stacks: &str, workload: &str) -> Value {
         let output = self.surtax(&[
-            "compare",
-            "--in",
-            stacks,
-            "--workload",
-            workload,
-            "--runs",
-            "1",
-            "--format",
-            "json",
+            "compare", "--in", stacks, "--workload", workload, "--runs", "1", "--format", "json",
         ]);
         serde_json::from_slice(&output.stdout)
             .unwrap_or_else(|_| panic!("{stacks}, {workload}: {}", text(&output.stderr)))

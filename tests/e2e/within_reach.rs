@@ -369,14 +369,9 @@ fn a_visit_says_where_a_writable_link_leads() {
     let link = places.machine.path("link");
     symlink(&places.kept, &link).unwrap();
     let link = link.to_str().unwrap();
-    let told = text_of(&places.machine.surtax(&[
-        "enter",
-        "native",
-        "--writable",
-        link,
-        "--",
-        "/bin/true",
-    ]));
+    let told = text_of(
+        &places.machine.surtax(&["enter", "native", "--writable", link, "--", "/bin/true"]),
+    );
     assert!(told.contains(&format!("the writable directory `{link}` leads to `")), "{told}");
     places.machine.assert_as_before();
 }

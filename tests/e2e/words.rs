@@ -8,17 +8,8 @@ use std::process::{Command, Output};
 
 /// Layers that start differently: how each takes a command over, nothing else is in question.
 const STACKS: [&str; 11] = [
-    "native",
-    "namespaces",
-    "bubblewrap",
-    "runc",
-    "crun",
-    "lxc",
-    "nspawn",
-    "gvisor",
-    "docker",
-    "podman",
-    "runc+gvisor",
+    "native", "namespaces", "bubblewrap", "runc", "crun", "lxc", "nspawn", "gvisor", "docker",
+    "podman", "runc+gvisor",
 ];
 
 /// In Latin 1 a word, in UTF-8 none.

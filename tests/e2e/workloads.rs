@@ -138,15 +138,7 @@ fn what_cannot_be_believed_makes_a_trial_invalid_with_the_reason() {
         let path = own(&machine, name, &OWN.replacen(change.0, change.1, 1));
         let workload = format!("{}{parameters}", path.display());
         let answer = machine.json_of_a_failure(&[
-            "compare",
-            "--in",
-            "native",
-            "--runs",
-            "1",
-            "--format",
-            "json",
-            "--workload",
-            &workload,
+            "compare", "--in", "native", "--runs", "1", "--format", "json", "--workload", &workload,
         ]);
         let trial = &answer["arms"][0]["trials"][0];
         assert_eq!(trial["state"], "invalid", "{name}: {trial}");
@@ -192,15 +184,7 @@ fn a_tool_that_a_stack_has_not_is_told_with_its_package() {
     );
     let workload = path.to_str().unwrap();
     let answer = machine.json_of_a_failure(&[
-        "compare",
-        "--in",
-        "native",
-        "--runs",
-        "1",
-        "--format",
-        "json",
-        "--workload",
-        workload,
+        "compare", "--in", "native", "--runs", "1", "--format", "json", "--workload", workload,
     ]);
     let trouble = &answer["arms"][0]["trouble"];
     assert!(trouble["why"].as_str().unwrap().contains("cannot start `wordz`"), "{trouble}");

@@ -176,28 +176,14 @@ macro_rules! wide {
 
 #[cfg(target_arch = "x86_64")]
 wide!(
-    eight,
-    "avx512f",
-    8,
-    _mm512_set1_pd,
-    _mm512_loadu_pd,
-    _mm512_storeu_pd,
-    _mm512_add_pd,
-    _mm512_mul_pd,
-    _mm512_fmadd_pd
+    eight, "avx512f", 8, _mm512_set1_pd, _mm512_loadu_pd, _mm512_storeu_pd, _mm512_add_pd,
+    _mm512_mul_pd, _mm512_fmadd_pd
 );
 
 #[cfg(target_arch = "x86_64")]
 wide!(
-    four,
-    "avx2,fma",
-    4,
-    _mm256_set1_pd,
-    _mm256_loadu_pd,
-    _mm256_storeu_pd,
-    _mm256_add_pd,
-    _mm256_mul_pd,
-    _mm256_fmadd_pd
+    four, "avx2,fma", 4, _mm256_set1_pd, _mm256_loadu_pd, _mm256_storeu_pd, _mm256_add_pd,
+    _mm256_mul_pd, _mm256_fmadd_pd
 );
 
 #[cfg(test)]

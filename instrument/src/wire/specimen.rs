@@ -8,21 +8,8 @@ use crate::quantity::{Bytes, Nanoseconds};
 
 /// Names of the kinds, in the order in which [`specimen`] knows them.
 pub const KINDS: [&str; 15] = [
-    "hello",
-    "started",
-    "ended",
-    "exited",
-    "bill",
-    "failed",
-    "written",
-    "data",
-    "relay-ended",
-    "clock",
-    "identity",
-    "descended",
-    "dropped",
-    "stopped",
-    "garbage",
+    "hello", "started", "ended", "exited", "bill", "failed", "written", "data", "relay-ended",
+    "clock", "identity", "descended", "dropped", "stopped", "garbage",
 ];
 
 /// A reply of that kind; nothing for one that is none, such as `garbage`.

@@ -12,16 +12,8 @@ use std::path::{Path, PathBuf};
 /// Directories of this machine in which links may lead elsewhere; those of a home are in
 /// `homes.rs`.
 const DIRECTORIES: [&str; 10] = [
-    "/etc",
-    "/etc/cni/net.d",
-    "/etc/containerd",
-    "/etc/containers",
-    "/etc/docker",
-    "/etc/ld.so.conf.d",
-    "/etc/libvirt",
-    "/etc/lxc",
-    "/etc/ssh",
-    "/etc/systemd/system",
+    "/etc", "/etc/cni/net.d", "/etc/containerd", "/etc/containers", "/etc/docker",
+    "/etc/ld.so.conf.d", "/etc/libvirt", "/etc/lxc", "/etc/ssh", "/etc/systemd/system",
 ];
 
 const LINK: Reason =

@@ -19,15 +19,8 @@ use std::path::{Path, PathBuf};
 
 /// Directories of a home that configure the programs that surtax starts, and what these start.
 const CONFIGURATIONS: [&str; 9] = [
-    ".config/containers",
-    ".config/environment.d",
-    ".config/libvirt",
-    ".config/lxc",
-    ".config/systemd",
-    ".docker",
-    ".local/share/lxc",
-    ".local/share/systemd",
-    ".ssh",
+    ".config/containers", ".config/environment.d", ".config/libvirt", ".config/lxc",
+    ".config/systemd", ".docker", ".local/share/lxc", ".local/share/systemd", ".ssh",
 ];
 
 /// Directories of a home with programs, or with what these load, and the variables that name

@@ -132,9 +132,7 @@ mod tests {
             (
                 r#"/usr/bin/env -S "/srv/my\_dir/python""#,
                 &[
-                    "/srv/my dir/python",
-                    r"/srv/my\_dir/python",
-                    r#"/srv/my\_dir/python""#,
+                    "/srv/my dir/python", r"/srv/my\_dir/python", r#"/srv/my\_dir/python""#,
                     "/usr/bin/env",
                 ],
             ),

@@ -159,11 +159,7 @@ mod tests {
         set(root.path(), "proc/sys/kernel/poweroff_cmd", "/srv/off now\n");
         set(root.path(), "sys/fs/cgroup/cpu/release_agent", "/srv/agent\n");
         let told = [
-            "/srv/a b/qemu",
-            "/srv/c/bin/wine",
-            "/srv/c/lib",
-            "/srv/my tools/modprobe",
-            "/srv/off",
+            "/srv/a b/qemu", "/srv/c/bin/wine", "/srv/c/lib", "/srv/my tools/modprobe", "/srv/off",
             "/srv/agent",
         ];
         assert_eq!(found(root.path()), told.map(PathBuf::from));

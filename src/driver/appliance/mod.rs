@@ -63,17 +63,9 @@ pub struct Appliance;
 
 /// Specs that the doctor asks about.
 const VARIANTS: &[&str] = &[
-    "appliance:arceos",
-    "appliance:arceos-echo",
-    "appliance:grub-xen",
-    "appliance:grub-xen-pvh",
-    "appliance:hermit",
-    "appliance:mirage",
-    "appliance:mirage-xen",
-    "appliance:nanos",
-    "appliance:osv",
-    "appliance:rumprun",
-    "appliance:unikraft",
+    "appliance:arceos", "appliance:arceos-echo", "appliance:grub-xen", "appliance:grub-xen-pvh",
+    "appliance:hermit", "appliance:mirage", "appliance:mirage-xen", "appliance:nanos",
+    "appliance:osv", "appliance:rumprun", "appliance:unikraft",
 ];
 
 static DESCRIPTOR: Descriptor = Descriptor {

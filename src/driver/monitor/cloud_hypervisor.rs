@@ -29,9 +29,7 @@ const CPUS_MAX: u32 = 254;
 
 /// Variants that the doctor asks about.
 const VARIANTS: &[&str] = &[
-    "cloud-hypervisor",
-    "cloud-hypervisor:root=packed",
-    "cloud-hypervisor:net=tap",
+    "cloud-hypervisor", "cloud-hypervisor:root=packed", "cloud-hypervisor:net=tap",
     "cloud-hypervisor:scratch=virtio-blk",
 ];
 

@@ -48,30 +48,13 @@ const PROCESSES: u64 = 32 << 10;
 
 /// Variants that the doctor asks about.
 const VARIANTS: &[&str] = &[
-    "podman",
-    "podman:net=host",
-    "podman:net=bridge",
-    "podman:net=bridge,publish=5201",
-    "podman:net=user",
-    "podman:net=macvlan",
-    "podman:net=slirp4netns",
-    "podman:runtime=runc",
-    "podman:runtime=crun",
-    "podman:runtime=youki",
-    "podman:runtime=runsc",
-    "podman:seccomp=default",
-    "podman:seccomp=unconfined",
-    "podman:user=private",
-    "podman:rootless=on",
-    "podman:rootless=on,net=host",
-    "podman:rootless=on,net=slirp4netns",
-    "podman:storage=overlay2",
-    "podman:storage=vfs",
-    "podman:storage=btrfs",
-    "podman:scratch=layer",
-    "podman:scratch=volume",
-    "podman:scratch=bind",
-    "podman:scratch=tmpfs",
+    "podman", "podman:net=host", "podman:net=bridge", "podman:net=bridge,publish=5201",
+    "podman:net=user", "podman:net=macvlan", "podman:net=slirp4netns", "podman:runtime=runc",
+    "podman:runtime=crun", "podman:runtime=youki", "podman:runtime=runsc",
+    "podman:seccomp=default", "podman:seccomp=unconfined", "podman:user=private",
+    "podman:rootless=on", "podman:rootless=on,net=host", "podman:rootless=on,net=slirp4netns",
+    "podman:storage=overlay2", "podman:storage=vfs", "podman:storage=btrfs",
+    "podman:scratch=layer", "podman:scratch=volume", "podman:scratch=bind", "podman:scratch=tmpfs",
 ];
 
 /// Podman.

@@ -352,14 +352,7 @@ fn write_seed(
         .doing(format_args!("put the agent `{}` on the seed", agent.display()))?;
     let (from, to) = (place.display().to_string(), seed.display().to_string());
     ToolRun::new(&[
-        "genisoimage",
-        "-quiet",
-        "-rational-rock",
-        "-volid",
-        LABEL,
-        "-output",
-        &to,
-        &from,
+        "genisoimage", "-quiet", "-rational-rock", "-volid", LABEL, "-output", &to, &from,
     ])
     .run(room)
     .map(drop)

@@ -53,18 +53,8 @@ const VHOST_DEVICE: &str = "/dev/vhost-net";
 
 /// Virtio features that are offloads, by QEMU's names.
 const VIRTIO_OFFLOADS: [&str; 12] = [
-    "csum",
-    "gso",
-    "guest_csum",
-    "guest_tso4",
-    "guest_tso6",
-    "guest_ufo",
-    "guest_ecn",
-    "host_tso4",
-    "host_tso6",
-    "host_ecn",
-    "host_ufo",
-    "mrg_rxbuf",
+    "csum", "gso", "guest_csum", "guest_tso4", "guest_tso6", "guest_ufo", "guest_ecn", "host_tso4",
+    "host_tso6", "host_ecn", "host_ufo", "mrg_rxbuf",
 ];
 
 /// The options of a network device.

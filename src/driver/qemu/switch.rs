@@ -138,25 +138,9 @@ fn command_line(socket: &Path, cpus: &[u32]) -> Vec<String> {
     let lcores = format!("0@({cpus}),1@({cpus})");
     let packets = format!("--total-num-mbufs={PACKETS}");
     let words = [
-        PROGRAM,
-        "--no-huge",
-        "--no-pci",
-        "--no-telemetry",
-        "--no-shconf",
-        "--file-prefix=surtax",
-        "-m",
-        &memory,
-        "--lcores",
-        &lcores,
-        "--vdev",
-        &vhost,
-        "--vdev",
-        &tap,
-        "--",
-        &packets,
-        "--forward-mode=io",
-        "--nb-cores=1",
-        "--auto-start",
+        PROGRAM, "--no-huge", "--no-pci", "--no-telemetry", "--no-shconf", "--file-prefix=surtax",
+        "-m", &memory, "--lcores", &lcores, "--vdev", &vhost, "--vdev", &tap, "--", &packets,
+        "--forward-mode=io", "--nb-cores=1", "--auto-start",
     ];
     words.map(String::from).to_vec()
 }

@@ -34,23 +34,10 @@ const DIRECTORIES: [&str; 3] = ["/run/xen", "/var/lib/xenstored", "/var/log/xen"
 /// The hypervisor first, whose version is that of all; then the tools with their libraries, and the
 /// QEMU that serves a domain's devices.
 const PACKAGES: [&str; 17] = [
-    "xen-hypervisor-4.17-amd64",
-    "xen-utils-4.17",
-    "xen-utils-common",
-    "xenstore-utils",
-    "libxencall1",
-    "libxendevicemodel1",
-    "libxenevtchn1",
-    "libxenforeignmemory1",
-    "libxengnttab1",
-    "libxenhypfs1",
-    "libxenmisc4.17",
-    "libxenstore4",
-    "libxentoolcore1",
-    "libxentoollog1",
-    "libyajl2",
-    "libfdt1",
-    "qemu-system-xen",
+    "xen-hypervisor-4.17-amd64", "xen-utils-4.17", "xen-utils-common", "xenstore-utils",
+    "libxencall1", "libxendevicemodel1", "libxenevtchn1", "libxenforeignmemory1", "libxengnttab1",
+    "libxenhypfs1", "libxenmisc4.17", "libxenstore4", "libxentoolcore1", "libxentoollog1",
+    "libyajl2", "libfdt1", "qemu-system-xen",
 ];
 
 /// Path of the hypervisor in its package, and the path where it is unpacked.

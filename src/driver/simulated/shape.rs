@@ -66,16 +66,8 @@ pub(super) const SHAPES: [(&str, Shape); 10] = [
 
 /// The names alone, for the descriptor.
 pub const NAMES: &[&str] = &[
-    "lognormal",
-    "drift",
-    "bursts",
-    "heavy-tail",
-    "bimodal",
-    "position",
-    "steps",
-    "skewed",
-    "autocorrelated",
-    "outliers",
+    "lognormal", "drift", "bursts", "heavy-tail", "bimodal", "position", "steps", "skewed",
+    "autocorrelated", "outliers",
 ];
 
 impl Shape {

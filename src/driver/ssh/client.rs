@@ -19,21 +19,10 @@ pub(super) const REMEDY: &str = "apt-get install openssh-client";
 
 /// The settings of every connection.
 const SETTINGS: &[&str] = &[
-    "BatchMode=yes",
-    "StrictHostKeyChecking=yes",
-    "UpdateHostKeys=no",
-    "ConnectTimeout=10",
-    "ConnectionAttempts=1",
-    "ServerAliveInterval=5",
-    "ServerAliveCountMax=3",
-    "ClearAllForwardings=yes",
-    "ForwardAgent=no",
-    "ForwardX11=no",
-    "PermitLocalCommand=no",
-    "RemoteCommand=none",
-    "RequestTTY=no",
-    "ControlMaster=no",
-    "ControlPath=none",
+    "BatchMode=yes", "StrictHostKeyChecking=yes", "UpdateHostKeys=no", "ConnectTimeout=10",
+    "ConnectionAttempts=1", "ServerAliveInterval=5", "ServerAliveCountMax=3",
+    "ClearAllForwardings=yes", "ForwardAgent=no", "ForwardX11=no", "PermitLocalCommand=no",
+    "RemoteCommand=none", "RequestTTY=no", "ControlMaster=no", "ControlPath=none",
     "LogLevel=ERROR",
 ];
 

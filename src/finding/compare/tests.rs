@@ -147,13 +147,8 @@ fn what_speaks_against_the_result_is_said() {
         record.leftovers.push(String::from("a mount"));
     });
     let expected = [
-        "outputs-differ",
-        "unequal-cpus",
-        "evidence-changed",
-        "layer-unavailable",
-        "few-trials",
-        "bill-overdrawn",
-        "leftovers",
+        "outputs-differ", "unequal-cpus", "evidence-changed", "layer-unavailable", "few-trials",
+        "bill-overdrawn", "leftovers",
     ];
     assert_eq!(codes(&changed), expected);
     assert_eq!(changed.cautions[1].finding, "the baseline had 2 CPUs, but `runc` had 1");

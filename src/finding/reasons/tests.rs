@@ -10,15 +10,8 @@ use crate::workload::{Better, Metric, Workload};
 
 /// Nine stacks beside the baseline.
 const STACKS: [&str; 10] = [
-    "native",
-    "runc:net=host",
-    "runc:net=veth",
-    "docker:net=host",
-    "docker:net=bridge",
-    "docker:net=user",
-    "podman:net=host",
-    "podman:net=bridge",
-    "gvisor:net=host",
+    "native", "runc:net=host", "runc:net=veth", "docker:net=host", "docker:net=bridge",
+    "docker:net=user", "podman:net=host", "podman:net=bridge", "gvisor:net=host",
     "gvisor:net=sandbox",
 ];
 

@@ -16,13 +16,7 @@ use std::path::Path;
 /// memory. What another kernel writes to one of them came in by a file system that is not among
 /// these. Source: Linux `include/uapi/linux/magic.h`, OpenZFS `zfs_vfsops.h`.
 const LOCAL: [u32; 8] = [
-    0xEF53,
-    0x5846_5342,
-    0x9123_683E,
-    0xF2F5_2010,
-    0x2FC1_2FC1,
-    0xCA45_1A4E,
-    0x0102_1994,
+    0xEF53, 0x5846_5342, 0x9123_683E, 0xF2F5_2010, 0x2FC1_2FC1, 0xCA45_1A4E, 0x0102_1994,
     0x8584_58F6,
 ];
 

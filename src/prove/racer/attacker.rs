@@ -28,11 +28,7 @@ const OPEN_PLACES: [&str; 3] = ["/dev/shm", "/var/tmp", "/tmp"];
 
 /// Beginnings of the paths that are surtax's.
 const OURS: [&str; 6] = [
-    "/run/surtax",
-    "/dev/shm/surtax-",
-    "/var/tmp/surtax-",
-    "/tmp/surtax-",
-    "/var/lib/surtax",
+    "/run/surtax", "/dev/shm/surtax-", "/var/tmp/surtax-", "/tmp/surtax-", "/var/lib/surtax",
     "/var/cache/surtax",
 ];
 

@@ -12,11 +12,7 @@ pub fn comparison(findings: &Findings, arms: &[Arm<'_>]) -> String {
     let mut columns = vec!["Stack"];
     columns.extend(["#Median", "#Overhead", "Verdict"].into_iter().filter(|_| has_wall));
     columns.extend([
-        "#CPU, command",
-        "#CPU, others",
-        "#Memory, command",
-        "#Memory, others",
-        "#Trials",
+        "#CPU, command", "#CPU, others", "#Memory, command", "#Memory, others", "#Trials",
     ]);
     let mut table = Table::new("Medians over the trials that count", &columns).sortable();
     for arm in arms {

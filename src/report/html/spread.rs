@@ -276,15 +276,8 @@ fn explanation(dot_stacks: &[DotStack<'_>], each: usize) -> String {
 
 fn numbers(arms: &[Arm<'_>]) -> String {
     let columns = [
-        "Stack",
-        "#Trials",
-        "#Fastest",
-        "#First quartile",
-        "#Median",
-        "#Third quartile",
-        "#p90",
-        "#p99",
-        "#Slowest",
+        "Stack", "#Trials", "#Fastest", "#First quartile", "#Median", "#Third quartile", "#p90",
+        "#p99", "#Slowest",
     ];
     let mut table =
         Table::new("Wall time; a quantile that the trials do not support is left out", &columns);

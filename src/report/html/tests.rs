@@ -99,14 +99,8 @@ fn what_a_guest_says_is_shown_and_never_obeyed() {
     let mut findings = colleague();
     let run = &mut findings.run;
     for text in [
-        &mut run.id,
-        &mut run.title,
-        &mut run.cwd,
-        &mut run.repeat_with,
-        &mut run.began_at,
-        &mut run.state,
-        &mut run.baseline,
-        &mut findings.surtax_version,
+        &mut run.id, &mut run.title, &mut run.cwd, &mut run.repeat_with, &mut run.began_at,
+        &mut run.state, &mut run.baseline, &mut findings.surtax_version,
     ] {
         *text = evil.into();
     }

@@ -30,14 +30,8 @@ const RUN: &str = "/run";
 /// Directories below it whose mounts come and go with containers, or are other users': none is
 /// shown.
 const OF_OTHERS: [&str; 8] = [
-    "/run/containerd",
-    "/run/containers",
-    "/run/crio",
-    "/run/docker",
-    "/run/k3s",
-    "/run/kata-containers",
-    "/run/libpod",
-    "/run/user",
+    "/run/containerd", "/run/containers", "/run/crio", "/run/docker", "/run/k3s",
+    "/run/kata-containers", "/run/libpod", "/run/user",
 ];
 
 /// Directory below it with mounts of surtax's own, which are shown as they are.

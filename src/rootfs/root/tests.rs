@@ -31,13 +31,7 @@ fn only_file_systems_with_files_of_a_user_are_merged() {
     assert_eq!(
         real,
         [
-            "/dev/shm",
-            "/run",
-            "/",
-            "/home",
-            "/home/ann/disk two",
-            "/snap/core/1",
-            "/boot",
+            "/dev/shm", "/run", "/", "/home", "/home/ann/disk two", "/snap/core/1", "/boot",
             "/run/user/1000"
         ]
     );

@@ -119,21 +119,8 @@ fn a_domain_that_is_linux_and_one_program_serves_a_client_in_dom0() {
     fs::write(&recipe, text).unwrap();
     let stack = format!("{DOM0}+appliance:recipe={}", recipe.display());
     let answer = machine.json(&[
-        "compare",
-        "--in",
-        &stack,
-        "--baseline",
-        "simulated",
-        "--runs",
-        "1",
-        "--start-deadline",
-        "3m",
-        "--format",
-        "json",
-        "--",
-        "python3",
-        "-c",
-        CLIENT,
+        "compare", "--in", &stack, "--baseline", "simulated", "--runs", "1", "--start-deadline",
+        "3m", "--format", "json", "--", "python3", "-c", CLIENT,
     ]);
     let arm = arm(&answer, &stack);
     assert_eq!(arm["trial_count"], 1, "{}", arm["trouble"]);

@@ -25,16 +25,8 @@ const ROOMS: &[(&str, &[&str])] = &[
     (
         "ledger",
         &[
-            "trial",
-            "workload",
-            "plan",
-            "stack",
-            "layer",
-            "lab::state",
-            "lab::byte_lock",
-            "lab::sudoer",
-            "lab::exclusive",
-            "fault",
+            "trial", "workload", "plan", "stack", "layer", "lab::state", "lab::byte_lock",
+            "lab::sudoer", "lab::exclusive", "fault",
         ],
     ),
     ("campaign", &["ledger", "trial", "plan", "stack", "layer", "fault"]),

@@ -13,15 +13,7 @@ const UNITS: &[&str] =
 /// Numbers that are no quantities: places and names. `value` has its unit in the row's other
 /// fields.
 const PLACES: &[&str] = &[
-    "block",
-    "position",
-    "arm",
-    "attempt",
-    "iteration",
-    "instance",
-    "level",
-    "seed",
-    "value",
+    "block", "position", "arm", "attempt", "iteration", "instance", "level", "seed", "value",
     "limit_value",
 ];
 

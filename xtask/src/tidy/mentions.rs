@@ -6,18 +6,8 @@ use super::tree::Tree;
 
 /// Folders with files that documents name by their path from the root.
 const FOLDERS: &[&str] = &[
-    "agent/",
-    "benches/",
-    "engines/",
-    "fuzz/",
-    "instrument/",
-    "plans/",
-    "setup/",
-    "src/",
-    "statistics/",
-    "tests/",
-    "workloads/",
-    "xtask/",
+    "agent/", "benches/", "engines/", "fuzz/", "instrument/", "plans/", "setup/", "src/",
+    "statistics/", "tests/", "workloads/", "xtask/",
 ];
 
 /// Documents say of results what was so at their time, and the changelog of a file what it was

@@ -265,12 +265,7 @@ fn firecracker_body(path: &str, body: &Value) -> Result<(), String> {
         }
         "/drives/scratch" => {
             let optional = &[
-                "partuuid",
-                "cache_type",
-                "socket",
-                "is_read_only",
-                "path_on_host",
-                "rate_limiter",
+                "partuuid", "cache_type", "socket", "is_read_only", "path_on_host", "rate_limiter",
                 "io_engine",
             ];
             Schema { required: &["drive_id", "is_root_device"], optional }.holds(body)?;
@@ -296,35 +291,13 @@ fn link(name: &Value) -> Result<(), String> {
 }
 
 const NET: [&str; 14] = [
-    "id",
-    "tap",
-    "ip",
-    "mask",
-    "mac",
-    "host_mac",
-    "mtu",
-    "iommu",
-    "num_queues",
-    "queue_size",
-    "vhost_user",
-    "vhost_socket",
-    "vhost_mode",
-    "pci_segment",
+    "id", "tap", "ip", "mask", "mac", "host_mac", "mtu", "iommu", "num_queues", "queue_size",
+    "vhost_user", "vhost_socket", "vhost_mode", "pci_segment",
 ];
 
 const DISK: [&str; 12] = [
-    "id",
-    "path",
-    "readonly",
-    "direct",
-    "iommu",
-    "num_queues",
-    "queue_size",
-    "vhost_user",
-    "vhost_socket",
-    "pci_segment",
-    "rate_limit_group",
-    "serial",
+    "id", "path", "readonly", "direct", "iommu", "num_queues", "queue_size", "vhost_user",
+    "vhost_socket", "pci_segment", "rate_limit_group", "serial",
 ];
 
 fn vm_config(body: &Value) -> Result<(), String> {
