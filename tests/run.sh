@@ -1,6 +1,7 @@
 #!/bin/sh
-# Runs every test. Those that start real layers run three at a time, in three processes, beside all others, but for those that
-# take the machine alone (`Machine::alone`): these come last, one after another.
+# Runs every test. Those that start real layers run three at a time, in three processes, beside all others, but for those
+# that run two at a time after that (`Machine::beside_one`), and those that take the machine alone (`Machine::alone`):
+# these come last, one after another.
 #
 # What fails among them is run once more, alone: a defect fails again, and so does the run. What then holds is named at
 # the end as flaky, with its first failure above: it is to be looked into.
@@ -30,16 +31,21 @@ $CARGO test --workspace --locked --no-run >>"$log" 2>&1 || {
 }
 
 $CARGO test --workspace --locked --test e2e -- --list 2>>"$log" | sed -n 's/: test$//p' >"$log.names"
-# A test that takes the machine alone, or all tests of a module in which a part that they share does.
-awk 'FNR == 1 { module = FILENAME; sub(/^tests\/e2e\//, "", module); sub(/\.rs$/, "", module); gsub(/\//, "::", module) }
-     match($0, /fn [a-z_0-9]+[<(]/) { name = substr($0, RSTART + 3, RLENGTH - 4) }
-     /Machine::alone\(\)/ { print module "::" name }' $(find tests/e2e -name '*.rs') | sort -u >"$log.takers"
-{
+# Patterns of the tests that take their machine by this word, or of all tests of a module in which a part that they share
+# does.
+takers() {
+    awk -v word="Machine::$1()" '
+        FNR == 1 { module = FILENAME; sub(/^tests\/e2e\//, "", module); sub(/\.rs$/, "", module); gsub(/\//, "::", module) }
+        match($0, /fn [a-z_0-9]+[<(]/) { name = substr($0, RSTART + 3, RLENGTH - 4) }
+        index($0, word) { print module "::" name }' $(find tests/e2e -name '*.rs') | sort -u >"$log.takers"
     grep -F -x -f "$log.names" "$log.takers" | sed 's/.*/^&$/'
     grep -F -x -v -f "$log.names" "$log.takers" | sed 's/\(.*::\).*/^\1/'
-} >"$log.patterns"
-grep -v -f "$log.patterns" "$log.names" >"$log.beside"
-grep -f "$log.patterns" "$log.names" >"$log.alone"
+}
+takers alone >"$log.alone.patterns"
+takers beside_one >"$log.pairs.patterns"
+grep -f "$log.alone.patterns" "$log.names" >"$log.alone"
+grep -f "$log.pairs.patterns" "$log.names" >"$log.pairs"
+sort "$log.alone" "$log.pairs" | grep -F -x -v -f - "$log.names" >"$log.beside"
 
 # Lines of what one process does. What takes minutes begins first, or it would be what everything else waits for at the end.
 # How many of what is no end-to-end test fail is of no interest: one is too many.
@@ -65,6 +71,8 @@ run='exec >>"$0" 2>&1
     exec $CARGO test --workspace --locked --test e2e -- --exact "$@"'
 xargs -P 3 -L 1 sh -c "$run" "$log" <"$log.lines"
 ended=$?
+xargs -r -P 2 -n 1 sh -c "$run" "$log" <"$log.pairs"
+ended=$ended$?
 xargs -r -n 1000 sh -c "$run" "$log" <"$log.alone"
 ended=$ended$?
 kill "$until"
@@ -89,7 +97,7 @@ if ! [ -e "$log.passed" ]; then
     }
 fi
 # A process that failed though each of its tests has a result is a failure all the same.
-[ -n "$failed" ] || [ "$ended" = 00 ] || exit
+[ -n "$failed" ] || [ "$ended" = 000 ] || exit
 
 # Why is said once more, at the end: a log that is cut loses its middle.
 for name in $failed; do

@@ -211,7 +211,8 @@ impl<'a> Campaign<'a> {
     /// Decides whether a disturbed trial stands.
     fn settle(&self, record: &mut Record) -> Next {
         let TrialResult::Done(measured) = &record.result else { return Next::Stands };
-        let next = self.repeats.decide(record.trial, !record.disturbances.is_empty());
+        let is_unwanted = !record.disturbances.is_empty() && !self.plan.conduct.keep_disturbed;
+        let next = self.repeats.decide(record.trial, is_unwanted);
         if next != Next::Repeat {
             return next;
         }

@@ -82,6 +82,12 @@ pub(super) struct MeasureArguments {
     /// it has ever succeeded there, the measurement ends at once. One that is killed never counts.
     #[arg(short, long, help_heading = "What to measure")]
     ignore_failure: bool,
+    /// Counts a disturbed trial, marked, and does not repeat it.
+    ///
+    /// Otherwise a trial beside which others used the CPUs, or that was held back, is repeated
+    /// once: up to three of them, and a quarter of all, for as long as that helps.
+    #[arg(long, help_heading = "How often and how long")]
+    keep_disturbed: bool,
     /// Number of blocks; each runs every stack once, the baseline twice [default: 10].
     #[arg(short, long, value_name = "N", allow_negative_numbers = true,
           value_parser = count::some, help_heading = "How often and how long")]
@@ -238,6 +244,7 @@ impl MeasureArguments {
                 settle: self.settle,
                 padding_limit_bytes: self.env_padding,
                 ignore_failure: self.ignore_failure.then_some(true),
+                keep_disturbed: self.keep_disturbed.then_some(true),
             },
             pin: self.pin.clone(),
             deadline: self.deadline,
@@ -391,6 +398,7 @@ seed = 5
                 settle: Some(Duration::from_millis(10)),
                 padding_limit_bytes: Some(100),
                 ignore_failure: Some(true),
+                keep_disturbed: Some(true),
             },
             deadline: Some(Duration::from_secs(7)),
             start_deadline: Some(Duration::from_secs(70)),

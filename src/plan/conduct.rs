@@ -35,6 +35,9 @@ pub struct TrialSettings {
     /// True if a run of the command counts whatever its exit status is.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ignore_failure: bool,
+    /// True if a trial that was disturbed counts at once, and is not repeated.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub keep_disturbed: bool,
 }
 
 /// State of the page caches when the command begins.
@@ -74,6 +77,7 @@ impl TrialSettings {
             settle_ns: 0,
             padding_limit_bytes: 0,
             ignore_failure: false,
+            keep_disturbed: false,
         }
     }
 
@@ -134,6 +138,8 @@ pub struct TrialSettingsDraft {
     pub padding_limit_bytes: Option<u32>,
     /// See [`TrialSettings::ignore_failure`]; by default false.
     pub ignore_failure: Option<bool>,
+    /// See [`TrialSettings::keep_disturbed`]; by default false.
+    pub keep_disturbed: Option<bool>,
 }
 
 impl TrialSettingsDraft {
@@ -146,6 +152,7 @@ impl TrialSettingsDraft {
             settle: other.settle.or(self.settle),
             padding_limit_bytes: other.padding_limit_bytes.or(self.padding_limit_bytes),
             ignore_failure: other.ignore_failure.or(self.ignore_failure),
+            keep_disturbed: other.keep_disturbed.or(self.keep_disturbed),
         }
     }
 }
@@ -199,6 +206,7 @@ impl Draft {
             settle_ns,
             padding_limit_bytes,
             ignore_failure,
+            keep_disturbed: said.keep_disturbed.unwrap_or_default(),
         };
         Ok((settings, warm_up))
     }

@@ -20,11 +20,11 @@ use toml::de::{DeTable, DeValue};
 const FILE_LIMIT: u64 = 1 << 20;
 
 /// Every key of a plan file, in the order in which [`write()`] writes them.
-pub const KEYS: [&str; 24] = [
+pub const KEYS: [&str; 25] = [
     "title", "command", "workload", "stacks", "baseline", "beside", "runs", "time", "precision",
     "warm_up", "iterations", "instances", "cache", "settle", "env_padding", "ignore_failure",
-    "seed", "margin", "deadline", "start_deadline", "cwd", "writable", "inherit_environment",
-    "environment",
+    "keep_disturbed", "seed", "margin", "deadline", "start_deadline", "cwd", "writable",
+    "inherit_environment", "environment",
 ];
 
 /// Reads a plan file, or one of the plans that come with surtax where no file has that name; stacks
@@ -127,6 +127,7 @@ impl Reader<'_> {
                     self.strings(field, value)?.into_iter().map(PathBuf::from).collect();
             }
             "ignore_failure" => draft.conduct.ignore_failure = Some(self.truth(field, value)?),
+            "keep_disturbed" => draft.conduct.keep_disturbed = Some(self.truth(field, value)?),
             "inherit_environment" => draft.inherit_environment = Some(self.truth(field, value)?),
             _ => draft.environment = self.environment(value)?,
         }
@@ -381,6 +382,9 @@ fn conduct_lines(plan: &Plan) -> Vec<String> {
     lines.push(format!("env_padding = {}", conduct.padding_limit_bytes));
     if conduct.ignore_failure {
         lines.push(String::from("ignore_failure = true"));
+    }
+    if conduct.keep_disturbed {
+        lines.push(String::from("keep_disturbed = true"));
     }
     lines
 }

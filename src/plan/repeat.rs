@@ -102,6 +102,9 @@ impl Plan {
         if self.conduct.ignore_failure {
             flags.push(("--ignore-failure", None));
         }
+        if self.conduct.keep_disturbed {
+            flags.push(("--keep-disturbed", None));
+        }
         flags
     }
 

@@ -110,6 +110,19 @@ fn trials_beside_a_busy_process_are_repeated_three_times_in_vain_and_all_are_mar
 }
 
 #[test]
+fn trials_beside_a_busy_process_that_are_to_be_kept_are_marked_and_not_repeated() {
+    let machine = Machine::alone();
+    let mut hogs = Hogs::start();
+    let kept = ["compare", "--in", "native", "--runs", "2", "--keep-disturbed", "--format", "json"];
+    let answer = machine.json(&[&kept[..], &["--", "sh", "-c", WORK]].concat());
+    hogs.end();
+    let all = trials(&answer);
+    let marked = all.iter().filter(|trial| is_marked(trial, "others_cpu_ratio")).count();
+    assert_eq!((attempts(&answer, "done").len(), marked, all.len()), (4, 4, 4), "{answer:#}");
+    machine.assert_as_before();
+}
+
+#[test]
 fn a_kill_before_the_repeat_of_a_disturbed_trial_ends_counts_it_once() {
     let machine = Machine::alone();
     let ledger = machine.path("run.surtax");

@@ -2,7 +2,7 @@
 //!
 //! A process of tests runs one at a time. Three such processes may run beside each other, as
 //! `tests/run.sh` does: a test that measures, or that makes what no lab of surtax's owns, takes the
-//! machine alone.
+//! machine alone, and what would take too long beside two others is beside one.
 
 use crate::watchdog::Watchdog;
 use std::fs::File;
@@ -24,6 +24,8 @@ pub struct Machine {
     before: Census,
     /// State of other people's labs when the test began.
     foreign: Foreign,
+    /// Other tests run meanwhile, so that each trial is disturbed.
+    is_shared: bool,
     began: Instant,
     /// CPU time of this process, and of all that it had waited for.
     cpu_before: f64,
@@ -35,18 +37,24 @@ pub struct Machine {
 impl Machine {
     /// Waits for its turn, beside other processes of tests, and takes a census.
     pub fn take() -> Self {
-        Self::taken(File::lock_shared)
+        Self::taken(true)
+    }
+
+    /// Waits for its turn, beside one other process of tests, as `tests/run.sh` sees to: a guest
+    /// that is translated has a CPU of its own then.
+    pub fn beside_one() -> Self {
+        Self::take()
     }
 
     /// Waits until no other test runs on this machine, of whichever process, and takes a census.
     pub fn alone() -> Self {
-        Self::taken(File::lock)
+        Self::taken(false)
     }
 
-    fn taken(wait: fn(&File) -> std::io::Result<()>) -> Self {
+    fn taken(is_shared: bool) -> Self {
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let lock = File::create(std::env::temp_dir().join("surtax-tests.lock")).unwrap();
-        wait(&lock).unwrap();
+        if is_shared { lock.lock_shared() } else { lock.lock() }.unwrap();
         static FIRST: Once = Once::new();
         FIRST.call_once(|| {
             tell_failures_at_once();
@@ -59,6 +67,7 @@ impl Machine {
             directory,
             before,
             foreign,
+            is_shared,
             began: Instant::now(),
             cpu_before: cpu_used(),
             _watchdog: Watchdog::new(),
@@ -75,8 +84,13 @@ impl Machine {
     /// The binary with these arguments, ready to start.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_surtax"));
+        let (word, rest) = arguments.split_at(arguments.len().min(1));
+        // Each trial is disturbed by other tests, and its repeat would be.
+        let is_kept = self.is_shared && matches!(word, ["compare" | "run"]);
         command
-            .args(arguments)
+            .args(word)
+            .args(is_kept.then_some("--keep-disturbed"))
+            .args(rest)
             .env("XDG_DATA_HOME", self.path("data"))
             .env("NO_COLOR", "1")
             .stdin(Stdio::null())

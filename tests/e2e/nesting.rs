@@ -44,7 +44,8 @@ fn once(machine: &Machine, stack: &str, deadline: &str) -> Value {
 
 #[test]
 fn docker_in_a_virtual_machine_passes_the_suite() {
-    passes_the_suite(&Machine::alone(), "qemu:accel=tcg,cpus=1,memory=3G+docker", Started::One);
+    let stack = "qemu:accel=tcg,cpus=1,memory=3G+docker";
+    passes_the_suite(&Machine::beside_one(), stack, Started::One);
 }
 
 #[test]
@@ -59,7 +60,7 @@ fn a_virtual_machine_in_a_virtual_machine_passes_the_suite() {
 #[test]
 fn a_domain_of_xen_in_a_virtual_machine_passes_the_suite() {
     let stack = "qemu:accel=tcg,cpus=1,hypervisor=xen+xen:memory=256M";
-    passes_the_suite(&Machine::alone(), stack, Started::One);
+    passes_the_suite(&Machine::beside_one(), stack, Started::One);
 }
 
 #[test]
@@ -134,7 +135,7 @@ fn a_starter_in_a_guest_undoes_no_journal_of_a_lab_outside() {
 
 #[test]
 fn a_container_in_a_virtual_machine() {
-    let machine = Machine::alone();
+    let machine = Machine::beside_one();
     let Some(arm) = billed(&machine, "qemu+runc", "90s") else { return };
     let outer = &arm["evidence"][0];
     let inner = &arm["evidence"][1];

@@ -31,6 +31,7 @@ cache = "warm"
 settle = "100ms"
 env_padding = 0
 ignore_failure = true
+keep_disturbed = true
 seed = 42
 margin = "2.5%"
 precision = "2%"
@@ -59,7 +60,7 @@ fn an_unknown_key_is_answered_with_the_nearest_and_its_line() {
     refused(
         "command = [\"true\"]\nwarmup = 3\n",
         "plans/io.toml:2: unknown key `warmup`
-  hint: use `warm_up`; the keys of a plan are `title`, `command`, `workload`, `stacks`, `baseline`, `beside`, `runs`, `time`, `precision`, `warm_up`, `iterations`, `instances`, `cache`, `settle`, `env_padding`, `ignore_failure`, `seed`, `margin`, `deadline`, `start_deadline`, `cwd`, `writable`, `inherit_environment`, `environment`",
+  hint: use `warm_up`; the keys of a plan are `title`, `command`, `workload`, `stacks`, `baseline`, `beside`, `runs`, `time`, `precision`, `warm_up`, `iterations`, `instances`, `cache`, `settle`, `env_padding`, `ignore_failure`, `keep_disturbed`, `seed`, `margin`, `deadline`, `start_deadline`, `cwd`, `writable`, `inherit_environment`, `environment`",
     );
 }
 
