@@ -2,13 +2,13 @@
 
 use crate::container::oci::resources::resources;
 use crate::fault::{Doing, Fault};
-use crate::lab::Limits;
 use crate::lab::disk::Disk;
+use crate::lab::{CapabilitySet, Limits};
 use crate::layer::medium::Medium;
 use crate::layer::{Root, View};
 use oci_spec::OciSpecError;
 use oci_spec::runtime::{
-    Capabilities, Capability, Linux, LinuxBuilder, LinuxCapabilitiesBuilder, LinuxNamespace,
+    Capabilities, Linux, LinuxBuilder, LinuxCapabilitiesBuilder, LinuxNamespace,
     LinuxNamespaceBuilder, LinuxNamespaceType, Mount, MountBuilder, PosixRlimitBuilder,
     PosixRlimitType, Process, ProcessBuilder, RootBuilder, Spec, SpecBuilder,
     get_default_maskedpaths, get_default_mounts, get_default_readonly_paths,
@@ -141,8 +141,12 @@ fn mounts(container: &Container<'_>) -> Result<Vec<Mount>, OciSpecError> {
     let mut mounts = get_default_mounts();
     for mount in &mut mounts {
         match mount.destination().to_str() {
-            Some("/dev/shm") => fix_shm(mount),
-            Some("/sys/fs/cgroup" | "/sys") if container.is_privileged => make_writable(mount),
+            // Half of the memory, as on the level itself: docker's 64 MiB fail databases for no
+            // reason.
+            Some("/dev/shm") => drop_options(mount, |option| option.starts_with("size=")),
+            Some("/sys/fs/cgroup" | "/sys") if container.is_privileged => {
+                drop_options(mount, |option| option == "ro");
+            }
             _ => {}
         }
     }
@@ -150,15 +154,11 @@ fn mounts(container: &Container<'_>) -> Result<Vec<Mount>, OciSpecError> {
         mounts.retain(|mount| !mount.destination().starts_with("/dev"));
         mounts.push(bind(Path::new("/dev"), Path::new("/dev"), &["rbind", "rw"])?);
         // What a lab in there keeps in memory goes away with the container, however that ends.
-        let options = ["nosuid", "nodev", "mode=1777"].map(String::from).to_vec();
-        let shm = MountBuilder::default().destination("/dev/shm").typ("tmpfs").source("tmpfs");
-        mounts.push(shm.options(options).build()?);
+        mounts.push(tmpfs(Path::new("/dev/shm"), "mode=1777")?);
     }
     if container.view.root == Root::Overlay {
         // The level's own `/run` holds its sockets, ours among them.
-        let options = ["nosuid", "nodev", "mode=755"].map(String::from).to_vec();
-        let run = MountBuilder::default().destination("/run").typ("tmpfs").source("tmpfs");
-        mounts.push(run.options(options).build()?);
+        mounts.push(tmpfs(Path::new("/run"), "mode=755")?);
     }
     mounts.push(bind(container.agent, Path::new(AGENT), &["bind", "ro"])?);
     mounts.extend(scratch(container)?);
@@ -173,34 +173,26 @@ fn scratch(container: &Container<'_>) -> Result<Option<Mount>, OciSpecError> {
     let place = Path::new(SCRATCH);
     match (container.view.scratch, container.scratch) {
         (Some(Medium::Bind), Some(directory)) => bind(directory, place, &["bind", "rw"]).map(Some),
-        (Some(Medium::Tmpfs), _) => {
-            let options = ["nosuid", "nodev", "mode=1777"].map(String::from).to_vec();
-            let mount = MountBuilder::default().destination(place).typ("tmpfs").source("tmpfs");
-            mount.options(options).build().map(Some)
-        }
+        (Some(Medium::Tmpfs), _) => tmpfs(place, "mode=1777").map(Some),
         _ => Ok(None),
     }
 }
 
 fn bind(source: &Path, destination: &Path, options: &[&str]) -> Result<Mount, OciSpecError> {
-    MountBuilder::default()
-        .destination(destination)
-        .typ("bind")
-        .source(source)
-        .options(options.iter().map(|&option| option.to_owned()).collect::<Vec<_>>())
-        .build()
+    let options: Vec<String> = options.iter().map(|&option| option.to_owned()).collect();
+    let mount = MountBuilder::default().destination(destination).typ("bind").source(source);
+    mount.options(options).build()
 }
 
-/// Half of the memory, as on the level itself: docker's 64 MiB fail databases for no reason.
-fn fix_shm(mount: &mut Mount) {
-    if let Some(options) = mount.options_mut() {
-        options.retain(|option| !option.starts_with("size="));
-    }
+fn tmpfs(destination: &Path, mode: &str) -> Result<Mount, OciSpecError> {
+    let options = ["nosuid", "nodev", mode].map(String::from).to_vec();
+    let mount = MountBuilder::default().destination(destination).typ("tmpfs").source("tmpfs");
+    mount.options(options).build()
 }
 
-fn make_writable(mount: &mut Mount) {
+fn drop_options(mount: &mut Mount, is_dropped: fn(&str) -> bool) {
     if let Some(options) = mount.options_mut() {
-        options.retain(|option| option != "ro");
+        options.retain(|option| !is_dropped(option));
     }
 }
 
@@ -235,90 +227,33 @@ fn namespaces(container: &Container<'_>) -> Result<Vec<LinuxNamespace>, OciSpecE
 }
 
 /// Capabilities that docker gives a container by default.
-const DEFAULT: [Capability; 14] = [
-    Capability::AuditWrite,
-    Capability::Chown,
-    Capability::DacOverride,
-    Capability::Fowner,
-    Capability::Fsetid,
-    Capability::Kill,
-    Capability::Mknod,
-    Capability::NetBindService,
-    Capability::NetRaw,
-    Capability::Setfcap,
-    Capability::Setgid,
-    Capability::Setpcap,
-    Capability::Setuid,
-    Capability::SysChroot,
-];
-
-/// All of them in the order of their bits. Source: Linux `include/uapi/linux/capability.h`.
-const ALL: [Capability; 41] = [
-    Capability::Chown,
-    Capability::DacOverride,
-    Capability::DacReadSearch,
-    Capability::Fowner,
-    Capability::Fsetid,
-    Capability::Kill,
-    Capability::Setgid,
-    Capability::Setuid,
-    Capability::Setpcap,
-    Capability::LinuxImmutable,
-    Capability::NetBindService,
-    Capability::NetBroadcast,
-    Capability::NetAdmin,
-    Capability::NetRaw,
-    Capability::IpcLock,
-    Capability::IpcOwner,
-    Capability::SysModule,
-    Capability::SysRawio,
-    Capability::SysChroot,
-    Capability::SysPtrace,
-    Capability::SysPacct,
-    Capability::SysAdmin,
-    Capability::SysBoot,
-    Capability::SysNice,
-    Capability::SysResource,
-    Capability::SysTime,
-    Capability::SysTtyConfig,
-    Capability::Mknod,
-    Capability::Lease,
-    Capability::AuditWrite,
-    Capability::AuditControl,
-    Capability::Setfcap,
-    Capability::MacOverride,
-    Capability::MacAdmin,
-    Capability::Syslog,
-    Capability::WakeAlarm,
-    Capability::BlockSuspend,
-    Capability::AuditRead,
-    Capability::Perfmon,
-    Capability::Bpf,
-    Capability::CheckpointRestore,
+const DEFAULT: [&str; 14] = [
+    "AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD",
+    "NET_BIND_SERVICE", "NET_RAW", "SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT",
 ];
 
 /// Returns the capabilities that are asked for and can be given away: a runtime fails on what is
 /// not in our bounding set.
 fn capabilities(container: &Container<'_>) -> Capabilities {
-    in_mask(container.bounding_capabilities)
+    names_in(container.bounding_capabilities)
         .filter(|name| container.is_privileged || DEFAULT.contains(name))
+        .filter_map(|name| name.parse().ok())
         .collect()
 }
 
-fn in_mask(mask: u64) -> impl Iterator<Item = Capability> {
-    let has = move |bit: usize| mask >> bit & 1 == 1;
-    ALL.into_iter().enumerate().filter(move |(bit, _)| has(*bit)).map(|(_, name)| name)
+/// The capabilities in a mask that are known by name, in the order of their bits.
+fn names_in(mask: u64) -> impl Iterator<Item = &'static str> {
+    CapabilitySet::from_bits_retain(mask).iter_names().map(|(name, _)| name)
 }
 
 /// Returns the capabilities that docker gives a container by default, as a mask.
 pub fn default_capabilities() -> u64 {
-    let bits = ALL.iter().enumerate().filter(|(_, name)| DEFAULT.contains(name));
-    bits.fold(0, |mask, (bit, _)| mask | 1 << bit)
+    DEFAULT.into_iter().filter_map(CapabilitySet::from_name).collect::<CapabilitySet>().bits()
 }
 
 /// The names of the capabilities in a mask, in the order of their bits.
 pub fn capability_names(mask: u64) -> Vec<String> {
-    in_mask(mask).map(|name| format!("CAP_{name}")).collect()
+    names_in(mask).map(|name| format!("CAP_{name}")).collect()
 }
 
 /// Reads the capabilities that this process could give away: bits of `capabilities(7)`.
