@@ -27,49 +27,12 @@ const PASSWORDS: [&str; 6] = [
     "/var/backups/shadow.bak",
 ];
 
-/// Of the machine: keys and credentials, what engines and machines were given, and dumps of memory.
-const OF_THE_MACHINE: [&str; 65] = [
-    "/etc/apt/auth.conf", "/etc/apt/auth.conf.d", "/etc/bind/rndc.key", "/etc/ceph",
-    "/etc/cni/net.d", "/etc/credstore", "/etc/credstore.encrypted", "/etc/cryptsetup-keys.d",
-    "/etc/davfs2/secrets", "/etc/docker/certs.d", "/etc/docker/key.json",
-    "/etc/exim4/passwd.client", "/etc/gitlab-runner", "/etc/ipsec.d/private", "/etc/ipsec.secrets",
-    "/etc/iscsi", "/etc/krb5.keytab", "/etc/krb5kdc", "/etc/kubernetes", "/etc/ldap.secret",
-    "/etc/letsencrypt", "/etc/libvirt/secrets", "/etc/msmtprc", "/etc/mysql/debian.cnf",
-    "/etc/netplan", "/etc/NetworkManager/system-connections", "/etc/openvpn",
-    "/etc/pki/entitlement", "/etc/pki/tls/private", "/etc/postfix/sasl_passwd",
-    "/etc/postfix/sasl_passwd.db", "/etc/ppp/chap-secrets", "/etc/ppp/pap-secrets", "/etc/rancher",
-    "/etc/security/opasswd", "/etc/ssh/ssh_host_dsa_key", "/etc/ssh/ssh_host_ecdsa_key",
-    "/etc/ssh/ssh_host_ed25519_key", "/etc/ssh/ssh_host_rsa_key", "/etc/ssl/private", "/etc/sssd",
-    "/etc/swanctl/private", "/etc/wireguard", "/etc/wpa_supplicant", "/var/lib/bluetooth",
-    "/var/lib/cloud/instances", "/var/lib/cloud/seed", "/var/lib/containerd",
-    "/var/lib/containers", "/var/lib/docker", "/var/lib/etcd", "/var/lib/incus", "/var/lib/iwd",
-    "/var/lib/jenkins/secrets", "/var/lib/krb5kdc", "/var/lib/kubelet", "/var/lib/libvirt/qemu",
-    "/var/lib/lxd", "/var/lib/rancher", "/var/lib/samba/private", "/var/lib/sss",
-    "/var/lib/surtax", "/var/lib/systemd/coredump", "/var/lib/systemd/credential.secret",
-    "/var/lib/tailscale",
-];
+/// Of the machine, a path a line: keys and credentials, what engines and machines were given, and
+/// dumps of memory.
+const OF_THE_MACHINE: &str = include_str!("secrets/of_the_machine.txt");
 
-/// Of each user, below the home.
-const OF_A_USER: [&str; 84] = [
-    ".ansible/galaxy_token", ".aws", ".azure", ".bash_history", ".boto",
-    ".cache/huggingface/token", ".cargo/credentials", ".cargo/credentials.toml",
-    ".claude/.credentials.json", ".cloudflared", ".codex/auth.json", ".composer/auth.json",
-    ".config/argocd", ".config/chromium", ".config/composer/auth.json", ".config/configstore",
-    ".config/containers/auth.json", ".config/doctl", ".config/flyctl", ".config/gcloud",
-    ".config/gh", ".config/git/credentials", ".config/glab-cli", ".config/google-chrome",
-    ".config/hcloud", ".config/helm/registry", ".config/hub", ".config/linode-cli",
-    ".config/ngrok", ".config/op", ".config/openstack", ".config/pypoetry/auth.toml",
-    ".config/rclone", ".config/remmina", ".config/scw", ".config/sops", ".databrickscfg",
-    ".docker/config.json", ".docker/contexts", ".docker/machine", ".fly", ".gem/credentials",
-    ".git-credentials", ".gnupg", ".jfrog", ".kaggle", ".kube", ".local/share/containers",
-    ".local/share/docker", ".local/share/fish/fish_history", ".local/share/keyrings",
-    ".local/share/surtax", ".local/state/surtax", ".m2/settings-security.xml", ".m2/settings.xml",
-    ".minikube", ".mozilla", ".msmtprc", ".my.cnf", ".mysql_history", ".netrc", ".npmrc", ".oci",
-    ".password-store", ".pgpass", ".pki", ".psql_history", ".pulumi/credentials.json", ".putty",
-    ".pypirc", ".python_history", ".rediscli_history", ".s3cfg", ".smbcredentials",
-    ".sqlite_history", ".ssh", ".terraform.d/credentials.tfrc.json", ".terraformrc",
-    ".thunderbird", ".vault-token", ".vnc", ".Xauthority", ".yarnrc.yml", ".zsh_history",
-];
+/// Of each user, a path below the home a line.
+const OF_A_USER: &str = include_str!("secrets/of_a_user.txt");
 
 /// Directory of users' homes, beside root's and that of whoever runs surtax.
 const HOMES: &str = "/home";
@@ -99,8 +62,8 @@ pub fn hidden(view: &View) -> Vec<Hidden> {
     let listed = fs::read_dir(HOMES).into_iter().flatten().flatten().take(HOMES_MOST);
     let homes = [PathBuf::from("/root")].into_iter().chain(home);
     let homes = homes.chain(listed.map(|entry| entry.path()));
-    let of_users = homes.flat_map(|home| OF_A_USER.map(|name| of_a_home(&home, name)));
-    let of_machine = OF_THE_MACHINE.iter().map(PathBuf::from).chain(of_surtax());
+    let of_users = homes.flat_map(|home| OF_A_USER.lines().map(move |name| of_a_home(&home, name)));
+    let of_machine = OF_THE_MACHINE.lines().map(PathBuf::from).chain(of_surtax());
     let of_machine = of_machine.chain(engines::configured());
     let of_machine = of_machine.map(|path| fs::canonicalize(path).ok());
     let plain = of_machine.chain(of_users).map(|path| (path, false));
@@ -134,8 +97,9 @@ pub fn spoken_of(text: &str) -> Option<&'static str> {
         let mut places = text.match_indices(name);
         places.any(|(at, _)| text[..at].ends_with(before) && is_end(&text[at + name.len()..]))
     };
-    let of_machine = PASSWORDS.into_iter().chain(OF_THE_MACHINE).find(|path| speaks(path, ""));
-    of_machine.or_else(|| OF_A_USER.into_iter().find(|name| speaks(name, "/")))
+    let of_machine =
+        PASSWORDS.into_iter().chain(OF_THE_MACHINE.lines()).find(|path| speaks(path, ""));
+    of_machine.or_else(|| OF_A_USER.lines().find(|name| speaks(name, "/")))
 }
 
 /// Lists the paths where runs are kept and sealed, and labs write down what they make, wherever

@@ -41,15 +41,18 @@ fn the_password_file_of_this_machine_is_hidden_unless_it_was_asked_for() {
 
 #[test]
 fn each_list_names_a_secret_once_and_in_order_and_nothing_below_another() {
-    fn require(list: &[&str]) {
+    fn require(list: &str, begin: char) {
+        let list: Vec<&str> = list.lines().collect();
         let is_ordered = |one: &&str, other: &&str| one.to_lowercase() < other.to_lowercase();
         assert!(list.is_sorted_by(is_ordered));
-        for one in list {
+        for one in &list {
+            let is_path = one.len() > 1 && one.starts_with(begin) && !one.contains("..");
+            assert!(is_path && !one.contains(char::is_whitespace), "{one:?}");
             assert!(!list.iter().any(|it| it != one && Path::new(one).starts_with(it)), "{one}");
         }
     }
-    require(&OF_THE_MACHINE);
-    require(&OF_A_USER);
+    require(OF_THE_MACHINE, '/');
+    require(OF_A_USER, '.');
 }
 
 #[test]
