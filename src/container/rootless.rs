@@ -125,11 +125,7 @@ pub(crate) fn hand_over(path: &Path) -> Result<(), Fault> {
 
 /// The mount of what a user has while it is logged in: memory that is its own.
 pub(crate) fn session(target: &Path) -> Mount {
-    Mount::Fresh {
-        kind: String::from("tmpfs"),
-        target: target.to_path_buf(),
-        options: format!("nosuid,nodev,mode=0700,uid={USER},gid={USER}"),
-    }
+    Mount::fresh("tmpfs", target, format!("nosuid,nodev,mode=0700,uid={USER},gid={USER}"))
 }
 
 /// The environment of a user: where its home is, and where it keeps what is gone with its session.

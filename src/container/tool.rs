@@ -293,12 +293,7 @@ fn mounts(
         mounts = root::mapped(mounts, &users.path());
     }
     mounts.extend(scratch::mounts(site.view, &merged, room)?);
-    mounts.push(Mount::Bind {
-        source: site.agent.to_path_buf(),
-        target: agent.to_path_buf(),
-        recursive: false,
-        read_only: true,
-    });
+    mounts.push(Mount::bind_read_only(site.agent, agent));
     Ok(mounts)
 }
 

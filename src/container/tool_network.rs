@@ -253,18 +253,12 @@ impl ToolNetwork {
 /// The links of the network namespace where `/sys` shows those of the level: what is not there is
 /// no bridge to a tool, and no link.
 pub(crate) fn own_links(fresh: &Path) -> Vec<Mount> {
-    let mut mounts = vec![Mount::Fresh {
-        kind: String::from("sysfs"),
-        target: fresh.to_path_buf(),
-        // In a user namespace only what is here, whole and as writable, can be mounted again.
-        options: String::from("nosuid,nodev,noexec"),
-    }];
-    mounts.extend(["class/net", "devices/virtual/net"].map(|place| Mount::Bind {
-        source: fresh.join(place),
-        target: Path::new("/sys").join(place),
-        recursive: false,
-        read_only: true,
-    }));
+    // In a user namespace only what is here, whole and as writable, can be mounted again.
+    let mut mounts = vec![Mount::fresh("sysfs", fresh, "nosuid,nodev,noexec")];
+    mounts.extend(
+        ["class/net", "devices/virtual/net"]
+            .map(|place| Mount::bind_read_only(fresh.join(place), Path::new("/sys").join(place))),
+    );
     mounts
 }
 

@@ -50,17 +50,12 @@ impl Jail {
     /// The machine's: there is no user for it.
     pub(crate) fn make(name: &str, room: &Room) -> Result<Self, Fault> {
         let place = directory(name, room);
-        let tmpfs = Mount::Fresh {
-            kind: String::from("tmpfs"),
-            target: place.clone(),
-            options: OPTIONS.to_owned(),
-        };
         Ok(Self {
             user: room.unprivileged()?,
             capabilities: CapabilitySet::empty(),
             copies: room.directory().join(format!("copies-{name}")),
+            shown: vec![Mount::fresh("tmpfs", &place, OPTIONS)],
             place,
-            shown: vec![tmpfs],
             devices: Vec::new(),
         })
     }
@@ -99,7 +94,7 @@ impl Jail {
     pub(crate) fn show(&mut self, name: &str, file: &Path) -> Result<PathBuf, Fault> {
         let found = fs::metadata(file).doing(format_args!("look at `{}`", file.display()))?;
         if found.mode() & READABLE != 0 {
-            return Ok(self.bind(name, file, true));
+            return Ok(self.bind(name, file, Mount::bind_read_only));
         }
         let copy = self.copies.join(name);
         fs::create_dir_all(&self.copies)
@@ -107,7 +102,7 @@ impl Jail {
             .and_then(|_| fs::set_permissions(&copy, fs::Permissions::from_mode(0o400)))
             .doing(format_args!("copy `{}` for a user without privileges", file.display()))?;
         self.user.own(&copy)?;
-        Ok(self.bind(name, &copy, true))
+        Ok(self.bind(name, &copy, Mount::bind_read_only))
     }
 
     /// Gives a file, directory or socket of the room to the program, to write to, and says where it
@@ -117,7 +112,7 @@ impl Jail {
     /// The machine's: it cannot be given away.
     pub(crate) fn lend(&mut self, name: &str, file: &Path) -> Result<PathBuf, Fault> {
         self.user.own(file)?;
-        Ok(self.bind(name, file, false))
+        Ok(self.bind(name, file, Mount::bind))
     }
 
     /// Gives the program a device under the device's own name, whoever else may use it.
@@ -126,12 +121,7 @@ impl Jail {
         let target = place.join(device.file_name().unwrap_or_default());
         let (source, owner) = (device.to_owned(), self.user());
         self.shown.push(Mount::Device { source, target: target.clone(), owner });
-        self.devices.push(Mount::Bind {
-            source: target,
-            target: device.to_owned(),
-            recursive: false,
-            read_only: false,
-        });
+        self.devices.push(Mount::bind(target, device));
     }
 
     /// Puts it together.
@@ -149,14 +139,9 @@ impl Jail {
         })
     }
 
-    fn bind(&mut self, name: &str, source: &Path, read_only: bool) -> PathBuf {
+    fn bind(&mut self, name: &str, from: &Path, bound: fn(PathBuf, PathBuf) -> Mount) -> PathBuf {
         let (target, seen) = self.at(name);
-        self.shown.push(Mount::Bind {
-            source: source.to_owned(),
-            target,
-            recursive: false,
-            read_only,
-        });
+        self.shown.push(bound(from.to_owned(), target));
         seen
     }
 }

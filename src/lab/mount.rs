@@ -123,6 +123,29 @@ pub enum Mount {
 }
 
 impl Mount {
+    /// A file or directory seen at `target`, without what is mounted below it.
+    pub fn bind(source: impl Into<PathBuf>, target: impl Into<PathBuf>) -> Self {
+        let (source, target) = (source.into(), target.into());
+        Self::Bind { source, target, recursive: false, read_only: false }
+    }
+
+    /// As [`Mount::bind`], not to be written.
+    pub fn bind_read_only(source: impl Into<PathBuf>, target: impl Into<PathBuf>) -> Self {
+        let (source, target) = (source.into(), target.into());
+        Self::Bind { source, target, recursive: false, read_only: true }
+    }
+
+    /// As [`Mount::bind`], with everything that is mounted below it.
+    pub fn bind_all(source: impl Into<PathBuf>, target: impl Into<PathBuf>) -> Self {
+        let (source, target) = (source.into(), target.into());
+        Self::Bind { source, target, recursive: true, read_only: false }
+    }
+
+    /// A file system of this kind, with `options` as `mount -o` takes them.
+    pub fn fresh(kind: &str, target: impl Into<PathBuf>, options: impl Into<String>) -> Self {
+        Self::Fresh { kind: kind.to_owned(), target: target.into(), options: options.into() }
+    }
+
     /// Returns the path at which it is made.
     #[must_use]
     pub fn target(&self) -> &Path {

@@ -107,12 +107,7 @@ pub fn merge(
                 work: above.join(format!("{index}/work")),
                 target,
             },
-            Writes::Refused => Mount::Bind {
-                source: lower.source.clone(),
-                target,
-                recursive: false,
-                read_only: true,
-            },
+            Writes::Refused => Mount::bind_read_only(&lower.source, target),
         });
     }
     Ok(mounts)
@@ -150,13 +145,7 @@ pub fn merged_at(scratch: &Path) -> PathBuf {
 /// The directories whose writes are kept, at the same place in the merged root.
 #[must_use]
 pub fn writable(view: &View, merged: &Path) -> Vec<Mount> {
-    let bind = |path: &PathBuf| Mount::Bind {
-        source: path.clone(),
-        target: below(merged, path),
-        recursive: true,
-        read_only: false,
-    };
-    view.writable.iter().map(bind).collect()
+    view.writable.iter().map(|path| Mount::bind_all(path, below(merged, path))).collect()
 }
 
 /// The same mounts for a container whose users are others than this level's: what belongs to root

@@ -57,16 +57,7 @@ pub fn mounts(view: &View, merged: &Path, room: &Room) -> Result<Vec<Mount>, Fau
     Ok(match view.scratch {
         None | Some(Medium::Volume | Medium::Disk) => Vec::new(),
         Some(Medium::Layer) => vec![Mount::Directory { target, mode: MODE }],
-        Some(Medium::Tmpfs) => vec![Mount::Fresh {
-            kind: String::from("tmpfs"),
-            target,
-            options: String::from("mode=1777"),
-        }],
-        Some(Medium::Bind) => vec![Mount::Bind {
-            source: directory(room)?,
-            target,
-            recursive: false,
-            read_only: false,
-        }],
+        Some(Medium::Tmpfs) => vec![Mount::fresh("tmpfs", target, "mode=1777")],
+        Some(Medium::Bind) => vec![Mount::bind(directory(room)?, target)],
     })
 }

@@ -176,11 +176,8 @@ pub fn conceal_now(
 /// The machine's: what lies over it cannot be made in the room.
 pub fn covers(hidden: &[Hidden], root: &Path, room: &Room) -> Result<Vec<Mount>, Fault> {
     let place = room.directory().join("instead");
-    let cover = |source: PathBuf, path: &Path| Mount::Bind {
-        source,
-        target: root.join(path.strip_prefix("/").unwrap_or(path)),
-        recursive: false,
-        read_only: true,
+    let cover = |source: PathBuf, path: &Path| {
+        Mount::bind_read_only(source, root.join(path.strip_prefix("/").unwrap_or(path)))
     };
     let mut mounts = Vec::new();
     for path in OWN_PLACES.iter().map(Path::new).filter(|path| path.is_dir()) {

@@ -368,12 +368,8 @@ pub(crate) fn counts_swap(site: &Site<'_>) -> bool {
 /// Hides cgroup v2 from a runtime that refuses it beside v1: only in the room's own namespace.
 pub(crate) fn cover_unified(hierarchies: &Hierarchies) -> Option<Mount> {
     let unified = hierarchies.unified()?;
-    (hierarchies.0.len() > 1).then(|| Mount::Fresh {
-        kind: "tmpfs".to_owned(),
-        target: unified.mount_point.clone(),
-        // It makes a group there nevertheless, in vain.
-        options: String::new(),
-    })
+    // It makes a group there nevertheless, in vain.
+    (hierarchies.0.len() > 1).then(|| Mount::fresh("tmpfs", &unified.mount_point, ""))
 }
 
 /// A runtime that shares this level's kernel: the agent is the container's first process, in

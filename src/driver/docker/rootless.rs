@@ -113,12 +113,7 @@ pub fn mounts(site: &Site<'_>, room: &Room, users: &Path) -> Result<Vec<Mount>, 
     mounts.extend(parts.map(|(index, part)| map(part, shown.part(index), true)));
     let writable = site.view.writable.iter();
     mounts.extend(writable.map(|path| map(path, kept(memory, path), false)));
-    mounts.push(Mount::Bind {
-        source: site.agent.to_path_buf(),
-        target: agent_in(memory),
-        recursive: false,
-        read_only: true,
-    });
+    mounts.push(Mount::bind_read_only(site.agent, agent_in(memory)));
     Ok(mounts)
 }
 

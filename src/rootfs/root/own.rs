@@ -45,20 +45,11 @@ const DEEPEST: usize = 8;
 
 /// The mounts that show them in a merged root. What is written goes to `memory`.
 pub(super) fn mounts(table: &[Mounted], merged: &Path, memory: &Path) -> Vec<Mount> {
-    let mut mounts: Vec<Mount> = KERNELS
-        .map(|place| Mount::Bind {
-            source: PathBuf::from(place),
-            target: below(merged, Path::new(place)),
-            recursive: true,
-            read_only: false,
-        })
-        .into();
+    let mut mounts: Vec<Mount> =
+        KERNELS.map(|place| Mount::bind_all(place, below(merged, Path::new(place)))).into();
     if fs::symlink_metadata(SHARED_MEMORY).is_ok_and(|found| found.is_dir()) {
-        mounts.push(Mount::Fresh {
-            kind: String::from("tmpfs"),
-            target: below(merged, Path::new(SHARED_MEMORY)),
-            options: String::from("nosuid,nodev,mode=1777"),
-        });
+        let target = below(merged, Path::new(SHARED_MEMORY));
+        mounts.push(Mount::fresh("tmpfs", target, "nosuid,nodev,mode=1777"));
     }
     let seen = |path: &Path| Mount::Seen { source: path.into(), target: below(merged, path) };
     for (index, part) in parts(table).into_iter().enumerate() {
