@@ -118,7 +118,7 @@ impl Pulse {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::agent::agent_end::AgentEnd;
+    use crate::agent::tests::AgentEnd;
     use crate::agent::{ConsoleTail, Link};
     use std::os::unix::net::UnixStream;
     use surtax_instrument::quantity::Nanoseconds;

@@ -13,7 +13,7 @@ mod stream;
 mod voice;
 
 #[cfg(test)]
-pub(crate) mod agent_end;
+pub(crate) mod tests;
 
 use crate::fault::Fault;
 pub use console::ConsoleTail;

@@ -141,7 +141,7 @@ impl Listener for StreamListener {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::agent::agent_end::AgentEnd;
+    use crate::agent::tests::AgentEnd;
     use crate::fault::Blame;
     use std::os::unix::net::UnixStream;
     use surtax_instrument::quantity::Nanoseconds;

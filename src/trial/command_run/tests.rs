@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::agent::ConsoleTail;
-use crate::agent::agent_end::AgentEnd;
+use crate::agent::tests::AgentEnd;
 use crate::fault::Blame;
 use std::os::unix::net::UnixStream;
 use surtax_instrument::amount::Amounts;
