@@ -10,7 +10,6 @@ use crate::guest::share::{
     WRITABLE_TAG, XEN_NINEP_OPTIONS,
 };
 use crate::layer::medium::Medium;
-use std::fmt;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use surtax_instrument::wire::SCRATCH;
@@ -26,74 +25,6 @@ const TERMINALS: &str = "gid=5,mode=620,ptmxmode=666";
 
 /// Directory in which the command's root is put together.
 const ROOT: &str = "/newroot";
-
-/// One thing that PID 1 does, in its turn.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Directive {
-    /// Insert the kernel module at this path of the initramfs.
-    Load(String),
-    /// Open the channel and send the first frame. Start-up ends here; the rest delays only
-    /// requests.
-    Hello(Channel),
-    /// Mount what the host serves under this tag.
-    Virtiofs(&'static str, &'static str),
-    /// The same by 9p, with these options.
-    Ninep(&'static str, &'static str, String),
-    /// Wait until the balloon has so many pages of the guest's.
-    Balloon(u64),
-    /// Mount the first with a throw-away upper layer at the second.
-    Overlay(String, &'static str),
-    /// Make a directory to which everybody may write.
-    Scratch(String),
-    /// Mount the machine's only disk, to which everybody may write.
-    Disk(String),
-    /// Show the first at the second.
-    Bind(String, String),
-    /// Mount a file system without a source: its kind, where, its options.
-    Fresh(&'static str, String, &'static str),
-    /// Make a symbolic link: its text, then where.
-    Link(&'static str, String),
-    /// Bring the loopback interface up.
-    Loopback,
-    /// Give the machine's only network device this address, and this one as the way to everywhere.
-    Network(String, Ipv4Addr),
-    /// Name the machine.
-    Hostname(&'static str),
-    /// Make this the root of all that follows.
-    Root(&'static str),
-    /// Make a directory and its parents.
-    Directory(&'static str),
-    /// Run a program to its end.
-    Run(String),
-}
-
-impl fmt::Display for Directive {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Load(path) => write!(f, "load {path}"),
-            Self::Hello(Channel::Port) => write!(f, "hello"),
-            Self::Hello(Channel::Vsock(port)) => write!(f, "hello {port}"),
-            Self::Hello(Channel::Console(number)) => write!(f, "hello hvc{number}"),
-            Self::Virtiofs(tag, at) => write!(f, "virtiofs {tag} {at}"),
-            Self::Ninep(tag, at, options) => write!(f, "9p {tag} {at} {options}"),
-            Self::Balloon(pages) => write!(f, "balloon {pages}"),
-            Self::Overlay(lower, at) => write!(f, "overlay {lower} {at}"),
-            Self::Disk(at) => write!(f, "disk {at}"),
-            Self::Scratch(at) => write!(f, "scratch {at}"),
-            Self::Bind(from, at) => write!(f, "bind {from} {at}"),
-            Self::Fresh(kind, at, options) => {
-                write!(f, "fresh {kind} {at} {options}")
-            }
-            Self::Link(text, at) => write!(f, "link {text} {at}"),
-            Self::Loopback => write!(f, "loopback"),
-            Self::Network(address, gateway) => write!(f, "network {address} {gateway}"),
-            Self::Hostname(name) => write!(f, "hostname {name}"),
-            Self::Root(path) => write!(f, "root {path}"),
-            Self::Directory(path) => write!(f, "mkdir {path}"),
-            Self::Run(words) => write!(f, "run {words}"),
-        }
-    }
-}
 
 /// Files and programs that make a guest Xen's Dom0.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -134,25 +65,25 @@ impl Files {
     }
 
     /// Mounts what is served, and says where the writable directories are.
-    fn mount(&self, script: &mut Vec<Directive>) -> String {
+    fn mount(&self, script: &mut Vec<String>) -> String {
         match self.protocol {
             Protocol::Virtiofs => {
-                script.push(Directive::Virtiofs(TAG, FILES));
+                script.push(format!("virtiofs {TAG} {FILES}"));
                 format!("{FILES}/{SERVED_WRITABLE}")
             }
             // Files of several file systems may have one number there, which nothing that is cached
             // may rest on. It is there already.
             Protocol::FirstRoot => format!("/{SERVED_WRITABLE}"),
             Protocol::XenNinep => {
-                script.push(Directive::Ninep(TAG, FILES, XEN_NINEP_OPTIONS.to_owned()));
+                script.push(format!("9p {TAG} {FILES} {XEN_NINEP_OPTIONS}"));
                 format!("{FILES}/{SERVED_WRITABLE}")
             }
             Protocol::Ninep => {
                 // Nobody else changes what is read only, as far as a trial is concerned.
-                let options = |cache: &str| format!("{NINEP_OPTIONS},{cache}");
-                script.push(Directive::Ninep(TAG, FILES, options("cache=loose")));
+                script.push(format!("9p {TAG} {FILES} {NINEP_OPTIONS},cache=loose"));
                 if !self.writable.is_empty() {
-                    script.push(Directive::Ninep(WRITABLE_TAG, WRITABLE, options("cache=mmap")));
+                    let options = format!("{NINEP_OPTIONS},cache=mmap");
+                    script.push(format!("9p {WRITABLE_TAG} {WRITABLE} {options}"));
                 }
                 WRITABLE.to_owned()
             }
@@ -178,10 +109,10 @@ pub(crate) fn script(
     early: &[Module],
     late: &[Module],
     contents: Contents<'_>,
-) -> Vec<Directive> {
-    let load = |module: &Module| Directive::Load(format!("/modules/{}.ko", module.name));
-    let mut script: Vec<Directive> = early.iter().map(load).collect();
-    script.push(Directive::Hello(channel));
+) -> Vec<String> {
+    let load = |module: &Module| format!("load /modules/{}.ko", module.name);
+    let mut script: Vec<String> = early.iter().map(load).collect();
+    script.push(hello(channel));
     let (files, root) = match contents {
         Contents::Nothing => return script,
         Contents::Served(files) => (files, ROOT),
@@ -189,46 +120,44 @@ pub(crate) fn script(
     };
     script.extend(late.iter().map(load));
     if root.is_empty() {
-        script.push(Directive::Fresh("devpts", String::from("/dev/pts"), TERMINALS));
+        script.push(fresh("devpts", "/dev/pts", TERMINALS));
     } else {
         put_together(files, &mut script);
     }
-    let inside = |path: &str| format!("{root}{path}");
     match files.scratch {
-        Some(Medium::Layer) => script.push(Directive::Scratch(inside(SCRATCH))),
+        Some(Medium::Layer) => script.push(format!("scratch {root}{SCRATCH}")),
         Some(Medium::Tmpfs) => {
-            script.push(Directive::Fresh("tmpfs", inside(SCRATCH), "mode=1777"));
+            script.push(fresh("tmpfs", &format!("{root}{SCRATCH}"), "mode=1777"));
         }
-        Some(Medium::Disk) => script.push(Directive::Disk(inside(SCRATCH))),
+        Some(Medium::Disk) => script.push(format!("disk {root}{SCRATCH}")),
         Some(Medium::Bind | Medium::Volume) | None => {}
     }
-    script.extend(files.balloon_pages.map(Directive::Balloon));
-    script.push(Directive::Loopback);
-    let network = files.network.clone();
-    script.extend(network.map(|(address, gateway)| Directive::Network(address, gateway)));
-    script.push(Directive::Hostname("surtax"));
+    script.extend(files.balloon_pages.map(|pages| format!("balloon {pages}")));
+    script.push(String::from("loopback"));
+    let network = files.network.iter();
+    script.extend(network.map(|(address, gateway)| format!("network {address} {gateway}")));
+    script.push(String::from("hostname surtax"));
     if !root.is_empty() {
-        script.push(Directive::Root(ROOT));
+        script.push(format!("root {ROOT}"));
     }
     if let Some(dom0) = &files.dom0 {
-        script.push(Directive::Fresh("xenfs", String::from("/proc/xen"), ""));
-        script.extend(dom0.directories.iter().copied().map(Directive::Directory));
-        script.extend(dom0.programs.iter().cloned().map(Directive::Run));
+        script.push(fresh("xenfs", "/proc/xen", ""));
+        script.extend(dom0.directories.iter().map(|path| format!("mkdir {path}")));
+        script.extend(dom0.programs.iter().map(|words| format!("run {words}")));
     }
     script
 }
 
 /// Puts the command's root together from what is served.
-fn put_together(files: &Files, script: &mut Vec<Directive>) {
+fn put_together(files: &Files, script: &mut Vec<String>) {
     let (base, writable) = (files.base(), files.mount(script));
     let tools = files.dom0.as_ref().map(|_| format!("{base}/{SERVED_XEN}:")).unwrap_or_default();
     let served = format!("{tools}{base}/{SERVED_ROOT}");
     script.push(match files.protocol {
         // Merged before it was served.
-        Protocol::FirstRoot => Directive::Bind(served, ROOT.to_owned()),
-        _ => Directive::Overlay(served, ROOT),
+        Protocol::FirstRoot => format!("bind {served} {ROOT}"),
+        _ => format!("overlay {served} {ROOT}"),
     });
-    let inside = |path: &str| format!("{ROOT}{path}");
     // A container engine wants a `/run` without the sockets and pid files of the host.
     for (kind, at, options) in [
         ("proc", "/proc", ""),
@@ -239,7 +168,7 @@ fn put_together(files: &Files, script: &mut Vec<Directive>) {
         ("tmpfs", "/dev/shm", "mode=1777"),
         ("tmpfs", "/run", "mode=755"),
     ] {
-        script.push(Directive::Fresh(kind, inside(at), options));
+        script.push(fresh(kind, &format!("{ROOT}{at}"), options));
     }
     // udev makes these on a whole system; shells and scripts rely on them.
     for (text, at) in [
@@ -248,32 +177,39 @@ fn put_together(files: &Files, script: &mut Vec<Directive>) {
         ("fd/1", "/dev/stdout"),
         ("fd/2", "/dev/stderr"),
     ] {
-        script.push(Directive::Link(text, inside(at)));
+        script.push(format!("link {text} {ROOT}{at}"));
     }
-    let modules = format!("/lib/modules/{}", files.release);
-    script.push(Directive::Bind(format!("{base}/{SERVED_MODULES}"), inside(&modules)));
+    script.push(format!("bind {base}/{SERVED_MODULES} {ROOT}/lib/modules/{}", files.release));
     for (number, path) in files.writable.iter().enumerate() {
-        let served = format!("{writable}/{number}");
-        script.push(Directive::Bind(served, inside(&path.display().to_string())));
+        script.push(format!("bind {writable}/{number} {ROOT}{}", path.display()));
     }
 }
 
-/// A script as the agent reads it.
-pub(crate) fn text(script: &[Directive]) -> String {
-    script.iter().map(|directive| format!("{}\n", directive.to_string().trim_end())).collect()
+/// The directive that opens the channel and sends the first frame. Start-up ends there; the rest
+/// delays only requests.
+pub(crate) fn hello(channel: Channel) -> String {
+    match channel {
+        Channel::Port => String::from("hello"),
+        Channel::Vsock(port) => format!("hello {port}"),
+        Channel::Console(number) => format!("hello hvc{number}"),
+    }
+}
+
+fn fresh(kind: &str, at: &str, options: &str) -> String {
+    format!("fresh {kind} {at} {options}").trim_end().to_owned()
+}
+
+/// The script as PID 1 reads it.
+pub(crate) fn text(script: &[String]) -> String {
+    script.iter().map(|directive| format!("{directive}\n")).collect()
 }
 
 #[cfg(test)]
 mod tests {
-
     use super::*;
 
     fn module(name: &str) -> Module {
         Module { name: name.into(), bytes: name.as_bytes().to_vec() }
-    }
-
-    fn text(script: &[Directive]) -> String {
-        script.iter().map(|directive| format!("{directive}\n")).collect()
     }
 
     fn files() -> Files {
@@ -301,7 +237,7 @@ mod tests {
         };
         let text = text(&script(Channel::Port, &[], &[], Contents::Served(&files)));
         assert!(text.contains("overlay /mnt/host/xen:/mnt/host/root /newroot\n"), "{text}");
-        let end = "root /newroot\nfresh xenfs /proc/xen \nmkdir /run/xen\n\
+        let end = "root /newroot\nfresh xenfs /proc/xen\nmkdir /run/xen\n\
                    mkdir /var/log/xen\nrun /usr/sbin/xenstored\n";
         assert!(text.ends_with(end), "{text}");
     }
@@ -379,10 +315,8 @@ hostname surtax
             &[module("fuse")],
             Contents::Served(&files()),
         );
-        let lines: Vec<String> =
-            script.iter().map(|directive| directive.to_string().trim_end().to_owned()).collect();
         assert_eq!(
-            lines.join("\n"),
+            script.join("\n"),
             "\
 load /modules/virtio.ko
 hello

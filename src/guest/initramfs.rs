@@ -5,7 +5,7 @@
 use crate::fault::{Doing, Fault};
 use crate::guest::archive::Archive;
 use crate::guest::channel::{Channel, Transport};
-use crate::guest::files::{Contents, Directive, Files, script, text};
+use crate::guest::files::{Contents, Files, script, text};
 use crate::guest::kernel::Kernel;
 use crate::guest::modules::{Module, Tree};
 use crate::guest::unpack::unpack;
@@ -97,7 +97,7 @@ pub(crate) fn check_writable(path: &Path) -> Result<(), Fault> {
 ///
 /// # Errors
 /// A part that is larger than the format allows.
-fn archive(agent: &[u8], modules: &[&Module], script: &[Directive]) -> Result<Archive, Fault> {
+fn archive(agent: &[u8], modules: &[&Module], script: &[String]) -> Result<Archive, Fault> {
     let mut archive = Archive::default();
     archive.add("init", 0o755, ModeFileType::Regular, agent)?;
     archive.add(SCRIPT, 0o644, ModeFileType::Regular, text(script).as_bytes())?;
@@ -112,6 +112,7 @@ fn archive(agent: &[u8], modules: &[&Module], script: &[Directive]) -> Result<Ar
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::guest::files::hello;
     use std::io::Read;
 
     fn module(name: &str) -> Module {
@@ -122,10 +123,8 @@ mod tests {
     fn the_same_parts_give_the_same_bytes_and_can_be_read_back() {
         let parts = [module("virtio"), module("fuse")];
         let modules: Vec<&Module> = parts.iter().collect();
-        let first =
-            archive(b"agent", &modules, &[Directive::Hello(Channel::Port)]).unwrap().end().unwrap();
-        let second =
-            archive(b"agent", &modules, &[Directive::Hello(Channel::Port)]).unwrap().end().unwrap();
+        let first = archive(b"agent", &modules, &[hello(Channel::Port)]).unwrap().end().unwrap();
+        let second = archive(b"agent", &modules, &[hello(Channel::Port)]).unwrap().end().unwrap();
         assert_eq!(first, second);
 
         let mut rest = first.as_slice();
