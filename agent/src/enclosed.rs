@@ -20,7 +20,7 @@ const EVERYBODY: &str = "0 0 4294967295";
 pub fn main(kinds: &str) -> ExitCode {
     let kinds: Vec<&str> = kinds.split(',').filter(|kind| !kind.is_empty()).collect();
     match enclose(&kinds) {
-        Ok(Role::First) => crate::serve_stdio(),
+        Ok(Role::First) => crate::serve_stdio(Ok(())),
         Ok(Role::Parent(first)) => wait_for(first),
         Err(error) => {
             eprintln!("surtax agent: its namespaces could not be made: {error}");

@@ -61,6 +61,9 @@ pub const LINK: &str = "eth0";
 /// Time that a device may take to appear after its driver was loaded.
 const DEVICE_DEADLINE: Duration = Duration::from_secs(10);
 
+/// Pause between two looks.
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
+
 static IS_INIT: AtomicBool = AtomicBool::new(false);
 
 /// Holder of the root that was entered.
@@ -97,20 +100,14 @@ fn run() -> io::Result<()> {
     for line in script.lines() {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
         let done = match words.as_slice() {
-            ["hello"] => open_port().and_then(greet).map(|greeted| session = Some(greeted)),
-            ["hello", device] if device.starts_with(hvc::PREFIX) => {
-                open_console(device).and_then(greet).map(|greeted| session = Some(greeted))
-            }
-            ["hello", port] => {
-                call_host(port).and_then(greet).map(|greeted| session = Some(greeted))
-            }
+            ["hello", place @ ..] => open(place).and_then(greet).map(|it| session = Some(it)),
             _ => follow(&words),
         };
         if let Err(error) = done {
             eprintln!("surtax agent: `{line}`: {error}");
             let what = format!("the guest could not carry out `{line}`: {error}");
             let cause = Cause::of(&error);
-            failure = Some(Failure { cause, what, hint: String::new() });
+            failure = Some(Failure { cause, ..Failure::of(what) });
             break;
         }
     }
@@ -130,7 +127,9 @@ fn follow(words: &[&str]) -> io::Result<()> {
             fs::create_dir_all(directory)?;
             fs::set_permissions(directory, fs::Permissions::from_mode(0o1777))
         }
-        ["disk", directory] => disk::mount_at(&wait_for(disk::only, "disk")?, directory),
+        ["disk", directory] => {
+            disk::mount_at(&wait_for(|| disk::only().map(Ok), "there is no disk")?, directory)
+        }
         ["virtiofs", tag, directory] => {
             fs::create_dir_all(directory)?;
             Ok(mount(tag, directory, c"virtiofs", MountFlags::empty(), None)?)
@@ -228,19 +227,24 @@ fn bring_network_up(address: &str, gateway: &str) -> io::Result<()> {
     let parse = |text: &str| text.parse().map_err(io::Error::other);
     let (address, prefix) = address.split_once('/').unwrap_or((address, "32"));
     let prefix = prefix.parse().map_err(io::Error::other)?;
-    wait_for(find_link, "network device")?;
+    let is_there = || Path::new("/sys/class/net").join(LINK).exists().then_some(Ok(()));
+    wait_for(is_there, "there is no network device")?;
     // Nobody out there speaks it, and the kernel would look for somebody for some seconds.
     let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{LINK}/disable_ipv6"), "1");
     link::give_address(LINK, parse(address)?, prefix)?;
     link::lead_everywhere(parse(gateway)?)?;
-    wait_for(|| link::is_ready(LINK).then(|| LINK.into()), "link on the network device")?;
-    Ok(())
+    let is_ready = || link::is_ready(LINK).then_some(Ok(()));
+    wait_for(is_ready, "there is no link on the network device")
 }
 
-/// Returns the path of the network device; `None` where its driver may still be looking for it.
-fn find_link() -> Option<PathBuf> {
-    let path = Path::new("/sys/class/net").join(LINK);
-    path.exists().then_some(path)
+/// Opens the channel at a place that the script names.
+fn open(place: &[&str]) -> io::Result<File> {
+    match *place {
+        [] => open_port(),
+        [device] if device.starts_with(hvc::PREFIX) => open_console(device),
+        [port] => call_host(port),
+        _ => Err(io::Error::other("no such directive")),
+    }
 }
 
 /// Sends the first frame over the channel.
@@ -251,37 +255,20 @@ fn greet(channel: File) -> io::Result<Session> {
 }
 
 fn open_port() -> io::Result<File> {
-    let device = wait_for(find_port, "virtio-serial port called `surtax`")?;
+    let missing = "there is no virtio-serial port called `surtax`";
+    let device = wait_for(|| find_port().map(Ok), missing)?;
     OpenOptions::new().read(true).write(true).open(device)
 }
 
 /// Calls a port of the host's as soon as the machine has the device for it.
 fn call_host(port: &str) -> io::Result<File> {
     let port = port.parse().map_err(io::Error::other)?;
-    let began = clock::monotonic_raw();
-    loop {
-        if let Some(channel) = vsock::call(port)? {
-            return Ok(channel);
-        }
-        if Duration::from(clock::monotonic_raw().since(began)) > DEVICE_DEADLINE {
-            return Err(io::Error::other("there is no virtio-vsock device"));
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    wait_for(|| vsock::call(port).transpose(), "there is no virtio-vsock device")
 }
 
 /// Opens a console of Xen's as soon as somebody serves it.
 fn open_console(device: &str) -> io::Result<File> {
-    let began = clock::monotonic_raw();
-    loop {
-        if let Some(channel) = hvc::open(device)? {
-            return Ok(channel);
-        }
-        if Duration::from(clock::monotonic_raw().since(began)) > DEVICE_DEADLINE {
-            return Err(io::Error::other(format!("nobody serves the console `{device}`")));
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    wait_for(|| hvc::open(device).transpose(), &format!("nobody serves the console `{device}`"))
 }
 
 /// Runs a program to its end; what it says goes to the console.
@@ -294,18 +281,10 @@ fn run_program(program: &str, arguments: &[&str]) -> io::Result<()> {
     Err(io::Error::other(format!("it ended with {status}")))
 }
 
-/// Waits until a device is there: its driver may still be looking for it.
-fn wait_for(find: fn() -> Option<PathBuf>, what: &str) -> io::Result<PathBuf> {
-    let began = clock::monotonic_raw();
-    loop {
-        if let Some(device) = find() {
-            return Ok(device);
-        }
-        if Duration::from(clock::monotonic_raw().since(began)) > DEVICE_DEADLINE {
-            return Err(io::Error::other(format!("there is no {what}")));
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
+/// Waits until a device is there, or cannot be: its driver may still be looking for it.
+fn wait_for<T>(find: impl FnMut() -> Option<io::Result<T>>, missing: &str) -> io::Result<T> {
+    clock::look_until(DEVICE_DEADLINE, LOOK_AGAIN, find)
+        .unwrap_or_else(|| Err(io::Error::other(missing)))
 }
 
 /// The driver begins when it finds the device, and counts what it has handed over. As long as that
@@ -326,7 +305,7 @@ fn wait_for_balloon(pages: u64) -> io::Result<()> {
             let text = format!("the balloon has {inflated} pages and was to take {pages}");
             return Err(io::Error::other(text));
         }
-        std::thread::sleep(Duration::from_millis(1));
+        std::thread::sleep(LOOK_AGAIN);
     }
 }
 

@@ -38,7 +38,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::time::Duration;
-use surtax_instrument::wire::Failure;
+use surtax_instrument::wire::{Failure, WireError};
 
 fn main() -> ExitCode {
     // Where it is ignored, nobody is told how a child ended.
@@ -73,7 +73,7 @@ fn main() -> ExitCode {
 
 fn start(words: &[&str]) -> ExitCode {
     match words {
-        ["stdio"] => serve_stdio(),
+        ["stdio"] => serve_stdio(Ok(())),
         ["dial", socket] => serve_over(socket),
         ["leased", seconds] => serve_leased(seconds),
         ["enclosed", kinds] => enclosed::main(kinds),
@@ -87,11 +87,10 @@ fn start(words: &[&str]) -> ExitCode {
 
 /// Serves the host over a socket where it listens; the end of that connection is ours.
 fn serve_over(socket: &str) -> ExitCode {
-    match UnixStream::connect(socket) {
+    match UnixStream::connect(socket).map(OwnedFd::from) {
         Ok(stream) => {
-            let stream = OwnedFd::from(stream);
-            let Ok(copy) = stream.try_clone() else { return ExitCode::from(3) };
-            serve_channel(Channel::new(File::from(copy), File::from(stream)))
+            let copy = stream.try_clone().map(File::from);
+            serve(copy.map(|copy| Channel::new(copy, File::from(stream))), Ok(()))
         }
         Err(error) => {
             eprintln!("surtax agent: nobody listens at `{socket}`: {error}");
@@ -100,8 +99,9 @@ fn serve_over(socket: &str) -> ExitCode {
     }
 }
 
-fn serve_stdio() -> ExitCode {
-    serve(|requests, replies| Ok(Channel::new(requests, replies)))
+/// Serves the host over standard input and output, after what had to be done before.
+fn serve_stdio(prepared: Result<(), Failure>) -> ExitCode {
+    serve(guard::take_stdio().map(|(requests, replies)| Channel::new(requests, replies)), prepared)
 }
 
 /// Serves a host on another machine. From its first frame on nothing of us is left in files here.
@@ -113,7 +113,8 @@ fn serve_leased(seconds: &str) -> ExitCode {
     if let Err(error) = remove_own_file() {
         eprintln!("surtax agent: its own file stays behind: {error}");
     }
-    serve(|requests, replies| Channel::leased(requests, replies, limit))
+    let stdio = guard::take_stdio();
+    serve(stdio.and_then(|(requests, replies)| Channel::leased(requests, replies, limit)), Ok(()))
 }
 
 /// Removes the file that we run from, and its directory if it is empty then: it was made for us.
@@ -123,36 +124,17 @@ fn remove_own_file() -> io::Result<()> {
     file.parent().map_or(Ok(()), fs::remove_dir)
 }
 
-fn serve(channel: impl FnOnce(File, File) -> io::Result<Channel>) -> ExitCode {
-    serve_after(Ok(()), channel)
-}
-
-fn serve_after(
-    prepared: Result<(), Failure>,
-    channel: impl FnOnce(File, File) -> io::Result<Channel>,
-) -> ExitCode {
-    let taken = guard::take_stdio().and_then(|(requests, replies)| channel(requests, replies));
-    match taken {
-        Ok(channel) => serve_prepared(channel, prepared),
-        Err(error) => {
-            eprintln!("surtax agent: {error}");
-            ExitCode::from(3)
-        }
-    }
-}
-
-fn serve_channel(channel: Channel) -> ExitCode {
-    serve_prepared(channel, Ok(()))
-}
-
 /// Serves after what had to be done before; where that failed, the first request is told.
-fn serve_prepared(channel: Channel, prepared: Result<(), Failure>) -> ExitCode {
-    let mut session = serve::Session::new(channel);
-    let refused = |session: &mut serve::Session| match &prepared {
-        Ok(()) => Ok(()),
-        Err(failure) => session.refuse(failure),
-    };
-    match session.greet().and_then(|()| refused(&mut session)).and_then(|()| session.serve()) {
+fn serve(channel: io::Result<Channel>, prepared: Result<(), Failure>) -> ExitCode {
+    let served = channel.map_err(WireError::Io).and_then(|channel| {
+        let mut session = serve::Session::new(channel);
+        session.greet()?;
+        if let Err(failure) = &prepared {
+            session.refuse(failure)?;
+        }
+        session.serve()
+    });
+    match served {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("surtax agent: {error}");

@@ -7,17 +7,20 @@
 
 use crate::init::{self, LINK};
 use std::collections::BTreeMap;
-use std::ffi::CStr;
 use std::fs;
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Duration;
-use surtax_instrument::{clock, link};
+use surtax_instrument::clock::look_until;
+use surtax_instrument::link::{self, Addressed};
 
 /// Time that a link may take until frames come and go.
 const READY_DEADLINE: Duration = Duration::from_secs(10);
+
+/// Pause between two looks.
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// The most interfaces that are told of.
 const INTERFACE_LIMIT: usize = 32;
@@ -59,41 +62,21 @@ pub fn has(interfaces: &str, link: &str, address: &str) -> bool {
 /// Every interface, in the order of their names, with its IPv4 addresses:
 /// `eth0=172.17.0.2/16 lo=127.0.0.1/8`.
 pub fn interfaces() -> Option<String> {
-    let mut list: *mut libc::ifaddrs = std::ptr::null_mut();
-    // SAFETY: `list` is a live place for one pointer, which is given back to `freeifaddrs` below.
-    if unsafe { libc::getifaddrs(&raw mut list) } != 0 {
-        return None;
-    }
     let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    let mut next = list;
-    // SAFETY: each entry is live until the list is freed, and the last one points to nothing.
-    while let Some(entry) = unsafe { next.as_ref() } {
-        // SAFETY: the name of an entry ends with a zero byte.
-        let name = unsafe { CStr::from_ptr(entry.ifa_name) }.to_string_lossy().into_owned();
-        let addresses = found.entry(name).or_default();
-        if let Some(address) = ipv4(entry.ifa_addr) {
-            let bits = ipv4(entry.ifa_netmask).map_or(32, |mask| mask.to_bits().count_ones());
+    for Addressed { link, address, mask } in link::addresses()? {
+        let addresses = found.entry(link).or_default();
+        if let Some(IpAddr::V4(address)) = address {
+            let bits = match mask {
+                Some(IpAddr::V4(mask)) => mask.to_bits().count_ones(),
+                _ => 32,
+            };
             addresses.push(format!("{address}/{bits}"));
         }
-        next = entry.ifa_next;
     }
-    // SAFETY: the list came from `getifaddrs` and no reference into it is left.
-    unsafe { libc::freeifaddrs(list) };
     let words = found.into_iter().take(INTERFACE_LIMIT).map(|(name, addresses)| {
         if addresses.is_empty() { name } else { format!("{name}={}", addresses.join(",")) }
     });
     Some(words.collect::<Vec<_>>().join(" "))
-}
-
-fn ipv4(address: *const libc::sockaddr) -> Option<Ipv4Addr> {
-    // SAFETY: an address of an entry is absent or live, and begins with its family.
-    let family = unsafe { address.as_ref() }?.sa_family;
-    if libc::c_int::from(family) != libc::AF_INET {
-        return None;
-    }
-    // SAFETY: an address of this family is a `sockaddr_in`, which may lie anywhere.
-    let address = unsafe { address.cast::<libc::sockaddr_in>().read_unaligned() };
-    Some(Ipv4Addr::from(u32::from_be(address.sin_addr.s_addr)))
 }
 
 /// The driver of every one of these interfaces that tells it: `eth0=veth`.
@@ -138,14 +121,9 @@ pub fn take_address(link: &str, address: &str, gateway: &str) -> io::Result<()> 
     // The other end is brought up at the same time. Where `/sys` is another namespace's, nobody
     // knows.
     let is_known = Path::new(LINKS).join(link).exists();
-    let began = clock::monotonic_raw();
-    while is_known && !link::is_ready(link) {
-        if Duration::from(clock::monotonic_raw().since(began)) > READY_DEADLINE {
-            return Err(io::Error::other("it does not get ready"));
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    Ok(())
+    let settled = || (!is_known || link::is_ready(link)).then_some(());
+    look_until(READY_DEADLINE, LOOK_AGAIN, settled)
+        .ok_or_else(|| io::Error::other("it does not get ready"))
 }
 
 #[cfg(test)]

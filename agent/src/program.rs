@@ -7,20 +7,15 @@
 //! of libraries, nothing is said.
 
 use crate::engine::OWN_FILE;
-use rustix::fs::{Access, access};
-use std::ffi::OsStr;
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read, Seek, SeekFrom};
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use surtax_engines::OURSELVES;
+use surtax_instrument::command_file::find;
 use surtax_instrument::way::Way;
 use surtax_instrument::wire::{COMMAND_FILE_STATE, Command, Fact};
 use xxhash_rust::xxh3::Xxh3Default;
-
-/// Directories where programs are looked for if the command has no `PATH`, as the C library does.
-const PATH_DEFAULT: &[u8] = b"/bin:/usr/bin";
 
 /// A longer file is not hashed whole, but at both ends.
 const WHOLE_BYTES: u64 = 64 << 20;
@@ -73,28 +68,6 @@ fn is_ours(command: &Command) -> bool {
 
 fn file_of(command: &Command) -> Option<PathBuf> {
     if is_ours(command) { Some(PathBuf::from(OWN_FILE)) } else { find(command) }
-}
-
-/// The file of its first word, if there is one.
-pub fn find(command: &Command) -> Option<PathBuf> {
-    let program = command.argv.first().filter(|program| !program.is_empty())?;
-    let cwd = path(&command.cwd);
-    if program.contains(&b'/') {
-        return Some(cwd.join(path(program))).filter(|path| is_program(path));
-    }
-    let is_path = |(key, _): &&(Vec<u8>, Vec<u8>)| key == b"PATH";
-    let places = command.env.iter().rfind(is_path).map_or(PATH_DEFAULT, |(_, value)| value);
-    let mut candidates =
-        places.split(|byte| *byte == b':').map(|place| cwd.join(path(place)).join(path(program)));
-    candidates.find(|path| is_program(path))
-}
-
-fn path(bytes: &[u8]) -> &Path {
-    Path::new(OsStr::from_bytes(bytes))
-}
-
-fn is_program(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|found| found.is_file()) && access(path, Access::EXEC_OK).is_ok()
 }
 
 /// Metadata of a file, and XXH3-128 of it or of its ends, hexadecimal.

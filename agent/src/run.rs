@@ -195,18 +195,13 @@ pub fn spawn(process: &mut std::process::Command, command: &Command) -> Result<C
 
 /// A process as the user typed it: nothing inherited but what the request says.
 pub fn prepare(command: &Command) -> Result<std::process::Command, Failure> {
-    let (program, arguments) = command.argv.split_first().ok_or_else(|| Failure {
-        cause: None,
-        what: "the command is empty".into(),
-        hint: String::new(),
-    })?;
+    let (program, arguments) =
+        command.argv.split_first().ok_or_else(|| Failure::of("the command is empty"))?;
     let cwd = Path::new(OsStr::from_bytes(&command.cwd));
     if let Err(error) = std::fs::metadata(cwd) {
-        return Err(Failure {
-            cause: None,
-            what: format!("the working directory `{}` is not there: {error}", cwd.display()),
-            hint: String::from("run from a directory that the stack's root file system has"),
-        });
+        let what = format!("the working directory `{}` is not there: {error}", cwd.display());
+        let hint = String::from("run from a directory that the stack's root file system has");
+        return Err(Failure { hint, ..Failure::of(what) });
     }
     #[expect(clippy::disallowed_methods, reason = "the agent's one place where processes start")]
     let mut process = std::process::Command::new(file(program));
@@ -244,7 +239,8 @@ pub fn watch(child: &Child) -> Result<(Pid, OwnedFd), Failure> {
         Err(error) => {
             let _ = kill_process_group(pid, Signal::KILL);
             let what = format!("cannot watch process {pid}: {error}");
-            Err(Failure { cause: Cause::of_errno(error.raw_os_error()), what, hint: String::new() })
+            let cause = Cause::of_errno(error.raw_os_error());
+            Err(Failure { cause, ..Failure::of(what) })
         }
     }
 }

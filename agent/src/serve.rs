@@ -146,7 +146,7 @@ impl Session {
             Request::Run(_) | Request::Relay(_)
                 if self.command.is_some() || self.relay.is_some() =>
             {
-                self.fail(None, "a command is already running here", "")?;
+                self.fail("a command is already running here")?;
             }
             Request::Run(command) => match Ready::of(command) {
                 Ok(ready) => {
@@ -158,7 +158,7 @@ impl Session {
             Request::Go => match self.ready.take().map(Running::start) {
                 Some(Ok(running)) => self.command = Some(running),
                 Some(Err(failure)) => self.reply(&Reply::Failed(failure))?,
-                None => self.fail(None, "there is no command to start", "")?,
+                None => self.fail("there is no command to start")?,
             },
             Request::Cancel => {
                 if let Some(command) = &mut self.command {
@@ -194,9 +194,7 @@ impl Session {
                 let state = program::state(&command).into_iter().collect();
                 self.reply(&Reply::Identity(state))?;
             }
-            Request::StartNested(_) => {
-                self.fail(None, "an agent starts no layers; a starter does", "")?
-            }
+            Request::StartNested(_) => self.fail("an agent starts no layers; a starter does")?,
             Request::Stop => return Ok(Next::Leave),
         }
         Ok(Next::Continue)
@@ -216,7 +214,8 @@ impl Session {
             Ok(()) => self.reply(&Reply::Written),
             Err(error) => {
                 let what = format!("cannot write `{}`: {error}", path.display());
-                self.fail(Cause::of(&error), &what, "")
+                let cause = Cause::of(&error);
+                self.reply(&Reply::Failed(Failure { cause, ..Failure::of(what) }))
             }
         }
     }
@@ -239,9 +238,8 @@ impl Session {
         command
     }
 
-    fn fail(&mut self, cause: Option<Cause>, what: &str, hint: &str) -> Result<(), WireError> {
-        let (what, hint) = (what.into(), hint.into());
-        self.reply(&Reply::Failed(Failure { cause, what, hint }))
+    fn fail(&mut self, what: &str) -> Result<(), WireError> {
+        self.reply(&Reply::Failed(Failure::of(what)))
     }
 
     fn reply(&mut self, reply: &Reply) -> Result<(), WireError> {

@@ -6,9 +6,7 @@
 //! known by its hardware address, and waited for until it has the address that the system was told
 //! to give it. What does not come is answered to the first request.
 
-use crate::channel::Channel;
 use crate::{disk, network};
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -31,7 +29,7 @@ pub fn is_this_process() -> bool {
 /// Serves a host on standard input and output when everything is there.
 pub fn main(words: &[&str]) -> ExitCode {
     IS_SYSTEM.store(true, Ordering::Relaxed);
-    crate::serve_after(prepare(words), |requests, replies| Ok(Channel::new(requests, replies)))
+    crate::serve_stdio(prepare(words))
 }
 
 fn prepare(words: &[&str]) -> Result<(), Failure> {
@@ -73,9 +71,9 @@ fn await_link(address: &str, given: &str) -> Result<(), Failure> {
     network::belongs_to_the_machine(&name);
     let has_it = || {
         let interfaces = network::interfaces().unwrap_or_default();
-        (network::has(&interfaces, &name, given) && link::is_ready(&name)).then(PathBuf::new)
+        (network::has(&interfaces, &name, given) && link::is_ready(&name)).then_some(())
     };
-    wait_for(has_it).map(drop).ok_or_else(|| {
+    wait_for(has_it).ok_or_else(|| {
         let interfaces = network::interfaces().unwrap_or_default();
         failure(
             format!(
@@ -88,17 +86,10 @@ fn await_link(address: &str, given: &str) -> Result<(), Failure> {
     })
 }
 
-fn wait_for<T>(find: impl Fn() -> Option<T>) -> Option<T> {
-    let began = clock::monotonic_raw();
-    loop {
-        let found = find();
-        if found.is_some() || Duration::from(clock::monotonic_raw().since(began)) > DEADLINE {
-            return found;
-        }
-        std::thread::sleep(LOOK_AGAIN);
-    }
+fn wait_for<T>(find: impl FnMut() -> Option<T>) -> Option<T> {
+    clock::look_until(DEADLINE, LOOK_AGAIN, find)
 }
 
 fn failure(what: String, hint: &str) -> Failure {
-    Failure { cause: None, what, hint: hint.to_owned() }
+    Failure { hint: hint.to_owned(), ..Failure::of(what) }
 }

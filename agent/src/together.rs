@@ -4,7 +4,6 @@
 //! until its standard input ends, which is that of all, and only then becomes the command. So no
 //! instance begins before the last one is ready, and one act lets all go.
 
-use crate::program;
 use crate::run::{cannot_start, file, prepare, spawn};
 use crate::started::Started;
 use crate::stream::Stream;
@@ -19,11 +18,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::process::{ChildStdout, ExitCode, Stdio};
 use surtax_engines::OURSELVES;
-use surtax_instrument::clock;
 use surtax_instrument::quantity::{Bytes, Nanoseconds};
 use surtax_instrument::wire::{
     Command, Failure, INSTANCE_VARIABLE, INSTANCES_LIMIT, Instance, Outcome, Output, Status,
 };
+use surtax_instrument::{clock, command_file};
 use xxhash_rust::xxh3::Xxh3Default;
 
 /// The word by which the agent becomes an instance.
@@ -58,10 +57,10 @@ impl AtGate {
 pub fn gather(command: &Command) -> Result<AtGate, Failure> {
     let count = command.instances.len();
     if count > INSTANCES_LIMIT {
-        return Err(failure(format!("{count} instances are above {INSTANCES_LIMIT}")));
+        return Err(Failure::of(format!("{count} instances are above {INSTANCES_LIMIT}")));
     }
     let (gate, held) = pipe_with(PipeFlags::CLOEXEC)
-        .map_err(|error| failure(format!("cannot make a gate for instances: {error}")))?;
+        .map_err(|error| Failure::of(format!("cannot make a gate for instances: {error}")))?;
     let mut waiting = Vec::new();
     for (number, words) in command.instances.iter().enumerate() {
         waiting.push(queue(command, number, words, &gate)?);
@@ -70,7 +69,7 @@ pub fn gather(command: &Command) -> Result<AtGate, Failure> {
     for (number, (mut process, mut stdout)) in waiting.into_iter().enumerate() {
         let is_there = stdout.as_mut().is_some_and(is_ready);
         if !is_there {
-            return Err(failure(format!("instance {number} of the command did not get ready")));
+            return Err(Failure::of(format!("instance {number} of the command did not get ready")));
         }
         process.hear(stdout);
         processes.push(process);
@@ -87,7 +86,7 @@ fn queue(
 ) -> Result<(Started, Option<ChildStdout>), Failure> {
     let own = Command { argv: words.to_vec(), instances: Vec::new(), ..command.clone() };
     if words.first().is_some_and(|word| word != OURSELVES.as_bytes())
-        && program::find(&own).is_none()
+        && command_file::find(&own).is_none()
     {
         return Err(cannot_start(&own, &io::Error::from_raw_os_error(libc::ENOENT)));
     }
@@ -154,26 +153,25 @@ fn not_started() -> ExitCode {
 /// Makes the outcome of a command: of one process just that, of several the whole and each of them.
 /// `None` where there are no instances.
 pub fn whole(mut instances: Vec<Instance>) -> Option<Outcome> {
-    if instances.len() == 1 {
-        let Instance { status, wall, cpu_user, cpu_system, memory_peak, stdout, stderr } =
-            instances.pop()?;
-        let (stops, instances) = (None, Vec::new());
-        return Some(Outcome {
-            status,
-            wall,
-            cpu_user,
-            cpu_system,
-            memory_peak,
-            stops,
-            oom_kill_count: None,
-            left_running_count: 0,
-            agent_cpu: Nanoseconds(0),
-            stdout,
-            stderr,
-            instances,
-        });
-    }
-    let status = Status::worst(instances.iter().map(|it| it.status))?;
+    let all = if instances.len() == 1 { instances.pop()? } else { sum(&instances)? };
+    let Instance { status, wall, cpu_user, cpu_system, memory_peak, stdout, stderr } = all;
+    Some(Outcome {
+        status,
+        wall,
+        cpu_user,
+        cpu_system,
+        memory_peak,
+        stops: None,
+        oom_kill_count: None,
+        left_running_count: 0,
+        agent_cpu: Nanoseconds(0),
+        stdout,
+        stderr,
+        instances,
+    })
+}
+
+fn sum(instances: &[Instance]) -> Option<Instance> {
     let sum = |of: fn(&Instance) -> u64| instances.iter().map(of).fold(0, u64::saturating_add);
     let streams = |of: fn(&Instance) -> &Output| {
         let mut hash = Xxh3Default::new();
@@ -181,22 +179,13 @@ pub fn whole(mut instances: Vec<Instance>) -> Option<Outcome> {
         let length = Bytes(instances.iter().map(|it| of(it).length.0).sum());
         Output { hash: hash.digest128(), length, tail: Vec::new() }
     };
-    Some(Outcome {
-        status,
+    Some(Instance {
+        status: Status::worst(instances.iter().map(|it| it.status))?,
         wall: instances.iter().map(|it| it.wall).max()?,
         cpu_user: Nanoseconds(sum(|it| it.cpu_user.0)),
         cpu_system: Nanoseconds(sum(|it| it.cpu_system.0)),
         memory_peak: Bytes(sum(|it| it.memory_peak.0)),
-        stops: None,
-        oom_kill_count: None,
-        left_running_count: 0,
-        agent_cpu: Nanoseconds(0),
         stdout: streams(|it| &it.stdout),
         stderr: streams(|it| &it.stderr),
-        instances,
     })
-}
-
-fn failure(what: String) -> Failure {
-    Failure { cause: None, what, hint: String::new() }
 }

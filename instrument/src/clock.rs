@@ -5,6 +5,7 @@
 
 use crate::quantity::Nanoseconds;
 use rustix::time::{ClockId, clock_gettime};
+use std::time::Duration;
 
 /// Reads `CLOCK_MONOTONIC_RAW`: never stepped, never slewed by NTP.
 ///
@@ -92,6 +93,23 @@ pub fn thread_cpu() -> Nanoseconds {
     nanoseconds(clock_gettime(ClockId::ThreadCPUTime))
 }
 
+/// Looks, with a pause between two looks, until something is found or the limit is over; once at
+/// least.
+pub fn look_until<T>(
+    limit: Duration,
+    pause: Duration,
+    mut find: impl FnMut() -> Option<T>,
+) -> Option<T> {
+    let began = monotonic_raw();
+    loop {
+        let found = find();
+        if found.is_some() || Duration::from(monotonic_raw().since(began)) >= limit {
+            return found;
+        }
+        std::thread::sleep(pause);
+    }
+}
+
 fn nanoseconds(time: rustix::time::Timespec) -> Nanoseconds {
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     let rest = u64::try_from(time.tv_nsec).unwrap_or(0);
@@ -107,6 +125,17 @@ mod tests {
         let earlier = monotonic_raw();
         let later = monotonic_raw();
         assert!(later >= earlier);
+    }
+
+    #[test]
+    fn what_is_looked_for_is_found_when_it_comes_and_given_up_when_it_does_not() {
+        let pause = Duration::from_millis(1);
+        let mut looks = 0..;
+        let mut third = || looks.next().filter(|look| *look == 2);
+        assert_eq!(look_until(Duration::from_secs(60), pause, &mut third), Some(2));
+        let mut count = 0;
+        assert_eq!(look_until(Duration::ZERO, pause, || Some(count += 1).filter(|()| false)), None);
+        assert_eq!(count, 1);
     }
 
     #[test]

@@ -151,29 +151,47 @@ pub fn request(link: &str) -> io::Result<libc::ifreq> {
     Ok(request)
 }
 
-/// The link that has an address, if one has it. Source: `getifaddrs(3)`.
+/// A link with one of its addresses, or without any.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Addressed {
+    /// Name of the link.
+    pub link: String,
+    /// Internet address, if this is one.
+    pub address: Option<IpAddr>,
+    /// Mask of the network that the address is in.
+    pub mask: Option<IpAddr>,
+}
+
+/// The link that has an address, if one has it.
 #[must_use]
 pub fn with_address(address: IpAddr) -> Option<String> {
+    let found = addresses()?.into_iter().find(|it| it.address == Some(address));
+    found.map(|it| it.link)
+}
+
+/// Lists all addresses of all links; `None` where the kernel does not tell. Source:
+/// `getifaddrs(3)`.
+#[must_use]
+pub fn addresses() -> Option<Vec<Addressed>> {
     let mut list: *mut libc::ifaddrs = std::ptr::null_mut();
     // SAFETY: the pointer is live; the kernel's list is given back below.
     if unsafe { libc::getifaddrs(&raw mut list) } != 0 {
         return None;
     }
-    let mut found = None;
+    let mut all = Vec::new();
     let mut at = list;
     // SAFETY: `at` is null or an entry of the list, which lives until it is given back.
     while let Some(entry) = unsafe { at.as_ref() } {
-        // SAFETY: the address of an entry is null or live, and as long as its family says.
-        if unsafe { address_of(entry.ifa_addr) } == Some(address) {
-            // SAFETY: the name of an entry ends with a zero.
-            found = Some(unsafe { CStr::from_ptr(entry.ifa_name) }.to_string_lossy().into_owned());
-            break;
-        }
+        // SAFETY: the name of an entry ends with a zero.
+        let link = unsafe { CStr::from_ptr(entry.ifa_name) }.to_string_lossy().into_owned();
+        // SAFETY: an address of an entry is null or live, and as long as its family says.
+        let of = |address| unsafe { address_of(address) };
+        all.push(Addressed { link, address: of(entry.ifa_addr), mask: of(entry.ifa_netmask) });
         at = entry.ifa_next;
     }
     // SAFETY: the list came from `getifaddrs`, and nothing of it is used any more.
     unsafe { libc::freeifaddrs(list) };
-    found
+    Some(all)
 }
 
 /// An internet address in the kernel's form.

@@ -280,6 +280,13 @@ pub struct Failure {
     pub hint: String,
 }
 
+impl Failure {
+    /// One by which nobody decides, and without advice.
+    pub fn of(what: impl Into<String>) -> Self {
+        Self { cause: None, what: what.into(), hint: String::new() }
+    }
+}
+
 /// A cause of a failure that somebody decides by; whoever only shows it needs none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {

@@ -12,19 +12,13 @@ use crate::guest::elf::Elf;
 use crate::lab::{Room, ToolRun};
 use crate::layer::{Site, value_of};
 use cpio::newc::ModeFileType;
-use rustix::fs::{Access, access};
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
 use surtax_engines::OURSELVES;
+use surtax_instrument::command_file::{find, path};
 use surtax_instrument::wire::{Command, Fact};
-
-/// Directories in which a program is looked for if the command has no `PATH`, as the C library
-/// does.
-const PATH_DEFAULT: &[u8] = b"/bin:/usr/bin";
 
 /// The kernel unpacks what it is given, and so holds it twice for a moment: no more than one part
 /// in so many of the memory.
@@ -251,28 +245,6 @@ fn listed(text: &str) -> Result<Vec<PathBuf>, Fault> {
         }
     }
     Ok(found)
-}
-
-/// The command's program, looked up as `execvp(3)` does.
-fn find(command: &Command) -> Option<PathBuf> {
-    let program = command.argv.first().filter(|program| !program.is_empty())?;
-    let cwd = path(&command.cwd);
-    if program.contains(&b'/') {
-        return Some(cwd.join(path(program))).filter(|path| is_program(path));
-    }
-    let places = command.env.iter().rfind(|(key, _)| key == b"PATH");
-    let places = places.map_or(PATH_DEFAULT, |(_, value)| value.as_slice());
-    let mut candidates =
-        places.split(|byte| *byte == b':').map(|place| cwd.join(path(place)).join(path(program)));
-    candidates.find(|path| is_program(path))
-}
-
-fn path(bytes: &[u8]) -> &Path {
-    Path::new(OsStr::from_bytes(bytes))
-}
-
-fn is_program(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|found| found.is_file()) && access(path, Access::EXEC_OK).is_ok()
 }
 
 /// An absolute path without `.` and `..`, as text alone: symbolic links become plain directories.
