@@ -101,19 +101,10 @@ pub(super) fn meet(
         (Client::Native | Client::Stack, _) => addresses(stack, place)?,
     };
     let far = [Some(stack), other].into_iter().flatten().find(|network| network.is_far);
-    let Some(far) = far else {
-        return Ok(Meeting {
-            address,
-            listen,
-            published: None,
-            is_far: false,
-            is_ours: true,
-            link: None,
-        });
-    };
-    let is_ours = address == far.outside;
-    let link = link::with_address(far.outside);
-    if address.is_ipv6() {
+    let is_far = far.is_some();
+    let is_ours = far.is_none_or(|far| address == far.outside);
+    let link = far.and_then(|far| link::with_address(far.outside));
+    if is_far && address.is_ipv6() {
         return Err(Fault::machine(
             "the other machine was reached by IPv6, and both sides call by \
                                    IPv4",
@@ -123,7 +114,7 @@ pub(super) fn meet(
                    the client's configuration",
         ));
     }
-    if is_ours && link.is_none() {
+    if is_far && is_ours && link.is_none() {
         return Err(Fault::machine(
             "the other machine sees this one at an address that is not its own, so it cannot call \
              a server here",
@@ -133,7 +124,7 @@ pub(super) fn meet(
                of addresses",
         ));
     }
-    Ok(Meeting { address, listen, published: None, is_far: true, is_ours, link })
+    Ok(Meeting { address, listen, published: None, is_far, is_ours, link })
 }
 
 /// Returns the address at which the client finds the server, and the one at which the server

@@ -20,6 +20,7 @@
 use super::clock_sync::ClockSync;
 use super::iterate::TimedRun;
 use super::outside::{Cpu, settle};
+use super::quiet::real;
 use super::workload_reading::WALL_OF_INSTANCE;
 use crate::layer::{Payer, Source};
 use crate::workload::WorkloadReading;
@@ -162,17 +163,14 @@ pub(super) fn with_unwaited(outcome: &mut Outcome, readings: &[Reading]) -> Opti
     let user = own.user.saturating_sub(of_agent);
     outcome.cpu_user += Nanoseconds(user);
     outcome.cpu_system += Nanoseconds(unwaited.0.saturating_sub(user));
-    #[expect(clippy::cast_precision_loss, reason = "nanoseconds of days are known to the µs")]
-    let found = unwaited.0 as f64;
-    Some((String::from("cpu_unwaited_ns"), found))
+    Some((String::from("cpu_unwaited_ns"), real(unwaited.0)))
 }
 
 /// By how much the host's brackets were longer than what the commands are said to have taken, the
 /// most of them, in nanoseconds; nothing where the time is the host's own.
 pub(super) fn excess(clock: ClockSync, runs: &[TimedRun]) -> Option<(String, f64)> {
     let excess = runs.iter().map(|ran| ran.between.since(ran.outcome.wall).0).max();
-    #[expect(clippy::cast_precision_loss, reason = "nanoseconds of days are known to the µs")]
-    let found = excess.filter(|_| clock.is_shared()).map(|excess| excess as f64);
+    let found = excess.filter(|_| clock.is_shared()).map(real);
     Some((String::from("bracket_excess_ns"), found?))
 }
 
@@ -192,8 +190,7 @@ pub(super) fn too_long(read: &WorkloadReading, runs: &[TimedRun]) -> Option<Stri
         (claim > most).then(|| format!("`{}` holds a time of {claim}", it.name))
     });
     let of_instances = read.instances.iter().filter(|it| it.metric == WALL_OF_INSTANCE);
-    #[expect(clippy::cast_precision_loss, reason = "a day in nanoseconds is below 2^53")]
-    let of_instances = of_instances.filter(|it| it.value > most.0 as f64);
+    let of_instances = of_instances.filter(|it| it.value > real(most.0));
     let of_instances = of_instances.map(|it| {
         let claim = Duration::try_from_secs_f64(it.value / 1e9).unwrap_or(Duration::MAX);
         format!("instance {} is said to have taken {}", it.instance, Nanoseconds::from(claim))

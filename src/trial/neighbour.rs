@@ -12,6 +12,7 @@ use super::command_run::{begin, finish};
 use super::companion::{Companion, FactPlace, Seen};
 use super::iterate::TimedRun;
 use super::peer::{Peer, Side};
+use super::quiet::real;
 use super::stage::{NotPlaced, Placed, Stage};
 use super::task::Task;
 use super::workload_steps::like;
@@ -131,9 +132,7 @@ impl Companion for Neighbours {
                 Fact::new(format!("neighbour_{place}_{key}"), value, source)
             });
             seen.prove(FactPlace::Neighbours, std::iter::once(ran).chain(of_both));
-            #[expect(clippy::cast_precision_loss, reason = "a day in nanoseconds is below 2^53")]
-            let used = used.0 as f64;
-            seen.conditions.push((format!("neighbour_{place}_cpu_ns"), used));
+            seen.conditions.push((format!("neighbour_{place}_cpu_ns"), real(used.0)));
             seen.beside.extend(readings);
         }
         Ok(())
@@ -159,9 +158,8 @@ impl Beside {
         name: &str,
     ) -> Result<Self, NotPlaced> {
         let Neighbour { workload, stack } = neighbour;
-        let refused = |fault| NotPlaced::of(fault, Vec::new());
-        let task = Task::beside(workload, place).map_err(refused)?;
-        let no_workload = || refused(Fault::bug("a neighbour has no workload"));
+        let task = Task::beside(workload, place)?;
+        let no_workload = || Fault::bug("a neighbour has no workload");
         let words =
             task.definition.as_ref().map(|it| it.command.clone()).ok_or_else(no_workload)?;
         // Both sides go on through all warm-ups and iterations, each of which may take as long as a

@@ -7,6 +7,7 @@
 
 use super::command::is_engine;
 use super::pids;
+use super::quiet::real;
 use crate::driver;
 use crate::fault::Fault;
 use crate::lab::{Lab, labs};
@@ -215,9 +216,8 @@ impl<'a> Lookout<'a> {
 }
 
 /// Returns how many were killed, as a condition of the trial.
-#[expect(clippy::cast_precision_loss, reason = "nobody kills so many")]
 pub(super) fn condition(ended: &Ended) -> (String, f64) {
-    (String::from("oom_kill_count"), ended.count as f64)
+    (String::from("oom_kill_count"), real(ended.count))
 }
 
 /// Tells whether the command is there to be killed.

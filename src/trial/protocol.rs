@@ -100,7 +100,7 @@ fn place(
     (name, padding): (&str, u32),
     acts: Acts<'_>,
 ) -> Result<Placed, NotPlaced> {
-    let task = Task::of(plan).map_err(|fault| NotPlaced::of(fault, Vec::new()))?;
+    let task = Task::of(plan)?;
     let mut command = command(plan, stack);
     command.env.extend(variable_of(padding));
     task.multiply(&mut command);

@@ -198,7 +198,7 @@ fn rise(before: Option<u64>, after: Option<u64>) -> Option<f64> {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a trial is shorter than 2^53 ns, 104 days")]
-fn real(value: u64) -> f64 {
+pub(super) fn real(value: u64) -> f64 {
     value as f64
 }
 

@@ -60,10 +60,7 @@ impl Placed {
         acts: Acts<'_>,
     ) -> Result<Self, NotPlaced> {
         let inside = task.inside(&command);
-        let between = match task.between(stack, context, name) {
-            Ok(between) => between,
-            Err(fault) => return Err(NotPlaced::of(fault, Vec::new())),
-        };
+        let between = task.between(stack, context, name)?;
         if between.is_some() {
             acts(Who::Bridge, Act::Start);
         }
@@ -127,10 +124,10 @@ impl Placed {
     }
 }
 
-impl NotPlaced {
-    /// Before the stack was started.
-    pub(super) fn of(fault: Fault, leftovers: Vec<String>) -> Self {
-        Self { fault, leftovers, stood_at: clock::monotonic_raw() }
+/// It failed before anything was started.
+impl From<Fault> for NotPlaced {
+    fn from(fault: Fault) -> Self {
+        Self { fault, leftovers: Vec::new(), stood_at: clock::monotonic_raw() }
     }
 }
 

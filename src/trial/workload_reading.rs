@@ -1,6 +1,7 @@
 //! Reads what a workload measured: the numbers in what its command printed, of all runs in one
 //! start and of all instances.
 
+use super::quiet::real;
 use super::task::Task;
 use crate::workload::{Histogrammed, Instanced, Metric, OUTPUT_LIMIT, SETTING, WorkloadReading};
 use std::collections::BTreeMap;
@@ -50,12 +51,11 @@ impl Task {
             .definition
             .as_ref()
             .map_or_else(WorkloadReading::default, |it| it.together(readings));
-        #[expect(clippy::cast_precision_loss, reason = "a day in nanoseconds is below 2^53")]
         let wall = |(instance, it): (u32, &Instance)| Instanced {
             instance,
             metric: String::from(WALL_OF_INSTANCE),
             unit: "ns",
-            value: it.wall.0 as f64,
+            value: real(it.wall.0),
         };
         all.instances.extend((0..).zip(&outcome.instances).map(wall));
         Ok(all)
