@@ -5,7 +5,8 @@
 //! carry our tag in name, command line or group.
 
 use super::cgroup;
-use super::undo::TAG;
+use super::directory::entries;
+use super::undo::{LAB_DIGITS, TAG, is_lab};
 use crate::fault::{Doing, Fault};
 use std::collections::BTreeSet;
 use std::fs;
@@ -217,10 +218,7 @@ pub fn is_of_others(line: &str) -> bool {
 
 /// Tells whether a line names a lab where labs are named.
 fn names_a_lab(line: &str) -> bool {
-    let is_id = |rest: &str| {
-        let id = rest.get(..8).unwrap_or_default();
-        id.len() == 8 && id.bytes().all(|byte| byte.is_ascii_hexdigit())
-    };
+    let is_id = |rest: &str| rest.as_bytes().get(..LAB_DIGITS).is_some_and(is_lab);
     ["/run/surtax/", "/surtax-", "/labs/"]
         .iter()
         .any(|mark| line.match_indices(mark).any(|(at, _)| is_id(&line[at + mark.len()..])))
@@ -252,11 +250,6 @@ fn is_for_locks(path: &Path) -> bool {
 
 fn is_called(path: &Path, prefix: &str) -> bool {
     path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(prefix))
-}
-
-fn entries(directory: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
-    entries.filter_map(|entry| Some(entry.ok()?.path())).collect()
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use rustix::fs::{AtFlags, CWD, FileType, IFlags, Mode, OFlags, ResolveFlags, Sta
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Directories nested deeper than this are first moved up, so that depth costs no descriptors.
 const DEPTH_LIMIT: usize = 64;
@@ -230,6 +230,14 @@ fn enter(parent: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Errno> {
         }
         other => other,
     }
+}
+
+/// Lists what is in a directory, in order of the names; nothing where it cannot be read.
+pub(super) fn entries(path: &Path) -> Vec<PathBuf> {
+    let found = std::fs::read_dir(path).into_iter().flatten().flatten();
+    let mut entries: Vec<PathBuf> = found.map(|entry| entry.path()).collect();
+    entries.sort();
+    entries
 }
 
 /// Tells whether anything is at this path.

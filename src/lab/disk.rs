@@ -1,5 +1,6 @@
 //! The disk on which scratch directories are: where block I/O is limited and looked at.
 
+use super::directory;
 use super::places::DISK_DIRECTORY;
 use crate::fault::{Doing, Fault};
 use crate::lab::IoLimits;
@@ -101,19 +102,13 @@ fn below(device: &Path, targets: &dyn Fn(&str) -> Option<String>) -> Vec<String>
             kind.unwrap_or(if owner.is_empty() { String::from("mapped") } else { owner })
         });
         lines.push(kind.map_or_else(|| name.clone(), |kind| format!("{name} ({kind})")));
-        let mut parts = children(&device.join("slaves"));
-        parts.sort();
+        let parts = directory::entries(&device.join("slaves"));
         match parts.into_iter().next().and_then(|part| fs::canonicalize(part).ok()) {
             Some(part) => device = part,
             None => break,
         }
     }
     lines
-}
-
-fn children(directory: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    entries.map(|entry| entry.path()).collect()
 }
 
 /// The kinds of target that a mapped device is made of, as in `linear` or `crypt`; none where

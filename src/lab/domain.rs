@@ -11,7 +11,7 @@ use super::process::Program;
 use crate::fault::Fault;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
-use surtax_instrument::clock::monotonic_raw;
+use surtax_instrument::clock::{look_until, monotonic_raw};
 use surtax_instrument::wire::Cause;
 
 /// The client's program.
@@ -137,16 +137,12 @@ impl Domain {
     pub(super) fn detach(&self, channel: &str) -> Result<(), Fault> {
         let alias = Self::alias(channel);
         let told = self.tell("detach-device-alias", &["--live", "--alias", &alias]);
-        let begin = monotonic_raw();
-        while self.has(channel)? {
-            if Duration::from(monotonic_raw().since(begin)) >= DETACH_DEADLINE {
-                let id = &self.id;
-                let late = format!("the domain `{id}` still has our channel `{channel}`");
-                return told.and_then(|_| Err(Fault::machine(late)));
-            }
-            std::thread::sleep(LOOK_AGAIN);
-        }
-        Ok(())
+        let gone = || self.has(channel).map(|has| (!has).then_some(())).transpose();
+        look_until(DETACH_DEADLINE, LOOK_AGAIN, gone).unwrap_or_else(|| {
+            let id = &self.id;
+            let late = format!("the domain `{id}` still has our channel `{channel}`");
+            told.and_then(|_| Err(Fault::machine(late)))
+        })
     }
 
     /// Asks it to shut down, by its guest agent and then by its power button, and waits until it

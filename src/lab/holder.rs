@@ -37,14 +37,11 @@ pub(super) fn mount_namespace(
     lab: &Path,
     network: Option<OwnedFd>,
 ) -> Result<Namespace, Fault> {
-    std::thread::scope(|scope| {
-        let thread = scope.spawn(|| {
-            if let Some(network) = network {
-                process::enter_network(network.as_fd())?;
-            }
-            enter_and_mount(mounts, ours, lab)
-        });
-        thread.join().unwrap_or_else(|_| Err(Fault::bug("the mounting thread panicked")))
+    process::aside(|| {
+        if let Some(network) = network {
+            process::enter_network(network.as_fd())?;
+        }
+        enter_and_mount(mounts, ours, lab)
     })
 }
 

@@ -25,7 +25,7 @@ use std::io::{ErrorKind, Read, Seek, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use surtax_instrument::clock::monotonic_raw;
+use surtax_instrument::clock::{look_until, monotonic_raw};
 use surtax_instrument::quantity::Nanoseconds;
 
 /// Extension of a journal's file name.
@@ -38,7 +38,7 @@ const PRIVATE: &str = "journal-";
 pub(super) const LOCK_LIMIT: Nanoseconds = Nanoseconds(20_000_000_000);
 
 /// Process that wrote a journal, and the boot of the machine in which it did.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Header {
     /// The lab's id, part of the name of all that it makes.
     pub lab: String,
@@ -236,14 +236,7 @@ impl Journal {
         let mut text = Vec::new();
         file.read_to_end(&mut text).doing(format_args!("read `{}`", path.display()))?;
         let lab = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let header = Header {
-            lab,
-            boot: String::new(),
-            pid: 0,
-            started_ticks: 0,
-            pid_namespace: None,
-            seen: None,
-        };
+        let header = Header { lab, ..Header::default() };
         let (pending, damage) = (BTreeMap::new(), Vec::new());
         let mut journal = Self { file, path, header, pending, next_id: 0, damage };
         // What follows the last line end was cut off: its object was never made.
@@ -373,13 +366,8 @@ fn is_free(file: &File) -> bool {
 }
 
 fn is_locked_before(deadline: Nanoseconds, file: &File) -> bool {
-    while !is_locked_now(file) {
-        if monotonic_raw() >= deadline {
-            return false;
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    true
+    let left = deadline.since(monotonic_raw()).into();
+    look_until(left, Duration::from_millis(5), || is_locked_now(file).then_some(())).is_some()
 }
 
 /// The ids of the labs on this machine whose owner is alive, this process's among them.

@@ -4,7 +4,7 @@
 //! Two runs at once may want the same port of this machine's own network. What fails then says that
 //! the address is taken; this says by whom.
 
-use super::processes::{self, field, name};
+use super::processes::{self, name};
 use super::state::RUN_EXTENSION;
 use std::fs;
 use std::path::Path;
@@ -15,9 +15,6 @@ const LISTS: [(&str, &str); 4] = [("tcp", "0A"), ("tcp6", "0A"), ("udp", "07"), 
 
 /// Name that the main process of a surtax gives itself.
 const SURTAX: &str = "surtax";
-
-/// Largest number of parents that are asked after.
-const DEPTH_LIMIT: usize = 64;
 
 /// Describes in words who listens at a port here; `None` where nobody does, or nobody can be seen
 /// to.
@@ -50,8 +47,7 @@ fn run_of(pid: u32) -> Option<String> {
     if name(pid) != SURTAX {
         return None;
     }
-    let entries = fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
-    let mut open = entries.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
+    let mut open = processes::descriptors(pid).filter_map(|it| fs::read_link(it).ok());
     let run = open.find(|path| path.extension().is_some_and(|end| end == RUN_EXTENSION))?;
     Some(run.to_string_lossy().escape_debug().to_string())
 }
@@ -68,25 +64,13 @@ fn inodes(list: &str, state: &str, port: u16) -> Vec<u64> {
 }
 
 fn holds(pid: u32, sockets: &[String]) -> bool {
-    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
     let is_one = |link: std::path::PathBuf| sockets.iter().any(|it| Path::new(it) == link);
-    entries.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok()).any(is_one)
+    processes::descriptors(pid).filter_map(|it| fs::read_link(it).ok()).any(is_one)
 }
 
 /// The nearest ancestor of a process that is a surtax.
 fn surtax_above(pid: u32) -> Option<u32> {
-    let mut next = parent(pid)?;
-    for _ in 0..DEPTH_LIMIT {
-        if name(next) == SURTAX {
-            return Some(next);
-        }
-        next = parent(next).filter(|parent| *parent > 1)?;
-    }
-    None
-}
-
-fn parent(pid: u32) -> Option<u32> {
-    field(pid, 4)?.parse().ok()
+    processes::line_of(pid).skip(1).find(|it| name(*it) == SURTAX)
 }
 
 #[cfg(test)]

@@ -124,18 +124,21 @@ pub struct Lab {
     places: same_place::SeenPlaces,
 }
 
+impl Setup {
+    /// A lab whose journal is in `state_directory`, and whose reaper is this program.
+    fn of_this_program(state_directory: PathBuf) -> Result<Self, Fault> {
+        let (reaper, groups) = (reaper_command_line(), Groups::discover()?);
+        Ok(Self { state_directory, reaper, executable: None, groups })
+    }
+}
+
 impl Lab {
     /// Opens the lab of this process: undoes what earlier ones left, starts a journal and a reaper.
     ///
     /// # Errors
     /// The machine's: a directory or a group of ours cannot be made.
     pub fn open() -> Result<Self, Fault> {
-        Self::set_up(&Setup {
-            state_directory: journal::state_directory()?,
-            reaper: reaper_command_line(),
-            executable: None,
-            groups: Groups::discover()?,
-        })
+        Self::set_up(&Setup::of_this_program(journal::state_directory()?)?)
     }
 
     /// Opens the lab of a starter in a level of ours. Its journal is its own, and it undoes nobody
@@ -144,12 +147,7 @@ impl Lab {
     /// # Errors
     /// As [`Lab::open`].
     pub fn open_in_level() -> Result<Self, Fault> {
-        Self::set_up(&Setup {
-            state_directory: journal::private_directory()?,
-            reaper: reaper_command_line(),
-            executable: None,
-            groups: Groups::discover()?,
-        })
+        Self::set_up(&Setup::of_this_program(journal::private_directory()?)?)
     }
 
     /// Opens a lab whose reaper and starters are another binary than this process's: for tests of
@@ -158,12 +156,9 @@ impl Lab {
     /// # Errors
     /// As [`Lab::open`].
     pub fn open_with(executable: &Path) -> Result<Self, Fault> {
-        Self::set_up(&Setup {
-            state_directory: journal::state_directory()?,
-            reaper: vec![executable.into(), REAPER_ARGUMENT.into()],
-            executable: Some(executable.to_owned()),
-            groups: Groups::discover()?,
-        })
+        let reaper = vec![executable.into(), REAPER_ARGUMENT.into()];
+        let ours = Setup::of_this_program(journal::state_directory()?)?;
+        Self::set_up(&Setup { reaper, executable: Some(executable.to_owned()), ..ours })
     }
 
     fn set_up(setup: &Setup) -> Result<Self, Fault> {
@@ -189,27 +184,17 @@ impl Lab {
             journal: Mutex::new(Some(Journal::create(state, header)?)),
             id,
         };
-        match base.prepare(setup) {
-            Ok(reaper) => {
-                let (services, ports) = (Mutex::default(), Mutex::default());
-                let places = same_place::SeenPlaces::default();
-                let executable = setup.executable.clone();
-                Ok(Self {
-                    base: Arc::new(base),
-                    reaper,
-                    executable,
-                    swept,
-                    services,
-                    ports,
-                    places,
-                })
-            }
-            Err(fault) => {
-                // What could not be undone either stays in the journal, for the next start.
-                let _ = base.end();
-                Err(fault)
-            }
-        }
+        // What could not be undone either stays in the journal, for the next start.
+        let reaper = base.prepare(setup).inspect_err(|_| drop(base.end()))?;
+        Ok(Self {
+            base: Arc::new(base),
+            reaper,
+            executable: setup.executable.clone(),
+            swept,
+            services: Mutex::default(),
+            ports: Mutex::default(),
+            places: same_place::SeenPlaces::default(),
+        })
     }
 
     /// The lab's id: what follows `surtax-` in the names of all that it makes.
@@ -269,24 +254,12 @@ impl Lab {
         oom::members(self.hierarchies(), &self.base.group.join(room))
     }
 
-    /// Lists what cannot be counted or limited by groups on this machine, and why.
-    #[must_use]
-    pub fn group_gaps(&self) -> &[String] {
-        self.base.groups.gaps()
-    }
-
     /// That this machine can hold somebody to these limits; looks, and sets nothing.
     ///
     /// # Errors
     /// A controller that no hierarchy has, or no partitions of CPUs.
     pub fn require_limits(&self, limits: &Limits) -> Result<(), Fault> {
         self.base.groups.can_limit(&self.base.group, limits)
-    }
-
-    /// The reaper's process id.
-    #[must_use]
-    pub fn reaper_pid(&self) -> Option<u32> {
-        self.reaper.as_ref().map(Reaper::pid)
     }
 
     /// The static agent as a file, for whoever shows it to a layer. Made when first asked for.

@@ -114,10 +114,7 @@ impl Room {
     /// # Errors
     /// The machine's: we may not.
     pub fn bare_network(&self) -> Result<RoomNetwork, Fault> {
-        let namespace = std::thread::scope(|scope| {
-            let thread = scope.spawn(leave_for_a_new_one);
-            thread.join().unwrap_or_else(|_| Err(Fault::bug("the unsharing thread panicked")))
-        })?;
+        let namespace = process::aside(leave_for_a_new_one)?;
         Ok(RoomNetwork { namespace, is_joined: false })
     }
 
@@ -374,14 +371,9 @@ pub(super) fn within<T: Send>(
     namespace: BorrowedFd<'_>,
     work: impl FnOnce() -> Result<T, Fault> + Send,
 ) -> Result<T, Fault> {
-    std::thread::scope(|scope| {
-        let thread = scope.spawn(|| {
-            process::enter_network(namespace)?;
-            work()
-        });
-        thread
-            .join()
-            .unwrap_or_else(|_| Err(Fault::bug("a thread in a network namespace panicked")))
+    process::aside(|| {
+        process::enter_network(namespace)?;
+        work()
     })
 }
 

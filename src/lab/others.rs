@@ -9,6 +9,7 @@ use super::census::is_of_others;
 use super::exclusive::is_trusted;
 use super::processes;
 use super::reaper::ARGUMENT;
+use super::undo::is_lab;
 use crate::fault::Fault;
 use crate::regular_file;
 use serde_json::Value;
@@ -19,9 +20,6 @@ use std::path::Path;
 
 /// The most of a journal that is read: its first line says whose it is.
 const JOURNAL_LIMIT: u64 = 64 << 10;
-
-/// Largest number of parents of a process that are looked at.
-const DEPTH_LIMIT: u32 = 64;
 
 /// Labs of others, and who works for them.
 #[derive(Clone, Debug, Default)]
@@ -104,30 +102,14 @@ fn reaped(pid: u32) -> Option<(String, u32)> {
     Read::by_ref(&mut file).take(JOURNAL_LIMIT).read_to_end(&mut text).ok()?;
     let header: Value = serde_json::from_slice(text.split(|byte| *byte == b'\n').next()?).ok()?;
     let header = &header["lab"];
-    let lab = header["lab"].as_str().filter(|lab| is_lab(lab))?;
+    let lab = header["lab"].as_str().filter(|lab| is_lab(lab.as_bytes()))?;
     (header["pid"] == owner).then(|| (lab.to_owned(), owner))
-}
-
-/// Tells whether a word is the id of a lab.
-fn is_lab(word: &str) -> bool {
-    word.len() == 8 && word.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// Tells whether a process is this one, or descends from it.
 #[must_use]
 pub fn is_below_us(pid: u32) -> bool {
-    let mut next = pid;
-    for _ in 0..DEPTH_LIMIT {
-        if next == std::process::id() {
-            return true;
-        }
-        let parent = processes::field(next, 4).and_then(|parent| parent.parse().ok());
-        match parent.filter(|parent| *parent > 0) {
-            Some(parent) => next = parent,
-            None => return false,
-        }
-    }
-    false
+    processes::line_of(pid).any(|it| it == std::process::id())
 }
 
 #[cfg(test)]
@@ -146,7 +128,7 @@ mod tests {
         assert!(others.own("came: process `surtax` (7): `surtax compare`"));
         assert!(!others.own("came: process `surtax` (77): `surtax compare`"));
         assert!(!others.own("came: file `/run/surtax/ffffffff/enter`"));
-        assert!(is_lab("1a2b3c4d") && !is_lab("") && !is_lab("1a2b3c4") && !is_lab("labs/etc"));
+        assert!(is_lab(b"1a2b3c4d") && !is_lab(b"") && !is_lab(b"1a2b3c4") && !is_lab(b"labs/etc"));
     }
 
     #[test]

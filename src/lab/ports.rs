@@ -200,13 +200,10 @@ impl Ports {
     /// The surtax that has the lock of a port, in words.
     fn holder(&self, port: u16) -> Option<String> {
         let has_it = |pid: &u32| {
-            let directory = PathBuf::from(format!("/proc/{pid}"));
-            let Ok(open) = fs::read_dir(directory.join("fd")) else { return false };
-            let open = open.filter_map(Result::ok);
-            let mut ours =
-                open.filter(|it| fs::read_link(it.path()).is_ok_and(|it| it == self.path));
-            ours.any(|it| {
-                let told = fs::read_to_string(directory.join("fdinfo").join(it.file_name()));
+            let is_ours = |it: &PathBuf| fs::read_link(it).is_ok_and(|it| it == self.path);
+            processes::descriptors(*pid).filter(is_ours).any(|it| {
+                let number = it.file_name().unwrap_or_default().display();
+                let told = fs::read_to_string(format!("/proc/{pid}/fdinfo/{number}"));
                 told.is_ok_and(|told| locks(&told, port))
             })
         };

@@ -150,17 +150,13 @@ type InheritedFds = Vec<(OwnedFd, RawFd)>;
 struct Entry {
     /// `cgroup.procs` of its groups.
     doors: Vec<File>,
-    mount_namespace: Option<OwnedFd>,
-    network_namespace: Option<OwnedFd>,
     cwd: Option<CString>,
     /// Descriptors as they are now, each with the number that it must get.
     descriptors: InheritedFds,
-    own_keyring: bool,
-    user: Option<u32>,
     /// Limit on the files that it may have open.
     open_files: Rlimit,
-    confinement: Option<Confinement>,
     parent: u32,
+    program: Program,
     /// Descriptor on which the failed step is reported.
     report: OwnedFd,
 }
@@ -179,11 +175,11 @@ impl Entry {
         for door in &self.doors {
             rustix::io::write(door, b"0").map_err(at(1))?;
         }
-        if let Some(namespace) = &self.network_namespace {
+        if let Some(namespace) = &self.program.network_namespace {
             let kind = Some(LinkNameSpaceType::Network);
             rustix::thread::move_into_link_name_space(namespace.as_fd(), kind).map_err(at(2))?;
         }
-        if let Some(namespace) = &self.mount_namespace {
+        if let Some(namespace) = &self.program.mount_namespace {
             let kind = Some(LinkNameSpaceType::Mount);
             rustix::thread::move_into_link_name_space(namespace.as_fd(), kind).map_err(at(3))?;
         }
@@ -191,18 +187,18 @@ impl Entry {
             rustix::process::chdir(cwd.as_c_str()).map_err(at(4))?;
         }
         rustix::process::setsid().map_err(at(5))?;
-        if self.own_keyring {
+        if self.program.own_keyring {
             keyring::begin_session().map_err(at(11))?;
         }
         self.hand_down()?;
         let limit = self.open_files;
         rustix::process::setrlimit(Resource::Nofile, limit).map_err(at(9))?;
-        if let Some(user) = self.user {
+        if let Some(user) = self.program.user {
             become_user(user).map_err(at(8))?;
             // The kernel forgets it when a process changes its user.
             self.die_with_surtax()?;
         }
-        if let Some(confinement) = &self.confinement {
+        if let Some(confinement) = &self.program.confinement {
             confinement.enter().map_err(at(10))?;
             self.die_with_surtax()?;
         }
@@ -237,6 +233,14 @@ pub(super) fn enter_network(namespace: BorrowedFd<'_>) -> Result<(), Fault> {
         .map_err(|fault| fault.hint("run as root"))
 }
 
+/// Does something in a thread of its own, with which the namespaces end that it enters.
+pub(super) fn aside<T: Send>(work: impl FnOnce() -> Result<T, Fault> + Send) -> Result<T, Fault> {
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(work);
+        thread.join().unwrap_or_else(|_| Err(Fault::bug("a thread in its own namespace panicked")))
+    })
+}
+
 fn at(step: u8) -> impl Fn(Errno) -> (u8, Errno) {
     move |error| (step, error)
 }
@@ -251,33 +255,29 @@ pub(super) fn close_others_on_exec() -> Result<(), Errno> {
 }
 
 /// Starts a program in the groups behind these doors.
-pub(super) fn spawn(program: Program, doors: Vec<File>) -> Result<Process, Fault> {
+pub(super) fn spawn(mut program: Program, doors: Vec<File>) -> Result<Process, Fault> {
     let Some(name) = program.argv.first().cloned() else {
         return Err(Fault::bug("a program without a name"));
     };
     let (report, sent) = pipe().map_err(|fault| fault.during(format_args!("start `{name}`")))?;
     let mut report = File::from(report);
     let mut command = command(&program)?;
-    let [input, output, error] = program.stdio;
+    let [input, output, error] = std::mem::take(&mut program.stdio);
     command.stdin(input.map_or_else(Stdio::null, Stdio::from));
     command.stdout(output.map_or_else(Stdio::null, Stdio::from));
     command.stderr(error.map_or_else(Stdio::null, Stdio::from));
 
-    let (descriptors, reserved) = raise_descriptors(program.descriptors)?;
+    let (descriptors, reserved) = raise_descriptors(std::mem::take(&mut program.descriptors))?;
     let entry = Entry {
         doors,
-        mount_namespace: program.mount_namespace,
-        network_namespace: program.network_namespace,
         cwd: program.cwd.as_deref().map(c_path).transpose()?,
         descriptors,
-        own_keyring: program.own_keyring,
-        user: program.user,
         open_files: match program.open_files {
             most @ Some(_) => Rlimit { current: most, maximum: most },
             None => open_files::before(),
         },
-        confinement: program.confinement,
         parent: std::process::id(),
+        program,
         report: sent,
     };
     let enter = move || {

@@ -1,7 +1,12 @@
 //! The processes of this machine, as `/proc` lists them.
 
+use super::directory;
 use crate::fault::{Doing, Fault};
 use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Largest number of processes of a line that are looked at.
+const DEPTH_LIMIT: usize = 64;
 
 /// All that there are just now.
 ///
@@ -27,6 +32,18 @@ pub(super) fn field(pid: u32, number: usize) -> Option<String> {
     // The name stands in parentheses and may contain anything, parentheses too.
     let (_, rest) = stat.rsplit_once(") ")?;
     rest.trim_end().split(' ').nth(number.checked_sub(3)?).map(String::from)
+}
+
+/// A process, its parent, and so on up to the first.
+pub(super) fn line_of(pid: u32) -> impl Iterator<Item = u32> {
+    let parent = |pid: &u32| field(*pid, 4)?.parse().ok().filter(|parent| *parent > 0);
+    std::iter::successors(Some(pid), parent).take(DEPTH_LIMIT)
+}
+
+/// Paths of the descriptors of a process, which lead to what it has open; none where it is gone or
+/// may not be looked into.
+pub(super) fn descriptors(pid: u32) -> impl Iterator<Item = PathBuf> {
+    directory::entries(Path::new(&format!("/proc/{pid}/fd"))).into_iter()
 }
 
 #[cfg(test)]

@@ -132,7 +132,7 @@ pub(super) fn boot_id() -> Result<String, Fault> {
 /// Lists what carries our tag and belongs to no journal. Whoever may not read another user's
 /// journals is told of nothing of theirs.
 fn strays(state: &Path) -> Result<Vec<String>, Fault> {
-    let known: BTreeSet<String> = names(state)
+    let known: BTreeSet<String> = directory::entries(state)
         .iter()
         .filter_map(|path| Some(path.file_stem()?.to_string_lossy().into_owned()))
         .collect();
@@ -144,7 +144,7 @@ fn strays(state: &Path) -> Result<Vec<String>, Fault> {
         .extend(hierarchies.0.into_iter().map(|hierarchy| (hierarchy.mount_point, places::PREFIX)));
     let mut strays = Vec::new();
     for (place, prefix) in places {
-        for path in names(&place) {
+        for path in directory::entries(&place) {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             // Where everybody may make names, the lab's id is followed by what nobody can guess.
             let Some(lab) = name.strip_prefix(prefix).and_then(|name| name.split('-').next())
@@ -162,11 +162,4 @@ fn strays(state: &Path) -> Result<Vec<String>, Fault> {
 fn is_ours(path: &Path) -> bool {
     let us = rustix::process::geteuid();
     us.is_root() || fs::symlink_metadata(path).is_ok_and(|it| it.uid() == us.as_raw())
-}
-
-fn names(directory: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
-    let mut names: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
-    names.sort();
-    names
 }

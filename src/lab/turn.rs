@@ -105,9 +105,8 @@ fn held_owner(run: &Path) -> Result<Option<(Owner, OwnedFd)>, Fault> {
 }
 
 fn has_open(pid: u32, file: &fs::Metadata) -> bool {
-    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
-    let open = entries.filter_map(|entry| fs::metadata(entry.ok()?.path()).ok());
-    open.into_iter().any(|it| (it.dev(), it.ino()) == (file.dev(), file.ino()))
+    let mut open = processes::descriptors(pid).filter_map(|it| fs::metadata(it).ok());
+    open.any(|it| (it.dev(), it.ino()) == (file.dev(), file.ino()))
 }
 
 /// A turn: as long as it is kept, nobody else who waits for one has it.

@@ -171,13 +171,15 @@ impl Undo {
     }
 }
 
+/// Tells whether a name is the id of a lab.
+pub(super) fn is_lab(name: &[u8]) -> bool {
+    name.len() == LAB_DIGITS && name.iter().all(u8::is_ascii_hexdigit)
+}
+
 /// Tells whether a directory is one that a lab makes: a name with our tag, or a lab's number in
 /// a directory with our tag, as `/run/surtax/0000beef`.
 fn is_our_directory(path: &Path) -> bool {
-    let is_number = |name: &OsStr| {
-        let digits = name.as_encoded_bytes();
-        digits.len() == LAB_DIGITS && digits.iter().all(u8::is_ascii_hexdigit)
-    };
+    let is_number = |name: &OsStr| is_lab(name.as_encoded_bytes());
     let is_within = || starts_with_tag(path.parent().and_then(Path::file_name));
     path.is_absolute()
         && is_plain(path)

@@ -13,7 +13,7 @@ use std::io::{Read, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
-use surtax_instrument::clock::monotonic_raw;
+use surtax_instrument::clock::look_until;
 use surtax_instrument::wire::{Command, INPUT_ROOM, Reply, Request, Status};
 
 /// Time that input which nobody reads may take the way in, when a visit ends.
@@ -107,18 +107,11 @@ fn lock_soon(
     speaker: &Shared,
     limit: Duration,
 ) -> Option<MutexGuard<'_, Option<Box<dyn Speaker>>>> {
-    let began = monotonic_raw();
-    loop {
-        match speaker.try_lock() {
-            Ok(speaker) => return Some(speaker),
-            Err(TryLockError::Poisoned(speaker)) => return Some(speaker.into_inner()),
-            Err(TryLockError::WouldBlock) => {}
-        }
-        if Duration::from(monotonic_raw().since(began)) >= limit {
-            return None;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    look_until(limit, Duration::from_millis(10), || match speaker.try_lock() {
+        Ok(speaker) => Some(speaker),
+        Err(TryLockError::Poisoned(speaker)) => Some(speaker.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    })
 }
 
 fn lock(speaker: &Shared) -> MutexGuard<'_, Option<Box<dyn Speaker>>> {

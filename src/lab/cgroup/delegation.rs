@@ -8,13 +8,12 @@
 //! Source: systemd `docs/CGROUP_DELEGATION.md`, `org.freedesktop.systemd1(5)`
 //! (`StartTransientUnit`), `sd_booted(3)`.
 
-use super::{Groups, enable, make_directory, missing, write};
+use super::{Groups, enable, make_directory, missing, read, write};
 use crate::fault::{Doing, Fault};
 use crate::lab::{PREFIX, ask, process};
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use surtax_instrument::clock::monotonic_raw;
+use surtax_instrument::clock::look_until;
 
 /// Directory that exists where systemd runs.
 const BOOTED: &str = "/run/systemd/system";
@@ -59,22 +58,17 @@ impl Groups {
         };
         ask::ask(&call(lab, pid), None, DEADLINE)
             .map_err(|fault| fault.during("ask systemd for a scope of the lab's own"))?;
-        let began = monotonic_raw();
         let place = Path::new("/").join(scope).display().to_string();
         let file = format!("/proc/{pid}/cgroup");
-        loop {
-            let told = fs::read_to_string(&file).doing(format_args!("read `{file}`"))?;
-            if told.lines().any(|line| line.strip_prefix("0::") == Some(place.as_str())) {
-                break;
-            }
-            if Duration::from(monotonic_raw().since(began)) > DEADLINE {
-                let seconds = DEADLINE.as_secs();
-                return Err(Fault::machine(format!(
-                    "systemd did not make the scope `{place}` within {seconds} s"
-                )));
-            }
-            std::thread::sleep(LOOK_AGAIN);
-        }
+        let is_there = |told: String| {
+            told.lines().any(|line| line.strip_prefix("0::") == Some(place.as_str())).then_some(())
+        };
+        let look = || read(Path::new(&file)).map(is_there).transpose();
+        look_until(DEADLINE, LOOK_AGAIN, look).unwrap_or_else(|| {
+            let seconds = DEADLINE.as_secs();
+            let late = format!("systemd did not make the scope `{place}` within {seconds} s");
+            Err(Fault::machine(late))
+        })?;
         let top = unified.directory(scope);
         let keeper = top.join(KEEPER);
         make_directory(&keeper)?;

@@ -13,11 +13,12 @@
 //!
 //! Source: Linux `Documentation/admin-guide/cgroup-v1/hugetlb.rst`, `cgroup-v2.rst` ("HugeTLB").
 
-use super::{Groups, Hierarchies, Hierarchy, Occupied, Version, enable, missing, write};
+use super::{
+    Groups, Hierarchies, Hierarchy, Occupied, Version, enable, index, missing, read, write,
+};
 use crate::fault::{Doing, Fault};
 use crate::lab::Limits;
 use crate::lab::huge_pages::Pool;
-use std::fs;
 use std::path::{Path, PathBuf};
 use surtax_instrument::quantity::Bytes;
 use surtax_instrument::wire::Fact;
@@ -54,7 +55,7 @@ impl Groups {
                     .doing(format_args!("enable `{CONTROLLER}` in `{}`", above.display()))?;
             }
         }
-        let file = directory.join(file(hierarchy.version));
+        let file = directory.join(FILES[index(hierarchy.version)]);
         write(&file, &most.0.to_string())?;
         let holds = read(&file)?;
         if holds == most.0.to_string() { Ok(()) } else { Err(refused(&file, most, &holds)) }
@@ -91,7 +92,7 @@ pub(super) fn held(
 ) -> Result<Option<Fact>, Fault> {
     let Some(most) = limits.hugetlb else { return Ok(None) };
     let hierarchy = require(hierarchies)?;
-    let name = file(hierarchy.version);
+    let name = FILES[index(hierarchy.version)];
     let above = group.ancestors().filter(|group| *group != Path::new(""));
     let files = above.map(|group| hierarchy.directory(group).join(name));
     let mut found = files.filter_map(|file| Some((read(&file).ok()?, file))).peekable();
@@ -118,13 +119,6 @@ fn is_unified(hierarchy: &&Hierarchy) -> bool {
     hierarchy.version == Version::Two
 }
 
-fn file(version: Version) -> &'static str {
-    match version {
-        Version::One => FILES[0],
-        Version::Two => FILES[1],
-    }
-}
-
 fn refused(file: &Path, most: Bytes, holds: &str) -> Fault {
     let (file, most) = (file.display(), most.0);
     Fault::machine(format!(
@@ -133,14 +127,10 @@ fn refused(file: &Path, most: Bytes, holds: &str) -> Fault {
     .hint("use a kernel that has huge pages of 2 MiB, or leave `hugetlb` out")
 }
 
-fn read(file: &Path) -> Result<String, Fault> {
-    let text = fs::read_to_string(file).doing(format_args!("read `{}`", file.display()))?;
-    Ok(text.trim_end().to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     /// A machine with the controller in one hierarchy, in which there are a lab and a room with
     /// files of these contents.
@@ -150,7 +140,7 @@ mod tests {
         fs::create_dir_all(lab.join("room/container")).unwrap();
         for (group, text) in [(lab.join("room"), texts[0]), (lab.join("room/container"), texts[1])]
         {
-            fs::write(group.join(file(version)), text).unwrap();
+            fs::write(group.join(FILES[index(version)]), text).unwrap();
         }
         let hierarchy = Hierarchy {
             mount_point: directory.path().into(),

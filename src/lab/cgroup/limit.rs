@@ -14,10 +14,9 @@
 //!
 //! Source: Linux `Documentation/admin-guide/cgroup-v1/` and `cgroup-v2.rst`.
 
-use super::{Groups, Version, hugetlb, partition, write};
-use crate::fault::{Doing, Fault};
+use super::{Groups, Version, hugetlb, index, partition, read, write};
+use crate::fault::Fault;
 use crate::lab::{Limits, disk};
-use std::fs;
 use std::path::{Path, PathBuf};
 use surtax_instrument::probe::cgroup::{Hierarchies, parse_cpus};
 use surtax_instrument::wire::Fact;
@@ -106,18 +105,12 @@ pub fn held(hierarchies: &Hierarchies, group: &Path, limits: &Limits) -> Result<
 
 impl Setting {
     fn text(&self, version: Version) -> &str {
-        match version {
-            Version::One => &self.texts[0],
-            Version::Two => &self.texts[1],
-        }
+        &self.texts[index(version)]
     }
 
     fn file(&self, hierarchies: &Hierarchies, group: &Path) -> Option<(Version, PathBuf)> {
         let hierarchy = self.controllers.iter().find_map(|name| hierarchies.of(name))?;
-        let name = match hierarchy.version {
-            Version::One => self.files[0],
-            Version::Two => self.files[1],
-        };
+        let name = self.files[index(hierarchy.version)];
         Some((hierarchy.version, hierarchy.directory(group).join(name)))
     }
 
@@ -236,14 +229,10 @@ fn limit_swap(version: Version, file: &Path) -> Result<(), Fault> {
     Err(Fault::machine(format!("`{}` holds `{holds}` after `{value}`", swap.display())))
 }
 
-fn read(file: &Path) -> Result<String, Fault> {
-    let text = fs::read_to_string(file).doing(format_args!("read `{}` back", file.display()))?;
-    Ok(text.trim_end().to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
     use surtax_instrument::probe::cgroup::Hierarchy;
     use surtax_instrument::quantity::Bytes;
 

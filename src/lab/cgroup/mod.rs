@@ -63,11 +63,6 @@ impl Groups {
         &self.hierarchies
     }
 
-    /// Lists what cannot be counted or limited on this machine, and why.
-    pub(super) fn gaps(&self) -> &[String] {
-        &self.gaps
-    }
-
     /// Tells whether a group of ours exists anywhere, so that all of its processes can be found.
     pub(super) fn any(&self) -> bool {
         self.used().next().is_some()
@@ -235,8 +230,7 @@ fn make_in(hierarchy: &Hierarchy, group: &Path) -> Result<(), Fault> {
 fn inherit_cpuset(directory: &Path) -> Result<(), Fault> {
     for name in ["cpuset.cpus", "cpuset.mems"] {
         let from = directory.parent().unwrap_or(directory).join(name);
-        let value = fs::read_to_string(&from).doing(format_args!("read `{}`", from.display()))?;
-        write(&directory.join(name), value.trim_end())?;
+        write(&directory.join(name), &read(&from)?)?;
     }
     write(&directory.join("cgroup.clone_children"), "1")
 }
@@ -305,6 +299,16 @@ fn enable(directory: &Path, names: &[String], manner: Occupied) -> std::io::Resu
         let _ = fs::write(aside.join("cgroup.procs"), pid);
     }
     fs::write(&file, &wanted)
+}
+
+fn read(file: &Path) -> Result<String, Fault> {
+    let text = fs::read_to_string(file).doing(format_args!("read `{}`", file.display()))?;
+    Ok(text.trim_end().to_owned())
+}
+
+/// Place of a version among what both have.
+fn index(version: Version) -> usize {
+    usize::from(version == Version::Two)
 }
 
 fn write(file: &Path, value: &str) -> Result<(), Fault> {

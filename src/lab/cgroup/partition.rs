@@ -7,8 +7,8 @@
 //! Source: Linux `Documentation/admin-guide/cgroup-v2.rst`, "cpuset.cpus.partition".
 
 use super::limit::list;
-use super::{Groups, Hierarchies, Version, write};
-use crate::fault::{Doing, Fault};
+use super::{Groups, Hierarchies, Version, read, write};
+use crate::fault::Fault;
 use crate::lab::Limits;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ impl Groups {
         let mut above: Vec<&Path> = place.ancestors().skip(1).take(depth).collect();
         above.reverse();
         for directory in above {
-            if read(directory)? != "root" {
+            if read(&directory.join(FILE))? != "root" {
                 write(&directory.join("cpuset.cpus"), &list(cpus))?;
                 become_one(directory, "root")?;
             }
@@ -46,7 +46,7 @@ impl Groups {
     /// ended.
     pub(in crate::lab) fn rejoin(&self, lab: &Path) {
         let Ok(place) = place(&self.hierarchies, lab) else { return };
-        if read(&place).is_ok_and(|kind| kind != MEMBER) {
+        if read(&place.join(FILE)).is_ok_and(|kind| kind != MEMBER) {
             // What is not given back now goes back with the lab's group.
             let _ = fs::write(place.join(FILE), MEMBER);
             let _ = fs::write(place.join("cpuset.cpus"), "\n");
@@ -65,7 +65,7 @@ pub(super) fn held(
 ) -> Result<Option<Fact>, Fault> {
     let Some(kind) = limits.partition else { return Ok(None) };
     let place = place(hierarchies, group)?;
-    let holds = read(&place)?;
+    let holds = read(&place.join(FILE))?;
     if holds != kind.word() {
         return Err(refused(&place, kind.word(), &holds));
     }
@@ -85,7 +85,7 @@ fn place(hierarchies: &Hierarchies, group: &Path) -> Result<PathBuf, Fault> {
 
 fn become_one(directory: &Path, kind: &str) -> Result<(), Fault> {
     write(&directory.join(FILE), kind)?;
-    let holds = read(directory)?;
+    let holds = read(&directory.join(FILE))?;
     if holds == kind { Ok(()) } else { Err(refused(directory, kind, &holds)) }
 }
 
@@ -93,10 +93,4 @@ fn refused(directory: &Path, kind: &str, holds: &str) -> Fault {
     let shown = directory.join(FILE);
     Fault::machine(format!("`{}` holds `{holds}`, and `{kind}` was asked for", shown.display()))
         .hint("name CPUs that no other partition has, and leave at least one to everybody else")
-}
-
-fn read(directory: &Path) -> Result<String, Fault> {
-    let file = directory.join(FILE);
-    let text = fs::read_to_string(&file).doing(format_args!("read `{}`", file.display()))?;
-    Ok(text.trim_end().to_owned())
 }

@@ -36,7 +36,7 @@ fn this_process_is_a_main_process_to_be_killed() {
     let daemon = room.spawn(daemon).unwrap();
     let mut line = String::new();
     BufReader::new(read).read_line(&mut line).unwrap();
-    let reaper = lab.reaper_pid().unwrap();
+    let reaper = lab.reaper.as_ref().unwrap().pid();
     let line = line.trim_end();
     println!("\nready {} {reaper} {} {} {line}", lab.id(), stays.pid(), daemon.pid());
     // Rooms come and go while the killer takes its time.
