@@ -74,9 +74,7 @@ impl FirstProcess {
                 && is_in("pid", pid)
                 && is_in("mnt", mnt)
         };
-        let pids =
-            hierarchies.0.iter().flat_map(|hierarchy| pids_below(&hierarchy.directory(group)));
-        pids.map(|pid| Self::of(pid, hierarchies)).find(is_agent).ok_or_else(|| {
+        Self::all_in(group, hierarchies).find(is_agent).ok_or_else(|| {
             Fault::machine(format!(
                 "no process in the group `{}` is number {number} of the agent's `{pid}`, in its \
                  `{mnt}`",
@@ -113,13 +111,14 @@ impl FirstProcess {
             process.innermost_pid().is_ok_and(|number| number == "1")
                 && process.namespace("pid").is_ok_and(|theirs| theirs == pid)
         };
-        let groups = self.hierarchies.0.iter().map(|hierarchy| hierarchy.directory(group));
-        let mut processes = groups.flat_map(|directory| pids_below(&directory));
-        let found =
-            processes.find_map(|pid| Some(Self::of(pid, &self.hierarchies)).filter(is_init));
-        found.ok_or_else(|| {
+        Self::all_in(group, &self.hierarchies).find(is_init).ok_or_else(|| {
             Fault::machine(format!("no process in the group `{}` is number 1", group.display()))
         })
+    }
+
+    fn all_in(group: &Path, hierarchies: &Hierarchies) -> impl Iterator<Item = Self> {
+        let directories = hierarchies.0.iter().map(|hierarchy| hierarchy.directory(group));
+        directories.flat_map(|it| pids_below(&it)).map(|pid| Self::of(pid, hierarchies))
     }
 
     /// Returns its process id on this level.

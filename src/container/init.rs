@@ -92,32 +92,19 @@ impl Init {
 
     /// The files that it is to find: what is written, and where in the container.
     fn files(self, agent: &str) -> Vec<(&'static str, String)> {
-        match self {
-            Self::None => Vec::new(),
+        let files: &[(&str, &str)] = match self {
+            Self::None => &[],
             // Not in `/run`, where directories for it would belong to whoever starts the tool.
-            Self::Systemd => vec![
-                (
-                    "/etc/systemd/system/surtax.target",
-                    String::from(
-                        "[Unit]\nDescription=What surtax measures in\n\
-                         Requires=sysinit.target surtax-agent.service\n\
-                         After=sysinit.target surtax-agent.service\n",
-                    ),
-                ),
+            Self::Systemd => &[
+                ("/etc/systemd/system/surtax.target", include_str!("init/surtax.target")),
                 (
                     "/etc/systemd/system/surtax-agent.service",
-                    format!(
-                        "[Unit]\nDescription=The agent of surtax\nDefaultDependencies=no\n\
-                         Requires=sysinit.target\nAfter=sysinit.target\n\
-                         SuccessAction=poweroff-force\nFailureAction=poweroff-force\n\
-                         [Service]\nExecStart={agent}\nTasksMax=infinity\n"
-                    ),
+                    include_str!("init/surtax-agent.service"),
                 ),
             ],
-            Self::Busybox => {
-                vec![("/etc/inittab", format!("::wait:{agent}\n::once:/bin/busybox poweroff -f\n"))]
-            }
-        }
+            Self::Busybox => &[("/etc/inittab", include_str!("init/inittab"))],
+        };
+        files.iter().map(|(place, text)| (*place, text.replace("{agent}", agent))).collect()
     }
 }
 

@@ -40,7 +40,7 @@ pub(crate) fn resources(container: &Container<'_>) -> Result<LinuxResources, Oci
         resources = resources.pids(LinuxPidsBuilder::default().limit(pids).build()?);
     }
     if let Some(disk) = &container.limited_disk {
-        resources = resources.block_io(block_io(&limits.io, disk)?);
+        resources = resources.block_io(block_io(limits.io, disk)?);
     }
     resources.build()
 }
@@ -64,24 +64,20 @@ fn cpu(limits: &Limits, groups: Version) -> Result<Option<LinuxCpu>, OciSpecErro
     Ok((cpu != LinuxCpu::default()).then_some(cpu))
 }
 
-fn block_io(io: &IoLimits, disk: &Disk) -> Result<LinuxBlockIo, OciSpecError> {
+fn block_io(io: IoLimits, disk: &Disk) -> Result<LinuxBlockIo, OciSpecError> {
     let (major, minor) = disk.numbers;
     let at = |rate: u64| -> Result<Vec<LinuxThrottleDevice>, OciSpecError> {
         let device = LinuxThrottleDeviceBuilder::default().major(major).minor(minor).rate(rate);
         Ok(vec![device.build()?])
     };
     let mut limits = LinuxBlockIoBuilder::default();
-    if let Some(bytes) = io.read_bps {
-        limits = limits.throttle_read_bps_device(at(bytes.0)?);
-    }
-    if let Some(bytes) = io.write_bps {
-        limits = limits.throttle_write_bps_device(at(bytes.0)?);
-    }
-    if let Some(count) = io.read_iops {
-        limits = limits.throttle_read_iops_device(at(count.into())?);
-    }
-    if let Some(count) = io.write_iops {
-        limits = limits.throttle_write_iops_device(at(count.into())?);
+    for (key, rate) in io.rates() {
+        limits = match key {
+            "read-bps" => limits.throttle_read_bps_device(at(rate)?),
+            "write-bps" => limits.throttle_write_bps_device(at(rate)?),
+            "read-iops" => limits.throttle_read_iops_device(at(rate)?),
+            _ => limits.throttle_write_iops_device(at(rate)?),
+        };
     }
     limits.build()
 }
