@@ -83,25 +83,19 @@ fn ends(connection: &[&str]) -> Option<(IpAddr, IpAddr)> {
 /// Returns what the login shell is given, whichever it is: one line with a script for `sh` in
 /// single quotes, in which there are none.
 pub(crate) fn script(length: usize, deadline: Duration, lease: Duration) -> String {
-    let (deadline, lease) = (deadline.as_secs().max(1), lease.as_secs());
-    let lines = [
-        "LC_ALL=C; export LC_ALL; system=$(uname -sm)".to_owned(),
-        "boot=$(cat /proc/sys/kernel/random/boot_id 2>/dev/null || echo -)".to_owned(),
-        format!(r#"echo "{HERE}$system $(uname -r) $(id -u) $boot ${{SSH_CONNECTION:--}}""#),
-        format!(r#"[ "$system" = "{SYSTEM}" ] || exit 71"#),
-        r#"d=; trap "exit 72" HUP INT PIPE TERM; trap "rm -rf \"\$d\"" EXIT"#.to_owned(),
-        // Some places are mounted so that nothing may be started from them.
-        r#"for place in "${TMPDIR:-/tmp}" /var/tmp /dev/shm "$HOME"; do d=$(mktemp -d "$place/surtax-XXXXXXXXXX" 2>/dev/null) || continue"#.to_owned(),
-        r##"printf "#!/bin/sh\n" > "$d/surtax-agent" && chmod 700 "$d/surtax-agent" && "$d/surtax-agent" 2>/dev/null && break"##.to_owned(),
-        r#"rm -rf "$d"; d=; done"#.to_owned(),
-        r#"[ -n "$d" ] || { echo "no directory was found from which a program may be started" >&2; exit 73; }"#.to_owned(),
-        // What `timeout` leaves behind for a moment may have its output open still, and nothing is
-        // started from a file that is open for writing.
-        format!(r#"timeout {deadline} head -c {length} > "$d/part"; cat "$d/part" > "$d/surtax-agent"; rm "$d/part""#),
-        format!(r#"[ "$(wc -c < "$d/surtax-agent")" -eq {length} ] || {{ echo "the agent did not arrive whole" >&2; exit 74; }}"#),
-        format!(r#"echo {READY}; exec "$d/surtax-agent" leased {lease}"#),
+    // Some places are mounted so that nothing may be started from them. And what `timeout` leaves
+    // behind for a moment may have its output open still: nothing is started from such a file.
+    let lines: Vec<&str> = include_str!("ssh_bootstrap.sh").lines().collect();
+    let filled = [
+        ("@HERE@", HERE.to_owned()),
+        ("@SYSTEM@", SYSTEM.to_owned()),
+        ("@LENGTH@", length.to_string()),
+        ("@DEADLINE@", deadline.as_secs().max(1).to_string()),
+        ("@READY@", READY.to_owned()),
+        ("@LEASE@", lease.as_secs().to_string()),
     ];
-    format!("exec sh -c '{}'", lines.join("; "))
+    let fill = |text: String, (name, value): &(&str, String)| text.replace(name, value);
+    format!("exec sh -c '{}'", filled.iter().fold(lines.join("; "), fill))
 }
 
 /// Brings the agent there: gives what the shell said, and the channel that the agent speaks on now.
