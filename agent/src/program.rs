@@ -8,7 +8,7 @@
 
 use crate::engine::OWN_FILE;
 use std::fs::{self, File, Metadata};
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use surtax_engines::OURSELVES;
@@ -86,14 +86,6 @@ fn hash(path: &Path) -> io::Result<(Metadata, String)> {
     Ok((found, format!("{:032x}", hash.digest128())))
 }
 
-fn add(hash: &mut Xxh3Default, mut from: impl Read) -> io::Result<()> {
-    let mut buffer = vec![0; 64 << 10];
-    loop {
-        match from.read(&mut buffer) {
-            Ok(0) => return Ok(()),
-            Ok(count) => hash.update(buffer.get(..count).unwrap_or_default()),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
+fn add(hash: &mut Xxh3Default, from: impl Read) -> io::Result<()> {
+    io::copy(&mut BufReader::with_capacity(64 << 10, from), hash).map(drop)
 }

@@ -48,6 +48,7 @@ pub struct Running {
 /// A command that is ready to be started.
 pub struct Ready {
     waiting: Waiting,
+    deadline: Nanoseconds,
     before: Before,
 }
 
@@ -66,12 +67,7 @@ enum Waiting {
     /// A process that is not there yet.
     One(Command),
     /// Several that wait at a gate.
-    Several {
-        /// They.
-        gathered: AtGate,
-        /// Time at which to kill them.
-        deadline: Nanoseconds,
-    },
+    Several(AtGate),
 }
 
 impl Ready {
@@ -86,34 +82,21 @@ impl Ready {
         let waiting = if command.instances.is_empty() {
             Waiting::One(command)
         } else {
-            Waiting::Several { gathered: together::gather(&command)?, deadline }
+            Waiting::Several(together::gather(&command)?)
         };
-        Ok(Self { waiting, before })
+        Ok(Self { waiting, deadline, before })
     }
 }
 
 impl Running {
     /// Starts it, in a process group of its own.
-    pub fn start(Ready { waiting, before }: Ready) -> Result<Self, Failure> {
+    pub fn start(Ready { waiting, deadline, before }: Ready) -> Result<Self, Failure> {
         let stops = Watcher::open();
-        let command = match waiting {
-            Waiting::One(command) => command,
-            Waiting::Several { gathered, deadline } => {
-                let (processes, began) = gathered.let_go();
-                let stops = stops.map(|it| it.begin(processes.iter().map(|process| process.pid)));
-                return Ok(Self { processes, began, deadline, stops, before, killed: None });
-            }
+        let (processes, began) = match waiting {
+            Waiting::One(command) => start_one(&command)?,
+            Waiting::Several(gathered) => gathered.let_go(),
         };
-        let mut process = prepare(&command)?;
-        process.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
-        let deadline = command.deadline;
-        let timed = || (clock::monotonic_raw(), process.spawn());
-        let (began, child) = victim::starting(timed);
-        let child = child.map_err(|error| cannot_start(&command, &error))?;
-        let keep = usize::try_from(command.keep_bytes).unwrap_or(0);
-        let started = Started::of(child, [keep, keep])?;
-        let stops = stops.map(|stops| stops.begin([started.pid]));
-        let processes = vec![started];
+        let stops = stops.map(|it| it.begin(processes.iter().map(|process| process.pid)));
         Ok(Self { processes, began, deadline, stops, before, killed: None })
     }
 
@@ -186,6 +169,16 @@ impl Running {
         self.killed.get_or_insert(why);
         self.processes.iter().for_each(Started::kill);
     }
+}
+
+fn start_one(command: &Command) -> Result<(Vec<Started>, Nanoseconds), Failure> {
+    let mut process = prepare(command)?;
+    process.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+    let timed = || (clock::monotonic_raw(), process.spawn());
+    let (began, child) = victim::starting(timed);
+    let child = child.map_err(|error| cannot_start(command, &error))?;
+    let keep = usize::try_from(command.keep_bytes).unwrap_or(0);
+    Ok((vec![Started::of(child, [keep, keep])?], began))
 }
 
 /// Starts a process that is not timed, as one that is killed before this program.
