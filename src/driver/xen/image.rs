@@ -86,7 +86,7 @@ mod tests {
     /// An ELF of 64 bits with one note of Xen's, or none.
     fn elf(note: Option<u32>) -> Vec<u8> {
         let mut bytes = vec![0; 64 + 56];
-        bytes[..6].copy_from_slice(b"\x7fELF\x02\x01");
+        bytes[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
         bytes[0x20] = 64; // program headers start here
         bytes[0x36] = 56; // size of one
         bytes[0x38] = 1; // how many
