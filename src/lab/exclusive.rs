@@ -389,7 +389,7 @@ fn facts_of(directory: &OwnedFd, path: &Path) -> Result<Stat, Fault> {
 }
 
 /// Opens a directory without following a link at its end; only to look at it.
-fn hold(path: &Path) -> Result<OwnedFd, Fault> {
+pub(super) fn hold(path: &Path) -> Result<OwnedFd, Fault> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let path = c_path(path)?;
     match rustix::fs::open(&path, flags, Mode::empty()) {

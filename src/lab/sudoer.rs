@@ -6,9 +6,9 @@
 
 use super::{exclusive, state};
 use crate::fault::{Doing, Fault};
-use rustix::fs::{Mode, OFlags, XattrFlags, fsetxattr, lsetxattr};
+use rustix::fs::{Mode, XattrFlags, fsetxattr, lsetxattr};
 use rustix::io::Errno;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 /// Attribute with the access list of a file.
@@ -64,7 +64,7 @@ pub fn ensure(user: u32, name: &str) -> Result<(), Fault> {
     // On the way there everybody may pass, and sees nothing.
     for way in [Path::new(state::OF_ROOT), &Path::new(state::OF_ROOT).join(FOR_USERS)] {
         let way = exclusive::ensure(way, 0o711)?;
-        let opened = opened(&way)?;
+        let opened = exclusive::hold(&way)?;
         let doing = || format!("let others pass through `{}`", way.display());
         let mode = Mode::from_raw_mode(rustix::fs::fstat(&opened).doing(doing())?.st_mode);
         if !mode.contains(PASS) {
@@ -72,7 +72,7 @@ pub fn ensure(user: u32, name: &str) -> Result<(), Fault> {
         }
     }
     for directory in [folder.clone(), folder.join(name)] {
-        let opened = opened(&exclusive::ensure(&directory, 0o700)?)?;
+        let opened = exclusive::hold(&exclusive::ensure(&directory, 0o700)?)?;
         let doing = format!("let user {user} look into `{}`", directory.display());
         match fsetxattr(&opened, LIST, &list(7, 5, user), XattrFlags::empty()) {
             // Where there are no access lists, what is kept is root's alone.
@@ -81,12 +81,6 @@ pub fn ensure(user: u32, name: &str) -> Result<(), Fault> {
         }
     }
     Ok(())
-}
-
-fn opened(directory: &Path) -> Result<OwnedFd, Fault> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    rustix::fs::open(directory, flags, Mode::empty())
-        .doing(format_args!("open the directory `{}`", directory.display()))
 }
 
 /// Lets a user read a file that is open, beside its owner and nobody else.
