@@ -20,10 +20,11 @@ pub struct Deeper {
 }
 
 impl Deeper {
-    /// Those of a stack of so many layers, whose outermost is started by this level.
+    /// Those of a stack of so many layers, whose outermost is started by this level; `None` where
+    /// there are none.
     #[must_use]
-    pub fn of(level: u8, layer_count: usize) -> Self {
-        Self { above: level, count: layer_count.saturating_sub(1) }
+    pub fn of(level: u8, layer_count: usize) -> Option<Self> {
+        (layer_count > 1).then(|| Self { above: level, count: layer_count - 1 })
     }
 
     /// The bill, if every payer in it can be one of these levels.
@@ -69,7 +70,7 @@ mod tests {
 
     #[test]
     fn a_starter_speaks_for_its_own_level_and_those_below_and_for_nobody_else() {
-        let of_three = Deeper::of(0, 3);
+        let of_three = Deeper::of(0, 3).unwrap();
         let good = vec![reading(1, Role::Engine), reading(2, Role::Hypervisor)];
         assert_eq!(of_three.checked(good.clone()).unwrap(), good);
         for (level, role) in [(0, Role::Engine), (3, Role::Engine), (1, Role::Workload)] {
@@ -79,9 +80,10 @@ mod tests {
             assert_eq!(fault.blame, crate::fault::Blame::Inside);
         }
         // On a level further in the same holds of what is below that.
-        assert!(Deeper::of(1, 2).checked(vec![reading(1, Role::Engine)]).is_err());
-        assert!(Deeper::of(1, 2).checked(vec![reading(2, Role::Engine)]).is_ok());
-        assert!(Deeper::of(0, 1).checked(vec![reading(1, Role::Engine)]).is_err());
+        let below_one = Deeper::of(1, 2).unwrap();
+        assert!(below_one.checked(vec![reading(1, Role::Engine)]).is_err());
+        assert!(below_one.checked(vec![reading(2, Role::Engine)]).is_ok());
+        assert_eq!(Deeper::of(0, 1), None);
         let many = vec![reading(1, Role::Engine); PAYERS_OF_A_LEVEL * 2 + 1];
         assert!(of_three.checked(many).unwrap_err().message.contains("129 payers"));
     }

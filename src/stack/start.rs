@@ -105,9 +105,8 @@ pub struct RunningStack {
     network: Option<WorkloadNetwork>,
     /// The group that the command shares with nobody of the layer, where this level counts it.
     command: Option<CommandGroup>,
-    depth: usize,
     /// Levels that may be in the bill of the levels below.
-    deeper: Deeper,
+    deeper: Option<Deeper>,
     /// Time limit for an answer of its inside.
     patience: Duration,
     /// Set once it has broken and that was told.
@@ -165,7 +164,6 @@ impl StackSpec {
             evidence,
             network,
             command,
-            depth: self.layers.len(),
             deeper: Deeper::of(context.level, self.layers.len()),
             patience,
             has_failed: false,
@@ -191,16 +189,10 @@ impl RunningStack {
         reach::tell(self.network(), command);
     }
 
-    /// Returns the levels that a starter may speak for.
+    /// Returns the levels that a starter may speak for, if there is one.
     #[must_use]
-    pub fn deeper(&self) -> Deeper {
+    pub fn deeper(&self) -> Option<Deeper> {
         self.deeper
-    }
-
-    /// Returns the number of layers that stand.
-    #[must_use]
-    pub fn depth(&self) -> usize {
-        self.depth
     }
 
     /// Returns the time limit for its inside to answer a question that is soon answered.

@@ -142,11 +142,9 @@ fn pass_on(
     let watching = Watching::default();
     let (stopped, has_stopped) = channel();
     let link = running.take_link()?;
-    let is_starter_below = running.depth() > 1;
     let mut speaker = link.speaker;
-    let deeper = Deeper::of(level, running.depth());
-    let replies =
-        Replies { listener: link.listener, watching: watching.clone(), is_starter_below, deeper };
+    let deeper = running.deeper();
+    let replies = Replies { listener: link.listener, watching: watching.clone(), deeper };
     let thread_upward = upward.clone();
     std::thread::spawn(move || replies.pass_up(&thread_upward, &stopped));
     loop {
@@ -183,8 +181,8 @@ fn stop_below(speaker: &mut dyn Speaker, has_stopped: &Receiver<()>) -> Result<(
 struct Replies {
     listener: Box<dyn Listener>,
     watching: Watching,
-    is_starter_below: bool,
-    deeper: Deeper,
+    /// Levels that a starter below speaks for.
+    deeper: Option<Deeper>,
 }
 
 impl Replies {
@@ -226,9 +224,9 @@ impl Replies {
     fn add_bill(&mut self, upward: &Upward) -> Result<(), Fault> {
         let watch = self.watching.lock().unwrap_or_else(PoisonError::into_inner).take();
         let mut readings = watch.map(Watch::end).unwrap_or_default();
-        if self.is_starter_below {
+        if let Some(deeper) = self.deeper {
             match self.listener.receive(BILL_DEADLINE)?.reply {
-                Reply::Bill(below) => readings.extend(self.deeper.checked(below)?),
+                Reply::Bill(below) => readings.extend(deeper.checked(below)?),
                 other => return Err(crate::agent::unexpected(&other, "the end of a command")),
             }
         }

@@ -64,7 +64,7 @@ pub(super) fn finish(
     began: Nanoseconds,
     deadline: Duration,
 ) -> Result<TimedRun, Fault> {
-    let below = (running.depth() > 1).then(|| running.deeper());
+    let below = running.deeper();
     let grace = grace(running);
     let (link, room) = running.link_and_room()?;
     end_of(link, began, (deadline, grace), below, || room.thaw())

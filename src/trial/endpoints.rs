@@ -187,11 +187,12 @@ impl Bridge {
     /// # Errors
     /// The machine's: its kernel has no bridges.
     pub(super) fn between(
-        definition: &Definition,
+        definition: Option<&Definition>,
         stack: &StackSpec,
         context: &StartContext<'_>,
         name: &str,
     ) -> Result<Option<Self>, Fault> {
+        let Some(definition) = definition else { return Ok(None) };
         let Client::Beside(beside) = &definition.client else { return Ok(None) };
         if definition.server.is_none() || !needs_bridge(stack, beside) {
             return Ok(None);

@@ -60,7 +60,7 @@ impl Placed {
         acts: Acts<'_>,
     ) -> Result<Self, NotPlaced> {
         let inside = task.inside(&command);
-        let between = task.between(stack, context, name)?;
+        let between = Bridge::between(task.definition.as_ref(), stack, context, name)?;
         if between.is_some() {
             acts(Who::Bridge, Act::Start);
         }

@@ -1,7 +1,6 @@
 //! Facts that a trial knows of its workload: what runs inside and outside, how often, and where
 //! both sides meet. Of an ordinary command there is none of it.
 
-use super::endpoints::Bridge;
 use super::peer::{self, Peer};
 use crate::fault::Fault;
 use crate::layer::{StackSpec, Unavailable, WorkloadNetwork};
@@ -107,17 +106,6 @@ impl Task {
         }
         let sides = if self.count < 2 { std::slice::from_ref(definition) } else { &self.instances };
         Peer::open(definition, sides, running, command, context, name)
-    }
-
-    /// The bridge on which both sides meet, where neither makes one.
-    pub(super) fn between(
-        &self,
-        stack: &StackSpec,
-        context: &StartContext<'_>,
-        name: &str,
-    ) -> Result<Option<Bridge>, Fault> {
-        let Some(definition) = &self.definition else { return Ok(None) };
-        Bridge::between(definition, stack, context, name)
     }
 
     /// The network and the port at which what was booted serves by itself, for a workload that has

@@ -3,7 +3,7 @@
 
 use super::quiet::real;
 use super::task::Task;
-use crate::workload::{Histogrammed, Instanced, Metric, OUTPUT_LIMIT, SETTING, WorkloadReading};
+use crate::workload::{Histogrammed, Instanced, OUTPUT_LIMIT, SETTING, WorkloadReading};
 use std::collections::BTreeMap;
 use surtax_instrument::wire::{Fact, Instance, Outcome, Output, Status};
 use surtax_statistics::{Sample, Summary};
@@ -105,23 +105,19 @@ fn whole(readings: Vec<WorkloadReading>) -> WorkloadReading {
     if count == 1 {
         return all;
     }
-    let mut of_instances: BTreeMap<(u32, String), Vec<f64>> = BTreeMap::new();
-    let mut note_instances = |found: &[Instanced]| {
-        for it in found {
-            of_instances.entry((it.instance, it.metric.clone())).or_default().push(it.value);
+    let mut values: BTreeMap<(Option<u32>, String), Vec<f64>> = BTreeMap::new();
+    let mut note = |reading: &WorkloadReading| {
+        for it in &reading.metrics {
+            values.entry((None, it.name.clone())).or_default().push(it.value);
+        }
+        for it in &reading.instances {
+            let key = (Some(it.instance), it.metric.clone());
+            values.entry(key).or_default().push(it.value);
         }
     };
-    note_instances(&all.instances);
-    let mut values: BTreeMap<String, Vec<f64>> = BTreeMap::new();
-    let mut note = |metrics: &[Metric]| {
-        for metric in metrics {
-            values.entry(metric.name.clone()).or_default().push(metric.value);
-        }
-    };
-    note(&all.metrics);
+    note(&all);
     for reading in readings {
-        note(&reading.metrics);
-        note_instances(&reading.instances);
+        note(&reading);
         for absence in reading.absences {
             if all.absences.iter().all(|known| known.metric != absence.metric) {
                 all.absences.push(absence);
@@ -138,18 +134,16 @@ fn whole(readings: Vec<WorkloadReading>) -> WorkloadReading {
             }
         }
     }
-    let settle = |value: &mut f64, values: Option<&Vec<f64>>| {
+    let settle = |value: &mut f64, instance: Option<u32>, metric: &str| {
+        let values = values.get(&(instance, metric.to_owned()));
         let values = values.filter(|values| values.len() == count);
         let sample = values.and_then(|values| Sample::counts(values).ok());
         let median = sample.map(|sample| Summary::of(&sample).median);
         *value = median.unwrap_or(*value);
         median.is_some()
     };
-    all.metrics.retain_mut(|it| settle(&mut it.value, values.get(&it.name)));
-    all.instances.retain_mut(|it| {
-        let key = (it.instance, it.metric.clone());
-        settle(&mut it.value, of_instances.get(&key))
-    });
+    all.metrics.retain_mut(|it| settle(&mut it.value, None, &it.name));
+    all.instances.retain_mut(|it| settle(&mut it.value, Some(it.instance), &it.metric));
     all
 }
 

@@ -48,7 +48,7 @@ fn end_with(bill: Vec<Reading>) -> Result<TimedRun, Fault> {
     starter.say(&Reply::Ended { at: Nanoseconds(2) });
     starter.say(&Reply::Exited(outcome()));
     starter.say(&Reply::Bill(bill));
-    end_of(&mut link, Nanoseconds(1), (SOON, SOON), Some(Deeper::of(0, 2)), || ())
+    end_of(&mut link, Nanoseconds(1), (SOON, SOON), Deeper::of(0, 2), || ())
 }
 
 #[test]
