@@ -2,7 +2,7 @@
 //!
 //! It is written here and nowhere else; `agent/src/init.rs` says what each directive does.
 
-use crate::guest::channel::Channel;
+use crate::guest::channel::{Channel, Transport};
 use crate::guest::modules::Module;
 use crate::guest::packed::Packed;
 use crate::guest::share::{
@@ -37,36 +37,51 @@ pub(crate) struct Dom0Files {
     pub(crate) programs: Vec<String>,
 }
 
+/// Specification of what is to be in a guest.
+#[derive(Clone, Debug)]
+pub(crate) struct GuestSpec {
+    /// Channel between its agent and us.
+    pub(crate) channel: Channel,
+    /// Transport of its virtio devices.
+    pub(crate) transport: Transport,
+    /// Protocol by which files come to it.
+    pub(crate) files: Protocol,
+    /// The agent's name in its first root, where that is a directory and no initramfs.
+    pub(crate) first_root: Option<&'static str>,
+    /// Memory of the guest in MiB, in which a packed root must fit.
+    pub(crate) memory_mib: u64,
+    /// Modules of its kernel that its devices need.
+    pub(crate) modules: Vec<&'static str>,
+    /// Address with the length of its network, and the gateway, if it has a network device.
+    pub(crate) network: Option<(String, Ipv4Addr)>,
+    /// Number of pages that a balloon takes, if there is one.
+    pub(crate) balloon_pages: Option<u64>,
+    /// Files and programs that make it Xen's Dom0, where it is that.
+    pub(crate) dom0: Option<Dom0Files>,
+}
+
 /// Settings for what PID 1 does after it said hello: how much of a machine the guest becomes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Files {
+#[derive(Clone, Debug)]
+pub(crate) struct Files<'a> {
+    /// Specification of the guest.
+    pub(crate) spec: &'a GuestSpec,
     /// The release whose modules are shown at `/lib/modules`.
     pub(crate) release: String,
-    /// Protocol by which the files come.
-    pub(crate) protocol: Protocol,
     /// Directories that are served to be written: absolute, without symbolic links.
     pub(crate) writable: Vec<PathBuf>,
     /// Medium of the scratch directory, if there is one; a bound one is among `writable`.
     pub(crate) scratch: Option<Medium>,
-    /// Modules that its devices need.
-    pub(crate) modules: Vec<&'static str>,
-    /// Address and gateway of its network device, if it has one.
-    pub(crate) network: Option<(String, Ipv4Addr)>,
-    /// Number of pages that the balloon takes, if there is one.
-    pub(crate) balloon_pages: Option<u64>,
-    /// Files and programs that make the guest Xen's Dom0, where it is that.
-    pub(crate) dom0: Option<Dom0Files>,
 }
 
-impl Files {
+impl Files<'_> {
     /// Returns the guest's directory of what is served; empty where that is its first root.
     fn base(&self) -> &'static str {
-        if self.protocol == Protocol::FirstRoot { "" } else { FILES }
+        if self.spec.files == Protocol::FirstRoot { "" } else { FILES }
     }
 
     /// Mounts what is served, and says where the writable directories are.
     fn mount(&self, script: &mut Vec<String>) -> String {
-        match self.protocol {
+        match self.spec.files {
             Protocol::Virtiofs => {
                 script.push(format!("virtiofs {TAG} {FILES}"));
                 format!("{FILES}/{SERVED_WRITABLE}")
@@ -97,9 +112,9 @@ pub(crate) enum Contents<'a> {
     /// Nothing: it only says hello.
     Nothing,
     /// This level's files, which are served.
-    Served(&'a Files),
+    Served(&'a Files<'a>),
     /// The command's own files; of the others only what is about devices.
-    Packed(&'a Packed, &'a Files),
+    Packed(&'a Packed, &'a Files<'a>),
 }
 
 /// The script: `early` modules, the first frame, and then, unless there is nothing more, the `late`
@@ -132,15 +147,15 @@ pub(crate) fn script(
         Some(Medium::Disk) => script.push(format!("disk {root}{SCRATCH}")),
         Some(Medium::Bind | Medium::Volume) | None => {}
     }
-    script.extend(files.balloon_pages.map(|pages| format!("balloon {pages}")));
+    script.extend(files.spec.balloon_pages.map(|pages| format!("balloon {pages}")));
     script.push(String::from("loopback"));
-    let network = files.network.iter();
+    let network = files.spec.network.iter();
     script.extend(network.map(|(address, gateway)| format!("network {address} {gateway}")));
     script.push(String::from("hostname surtax"));
     if !root.is_empty() {
         script.push(format!("root {ROOT}"));
     }
-    if let Some(dom0) = &files.dom0 {
+    if let Some(dom0) = &files.spec.dom0 {
         script.push(fresh("xenfs", "/proc/xen", ""));
         script.extend(dom0.directories.iter().map(|path| format!("mkdir {path}")));
         script.extend(dom0.programs.iter().map(|words| format!("run {words}")));
@@ -149,11 +164,12 @@ pub(crate) fn script(
 }
 
 /// Puts the command's root together from what is served.
-fn put_together(files: &Files, script: &mut Vec<String>) {
+fn put_together(files: &Files<'_>, script: &mut Vec<String>) {
     let (base, writable) = (files.base(), files.mount(script));
-    let tools = files.dom0.as_ref().map(|_| format!("{base}/{SERVED_XEN}:")).unwrap_or_default();
+    let tools =
+        files.spec.dom0.as_ref().map(|_| format!("{base}/{SERVED_XEN}:")).unwrap_or_default();
     let served = format!("{tools}{base}/{SERVED_ROOT}");
-    script.push(match files.protocol {
+    script.push(match files.spec.files {
         // Merged before it was served.
         Protocol::FirstRoot => format!("bind {served} {ROOT}"),
         _ => format!("overlay {served} {ROOT}"),
@@ -212,12 +228,13 @@ mod tests {
         Module { name: name.into(), bytes: name.as_bytes().to_vec() }
     }
 
-    fn files() -> Files {
-        Files {
-            release: "6.1.0".into(),
-            protocol: Protocol::Virtiofs,
-            writable: vec!["/home/a/out".into()],
-            scratch: None,
+    fn spec() -> GuestSpec {
+        GuestSpec {
+            channel: Channel::Port,
+            transport: Transport::Pci,
+            files: Protocol::Virtiofs,
+            first_root: None,
+            memory_mib: 512,
             modules: Vec::new(),
             network: Some(("198.18.0.2/24".into(), [198, 18, 0, 1].into())),
             balloon_pages: None,
@@ -225,17 +242,20 @@ mod tests {
         }
     }
 
+    fn files(spec: &GuestSpec) -> Files<'_> {
+        let writable = vec!["/home/a/out".into()];
+        Files { spec, release: "6.1.0".into(), writable, scratch: None }
+    }
+
     #[test]
     fn dom0_has_xen_s_tools_over_its_root_and_runs_them_when_it_is_there() {
-        let files = Files {
-            dom0: Some(Dom0Files {
-                tools: "/cache/xen".into(),
-                directories: &["/run/xen", "/var/log/xen"],
-                programs: vec!["/usr/sbin/xenstored".into()],
-            }),
-            ..files()
+        let dom0 = Dom0Files {
+            tools: "/cache/xen".into(),
+            directories: &["/run/xen", "/var/log/xen"],
+            programs: vec!["/usr/sbin/xenstored".into()],
         };
-        let text = text(&script(Channel::Port, &[], &[], Contents::Served(&files)));
+        let spec = GuestSpec { dom0: Some(dom0), ..spec() };
+        let text = text(&script(Channel::Port, &[], &[], Contents::Served(&files(&spec))));
         assert!(text.contains("overlay /mnt/host/xen:/mnt/host/root /newroot\n"), "{text}");
         let end = "root /newroot\nfresh xenfs /proc/xen\nmkdir /run/xen\n\
                    mkdir /var/log/xen\nrun /usr/sbin/xenstored\n";
@@ -244,8 +264,8 @@ mod tests {
 
     #[test]
     fn a_domain_speaks_over_a_console_and_has_its_files_by_xen() {
-        let files = Files { protocol: Protocol::XenNinep, network: None, ..files() };
-        let text = text(&script(Channel::Console(1), &[], &[], Contents::Served(&files)));
+        let spec = GuestSpec { files: Protocol::XenNinep, network: None, ..spec() };
+        let text = text(&script(Channel::Console(1), &[], &[], Contents::Served(&files(&spec))));
         for line in [
             "hello hvc1",
             "9p host /mnt/host trans=xen,version=9p2000.L,msize=512000,cache=mmap",
@@ -257,8 +277,8 @@ mod tests {
 
     #[test]
     fn by_9p_a_guest_mounts_what_is_read_only_apart_and_waits_for_its_balloon() {
-        let files = Files { protocol: Protocol::Ninep, balloon_pages: Some(7), ..files() };
-        let text = text(&script(Channel::Port, &[], &[], Contents::Served(&files)));
+        let spec = GuestSpec { files: Protocol::Ninep, balloon_pages: Some(7), ..spec() };
+        let text = text(&script(Channel::Port, &[], &[], Contents::Served(&files(&spec))));
         let options = "trans=virtio,version=9p2000.L,msize=512000";
         for line in [
             &format!("9p host /mnt/host {options},cache=loose"),
@@ -272,7 +292,8 @@ mod tests {
 
     #[test]
     fn a_packed_guest_mounts_no_files_of_this_level() {
-        let files = Files { scratch: Some(Medium::Tmpfs), ..files() };
+        let spec = spec();
+        let files = Files { scratch: Some(Medium::Tmpfs), ..files(&spec) };
         let contents = Contents::Packed(&Packed::default(), &files);
         let script =
             script(Channel::Port, &[module("virtio_console")], &[module("virtio_net")], contents);
@@ -313,7 +334,7 @@ hostname surtax
             Channel::Port,
             &[module("virtio")],
             &[module("fuse")],
-            Contents::Served(&files()),
+            Contents::Served(&files(&spec())),
         );
         assert_eq!(
             script.join("\n"),

@@ -43,10 +43,10 @@ pub(crate) fn write(
     let early = tree.order(&channel.modules(transport), &mut loaded, &plain)?;
     let late = match contents {
         Contents::Served(files) => {
-            let names = [files.protocol.modules(), &files.modules].concat();
+            let names = [files.spec.files.modules(), &files.spec.modules].concat();
             tree.order(&names, &mut loaded, &plain)?
         }
-        Contents::Packed(_, files) => tree.order(&files.modules, &mut loaded, &plain)?,
+        Contents::Packed(_, files) => tree.order(&files.spec.modules, &mut loaded, &plain)?,
         Contents::Nothing => Vec::new(),
     };
     let script = script(channel, &early, &late, contents);
@@ -70,7 +70,7 @@ pub(crate) fn lay(
     export: &Path,
     (agent, name): (&Path, &str),
     channel: Channel,
-    files: &Files,
+    files: &Files<'_>,
 ) -> Result<(), Fault> {
     let at = |name: &str| export.join(name.trim_start_matches('/'));
     fs::copy(agent, at(name)).doing(format_args!("copy the agent into `{}`", export.display()))?;

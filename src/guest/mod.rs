@@ -20,19 +20,18 @@ pub(crate) mod unpack;
 pub(crate) mod virtiofsd;
 
 pub(crate) use apt::fetch_tree;
+pub(crate) use files::GuestSpec;
 
 use crate::fault::{Doing, Fault};
 use crate::lab::Room;
 use crate::layer::{Root, Site, medium, value_of};
 use crate::rootfs::root::Lower;
 use crate::rootfs::{root, scratch, secrets};
-use channel::{Channel, Transport};
-use files::{Contents, Dom0Files, Files};
+use files::{Contents, Files};
 use kernel::Kernel;
 use packed::Packed;
 use share::{FileShare, Protocol, Served, Share};
 use std::fs;
-use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surtax_instrument::wire::{Fact, SCRATCH};
@@ -40,29 +39,6 @@ use virtiofsd::Serving;
 
 /// Time limit for virtiofsd to notice that its machine has ended.
 const FILES_STOP_DEADLINE: Duration = Duration::from_secs(1);
-
-/// Specification of what is to be in a guest.
-#[derive(Clone, Debug)]
-pub(crate) struct GuestSpec {
-    /// Channel between its agent and us.
-    pub(crate) channel: Channel,
-    /// Transport of its virtio devices.
-    pub(crate) transport: Transport,
-    /// Protocol by which files come to it.
-    pub(crate) files: Protocol,
-    /// The agent's name in its first root, where that is a directory and no initramfs.
-    pub(crate) first_root: Option<&'static str>,
-    /// Memory of the guest in MiB, in which a packed root must fit.
-    pub(crate) memory_mib: u64,
-    /// Modules of its kernel that its devices need.
-    pub(crate) modules: Vec<&'static str>,
-    /// Address with the length of its network, and the gateway, if it has a network device.
-    pub(crate) network: Option<(String, Ipv4Addr)>,
-    /// Number of pages that a balloon takes, if there is one.
-    pub(crate) balloon_pages: Option<u64>,
-    /// Files and programs that make it Xen's Dom0, where it is that.
-    pub(crate) dom0: Option<Dom0Files>,
-}
 
 /// A guest without its monitor.
 pub(crate) struct Guest {
@@ -90,16 +66,8 @@ impl Guest {
         room: &Room,
         group: Option<&Path>,
     ) -> Result<Self, Fault> {
-        let files = Files {
-            release: kernel.found.release.clone(),
-            protocol: spec.files,
-            writable: places(site)?,
-            scratch: site.view.scratch,
-            modules: spec.modules.clone(),
-            network: spec.network.clone(),
-            balloon_pages: spec.balloon_pages,
-            dom0: spec.dom0.clone(),
-        };
+        let (release, writable) = (kernel.found.release.clone(), places(site)?);
+        let files = Files { spec, release, writable, scratch: site.view.scratch };
         let way = (spec.transport, spec.channel);
         let write = |contents| initramfs::write(room, site.agent, &kernel, way, contents);
         if site.view.root == Root::Packed {

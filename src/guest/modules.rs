@@ -155,17 +155,19 @@ mod tests {
         let info = format!("license=GPL\0depends={depends}\0name=x\0");
         let names = b"\0.modinfo\0";
         let mut bytes = vec![0; 0x40];
-        bytes[..6].copy_from_slice(b"\x7fELF\x02\x01");
+        bytes[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
         bytes[0x28] = 0x40; // section headers start here
         bytes[0x3a] = 0x40; // size of one
-        bytes[0x3c] = 2; // how many
-        bytes[0x3e] = 1; // the one with the names
-        let start = 0x40 + 2 * 0x40;
-        for (name, offset, length) in
-            [(1u32, start, info.len()), (0, start + info.len(), names.len())]
+        bytes[0x3c] = 3; // how many, of which the first is none
+        bytes[0x3e] = 2; // the one with the names
+        let start = 0x40 + 3 * 0x40;
+        bytes.resize(2 * 0x40, 0);
+        for (name, kind, offset, length) in
+            [(1u32, 1, start, info.len()), (0, 3, start + info.len(), names.len())]
         {
             let mut header = vec![0; 0x40];
             header[..4].copy_from_slice(&name.to_le_bytes());
+            header[4] = kind;
             header[0x18..0x20].copy_from_slice(&(offset as u64).to_le_bytes());
             header[0x20..0x28].copy_from_slice(&(length as u64).to_le_bytes());
             bytes.extend(header);
