@@ -3,6 +3,7 @@
 //! Source: `capabilities(7)`, `PR_SET_NO_NEW_PRIVS(2const)`.
 
 use rustix::io::Errno;
+use rustix::process::{Gid, Uid};
 pub use rustix::thread::CapabilitySet;
 use rustix::thread::{self, CapabilitySets};
 
@@ -39,21 +40,13 @@ impl Confinement {
     }
 }
 
-/// Becomes a user and the group of the same number, and nobody else. System calls alone: what the C
-/// library does for all threads is nothing to do after `fork`.
+/// Becomes a user and the group of the same number, and nobody else. System calls of this thread
+/// alone: what the C library does for all threads is nothing to do after `fork`.
 pub(super) fn become_user(user: u32) -> Result<(), Errno> {
-    let calls = [
-        (libc::SYS_setgroups, [0, 0, 0]),
-        (libc::SYS_setresgid, [user; 3]),
-        (libc::SYS_setresuid, [user; 3]),
-    ];
-    for (number, [first, second, third]) in calls {
-        // SAFETY: the calls take numbers alone: the list of no groups has no address.
-        if unsafe { libc::syscall(number, first, second, third) } != 0 {
-            return Err(last_errno());
-        }
-    }
-    Ok(())
+    let (group, user) = (Gid::from_raw(user), Uid::from_raw(user));
+    thread::set_thread_groups(&[])?;
+    thread::set_thread_res_gid(group, group, group)?;
+    thread::set_thread_res_uid(user, user, user)
 }
 
 pub(super) fn last_errno() -> Errno {
