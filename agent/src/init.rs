@@ -27,10 +27,8 @@
 //! A directive that fails is printed on the console and answered to the first request.
 
 use crate::channel::Channel;
-use crate::disk;
-use crate::hvc;
 use crate::serve::Session;
-use crate::vsock;
+use crate::{disk, hvc, network, vsock};
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::mount::{
     MountFlags, MountPropagationFlags, mount, mount_bind_recursive, mount_change, mount_move,
@@ -130,15 +128,8 @@ fn follow(words: &[&str]) -> io::Result<()> {
         ["disk", directory] => {
             disk::mount_at(&wait_for(|| disk::only().map(Ok), "there is no disk")?, directory)
         }
-        ["virtiofs", tag, directory] => {
-            fs::create_dir_all(directory)?;
-            Ok(mount(tag, directory, c"virtiofs", MountFlags::empty(), None)?)
-        }
-        ["9p", tag, directory, options] => {
-            fs::create_dir_all(directory)?;
-            let options = CString::new(options)?;
-            Ok(mount(tag, directory, c"9p", MountFlags::empty(), Some(options.as_c_str()))?)
-        }
+        ["virtiofs", tag, directory] => attach(tag, "virtiofs", directory, ""),
+        ["9p", tag, directory, options] => attach(tag, "9p", directory, options),
         ["balloon", pages] => wait_for_balloon(pages.parse().map_err(io::Error::other)?),
         ["overlay", lower, directory] => overlay(lower, directory),
         ["bind", from, directory] => {
@@ -175,26 +166,28 @@ fn load(path: &str) -> io::Result<()> {
 
 /// Mounts a file system without a source; one that is there already is no error.
 pub fn mount_fresh(kind: &str, directory: &str, options: &str) -> io::Result<()> {
+    match attach(kind, kind, directory, options) {
+        // The kernel may have mounted devtmpfs by itself.
+        Err(error) if error.kind() == io::ErrorKind::ResourceBusy => Ok(()),
+        mounted => mounted,
+    }
+}
+
+fn attach(source: &str, kind: &str, directory: &str, options: &str) -> io::Result<()> {
     fs::create_dir_all(directory)?;
     let options = CString::new(options)?;
-    match mount(kind, directory, kind, MountFlags::empty(), Some(options.as_c_str())) {
-        // The kernel may have mounted devtmpfs by itself.
-        Ok(()) | Err(rustix::io::Errno::BUSY) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
+    Ok(mount(source, directory, kind, MountFlags::empty(), Some(options.as_c_str()))?)
 }
 
 /// Several overlays may stand on one another; each has its own layer in memory.
 fn overlay(lower: &str, directory: &str) -> io::Result<()> {
     let place = format!("/overlays{directory}");
-    fs::create_dir_all(&place)?;
-    mount(c"tmpfs", &place, c"tmpfs", MountFlags::empty(), Some(c"mode=755"))?;
+    attach("tmpfs", "tmpfs", &place, "mode=755")?;
     let (upper, work) = (format!("{place}/upper"), format!("{place}/work"));
     fs::create_dir_all(&upper)?;
     fs::create_dir_all(&work)?;
-    fs::create_dir_all(directory)?;
-    let options = CString::new(format!("lowerdir={lower},upperdir={upper},workdir={work}"))?;
-    Ok(mount(c"overlay", directory, c"overlay", MountFlags::empty(), Some(options.as_c_str()))?)
+    let options = format!("lowerdir={lower},upperdir={upper},workdir={work}");
+    attach("overlay", "overlay", directory, &options)
 }
 
 /// Returns what holds the root of the machine: what is above it cannot be seen from inside.
@@ -224,15 +217,11 @@ pub fn bring_loopback_up() -> io::Result<()> {
 
 /// Brings the machine's network device up and waits until frames come and go.
 fn bring_network_up(address: &str, gateway: &str) -> io::Result<()> {
-    let parse = |text: &str| text.parse().map_err(io::Error::other);
-    let (address, prefix) = address.split_once('/').unwrap_or((address, "32"));
-    let prefix = prefix.parse().map_err(io::Error::other)?;
     let is_there = || Path::new("/sys/class/net").join(LINK).exists().then_some(Ok(()));
     wait_for(is_there, "there is no network device")?;
     // Nobody out there speaks it, and the kernel would look for somebody for some seconds.
     let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{LINK}/disable_ipv6"), "1");
-    link::give_address(LINK, parse(address)?, prefix)?;
-    link::lead_everywhere(parse(gateway)?)?;
+    network::give(LINK, address, gateway)?;
     let is_ready = || link::is_ready(LINK).then_some(Ok(()));
     wait_for(is_ready, "there is no link on the network device")
 }

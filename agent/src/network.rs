@@ -113,11 +113,16 @@ fn default_route_in(text: &str) -> Option<String> {
 }
 
 /// Gives a link an address such as `198.18.0.2/24`, and makes the gateway the way to everywhere.
-pub fn take_address(link: &str, address: &str, gateway: &str) -> io::Result<()> {
+pub fn give(link: &str, address: &str, gateway: &str) -> io::Result<()> {
     let parse = |text: &str| text.parse().map_err(io::Error::other);
     let (address, prefix) = address.split_once('/').unwrap_or((address, "32"));
     link::give_address(link, parse(address)?, prefix.parse().map_err(io::Error::other)?)?;
-    link::lead_everywhere(parse(gateway)?)?;
+    link::lead_everywhere(parse(gateway)?)
+}
+
+/// The same, and waits until frames come and go.
+pub fn take_address(link: &str, address: &str, gateway: &str) -> io::Result<()> {
+    give(link, address, gateway)?;
     // The other end is brought up at the same time. Where `/sys` is another namespace's, nobody
     // knows.
     let is_known = Path::new(LINKS).join(link).exists();

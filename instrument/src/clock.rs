@@ -130,12 +130,11 @@ mod tests {
     #[test]
     fn what_is_looked_for_is_found_when_it_comes_and_given_up_when_it_does_not() {
         let pause = Duration::from_millis(1);
-        let mut looks = 0..;
-        let mut third = || looks.next().filter(|look| *look == 2);
-        assert_eq!(look_until(Duration::from_secs(60), pause, &mut third), Some(2));
-        let mut count = 0;
-        assert_eq!(look_until(Duration::ZERO, pause, || Some(count += 1).filter(|()| false)), None);
-        assert_eq!(count, 1);
+        let mut looks = 0_u32..;
+        let third = || looks.next().filter(|look| *look == 2);
+        assert_eq!(look_until(Duration::from_secs(60), pause, third), Some(2));
+        assert_eq!(look_until(Duration::ZERO, pause, || looks.next().filter(|_| false)), None);
+        assert_eq!(looks.next(), Some(4), "it looks once");
     }
 
     #[test]
