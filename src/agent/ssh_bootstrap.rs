@@ -83,9 +83,8 @@ fn ends(connection: &[&str]) -> Option<(IpAddr, IpAddr)> {
 /// Returns what the login shell is given, whichever it is: one line with a script for `sh` in
 /// single quotes, in which there are none.
 pub(crate) fn script(length: usize, deadline: Duration, lease: Duration) -> String {
-    // Some places are mounted so that nothing may be started from them. And what `timeout` leaves
-    // behind for a moment may have its output open still: nothing is started from such a file.
-    let lines: Vec<&str> = include_str!("ssh_bootstrap.sh").lines().collect();
+    let lines = include_str!("ssh_bootstrap.sh").lines().filter(|line| !line.starts_with('#'));
+    let lines: Vec<&str> = lines.collect();
     let filled = [
         ("@HERE@", HERE.to_owned()),
         ("@SYSTEM@", SYSTEM.to_owned()),

@@ -1,7 +1,7 @@
 //! ELF: what a kernel, its modules and a program say of themselves.
 //!
-//! Reads little-endian files only. The file may be anything that a user named: `object` checks every
-//! offset before it looks, and what it refuses is not there.
+//! Reads little-endian files only. The file may be anything that a user named: `object` checks
+//! every offset before it looks, and what it refuses is not there.
 
 use object::LittleEndian;
 use object::elf::{FileHeader32, FileHeader64};
