@@ -56,7 +56,7 @@ impl Copy {
     /// What is to be changed is not there once, or cannot be written.
     pub fn change(&mut self, mutant: &Mutant) -> Result<(), String> {
         assert!(self.changed.is_none(), "a copy holds one change");
-        let path = self.tree.join(mutant.path);
+        let path = self.tree.join(&mutant.path);
         let cannot = |error: io::Error| format!("cannot change `{}`: {error}", path.display());
         let was = fs::read_to_string(&path).map_err(cannot)?;
         fs::write(&path, mutant.applied_to(&was)?).map_err(cannot)?;
@@ -190,14 +190,14 @@ mod tests {
     fn a_change_is_made_in_the_copy_alone_and_taken_back() {
         let place = TestDirectory::new("change");
         let mutant = &MUTANTS[0];
-        let path = place.0.join(mutant.path);
+        let path = place.0.join(&mutant.path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, format!("fn a() {{ {} }}\n", mutant.text)).unwrap();
         let (tree, target) = (place.0.clone(), place.0.join("target"));
         let mut copy = Copy { tree, target, changed: None };
         copy.change(mutant).unwrap();
-        assert!(!fs::read_to_string(&path).unwrap().contains(mutant.text));
+        assert!(!fs::read_to_string(&path).unwrap().contains(&mutant.text));
         copy.restore().unwrap();
-        assert!(fs::read_to_string(&path).unwrap().contains(mutant.text));
+        assert!(fs::read_to_string(&path).unwrap().contains(&mutant.text));
     }
 }

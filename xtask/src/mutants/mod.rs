@@ -50,7 +50,7 @@ pub fn run(arguments: &[&str]) -> ExitCode {
 }
 
 fn list() -> ExitCode {
-    for Mutant { name, breaks, path, proofs, .. } in MUTANTS {
+    for Mutant { name, breaks, path, proofs, .. } in MUTANTS.iter() {
         println!("{name}: {breaks} ({path}; {proofs})");
     }
     ExitCode::SUCCESS
@@ -60,10 +60,10 @@ fn list() -> ExitCode {
 fn chosen(names: &str) -> Result<Vec<&'static Mutant>, String> {
     let names: Vec<&str> = names.split(',').collect();
     if let Some(name) = names.iter().find(|name| MUTANTS.iter().all(|it| it.name != **name)) {
-        let known: Vec<&str> = MUTANTS.iter().map(|mutant| mutant.name).collect();
+        let known: Vec<&str> = MUTANTS.iter().map(|mutant| mutant.name.as_str()).collect();
         return Err(format!("no mutant `{name}`; there are {}", known.join(", ")));
     }
-    Ok(MUTANTS.iter().filter(|mutant| names.contains(&mutant.name)).collect())
+    Ok(MUTANTS.iter().filter(|mutant| names.contains(&mutant.name.as_str())).collect())
 }
 
 /// Tries each mutant; counts those that were not caught.
@@ -85,7 +85,7 @@ fn check(chosen: &[&Mutant]) -> Result<usize, String> {
     for mutant in chosen {
         println!("{}: {}", mutant.name, mutant.breaks);
         copy.change(mutant)?;
-        match try_one(&copy, mutant.proofs) {
+        match try_one(&copy, &mutant.proofs) {
             Ok(Proved::Missed(lines)) => println!("  caught: {}", lines.join("\n          ")),
             Ok(Proved::Met) => {
                 println!("  SURVIVED: `prove --quick --only {}` met every bar", mutant.proofs);
