@@ -135,24 +135,15 @@ fn cover(command: &mut Command, target: &Target, run: &Run) -> Result<(), String
         let written = fs::write(seeds.join(format!("{number:04}")), input);
         written.map_err(|error| format!("cannot write a seed: {error}"))?;
     }
-    let words: String = target.words.iter().map(|word| format!("{}\n", quoted(word))).collect();
-    let dictionary = run.state.join(format!("{}.words", target.name));
-    fs::write(&dictionary, words).map_err(|error| format!("cannot write the words: {error}"))?;
     command.env("SURTAX_FUZZ_TARGET", target.name);
     command.args([&learnt, &seeds]);
-    command.arg(format!("-dict={}", dictionary.display()));
+    command.arg(format!("-dict={}", crate::corpus::dictionary_path(target).display()));
     command.arg(format!("-artifact_prefix={}/{}.", run.state.display(), target.name));
     command.arg(format!("-max_len={}", target.longest));
     // libFuzzer's time is that of the wall: a busy machine needs some room.
     command.args(["-timeout=20", "-rss_limit_mb=1024", "-print_final_stats=1", "-verbosity=0"]);
     command.arg(format!("-seed={}", run.seed & 0xffff_ffff));
     Ok(())
-}
-
-/// A word as libFuzzer's dictionaries have it.
-fn quoted(word: &str) -> String {
-    let letters: String = word.bytes().map(|byte| format!("\\x{byte:02x}")).collect();
-    format!("\"{letters}\"")
 }
 
 /// Reads what libFuzzer counted, and the file that it left where it found something.
@@ -243,10 +234,5 @@ mod tests {
         let wire = Total { executions: 17, time_ns: 4_000_000_000, findings: 0 };
         assert_eq!(totals["wire"], wire);
         assert_eq!((totals["ledger"].executions, totals["ledger"].findings), (5, 1));
-    }
-
-    #[test]
-    fn a_word_of_a_dictionary_holds_no_letter_that_acts() {
-        assert_eq!(quoted("a\"\n"), r#""\x61\x22\x0a""#);
     }
 }

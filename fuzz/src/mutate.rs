@@ -29,7 +29,7 @@ pub struct Material<'a> {
     /// The corpus, which is not empty.
     pub inputs: &'a [Vec<u8>],
     /// Words of the target's language.
-    pub words: &'a [&'a str],
+    pub words: &'a [Vec<u8>],
     /// The longest input, in bytes.
     pub longest: usize,
 }
@@ -88,9 +88,9 @@ fn change(random: &mut impl Rng, material: &Material<'_>, bytes: &mut Vec<u8>) {
         10 => digits(random, bytes, at),
         _ => {
             if !material.words.is_empty() {
-                let word = material.words[random.random_range(0..material.words.len())];
+                let word = &material.words[random.random_range(0..material.words.len())];
                 let end = if random.random() { at } else { (at + word.len()).min(bytes.len()) };
-                bytes.splice(at..end, word.bytes());
+                bytes.splice(at..end, word.iter().copied());
             }
         }
     }
@@ -128,7 +128,7 @@ mod tests {
     fn made(seed: u64) -> Vec<Vec<u8>> {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let inputs = [b"count=12\n".to_vec(), Vec::new()];
-        let material = Material { inputs: &inputs, words: &["word"], longest: 40 };
+        let material = Material { inputs: &inputs, words: &[b"word".to_vec()], longest: 40 };
         let one = |_| {
             let mut bytes = Vec::new();
             next(&mut random, &material, &mut bytes);

@@ -53,7 +53,7 @@ impl Run {
     /// # Errors
     /// The file system's: nothing can be kept, or the corpus cannot be read.
     pub fn one(&self, target: &Target) -> Result<Ran, String> {
-        let inputs = corpus::of(target)?;
+        let (inputs, words) = (corpus::of(target)?, corpus::dictionary(target)?);
         let longest = inputs.iter().map(Vec::len).max().unwrap_or(0).max(target.longest);
         let current = Current::at(&self.current(target.name), longest);
         let mut current = current.map_err(|error| format!("cannot keep inputs: {error}"))?;
@@ -65,7 +65,7 @@ impl Run {
             }
         };
         let mut random = ChaCha8Rng::seed_from_u64(self.seed ^ xxh3_64(target.name.as_bytes()));
-        let material = Material { inputs: &inputs, words: target.words, longest: target.longest };
+        let material = Material { inputs: &inputs, words: &words, longest: target.longest };
         let began = clock::monotonic_raw();
         let passed = || clock::monotonic_raw().since(began);
         let (mut executions, mut made) = (0_u64, Vec::new());

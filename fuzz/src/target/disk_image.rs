@@ -3,14 +3,8 @@
 use super::Target;
 use surtax::driver::untrusted;
 
-pub const TARGET: Target = Target {
-    name: "disk_image",
-    run,
-    seeds,
-    folders: &[],
-    words: &["QFI", "\0\0\0\x02", "\0\0\0\x03", "\0\0\0\0\0\0\0\0", "\0\0\0\x04", "KDMV"],
-    longest: 8 << 10,
-};
+pub const TARGET: Target =
+    Target { name: "disk_image", run, seeds, folders: &[], longest: 8 << 10 };
 
 fn run(bytes: &[u8]) {
     let length = bytes.len() as u64;

@@ -11,7 +11,6 @@ pub const TARGET: Target = Target {
     },
     seeds,
     folders: &[],
-    words: &["\x7fELF\x02\x01", "HdrS", "Xen\0", ".modinfo", "\0\0\0\x12", "GNU\0"],
     longest: 64 << 10,
 };
 

@@ -3,14 +3,8 @@
 use super::Target;
 use surtax_statistics::Histogram;
 
-pub const TARGET: Target = Target {
-    name: "histogram",
-    run,
-    seeds,
-    folders: &[],
-    words: &["\u{7f}\0", "\0\0\0\0\0\0\0\x01"],
-    longest: 64 << 10,
-};
+pub const TARGET: Target =
+    Target { name: "histogram", run, seeds, folders: &[], longest: 64 << 10 };
 
 fn run(bytes: &[u8]) {
     if let Ok(mut histogram) = Histogram::from_bytes(bytes) {

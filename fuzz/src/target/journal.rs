@@ -3,17 +3,8 @@
 use super::Target;
 use surtax::lab::read_untrusted_journal;
 
-pub const TARGET: Target = Target {
-    name: "journal",
-    run,
-    seeds: super::none,
-    folders: &[],
-    words: &[
-        "\"will\"", "\"undone\"", "\"lab\"", "\"undo\"", "\"kind\"", "\"group\"", "\"directory\"",
-        "\"path\"", "\"id\"", "{", "}", "\n", ",", ":", "null", "[", "]",
-    ],
-    longest: 16 << 10,
-};
+pub const TARGET: Target =
+    Target { name: "journal", run, seeds: super::none, folders: &[], longest: 16 << 10 };
 
 fn run(bytes: &[u8]) {
     let Ok((pending, damage)) = read_untrusted_journal(bytes) else { return };

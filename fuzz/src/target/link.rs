@@ -10,8 +10,7 @@ use surtax_instrument::wire::{
     Command, Hello, PROTOCOL, Reply, Request, agents, read_request, write_any, write_reply,
 };
 
-pub const TARGET: Target =
-    Target { name: "link", run, seeds, folders: &[], words: &["\0\0\0\0"], longest: 16 << 10 };
+pub const TARGET: Target = Target { name: "link", run, seeds, folders: &[], longest: 16 << 10 };
 
 /// The whole of what is said is there from the beginning, so nobody waits for so long.
 const DEADLINE: Duration = Duration::from_secs(20);

@@ -28,7 +28,7 @@ pub use wire::Planted;
 /// One reader, and what it is given.
 #[derive(Clone, Copy)]
 pub struct Target {
-    /// Name of the target, also that of its corpus.
+    /// Name of the target, also that of its corpus and its dictionary.
     pub name: &'static str,
     /// Reads the bytes; panics where a promise is broken.
     pub run: fn(&[u8]),
@@ -36,8 +36,6 @@ pub struct Target {
     pub seeds: fn() -> Vec<Vec<u8>>,
     /// Folders of the repository whose files are inputs, too.
     pub folders: &'static [&'static str],
-    /// Words that are put into an input, beside single bytes.
-    pub words: &'static [&'static str],
     /// The longest input, in bytes.
     pub longest: usize,
 }

@@ -8,10 +8,5 @@ pub const TARGET: Target = Target {
     run: |bytes| drop(untrusted::recipe(text(bytes))),
     seeds: super::none,
     folders: &["appliances"],
-    words: &[
-        "[image]", "[machine]", "[command]", "board = ", "memory = ", "cpus = ", "{command}",
-        "over = ", "tcp", "console", "probe = ", "ready = ", "port = ", "\"", "\n",
-        "999999999999T",
-    ],
     longest: 16 << 10,
 };

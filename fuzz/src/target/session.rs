@@ -17,8 +17,7 @@ use surtax_instrument::wire::{
     Command, Reply, Request, Sealer, WireError, hosts, read_reply, write_request,
 };
 
-pub const TARGET: Target =
-    Target { name: "session", run, seeds, folders: &[], words: &["\0\0\0\0"], longest: 8 << 10 };
+pub const TARGET: Target = Target { name: "session", run, seeds, folders: &[], longest: 8 << 10 };
 
 /// The most instances of a command, so that an input is quick.
 const INSTANCES: usize = 3;

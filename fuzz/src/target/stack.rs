@@ -6,17 +6,8 @@ use surtax::driver::parse_list;
 use surtax::layer::StackSpec;
 use surtax::plan::{duration, percentage};
 
-pub const TARGET: Target = Target {
-    name: "stack",
-    run,
-    seeds: super::none,
-    folders: &[],
-    words: &[
-        "+", ":", ",", "=", "{", "}", "qemu", "runc", "docker", "native", "gvisor", "memory=64M",
-        "cpus=2", "accel=tcg", "env.A=b", "net=", "root=/", "simulated", "..", "libvirt", "ssh",
-    ],
-    longest: 8 << 10,
-};
+pub const TARGET: Target =
+    Target { name: "stack", run, seeds: super::none, folders: &[], longest: 8 << 10 };
 
 fn run(bytes: &[u8]) {
     let text = text(bytes);

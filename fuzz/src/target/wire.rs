@@ -19,7 +19,6 @@ pub const TARGET: Target = Target {
     run,
     seeds: || replies().iter().map(of_reply).chain(requests().iter().map(of_request)).collect(),
     folders: &[],
-    words: &["SURTAX_INSTANCE", "/surtax-starter", "\0\0\0\0"],
     longest: 4096,
 };
 

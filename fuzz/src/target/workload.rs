@@ -8,10 +8,6 @@ pub const TARGET: Target = Target {
     run,
     seeds: super::none,
     folders: &["workloads"],
-    words: &[
-        "[[metric]]", "[[histogram]]", "[[check]]", "[parameter.x]", "regex = '", "'", "\n", "= ",
-        "json = '$", "unit = ", "better = ", "(a+)+$", "[", "]", "{x}", "{", "}", "1e999",
-    ],
     longest: 16 << 10,
 };
 
