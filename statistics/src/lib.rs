@@ -36,7 +36,6 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod bootstrap;
 mod change;
 mod confidence;
 mod equivalence;
@@ -54,7 +53,6 @@ mod stopping;
 mod student;
 mod warm_up;
 
-pub use bootstrap::{Bootstrap, Bounds};
 pub use change::change;
 pub use confidence::Confidence;
 pub use equivalence::{Verdict, is_equivalent, verdict};
@@ -63,10 +61,7 @@ pub use histogram::{Histogram, OutOfRange, Unreadable};
 pub use noise::{NoiseFloor, departure, noise_floor};
 pub use overhead::{Block, Estimate, Method, overhead, overhead_at};
 pub use power::{blocks_needed, detectable_effect};
-pub use quantile::{
-    MedianInterval, QuantileInterval, Summary, Unsupported, median_interval, quantile,
-    quantile_interval,
-};
+pub use quantile::{QuantileInterval, Summary, Unsupported, quantile, quantile_interval};
 pub use sample::{Sample, TooFew, Unusable};
 pub use shift::{Shift, shifts};
 pub use stopping::{LOOK_FROM, blocks_to_precision, is_narrow_enough, relative_half_width};

@@ -200,12 +200,6 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// The baseline over the arm: the cost of a metric that is better when higher.
-    #[must_use]
-    pub fn inverse(&self) -> Self {
-        Self { ratio: 1.0 / self.ratio, low: 1.0 / self.high, high: 1.0 / self.low, ..*self }
-    }
-
     /// Half the interval's width, as a ratio: 0.02 is ±2 percentage points of the baseline.
     #[must_use]
     pub fn half_width(&self) -> f64 {

@@ -1,7 +1,7 @@
 //! Quantiles, the five-number summary, and the distribution-free interval of a quantile.
 
 use crate::confidence::Confidence;
-use crate::sample::{Sample, TooFew};
+use crate::sample::Sample;
 use std::fmt;
 
 /// The quantile at `share` (0 is the least value, 1 the greatest), of Hyndman and Fan's type 7.
@@ -170,42 +170,6 @@ pub fn quantile_interval(
         high: sorted[count - 1 - above].max(found),
         confidence: 1.0 - below_chance - above_chance,
     })
-}
-
-/// A median with the two values of the sample that enclose the true one.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct MedianInterval {
-    /// The sample's median.
-    pub median: f64,
-    /// Lower end, a value of the sample.
-    pub low: f64,
-    /// Upper end, a value of the sample.
-    pub high: f64,
-    /// Actual coverage of the interval, at least what was asked: order statistics come in steps.
-    pub confidence: f64,
-}
-
-/// [`quantile_interval`] at one half.
-///
-/// ```
-/// use surtax_statistics::{Confidence, Sample, median_interval};
-///
-/// let sample = Sample::new(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0])?;
-/// let interval = median_interval(&sample, Confidence::P95)?;
-/// // Both ends fail when all six values are on one side: 2 / 2⁶ = 1 / 32.
-/// assert_eq!((interval.low, interval.high), (1.0, 6.0));
-/// assert_eq!(interval.confidence, 1.0 - 1.0 / 32.0);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-///
-/// # Errors
-/// How many values it takes when even the whole range covers too seldom: 6 for 95 %.
-pub fn median_interval(sample: &Sample, confidence: Confidence) -> Result<MedianInterval, TooFew> {
-    let QuantileInterval { quantile: median, low, high, confidence } =
-        quantile_interval(sample, 0.5, confidence).map_err(|Unsupported { have, need }| {
-            TooFew { have, need: need.expect("enough values enclose a median") }
-        })?;
-    Ok(MedianInterval { median, low, high, confidence })
 }
 
 /// Returns how many values at the lower end the interval of the quantile at `p` may leave out, and

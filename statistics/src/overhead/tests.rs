@@ -12,6 +12,13 @@ fn estimate(times: &[Times]) -> Estimate {
     overhead(&blocks).unwrap()
 }
 
+impl Estimate {
+    /// The baseline over the arm.
+    pub(crate) fn inverse(&self) -> Self {
+        Self { ratio: 1.0 / self.ratio, low: 1.0 / self.high, high: 1.0 / self.low, ..*self }
+    }
+}
+
 fn close(a: f64, b: f64) -> bool {
     (a - b).abs() <= 1e-9 * a.abs().max(b.abs())
 }

@@ -10,8 +10,10 @@ fn sample(values: &[f64]) -> Sample {
 #[test]
 fn five_values_are_too_few_for_a_median_at_95_percent_and_the_error_says_six() {
     let values = sample(&[1.0, 2.0, 3.0, 4.0, 5.0]);
-    assert_eq!(median_interval(&values, Confidence::P95), Err(TooFew { have: 5, need: 6 }));
-    assert_eq!(median_interval(&values, Confidence::P99), Err(TooFew { have: 5, need: 8 }));
+    for (confidence, need) in [(Confidence::P95, 6), (Confidence::P99, 8)] {
+        let refused = quantile_interval(&values, 0.5, confidence);
+        assert_eq!(refused, Err(Unsupported { have: 5, need: Some(need) }));
+    }
 }
 
 #[test]
@@ -21,7 +23,7 @@ fn ranks_of_the_median_are_those_of_the_printed_table() {
         [(6, 1, 6, 0.969), (8, 1, 8, 0.992), (10, 2, 9, 0.979), (20, 6, 15, 0.959)]
     {
         let values: Vec<f64> = (1..=count).map(f64::from).collect();
-        let interval = median_interval(&sample(&values), Confidence::P95).unwrap();
+        let interval = quantile_interval(&sample(&values), 0.5, Confidence::P95).unwrap();
         assert_eq!((interval.low, interval.high), (f64::from(low), f64::from(high)));
         assert!((interval.confidence - confidence).abs() < 6e-4, "{count}: {interval:?}");
     }
@@ -30,7 +32,7 @@ fn ranks_of_the_median_are_those_of_the_printed_table() {
 #[test]
 fn a_sample_of_thousands_does_not_underflow() {
     let values: Vec<f64> = (1..=5000).map(f64::from).collect();
-    let interval = median_interval(&sample(&values), Confidence::P95).unwrap();
+    let interval = quantile_interval(&sample(&values), 0.5, Confidence::P95).unwrap();
     // 2500 ± 1.96 × √5000 / 2.
     assert!((interval.low - 2431.0).abs() < 2.0 && (interval.high - 2570.0).abs() < 2.0);
 }
@@ -106,8 +108,8 @@ proptest! {
     fn the_interval_of_the_median_holds_the_median(
         values in prop::collection::vec(1e-9_f64..1e9, 6..80),
     ) {
-        let interval = median_interval(&sample(&values), Confidence::P95).unwrap();
-        prop_assert!(interval.low <= interval.median && interval.median <= interval.high);
+        let interval = quantile_interval(&sample(&values), 0.5, Confidence::P95).unwrap();
+        prop_assert!(interval.low <= interval.quantile && interval.quantile <= interval.high);
         prop_assert!(interval.confidence >= 0.95);
     }
 
