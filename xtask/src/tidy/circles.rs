@@ -130,6 +130,19 @@ impl Graph {
         }
         path
     }
+
+    /// The modules that one leads to, directly or by way of others.
+    fn reached_from<'a>(&'a self, module: &'a str) -> BTreeSet<&'a str> {
+        let (mut reached, mut open) = (BTreeSet::new(), vec![module]);
+        while let Some(module) = open.pop() {
+            for other in self.edges.get(module).into_iter().flatten() {
+                if reached.insert(other.as_str()) {
+                    open.push(other);
+                }
+            }
+        }
+        reached
+    }
 }
 
 /// The path of the module that a file of the host side is; the root has an empty one.
@@ -203,65 +216,23 @@ fn expanded(text: &str) -> Vec<String> {
     all
 }
 
-/// The strongly connected components of more than one file, the largest first.
-///
-/// Source: R. Tarjan, "Depth-first search and linear graph algorithms", SIAM J. Comput. 1 (1972).
+/// The circles of more than one file, the largest first: each of its files leads to each other.
 fn circles(graph: &Graph) -> Vec<Vec<String>> {
-    let mut search = Search::new(graph);
-    for module in graph.edges.keys() {
-        if !search.numbers.contains_key(module.as_str()) {
-            search.visit(module);
+    let modules = graph.edges.keys().map(|module| (module.as_str(), graph.reached_from(module)));
+    let reached: BTreeMap<&str, BTreeSet<&str>> = modules.collect();
+    let leads_back = |from: &str, to: &str| reached.get(from).is_some_and(|it| it.contains(to));
+    let (mut circles, mut seen) = (Vec::new(), BTreeSet::new());
+    for (&module, others) in &reached {
+        let circle = || others.iter().copied().filter(|other| leads_back(other, module));
+        if circle().count() > 1 && seen.insert(module) {
+            seen.extend(circle());
+            let mut files: Vec<String> = circle().map(|it| graph.files[it].clone()).collect();
+            files.sort();
+            circles.push(files);
         }
     }
-    let mut circles = search.circles;
     circles.sort_by_key(|circle| std::cmp::Reverse(circle.len()));
     circles
-}
-
-struct Search<'a> {
-    graph: &'a Graph,
-    numbers: BTreeMap<&'a str, usize>,
-    lowest: BTreeMap<&'a str, usize>,
-    open: Vec<&'a str>,
-    circles: Vec<Vec<String>>,
-}
-
-impl<'a> Search<'a> {
-    fn new(graph: &'a Graph) -> Self {
-        let (numbers, lowest) = (BTreeMap::new(), BTreeMap::new());
-        Self { graph, numbers, lowest, open: Vec::new(), circles: Vec::new() }
-    }
-
-    fn visit(&mut self, module: &'a str) {
-        let number = self.numbers.len();
-        self.numbers.insert(module, number);
-        self.lowest.insert(module, number);
-        self.open.push(module);
-        let graph = self.graph;
-        for other in graph.edges.get(module).into_iter().flatten() {
-            let low = if self.numbers.contains_key(other.as_str()) {
-                if !self.open.contains(&other.as_str()) {
-                    continue;
-                }
-                self.numbers[other.as_str()]
-            } else {
-                self.visit(other);
-                self.lowest[other.as_str()]
-            };
-            let known = self.lowest[module];
-            self.lowest.insert(module, known.min(low));
-        }
-        if self.lowest[module] == number {
-            let begin = self.open.iter().position(|it| *it == module).unwrap_or(0);
-            let circle = self.open.split_off(begin);
-            if circle.len() > 1 {
-                let file = |it: &&str| graph.files.get(*it).cloned().unwrap_or_default();
-                let mut circle: Vec<String> = circle.iter().map(file).collect();
-                circle.sort();
-                self.circles.push(circle);
-            }
-        }
-    }
 }
 
 #[cfg(test)]
