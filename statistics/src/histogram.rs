@@ -54,31 +54,18 @@ impl fmt::Display for OutOfRange {
 impl std::error::Error for OutOfRange {}
 
 /// Reason why bytes are not one of our histograms.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unreadable {
     /// Their head is not that of V2 with our range and digits.
+    #[error("this is no V2 histogram of 1 ns to an hour with 3 digits")]
     Head,
     /// They are more or fewer than their head says, or none of a head.
+    #[error("a histogram's bytes are not as many as its head says")]
     Length,
     /// Their counts cannot be decoded, or lie outside the range, or are more than anyone recorded.
+    #[error("a histogram's counts cannot be decoded")]
     Counts,
 }
-
-impl fmt::Display for Unreadable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{}",
-            match self {
-                Self::Head => "this is no V2 histogram of 1 ns to an hour with 3 digits",
-                Self::Length => "a histogram's bytes are not as many as its head says",
-                Self::Counts => "a histogram's counts cannot be decoded",
-            }
-        )
-    }
-}
-
-impl std::error::Error for Unreadable {}
 
 impl Default for Histogram {
     fn default() -> Self {

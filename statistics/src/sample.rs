@@ -3,14 +3,16 @@
 //! A time of zero, a negative time, an infinity or a NaN is a defect of the measurement. It is
 //! refused here by name and place, so that no estimator has to say what the logarithm of it means.
 
-use std::fmt;
+use thiserror::Error;
 
 /// Reason why values cannot be used.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Error)]
 pub enum Unusable {
     /// There is no value at all.
+    #[error("there are no values")]
     Empty,
     /// A value is infinite or not a number.
+    #[error("value {index} is `{value}`, not a finite number")]
     NotFinite {
         /// Index of the value, from 0.
         index: usize,
@@ -18,6 +20,7 @@ pub enum Unusable {
         value: f64,
     },
     /// A value is zero or negative where a ratio will be taken.
+    #[error("value {index} is `{value}`: a ratio needs values above zero")]
     NotPositive {
         /// Index of the value, from 0.
         index: usize,
@@ -25,6 +28,7 @@ pub enum Unusable {
         value: f64,
     },
     /// A value that counts something is below zero.
+    #[error("value {index} is `{value}`: a count cannot be below zero")]
     Negative {
         /// Index of the value, from 0.
         index: usize,
@@ -33,41 +37,15 @@ pub enum Unusable {
     },
 }
 
-impl fmt::Display for Unusable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Empty => write!(f, "there are no values"),
-            Self::NotFinite { index, value } => {
-                write!(f, "value {index} is `{value}`, not a finite number")
-            }
-            Self::NotPositive { index, value } => {
-                write!(f, "value {index} is `{value}`: a ratio needs values above zero")
-            }
-            Self::Negative { index, value } => {
-                write!(f, "value {index} is `{value}`: a count cannot be below zero")
-            }
-        }
-    }
-}
-
-impl std::error::Error for Unusable {}
-
 /// There are too few repeats for an interval.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("an interval needs at least {need} repeats, there are {have}")]
 pub struct TooFew {
     /// Number at hand.
     pub have: usize,
     /// Number needed.
     pub need: usize,
 }
-
-impl fmt::Display for TooFew {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "an interval needs at least {} repeats, there are {}", self.need, self.have)
-    }
-}
-
-impl std::error::Error for TooFew {}
 
 /// Values in ascending order: at least one, each finite.
 #[derive(Clone, Debug, PartialEq)]
