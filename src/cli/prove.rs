@@ -8,7 +8,7 @@ use crate::fault::{Doing, Fault};
 use crate::layer::instead;
 use crate::ledger::calendar;
 use crate::plan::duration::rough;
-use crate::prove::{Bar, Figure, Notebook, Proof, REGISTRY, Selection, Share, Size, Stopped};
+use crate::prove::{Bar, Figure, Notebook, Proof, REGISTRY, Selection, Share, Size};
 use serde::Serialize;
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -69,6 +69,8 @@ pub(super) struct Answer {
 /// A line and its judgement.
 #[derive(Debug, Serialize, schemars::JsonSchema)]
 struct Judged {
+    /// The proof's name.
+    proof: &'static str,
     #[serde(flatten)]
     line: Figure,
     met: bool,
@@ -95,14 +97,13 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<ExitCode, 
     let is_share = selection.share != Share::default();
     let proved = opened.with_bench(&interrupts, &|| pace.ended(), &notebook, &selection, |bench| {
         for proof in &proofs {
-            pace.now(*proof);
-            let (more, ended) = match proof.prove(bench, size) {
-                Ok(more) => (more, Ok(())),
-                Err(Stopped { fault, lines }) => (lines, Err(fault)),
-            };
-            lines.extend(
-                more.into_iter().map(|line| if is_share { line.of_a_share() } else { line }),
-            );
+            pace.now(proof);
+            let mut figures = Vec::new();
+            let ended = (proof.prove)(bench, size, &mut figures);
+            lines.extend(figures.into_iter().map(|figure| {
+                let line = if is_share { figure.of_a_share() } else { figure };
+                Judged { proof: proof.name, met: line.is_met(), line }
+            }));
             ended?;
         }
         Ok(())
@@ -114,7 +115,6 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<ExitCode, 
         Err(_) if was_interrupted => "interrupted",
         Err(_) => "broken",
     };
-    let lines = lines.into_iter().map(|line| Judged { met: line.is_met(), line }).collect();
     let said = Answer {
         schema_version: 1,
         state,
@@ -142,22 +142,21 @@ fn chosen(
     names: &[String],
     selection: &Selection,
     size: Size,
-) -> Result<Vec<&'static dyn Proof>, Fault> {
+) -> Result<Vec<&'static Proof>, Fault> {
     for name in names {
-        if REGISTRY.iter().all(|proof| proof.name() != name) {
-            let known = REGISTRY.iter().map(|proof| proof.name());
+        if REGISTRY.iter().all(|proof| proof.name != name) {
+            let known = REGISTRY.iter().map(|proof| proof.name);
             return Err(
                 Fault::user(format!("unknown proof `{name}`")).hint(instead(name, "proofs", known))
             );
         }
     }
-    let is_named =
-        |proof: &&&dyn Proof| names.is_empty() || names.iter().any(|name| name == proof.name());
-    let named: Vec<_> = REGISTRY.iter().filter(is_named).copied().collect();
+    let is_named = |proof: &&Proof| names.is_empty() || names.iter().any(|name| name == proof.name);
+    let named: Vec<_> = REGISTRY.iter().filter(is_named).collect();
     if selection.parts.is_empty() {
         return Ok(named);
     }
-    let known: Vec<String> = named.iter().flat_map(|proof| proof.parts(size)).collect();
+    let known: Vec<String> = named.iter().flat_map(|proof| proof.part_names(size)).collect();
     for part in &selection.parts {
         if !known.iter().any(|it| it.starts_with(part.as_str())) {
             let known = known.iter().map(String::as_str);
@@ -165,29 +164,23 @@ fn chosen(
                 .hint(instead(part, "parts", known)));
         }
     }
-    let has_part = |proof: &&dyn Proof| proof.parts(size).iter().any(|part| selection.takes(part));
+    let has_part = |proof: &&Proof| proof.part_names(size).iter().any(|part| selection.takes(part));
     Ok(named.into_iter().filter(has_part).collect())
 }
 
-fn list(proofs: &[&dyn Proof]) -> Rows {
+fn list(proofs: &[&Proof]) -> Rows {
     let columns =
         ["Proof", "What is asked", "Runs quick", "Runs full", "Takes quick", "Takes full"];
     let mut rows = Rows::new(&columns);
     for proof in proofs {
         let runs = |size| proof.run_count(size).to_string();
-        let takes = |size| format!("about {}", rough(estimated(*proof, size)));
-        let mut row = vec![String::from(proof.name()), String::from(proof.summary())];
+        let takes = |size| format!("about {}", rough(Duration::from_millis(proof.total_ms(size))));
+        let mut row = vec![String::from(proof.name), String::from(proof.summary)];
         row.extend([Size::Quick, Size::Full].map(runs));
         row.extend([Size::Quick, Size::Full].map(takes));
         rows.push(row);
     }
     rows
-}
-
-/// Estimates how long a proof takes.
-fn estimated(proof: &dyn Proof, size: Size) -> Duration {
-    let runs = 0..proof.run_count(size);
-    Duration::from_millis(runs.map(|run| u64::from(proof.run_ms(size, run))).sum())
 }
 
 fn text(said: &Answer, globals: &Globals) -> Result<String, Fault> {
@@ -196,8 +189,8 @@ fn text(said: &Answer, globals: &Globals) -> Result<String, Fault> {
         return Ok(serde_json::to_string_pretty(said).doing("write the proofs as JSON")? + "\n");
     }
     let mut rows = Rows::new(&["Proof", "Part", "N", "Found", "What", "Bar", "", "Because"]);
-    for Judged { line, met } in &said.lines {
-        let Figure { proof, part, tried, found, what, bar, because } = line;
+    for Judged { proof, line, met } in &said.lines {
+        let Figure { part, tried, found, what, bar, because } = line;
         let judged = match (bar, met) {
             (Bar::Shown, _) => "—",
             (_, true) => "met",
@@ -239,20 +232,19 @@ struct Pace<'a> {
     done_ms: Cell<u64>,
     size: Size,
     /// The proof that is being made, and how many of its runs are done.
-    now: Cell<Option<(&'static dyn Proof, u32)>>,
+    now: Cell<Option<(&'static Proof, u32)>>,
     began_at: Nanoseconds,
     said_at: Cell<Nanoseconds>,
     globals: &'a Globals,
 }
 
 impl<'a> Pace<'a> {
-    fn new(proofs: &[&dyn Proof], size: Size, globals: &'a Globals) -> Self {
+    fn new(proofs: &[&Proof], size: Size, globals: &'a Globals) -> Self {
         let now = clock::monotonic_raw();
-        let all_ms = proofs.iter().map(|proof| estimated(*proof, size).as_millis()).sum::<u128>();
         Self {
             all: proofs.iter().map(|proof| proof.run_count(size)).sum(),
             done: Cell::new(0),
-            all_ms: u64::try_from(all_ms).unwrap_or(u64::MAX),
+            all_ms: proofs.iter().map(|proof| proof.total_ms(size)).sum(),
             done_ms: Cell::new(0),
             size,
             now: Cell::new(None),
@@ -268,7 +260,7 @@ impl<'a> Pace<'a> {
         format!("{} runs, which take about {takes} on two CPUs", self.all)
     }
 
-    fn now(&self, proof: &'static dyn Proof) {
+    fn now(&self, proof: &'static Proof) {
         self.now.set(Some((proof, 0)));
     }
 
@@ -288,7 +280,7 @@ impl<'a> Pace<'a> {
 
     fn text(&self, passed: Duration) -> String {
         let Self { all, .. } = *self;
-        let (done, name) = (self.done.get(), self.now.get().map_or("", |(proof, _)| proof.name()));
+        let (done, name) = (self.done.get(), self.now.get().map_or("", |(proof, _)| proof.name));
         let (all_ms, done_ms) = (self.all_ms, self.done_ms.get());
         #[expect(clippy::cast_precision_loss, reason = "about so much")]
         let left = passed.mul_f64(all_ms.saturating_sub(done_ms) as f64 / done_ms.max(1) as f64);
@@ -318,7 +310,7 @@ mod tests {
         let part = |text: &str| [String::from(text)];
         let asked = |parts: &[String]| Selection { parts: parts.to_vec(), ..Selection::default() };
         let names = chosen(&[], &asked(&part("kills/qemu")), Size::Full).unwrap_or_default();
-        assert_eq!(names.iter().map(|proof| proof.name()).collect::<Vec<_>>(), ["kills"]);
+        assert_eq!(names.iter().map(|proof| proof.name).collect::<Vec<_>>(), ["kills"]);
         let refused = |names: &[String], parts: &[String]| {
             chosen(names, &asked(parts), Size::Full).is_err_and(|fault| fault.hint.is_some())
         };
@@ -330,7 +322,6 @@ mod tests {
     #[test]
     fn a_missed_bar_is_said_in_its_line_and_below() {
         let line = Figure {
-            proof: "planted",
             part: String::from("cost 1.05"),
             tried: 200,
             found: 30,
@@ -346,7 +337,7 @@ mod tests {
             date: String::from("today"),
             size: "quick",
             state: "finished",
-            lines: vec![Judged { line, met }],
+            lines: vec![Judged { proof: "planted", line, met }],
         };
         let text = text(&said, &Globals::default()).unwrap();
         assert!(text.starts_with("surtax 1.2.3 (abc), today, quick\n"), "{text}");
@@ -357,14 +348,14 @@ mod tests {
     #[test]
     fn the_time_left_is_that_of_the_runs_left() {
         let globals = Globals::default();
-        let proof = REGISTRY[0];
+        let proof = &REGISTRY[0];
         let pace = Pace::new(&[proof], Size::Quick, &globals);
         pace.now(proof);
         let runs = proof.run_count(Size::Quick);
         for _ in 0..runs / 4 {
             pace.ended();
         }
-        let expected = format!("{}: {} of {runs} runs, about 15 s left", proof.name(), runs / 4);
+        let expected = format!("{}: {} of {runs} runs, about 15 s left", proof.name, runs / 4);
         assert_eq!(pace.text(Duration::from_secs(5)), expected);
     }
 

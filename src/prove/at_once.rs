@@ -5,9 +5,9 @@
 //! each must have kept a run of its own in which every trial counts, and when all have ended the
 //! machine must be as before.
 
-use super::child::{ChildSurtax, text, trials};
+use super::child::{ChildSurtax, compare, text, trials};
 use super::kills::STACKS;
-use super::{Bar, Bench, Figure, Proof, Size, Stopped};
+use super::{Bar, Bench, Figure, Part, Proof, Size};
 use crate::fault::{Doing, Fault};
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
@@ -22,7 +22,7 @@ const BASELINE: &str = "native";
 const NESTED: [&str; 4] = ["runc+runc", "runc+bubblewrap", "crun+runc", "docker+runc"];
 
 /// One of these stands in a round of guests for one of [`NESTED`].
-const GUESTS: [&str; 2] = ["qemu+runc", "docker+qemu"];
+const STACKS_WITH_GUEST: [&str; 2] = ["qemu+runc", "docker+qemu"];
 
 /// Number of blocks in a run.
 const BLOCKS: u32 = 2;
@@ -30,90 +30,65 @@ const BLOCKS: u32 = 2;
 /// Arms of a plan that compares a stack with `native`, which is its own control.
 const ARMS: u64 = 3;
 
-pub(super) struct AtOnce;
+pub(super) const PROOF: Proof = Proof {
+    name: "at-once",
+    summary: "four surtaxes at once: whether one disturbs another's run, or leaves something",
+    parts: |size| {
+        parts(size)
+            .map(|part| Part::alone(part.name(), 4 * part.count(size), part.run_ms))
+            .collect()
+    },
+    prove,
+};
 
-impl Proof for AtOnce {
-    fn name(&self) -> &'static str {
-        "at-once"
-    }
-
-    fn summary(&self) -> &'static str {
-        "four surtaxes at once: whether one disturbs another's run, or leaves something"
-    }
-
-    fn parts(&self, size: Size) -> Vec<String> {
-        parts(size).iter().map(|part| part.name()).collect()
-    }
-
-    fn run_count(&self, size: Size) -> u32 {
-        parts(size).iter().map(|part| part.run_count(size)).sum()
-    }
-
-    fn run_ms(&self, size: Size, run: u32) -> u32 {
-        if run < Part::Containers.run_count(size) { 2500 } else { 12_000 }
-    }
-
-    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Figure>, Stopped> {
-        let mut all = Vec::new();
-        for part in parts(size) {
-            if !bench.takes(&part.name(), part.run_count(size)) {
-                continue;
-            }
-            let mut rounds = Vec::new();
-            let done = (0..part.rounds(size)).try_for_each(|number| {
-                let round = bench.unit(&format!("{}/{number}", part.name()), 4, || {
-                    let round = round(bench, *part, number)?;
-                    (0..4).try_for_each(|_| bench.told())?;
-                    Ok(round)
-                })?;
-                rounds.push(round);
-                Ok(())
-            });
-            all.extend(lines(*part, &rounds));
-            if let Err(fault) = done {
-                return Err(Stopped { fault, lines: all });
-            }
+fn prove(bench: &Bench<'_>, size: Size, figures: &mut Vec<Figure>) -> Result<(), Fault> {
+    for part in parts(size) {
+        if !bench.takes(&part.name(), 4 * part.count(size)) {
+            continue;
         }
-        Ok(all)
+        let mut rounds = Vec::new();
+        let done = (0..part.count(size)).try_for_each(|number| {
+            let round = bench.unit(&format!("{}/{number}", part.name()), 4, || {
+                let round = round(bench, part, number)?;
+                (0..4).try_for_each(|_| bench.told())?;
+                Ok(round)
+            })?;
+            rounds.push(round);
+            Ok(())
+        });
+        figures.extend(lines(part, &rounds));
+        done?;
     }
+    Ok(())
 }
 
 /// A part of the rounds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
-    Containers,
-    Guests,
+struct Rounds {
+    word: &'static str,
+    /// Number of them in a quick campaign, and in full.
+    counts: (u32, u32),
+    /// One of the four stacks is a guest.
+    has_guest: bool,
+    /// Rough time that one of its runs takes, in milliseconds.
+    run_ms: u32,
 }
 
-impl Part {
-    fn word(self) -> &'static str {
-        match self {
-            Self::Containers => "containers",
-            Self::Guests => "guests",
-        }
+const CONTAINERS: Rounds =
+    Rounds { word: "containers", counts: (1, 200), has_guest: false, run_ms: 2500 };
+const GUESTS: Rounds = Rounds { word: "guests", counts: (0, 50), has_guest: true, run_ms: 12_000 };
+
+impl Rounds {
+    fn name(&self) -> String {
+        format!("at-once/{}", self.word)
     }
 
-    fn name(self) -> String {
-        format!("at-once/{}", self.word())
-    }
-
-    fn rounds(self, size: Size) -> u32 {
-        match self {
-            Self::Containers => size.pick(1, 200),
-            Self::Guests => size.pick(0, 50),
-        }
-    }
-
-    fn run_count(self, size: Size) -> u32 {
-        4 * self.rounds(size)
+    fn count(&self, size: Size) -> u32 {
+        size.pick(self.counts.0, self.counts.1)
     }
 }
 
-fn parts(size: Size) -> &'static [Part] {
-    match size {
-        Size::Quick => &[Part::Containers],
-        Size::Full => &[Part::Containers, Part::Guests],
-    }
+fn parts(size: Size) -> impl Iterator<Item = &'static Rounds> {
+    [&CONTAINERS, &GUESTS].into_iter().filter(move |part| part.count(size) > 0)
 }
 
 /// Result of four at once.
@@ -127,12 +102,12 @@ struct Round {
     left: Vec<String>,
 }
 
-fn round(bench: &Bench<'_>, part: Part, number: u32) -> Result<Round, Fault> {
+fn round(bench: &Bench<'_>, part: &Rounds, number: u32) -> Result<Round, Fault> {
     let mut chance = ChaCha8Rng::seed_from_u64(number.into());
     let stacks = four(part, &mut chance);
     let surtax = ChildSurtax::new(bench, "at-once")?;
     let before = surtax.census()?;
-    let started = stacks.map(|stack| (stack, surtax.start(&compare(stack))));
+    let started = stacks.map(|stack| (stack, surtax.start(&compare(stack, BLOCKS, "0.05"))));
     let mut round = Round::default();
     // All are waited for, whatever one of them does: nobody runs on beside the next round.
     let ended = started.map(|(stack, child)| {
@@ -153,24 +128,17 @@ fn round(bench: &Bench<'_>, part: Part, number: u32) -> Result<Round, Fault> {
 }
 
 /// Four stacks, no two of them alike, in any order.
-fn four(part: Part, chance: &mut ChaCha8Rng) -> [&'static str; 4] {
+fn four(part: &Rounds, chance: &mut ChaCha8Rng) -> [&'static str; 4] {
     let mut plain: Vec<&str> = STACKS.into_iter().filter(|stack| *stack != BASELINE).collect();
     let mut nested = NESTED;
     plain.shuffle(chance);
     nested.shuffle(chance);
     let mut all = [plain[0], plain[1], nested[0], nested[1]];
-    if part == Part::Guests {
-        all[3] = GUESTS[chance.random_range(0..GUESTS.len())];
+    if part.has_guest {
+        all[3] = STACKS_WITH_GUEST[chance.random_range(0..STACKS_WITH_GUEST.len())];
     }
     all.rotate_left(chance.random_range(0..4));
     all
-}
-
-fn compare(stack: &str) -> Vec<String> {
-    let runs = BLOCKS.to_string();
-    let words = ["compare", "-v", "--in", stack, "--baseline", BASELINE, "--runs", &runs];
-    let words = words.into_iter().chain(["--", "sleep", "0.05"]);
-    words.map(String::from).collect()
 }
 
 /// Checks that each has a run of its own, with all of its trials; returns what is wrong, if
@@ -196,7 +164,7 @@ fn kept(directory: &Path) -> Result<Vec<PathBuf>, Fault> {
     Ok(paths.filter(|path| path.extension().is_some_and(|it| it == "surtax")).collect())
 }
 
-fn lines(part: Part, rounds: &[Round]) -> Vec<Figure> {
+fn lines(part: &Rounds, rounds: &[Round]) -> [Figure; 3] {
     let tried = u32::try_from(rounds.len()).unwrap_or(u32::MAX);
     let failures: Vec<&String> = rounds.iter().flat_map(|round| &round.failures).collect();
     let collisions: Vec<&String> = rounds.iter().filter_map(|it| it.collision.as_ref()).collect();
@@ -206,18 +174,12 @@ fn lines(part: Part, rounds: &[Round]) -> Vec<Figure> {
         ("rounds whose runs were mixed up", tried, collisions),
         ("things left when all had ended", tried, left),
     ]
-    .map(|(what, tried, found)| Figure {
-        proof: "at-once",
-        part: format!("four at once, {}", part.word()),
-        tried,
-        found: u32::try_from(found.len()).unwrap_or(u32::MAX),
-        what,
-        bar: Bar::AtMost(0),
-        because: found
-            .first()
-            .map_or_else(|| String::from("none may"), |it| format!("first: {it}")),
+    .map(|(what, tried, found)| {
+        let count = u32::try_from(found.len()).unwrap_or(u32::MAX);
+        let first = found.first().map(|it| format!("first: {it}"));
+        Figure::new(format!("four at once, {}", part.word), [tried, count], what)
+            .bar(Bar::AtMost(0), first.unwrap_or_else(|| String::from("none may")))
     })
-    .to_vec()
 }
 
 #[cfg(test)]
@@ -227,12 +189,12 @@ mod tests {
     #[test]
     fn a_round_has_four_stacks_of_which_two_are_nested_or_one_and_a_guest() {
         for seed in 0..50 {
-            for part in [Part::Containers, Part::Guests] {
+            for part in [&CONTAINERS, &GUESTS] {
                 let stacks = four(part, &mut ChaCha8Rng::seed_from_u64(seed));
                 let of = |these: &[&str]| stacks.iter().filter(|it| these.contains(*it)).count();
                 let different: std::collections::HashSet<_> = stacks.iter().collect();
-                let guests = usize::from(part == Part::Guests);
-                let found = (of(&NESTED), of(&GUESTS), different.len());
+                let guests = usize::from(part.has_guest);
+                let found = (of(&NESTED), of(&STACKS_WITH_GUEST), different.len());
                 assert_eq!(found, (2 - guests, guests, 4), "{stacks:?}");
             }
         }
@@ -241,7 +203,7 @@ mod tests {
     #[test]
     fn one_failure_one_run_too_few_or_one_thing_left_misses_a_bar() {
         let met = |round: Round| {
-            lines(Part::Containers, &[Round::default(), round])
+            lines(&CONTAINERS, &[Round::default(), round])
                 .iter()
                 .map(Figure::is_met)
                 .collect::<Vec<_>>()

@@ -95,21 +95,24 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// Makes those of a part's runs that are in the share, each a unit with the seed that follows
-    /// `behind` and its number; counts them, and those in which it was found. The part's name must
-    /// say all that they depend on but their seed.
+    /// Makes those of a part's runs that are in the share, each a unit with a seed of its own, of
+    /// which the last one was `seed`; counts them, and those in which it was found. The part's name
+    /// must say all that they depend on but their seed.
     ///
     /// # Errors
     /// Those of a run, and the notebook's.
     pub(super) fn counts(
         &self,
         part: &str,
-        (behind, runs): (u64, u32),
+        seed: &mut u64,
+        runs: u32,
         mut is_found: impl FnMut(u64) -> Result<bool, Fault>,
     ) -> Result<[u32; 2], Fault> {
         let (mut tried, mut found) = (0, 0);
+        let first = *seed + 1;
+        *seed += u64::from(runs);
         for number in self.units(runs) {
-            let seed = behind + 1 + u64::from(number);
+            let seed = first + u64::from(number);
             tried += 1;
             found += u32::from(self.unit(&format!("{part}/{seed}"), 1, || is_found(seed))?);
         }
@@ -335,14 +338,18 @@ pub(super) fn run_of_dear(
     cost: &str,
     blocks: u32,
 ) -> Result<Findings, Fault> {
-    let stack = format!("simulated:shape={shape},seed={seed}");
-    let dear = format!("{stack},cost={cost}");
-    let mut findings = bench.findings(draft(&stack, &[&dear], blocks, seed)?)?;
+    let mut findings = bench.findings(simulated(shape, cost, blocks, seed)?)?;
     findings.run.baseline = String::from("native");
     for arm in &mut findings.arms {
         arm.stack = String::from(if arm.is_compared() { "dear" } else { "native" });
     }
     Ok(findings)
+}
+
+/// The draft of a plan with a simulated stack in this shape of noise, and the same at such a cost.
+pub(super) fn simulated(shape: &str, cost: &str, blocks: u32, seed: u64) -> Result<Draft, Fault> {
+    let stack = format!("simulated:shape={shape},seed={seed}");
+    draft(&stack, &[&format!("{stack},cost={cost}")], blocks, seed)
 }
 
 /// The draft of a plan with one baseline and one or more stacks that are compared with it.
@@ -379,6 +386,16 @@ pub(super) fn toil(draft: Draft) -> Result<Draft, Fault> {
 /// The arms that are compared.
 pub(super) fn compared(findings: &Findings) -> &[ArmFindings] {
     findings.arms.get(COMPARED..).unwrap_or_default()
+}
+
+/// The only arm that is compared, or the first.
+///
+/// # Errors
+/// Ours: a plan compared nothing.
+pub(super) fn one_compared(findings: &Findings) -> Result<&ArmFindings, Fault> {
+    compared(findings)
+        .first()
+        .ok_or_else(|| Fault::bug("a proof compared its baseline with nothing"))
 }
 
 /// The overhead of an arm in wall time.

@@ -7,9 +7,8 @@
 
 use super::bench::{draft, toil};
 use super::load::CROWD;
-use super::proof::ended;
 use super::toil::Work;
-use super::{Bar, Bench, Figure, Proof, Size, Stopped};
+use super::{Bar, Bench, Figure, Part, Proof, Size};
 use crate::fault::Fault;
 use crate::finding::estimate::float;
 use crate::ledger::{StoredTrial, TrialState};
@@ -47,50 +46,36 @@ struct CountedLayer {
     run_ms: u32,
 }
 
-pub(super) struct Bill;
+pub(super) const PROOF: Proof = Proof {
+    name: "bill",
+    summary: "CPU time in gVisor and a guest beside a build: how many sums are above what was seen \
+              from outside",
+    parts: |size| {
+        LAYERS.iter().map(|it| Part::alone(it.part(), it.runs(size), it.run_ms)).collect()
+    },
+    prove,
+};
 
-impl Proof for Bill {
-    fn name(&self) -> &'static str {
-        "bill"
-    }
-
-    fn summary(&self) -> &'static str {
-        "CPU time in gVisor and a guest beside a build: how many sums are above what was seen from \
-         outside"
-    }
-
-    fn parts(&self, _: Size) -> Vec<String> {
-        LAYERS.iter().map(|asked| part_of(asked.layer)).collect()
-    }
-
-    fn run_count(&self, size: Size) -> u32 {
-        LAYERS.iter().map(|asked| size.pick(asked.quick, asked.full)).sum()
-    }
-
-    fn run_ms(&self, size: Size, run: u32) -> u32 {
-        let first = size.pick(LAYERS[0].quick, LAYERS[0].full);
-        LAYERS[usize::from(run >= first)].run_ms
-    }
-
-    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Figure>, Stopped> {
-        let mut lines = Vec::new();
-        for asked in &LAYERS {
-            if !bench.takes(&part_of(asked.layer), size.pick(asked.quick, asked.full)) {
-                continue;
-            }
+fn prove(bench: &Bench<'_>, size: Size, figures: &mut Vec<Figure>) -> Result<(), Fault> {
+    for asked in &LAYERS {
+        if bench.takes(&asked.part(), asked.runs(size)) {
             let mut count = Count::default();
             let done = count_all(bench, asked, size, &mut count);
-            lines.extend(count.lines(asked.layer));
-            if done.is_err() {
-                return ended(done, lines);
-            }
+            figures.extend(count.lines(asked.layer));
+            done?;
         }
-        Ok(lines)
     }
+    Ok(())
 }
 
-fn part_of(layer: &str) -> String {
-    format!("bill/{layer}")
+impl CountedLayer {
+    fn part(&self) -> String {
+        format!("bill/{}", self.layer)
+    }
+
+    fn runs(&self, size: Size) -> u32 {
+        size.pick(self.quick, self.full)
+    }
 }
 
 /// Counts of one layer.
@@ -118,12 +103,8 @@ fn count_all(
     size: Size,
     count: &mut Count,
 ) -> Result<(), Fault> {
-    let runs = size.pick(asked.quick, asked.full);
-    if runs == 0 {
-        return Ok(());
-    }
     let mut build = None;
-    for seed in bench.units(runs) {
+    for seed in bench.units(asked.runs(size)) {
         let unit = format!("bill/{}/{seed}", asked.layer);
         count.join(bench.unit(&unit, 1, || {
             if build.is_none() {
@@ -193,50 +174,27 @@ impl Count {
     }
 
     fn lines(&self, layer: &str) -> Vec<Figure> {
-        let line = |found, what, bar, because: &str| Figure {
-            proof: "bill",
-            part: layer.to_owned(),
-            tried: self.tried,
-            found,
-            what,
-            bar,
-            because: because.to_owned(),
-        };
+        let above = "above what was seen from outside";
         if let Some(why) = &self.impossible {
             let because = format!("cannot be tried here: {why}");
-            return vec![line(0, "above what was seen from outside", Bar::Shown, &because)];
+            return vec![Figure::new(layer, [self.tried, 0], above).bar(Bar::Shown, because)];
         }
         if self.tried == 0 {
             return Vec::new();
         }
+        let line = |tried, found, what| Figure::new(layer, [tried, found], what);
+        let none = Bar::AtMost(0);
         vec![
-            line(
-                self.above,
-                "above what was seen from outside",
-                Bar::AtMost(0),
-                "what was counted inside only divides what was seen",
+            line(self.tried, self.above, above)
+                .bar(none, "what was counted inside only divides what was seen"),
+            line(self.tried, self.overdivided, "divided by a claim that does not fit")
+                .bar(none, "a part that is negative must not be shown as zero"),
+            line(self.held, self.above_machine, "above all that the machine did").bar(
+                none,
+                "the machine's counters of idle time are other than those of its payers",
             ),
-            line(
-                self.overdivided,
-                "divided by a claim that does not fit",
-                Bar::AtMost(0),
-                "a part that is negative must not be shown as zero",
-            ),
-            Figure {
-                tried: self.held,
-                ..line(
-                    self.above_machine,
-                    "above all that the machine did",
-                    Bar::AtMost(0),
-                    "the machine's counters of idle time are other than those of its payers",
-                )
-            },
-            line(
-                self.undivided,
-                "left undivided",
-                Bar::Shown,
-                "more was counted inside than was seen",
-            ),
+            line(self.tried, self.undivided, "left undivided")
+                .bar(Bar::Shown, "more was counted inside than was seen"),
         ]
     }
 }

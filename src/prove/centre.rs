@@ -6,8 +6,8 @@
 //! a little below: what takes the middle of blocks of two baselines and one arm leans to the low
 //! side under it.
 
-use super::bench::{compared, draft, overhead};
-use super::{Bar, Bench, Figure, Proof, Size, Stopped, binomial};
+use super::bench::{one_compared, overhead, simulated};
+use super::{Bar, Bench, Figure, Part, Proof, Size, binomial};
 use crate::fault::Fault;
 
 /// True cost of the compared stack, as a ratio.
@@ -40,60 +40,38 @@ const FULL: u32 = 1000;
 /// The first seed, so that no other proof sees the same noise.
 const FIRST_SEED: u64 = 1 << 20;
 
-pub(super) struct Centre;
+pub(super) const PROOF: Proof = Proof {
+    name: "centre",
+    summary: "simulated stacks that cost 5 %, also under noise that only slows: whether as many \
+              estimates are above as below",
+    parts: |size| {
+        SHAPES.iter().map(|shape| Part::short(3 * size.pick(shape.quick, FULL))).collect()
+    },
+    prove,
+};
 
-impl Proof for Centre {
-    fn name(&self) -> &'static str {
-        "centre"
-    }
-
-    fn summary(&self) -> &'static str {
-        "simulated stacks that cost 5 %, also under noise that only slows: whether as many \
-         estimates are above as below"
-    }
-
-    fn run_count(&self, size: Size) -> u32 {
-        SHAPES.iter().map(|shape| 3 * size.pick(shape.quick, FULL)).sum()
-    }
-
-    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Figure>, Stopped> {
-        let mut lines = Vec::new();
-        let mut behind = FIRST_SEED;
-        for shape in SHAPES {
-            let count = size.pick(shape.quick, FULL);
-            for blocks in shape.blocks {
-                let name = format!("centre/{}/{blocks}", shape.name);
-                let [tried, above] = bench.counts(&name, (behind, count), |seed| {
-                    Ok(estimate(bench, shape.name, blocks, seed)? > TRUTH)
+fn prove(bench: &Bench<'_>, size: Size, figures: &mut Vec<Figure>) -> Result<(), Fault> {
+    let (mut lines, mut seed) = (Vec::new(), FIRST_SEED);
+    for shape in SHAPES {
+        for blocks in shape.blocks {
+            let (name, count) = (shape.name, size.pick(shape.quick, FULL));
+            let counts =
+                bench.counts(&format!("centre/{name}/{blocks}"), &mut seed, count, |seed| {
+                    let findings = bench.findings(simulated(name, COST, blocks, seed)?)?;
+                    Ok(overhead(one_compared(&findings)?)?.ratio > TRUTH)
                 })?;
-                behind += u64::from(count);
-                let part = format!("{}, {blocks} blocks", shape.name);
-                lines.push(line(part, shape.rates, tried, above));
-            }
+            lines.push(line(format!("{name}, {blocks} blocks"), shape.rates, counts));
         }
-        Ok(lines)
     }
+    figures.extend(lines);
+    Ok(())
 }
 
-fn estimate(bench: &Bench<'_>, shape: &str, blocks: u32, seed: u64) -> Result<f64, Fault> {
-    let baseline = format!("simulated:shape={shape},seed={seed}");
-    let arm = format!("{baseline},cost={COST}");
-    let findings = bench.findings(draft(&baseline, &[&arm], blocks, seed)?)?;
-    let arm = compared(&findings).first();
-    let arm = arm.ok_or_else(|| Fault::bug("a cost without a stack that has it"))?;
-    Ok(overhead(arm)?.ratio)
-}
-
-fn line(part: String, [least, most]: [f64; 2], tried: u32, found: u32) -> Figure {
-    Figure {
-        proof: "centre",
-        part,
-        tried,
-        found,
-        what: "estimated too high",
-        bar: Bar::Within(binomial::at_least(tried, least), binomial::at_most(tried, most)),
-        because: String::from("half are left outside of it twice in a thousand campaigns"),
-    }
+fn line(part: String, [least, most]: [f64; 2], counts: [u32; 2]) -> Figure {
+    let tried = counts[0];
+    let bar = Bar::Within(binomial::at_least(tried, least), binomial::at_most(tried, most));
+    Figure::new(part, counts, "estimated too high")
+        .bar(bar, "half are left outside of it twice in a thousand campaigns")
 }
 
 #[cfg(test)]
@@ -105,7 +83,7 @@ mod tests {
     fn judged(factor: f64) -> Figure {
         let run = |seed| Run { cost: TRUTH, ..Run::equal(seed) };
         let above = (0..60).filter(|seed| run(*seed).estimate().ratio * factor > TRUTH).count();
-        line(String::new(), [0.5; 2], 60, u32::try_from(above).unwrap())
+        line(String::new(), [0.5; 2], [60, u32::try_from(above).unwrap()])
     }
 
     #[test]

@@ -97,6 +97,14 @@ impl ChildSurtax {
     }
 }
 
+/// The arguments by which a stack is compared with `native`: the command sleeps for so many seconds.
+pub(super) fn compare(stack: &str, blocks: u32, sleep_s: &str) -> Vec<String> {
+    let runs = blocks.to_string();
+    let words = ["compare", "-v", "--in", stack, "--baseline", "native", "--runs", &runs];
+    let words = words.into_iter().chain(["--", "sleep", sleep_s]);
+    words.map(String::from).collect()
+}
+
 /// Counts the trials of an answer of `show` that are in such a state.
 pub(super) fn trials(answer: &[u8], is: impl Fn(&str) -> bool) -> u64 {
     let answer: serde_json::Value = serde_json::from_slice(answer).unwrap_or_default();

@@ -2,8 +2,7 @@
 //! its baseline, and pairs between which it became 5 % dearer, in ten kinds of noise by turns.
 
 use super::bench::{noise_shape, run_of_dear};
-use super::proof::ended;
-use super::{Bar, Bench, Figure, Proof, Size, Stopped, binomial};
+use super::{Bar, Bench, Figure, Part, Proof, Size, binomial};
 use crate::fault::Fault;
 use crate::finding::diff::{Basis, ChangeVerdict, diff};
 
@@ -34,37 +33,25 @@ const DEARER: Pair = Pair { name: "5 % dearer", after: "1.26", blocks: 40, count
 const OF_FEW: Pair = Pair { name: "5 % dearer, few", blocks: 20, counts: (5, 200), ..DEARER };
 const PAIRS: [Pair; 3] = [EQUAL, DEARER, OF_FEW];
 
-pub(super) struct Differences;
+pub(super) const PROOF: Proof = Proof {
+    name: "differences",
+    summary: "pairs of simulated runs, between which a stack became 5 % dearer or not: what diff \
+              says",
+    parts: |size| PAIRS.iter().map(|pair| Part::short(2 * pair.count(size))).collect(),
+    prove,
+};
 
-impl Proof for Differences {
-    fn name(&self) -> &'static str {
-        "differences"
-    }
-
-    fn summary(&self) -> &'static str {
-        "pairs of simulated runs, between which a stack became 5 % dearer or not: what diff says"
-    }
-
-    fn run_count(&self, size: Size) -> u32 {
-        PAIRS.iter().map(|pair| 2 * pair.count(size)).sum()
-    }
-
-    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Figure>, Stopped> {
-        let mut counts = PAIRS.map(|_| Counts::default());
-        let mut all = || {
-            for (pair, counts) in PAIRS.iter().zip(&mut counts) {
-                for seed in bench.units(pair.count(size)) {
-                    let shape = noise_shape(seed);
-                    let unit = format!("differences/{}/{seed}", pair.name);
-                    let verdict = bench.unit(&unit, 2, || verdict(bench, pair, shape, seed))?;
-                    counts.add(&verdict);
-                }
-            }
+fn prove(bench: &Bench<'_>, size: Size, figures: &mut Vec<Figure>) -> Result<(), Fault> {
+    let mut counts = PAIRS.map(|_| Counts::default());
+    let done = PAIRS.iter().zip(&mut counts).try_for_each(|(pair, counts)| {
+        bench.units(pair.count(size)).try_for_each(|seed| {
+            let unit = format!("differences/{}/{seed}", pair.name);
+            counts.add(&bench.unit(&unit, 2, || verdict(bench, pair, seed))?);
             Ok(())
-        };
-        let done = all();
-        ended(done, lines(&counts))
-    }
+        })
+    });
+    figures.extend(lines(&counts));
+    done
 }
 
 impl Pair {
@@ -90,9 +77,10 @@ impl Counts {
 }
 
 /// Makes both runs of a pair, and returns the word for what their difference says of wall time.
-fn verdict(bench: &Bench<'_>, pair: &Pair, shape: &str, seed: u32) -> Result<String, Fault> {
+fn verdict(bench: &Bench<'_>, pair: &Pair, number: u32) -> Result<String, Fault> {
+    let shape = noise_shape(number);
     let run = |cost: &str, seed: u32| run_of_dear(bench, (shape, seed.into()), cost, pair.blocks);
-    let (before, after) = (run(BEFORE, 2 * seed)?, run(pair.after, 2 * seed + 1)?);
+    let (before, after) = (run(BEFORE, 2 * number)?, run(pair.after, 2 * number + 1)?);
     let found = diff(&before, &after)?;
     let is_it =
         |it: &&crate::finding::diff::Change| it.metric == "wall_ns" && it.basis == Basis::Baseline;
@@ -101,44 +89,28 @@ fn verdict(bench: &Bench<'_>, pair: &Pair, shape: &str, seed: u32) -> Result<Str
     Ok(change.verdict.map_or("", ChangeVerdict::word).into())
 }
 
-fn lines([equal, dearer, few]: &[Counts; PAIRS.len()]) -> Vec<Figure> {
-    let line = |pair: &Pair, tried, found, what, bar, because: &str| Figure {
-        proof: "differences",
-        part: pair.name.into(),
-        tried,
-        found,
-        what,
-        bar,
-        because: format!("{} blocks each; {because}", pair.blocks),
+fn lines([equal, dearer, few]: &[Counts; PAIRS.len()]) -> [Figure; 4] {
+    let line = |pair: &Pair, counts, what, bar, because: &str| {
+        let because = format!("{} blocks each; {because}", pair.blocks);
+        Figure::new(pair.name, counts, what).bar(bar, because)
     };
-    let (most, least) =
-        (binomial::at_most(equal.tried, RATE), binomial::at_least(dearer.tried, FOUND));
-    vec![
+    let changed = equal.dearer + equal.cheaper;
+    let most = Bar::AtMost(binomial::at_most(equal.tried, RATE));
+    let least = Bar::AtLeast(binomial::at_least(dearer.tried, FOUND));
+    let by_luck = "1 % exceeds it once in a thousand campaigns";
+    let too_few = "80 % falls below it once in a thousand campaigns";
+    let never = "5 % more is never said to be less";
+    [
+        line(&EQUAL, [equal.tried, changed], "called changed", most, by_luck),
+        line(&DEARER, [dearer.tried, dearer.dearer], "called dearer", least, too_few),
+        line(&DEARER, [dearer.tried, dearer.cheaper], "called cheaper", Bar::AtMost(0), never),
         line(
-            &EQUAL,
-            equal.tried,
-            equal.dearer + equal.cheaper,
-            "called changed",
-            Bar::AtMost(most),
-            "1 % exceeds it once in a thousand campaigns",
-        ),
-        line(
-            &DEARER,
-            dearer.tried,
-            dearer.dearer,
+            &OF_FEW,
+            [few.tried, few.dearer],
             "called dearer",
-            Bar::AtLeast(least),
-            "80 % falls below it once in a thousand campaigns",
+            Bar::Shown,
+            "power of fewer blocks",
         ),
-        line(
-            &DEARER,
-            dearer.tried,
-            dearer.cheaper,
-            "called cheaper",
-            Bar::AtMost(0),
-            "5 % more is never said to be less",
-        ),
-        line(&OF_FEW, few.tried, few.dearer, "called dearer", Bar::Shown, "power of fewer blocks"),
     ]
 }
 

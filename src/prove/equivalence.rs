@@ -6,8 +6,8 @@
 //! often as that. On a quiet machine equal stacks must be called so, or the word would never be
 //! used.
 
-use super::bench::{compared, draft};
-use super::{Bar, Bench, Figure, Proof, Size, Stopped, binomial};
+use super::bench::{draft, one_compared};
+use super::{Bar, Bench, Figure, Part, Proof, Size, binomial};
 use crate::fault::Fault;
 use crate::finding::Verdict;
 
@@ -35,33 +35,23 @@ const CASES: [Case; 3] = [
     Case { cost: "1.00", noise: "0.005", is_equal: true },
 ];
 
-pub(super) struct Equivalence;
+pub(super) const PROOF: Proof = Proof {
+    name: "equivalence",
+    summary: "simulated stacks at the edge of the margin, and equal ones: how many are called \
+              equivalent",
+    parts: |size| vec![Part::short(per_case(size)); CASES.len()],
+    prove,
+};
 
-impl Proof for Equivalence {
-    fn name(&self) -> &'static str {
-        "equivalence"
+fn prove(bench: &Bench<'_>, size: Size, figures: &mut Vec<Figure>) -> Result<(), Fault> {
+    let (mut lines, mut seed) = (Vec::new(), 0);
+    for case in &CASES {
+        let name = format!("equivalence/{}/{}", case.cost, case.noise);
+        let is_found = |seed| is_called_equivalent(bench, case, seed);
+        lines.push(line(case, bench.counts(&name, &mut seed, per_case(size), is_found)?));
     }
-
-    fn summary(&self) -> &'static str {
-        "simulated stacks at the edge of the margin, and equal ones: how many are called equivalent"
-    }
-
-    fn run_count(&self, size: Size) -> u32 {
-        per_case(size) * u32::try_from(CASES.len()).unwrap_or(u32::MAX)
-    }
-
-    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Figure>, Stopped> {
-        let count = per_case(size);
-        let mut lines = Vec::new();
-        for case in &CASES {
-            let behind = u64::from(count) * lines.len() as u64;
-            let name = format!("equivalence/{}/{}", case.cost, case.noise);
-            let [tried, found] = bench
-                .counts(&name, (behind, count), |seed| is_called_equivalent(bench, case, seed))?;
-            lines.push(line(case, tried, found));
-        }
-        Ok(lines)
-    }
+    figures.extend(lines);
+    Ok(())
 }
 
 fn per_case(size: Size) -> u32 {
@@ -69,15 +59,14 @@ fn per_case(size: Size) -> u32 {
 }
 
 fn is_called_equivalent(bench: &Bench<'_>, case: &Case, seed: u64) -> Result<bool, Fault> {
-    let Case { cost, noise, .. } = case;
-    let baseline = format!("simulated:noise={noise},seed={seed}");
-    let arm = format!("{baseline},cost={cost}");
+    let baseline = format!("simulated:noise={},seed={seed}", case.noise);
+    let arm = format!("{baseline},cost={}", case.cost);
     let findings = bench.findings(draft(&baseline, &[&arm], BLOCKS, seed)?)?;
-    Ok(compared(&findings).iter().any(|arm| arm.verdict == Verdict::Equivalent))
+    Ok(one_compared(&findings)?.verdict == Verdict::Equivalent)
 }
 
-fn line(case: &Case, tried: u32, found: u32) -> Figure {
-    let Case { cost, noise, is_equal } = case;
+fn line(case: &Case, counts: [u32; 2]) -> Figure {
+    let (Case { cost, noise, is_equal }, tried) = (case, counts[0]);
     let (bar, because) = if *is_equal {
         let least = binomial::at_least(tried, RATE_OF_EQUALS);
         (Bar::AtLeast(least), "98 % fall short of it once in a thousand campaigns")
@@ -85,15 +74,8 @@ fn line(case: &Case, tried: u32, found: u32) -> Figure {
         let most = binomial::at_most(tried, RATE);
         (Bar::AtMost(most), "2.5 % exceeds it once in a thousand campaigns")
     };
-    Figure {
-        proof: "equivalence",
-        part: format!("cost {cost}, noise {noise}, margin 3 %"),
-        tried,
-        found,
-        what: "called equivalent",
-        bar,
-        because: String::from(because),
-    }
+    let part = format!("cost {cost}, noise {noise}, margin 3 %");
+    Figure::new(part, counts, "called equivalent").bar(bar, because)
 }
 
 #[cfg(test)]
@@ -112,14 +94,14 @@ mod tests {
     #[test]
     fn a_surtax_that_believes_the_estimate_without_its_interval_misses_the_bar() {
         for (case, cost) in [(&CASES[0], 1.03), (&CASES[1], 0.97)] {
-            assert!(line(case, 60, 1).is_met());
-            let believed = line(case, 60, within(cost));
+            assert!(line(case, [60, 1]).is_met());
+            let believed = line(case, [60, within(cost)]);
             assert!(!believed.is_met(), "{believed:?}");
         }
     }
 
     #[test]
     fn a_surtax_that_never_says_equivalent_misses_the_bar() {
-        assert!(line(&CASES[2], 60, 59).is_met() && !line(&CASES[2], 60, 30).is_met());
+        assert!(line(&CASES[2], [60, 59]).is_met() && !line(&CASES[2], [60, 30]).is_met());
     }
 }

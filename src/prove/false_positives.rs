@@ -4,11 +4,11 @@
 //! which the upper end of the one-sided 95 % interval of a binomial share stays below it. No kind
 //! of noise may hide behind the others, so each has a bar of its own.
 
-use super::bench::{compared, draft};
-use super::{Bar, Bench, Figure, Proof, Size, Stopped, binomial};
+use super::bench::{one_compared, simulated};
+use super::{Bar, Bench, Figure, Part, Proof, Size, binomial};
 use crate::driver::NOISE_SHAPES;
 use crate::fault::Fault;
-use crate::finding::{Findings, Verdict};
+use crate::finding::Verdict;
 
 /// The rate that the bars stand for.
 const RATE: f64 = 0.0083;
@@ -19,75 +19,47 @@ const BLOCKS: u32 = 10;
 /// See the head of this file.
 const FULL_AT_MOST: u32 = 83;
 
-const WHAT: &str = "called different";
+pub(super) const PROOF: Proof = Proof {
+    name: "false-positives",
+    summary: "equal simulated stacks in ten kinds of noise: how many are called different",
+    parts: |size| vec![Part::short(per_shape(size)); NOISE_SHAPES.len()],
+    prove,
+};
 
-pub(super) struct FalsePositives;
-
-impl Proof for FalsePositives {
-    fn name(&self) -> &'static str {
-        "false-positives"
+fn prove(bench: &Bench<'_>, size: Size, figures: &mut Vec<Figure>) -> Result<(), Fault> {
+    let (mut lines, mut seed) = (Vec::new(), 0);
+    for shape in NOISE_SHAPES {
+        let name = format!("false-positives/{shape}");
+        let counts = bench.counts(&name, &mut seed, per_shape(size), |seed| {
+            let findings = bench.findings(simulated(shape, "1", BLOCKS, seed)?)?;
+            Ok(one_compared(&findings)?.verdict == Verdict::Differs)
+        })?;
+        lines.push(line(format!("noise {shape}"), counts));
     }
-
-    fn summary(&self) -> &'static str {
-        "equal simulated stacks in ten kinds of noise: how many are called different"
-    }
-
-    fn run_count(&self, size: Size) -> u32 {
-        per_shape(size) * shape_count()
-    }
-
-    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Figure>, Stopped> {
-        let count = per_shape(size);
-        let mut lines = Vec::new();
-        for shape in NOISE_SHAPES {
-            let behind = u64::from(count) * lines.len() as u64;
-            let name = format!("false-positives/{shape}");
-            let [tried, wrong] = bench.counts(&name, (behind, count), |seed| {
-                Ok(is_wrong(&bench.findings(draft_of(shape, seed)?)?))
-            })?;
-            lines.push(line(format!("noise {shape}"), tried, wrong));
-        }
-        lines.push(total(&lines));
-        Ok(lines)
-    }
+    lines.push(total(&lines));
+    figures.extend(lines);
+    Ok(())
 }
 
 fn per_shape(size: Size) -> u32 {
     size.pick(100, 1000)
 }
 
-fn shape_count() -> u32 {
-    u32::try_from(NOISE_SHAPES.len()).unwrap_or(u32::MAX)
-}
-
-fn draft_of(shape: &str, seed: u64) -> Result<crate::plan::Draft, Fault> {
-    let stack = format!("simulated:shape={shape},seed={seed}");
-    draft(&stack, &[&format!("{stack},cost=1")], BLOCKS, seed)
-}
-
-fn is_wrong(findings: &Findings) -> bool {
-    compared(findings).iter().any(|arm| arm.verdict == Verdict::Differs)
-}
-
 /// The line of one kind of noise.
-fn line(part: String, tried: u32, found: u32) -> Figure {
-    let bar = Bar::AtMost(binomial::at_most(tried, RATE));
+fn line(part: String, counts: [u32; 2]) -> Figure {
+    let bar = Bar::AtMost(binomial::at_most(counts[0], RATE));
     let because = format!("{BLOCKS} blocks; 0.83 % exceeds it once in a thousand campaigns");
-    Figure { proof: "false-positives", part, tried, found, what: WHAT, bar, because }
+    Figure::new(part, counts, "called different").bar(bar, because)
 }
 
 /// The line of all of them.
 fn total(lines: &[Figure]) -> Figure {
     let sum = |of: fn(&Figure) -> u32| lines.iter().map(of).sum();
-    let whole = line(String::from("all"), sum(|line| line.tried), sum(|line| line.found));
-    if whole.tried != per_shape(Size::Full) * shape_count() {
+    let whole = line(String::from("all"), [sum(|line| line.tried), sum(|line| line.found)]);
+    if whole.tried != PROOF.run_count(Size::Full) {
         return whole;
     }
-    Figure {
-        bar: Bar::AtMost(FULL_AT_MOST),
-        because: String::from("shows with 95 % confidence that at most 1 % are"),
-        ..whole
-    }
+    whole.bar(Bar::AtMost(FULL_AT_MOST), "shows with 95 % confidence that at most 1 % are")
 }
 
 #[cfg(test)]
@@ -99,7 +71,7 @@ mod tests {
     fn judged(order: ArmOrder, position: f64, floor: Floor) -> Figure {
         let run = |seed| bare::Run { order, position, floor, ..bare::Run::equal(seed) };
         let wrong = (0..1000).filter(|seed| run(*seed).differs()).count();
-        line(String::from("bare"), 1000, u32::try_from(wrong).unwrap())
+        line(String::from("bare"), [1000, u32::try_from(wrong).unwrap()])
     }
 
     #[test]
@@ -122,7 +94,7 @@ mod tests {
 
     #[test]
     fn the_whole_has_the_published_bar_only_in_full() {
-        let all = |each| vec![line(String::new(), each, 1); NOISE_SHAPES.len()];
+        let all = |each| vec![line(String::new(), [each, 1]); NOISE_SHAPES.len()];
         let (third, full) = (total(&all(334)), total(&all(1000)));
         assert_eq!((third.tried, third.found), (3340, 10));
         assert_ne!(third.bar, Bar::AtMost(83));

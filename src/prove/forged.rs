@@ -11,69 +11,44 @@
 mod channel;
 mod layers;
 
-use super::proof::ended;
-use super::{Bar, Bench, Figure, Proof, Size, Stopped};
+use super::{Bar, Bench, Figure, Part, Proof, Size};
+use crate::fault::Fault;
 use channel::{MANNERS, on_a_channel};
 use layers::{End, in_a_layer, layers};
 
 /// The part that has no layer.
 const CHANNEL: &str = "channel";
 
-pub(super) struct Forged;
+pub(super) const PROOF: Proof = Proof {
+    name: "forged",
+    summary: "replies forged by the command: how many count",
+    parts: |size| {
+        let channel = Part::alone(part_of(CHANNEL), 0, 0);
+        let layers = layers(size).iter();
+        let layers = layers.map(|it| Part::alone(part_of(it.stack), it.run_count(size), it.run_ms));
+        std::iter::once(channel).chain(layers).collect()
+    },
+    prove,
+};
 
-impl Proof for Forged {
-    fn name(&self) -> &'static str {
-        "forged"
-    }
-
-    fn summary(&self) -> &'static str {
-        "replies forged by the command: how many count"
-    }
-
-    fn parts(&self, size: Size) -> Vec<String> {
-        let stacks = layers(size).iter().map(|layer| layer.stack);
-        std::iter::once(CHANNEL).chain(stacks).map(part_of).collect()
-    }
-
-    fn run_count(&self, size: Size) -> u32 {
-        layers(size).iter().map(|layer| layer.run_count(size)).sum()
-    }
-
-    fn run_ms(&self, size: Size, run: u32) -> u32 {
-        let mut before = 0;
-        let layer = layers(size).iter().find(|layer| {
-            before += layer.run_count(size);
-            run < before
-        });
-        layer.map_or(700, |layer| layer.run_ms)
-    }
-
-    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Figure>, Stopped> {
-        let mut lines = Vec::new();
+fn prove(bench: &Bench<'_>, size: Size, figures: &mut Vec<Figure>) -> Result<(), Fault> {
+    if bench.takes(&part_of(CHANNEL), 0) {
         for manner in MANNERS {
-            if !bench.takes(&part_of(CHANNEL), 0) {
-                break;
-            }
             let mut count = Count::default();
             let done = on_a_channel(manner, size, &mut count);
-            lines.push(count.line(format!("on a channel, {}", manner.name())));
-            if let Err(fault) = done {
-                return Err(Stopped { fault, lines });
-            }
+            figures.push(count.line(&format!("on a channel, {}", manner.name())));
+            done?;
         }
-        for layer in layers(size) {
-            if !bench.takes(&part_of(layer.stack), layer.run_count(size)) {
-                continue;
-            }
+    }
+    for layer in layers(size) {
+        if bench.takes(&part_of(layer.stack), layer.run_count(size)) {
             let mut count = Count::default();
             let done = in_a_layer(bench, layer, size, &mut count);
-            lines.extend(count.lines_of_a_layer(layer.stack));
-            if let Err(fault) = done {
-                return Err(Stopped { fault, lines });
-            }
+            figures.extend(count.lines_of_a_layer(layer.stack));
+            done?;
         }
-        ended(Ok(()), lines)
     }
+    Ok(())
 }
 
 fn part_of(layer: &str) -> String {
@@ -95,37 +70,24 @@ struct Count {
 }
 
 impl Count {
-    fn line(self, part: String) -> Figure {
-        Figure {
-            proof: "forged",
-            part,
-            tried: self.tried,
-            found: self.believed,
-            what: "counted",
-            bar: Bar::AtMost(0),
-            because: String::from("what does not bear the seal is no number"),
-        }
+    fn line(self, part: &str) -> Figure {
+        Figure::new(part, [self.tried, self.believed], "counted")
+            .bar(Bar::AtMost(0), "what does not bear the seal is no number")
     }
 
     /// The line of a layer, and how many of those that reached the channel were told of.
     fn lines_of_a_layer(self, layer: &str) -> Vec<Figure> {
+        if self.unavailable > 0 && self.tried == 0 {
+            return vec![self.line(layer).bar(Bar::Shown, "the layer is not usable here")];
+        }
         let reached = self.tried - self.out_of_reach;
         let why = format!("{} of them found no way to the agent's channel", self.out_of_reach);
-        let all = Figure { because: why, ..self.line(String::from(layer)) };
-        if self.unavailable > 0 && self.tried == 0 {
-            let because = String::from("the layer is not usable here");
-            return vec![Figure { bar: Bar::Shown, because, ..all }];
-        }
-        let told = Figure {
-            part: format!("{layer}, those that reached the channel"),
-            tried: reached,
-            found: self.told,
-            what: "told of",
-            bar: Bar::AtLeast(reached),
-            because: String::from("the trial is invalid and says that somebody wrote"),
-            ..all.clone()
-        };
-        vec![all, told]
+        let part = format!("{layer}, those that reached the channel");
+        vec![
+            self.line(layer).bar(Bar::AtMost(0), why),
+            Figure::new(part, [reached, self.told], "told of")
+                .bar(Bar::AtLeast(reached), "the trial is invalid and says that somebody wrote"),
+        ]
     }
 }
 

@@ -2,8 +2,7 @@
 //! for what runs differ by, and of one that becomes 10 % dearer, in ten kinds of noise by turns.
 
 use super::bench::{noise_shape, run_of_dear};
-use super::proof::ended;
-use super::{Bar, Bench, Figure, Proof, Size, Stopped, binomial};
+use super::{Bar, Bench, Figure, Part, Proof, Size, binomial};
 use crate::fault::Fault;
 use crate::finding::Findings;
 use crate::finding::history::history;
@@ -43,37 +42,24 @@ const STEADY: Kind = Kind { name: "steady", at: None, counts: (6, 300) };
 const DEARER: Kind = Kind { name: "10 % dearer", at: Some(7), counts: (6, 100) };
 const KINDS: [Kind; 2] = [STEADY, DEARER];
 
-pub(super) struct Histories;
+pub(super) const PROOF: Proof = Proof {
+    name: "histories",
+    summary: "twelve simulated runs, in which a stack became 10 % dearer or not: what history says",
+    parts: |size| KINDS.iter().map(|kind| Part::short(RUNS * kind.count(size))).collect(),
+    prove,
+};
 
-impl Proof for Histories {
-    fn name(&self) -> &'static str {
-        "histories"
-    }
-
-    fn summary(&self) -> &'static str {
-        "twelve simulated runs, in which a stack became 10 % dearer or not: what history says"
-    }
-
-    fn run_count(&self, size: Size) -> u32 {
-        KINDS.iter().map(|kind| RUNS * kind.count(size)).sum()
-    }
-
-    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Figure>, Stopped> {
-        let mut counts = KINDS.map(|_| Counts::default());
-        let mut all = || {
-            for (kind, counts) in KINDS.iter().zip(&mut counts) {
-                for seed in bench.units(kind.count(size)) {
-                    let shape = noise_shape(seed);
-                    let unit = format!("histories/{}/{seed}", kind.name);
-                    let found = bench.unit(&unit, RUNS, || found(bench, kind, shape, seed))?;
-                    counts.add(kind, &found);
-                }
-            }
+fn prove(bench: &Bench<'_>, size: Size, figures: &mut Vec<Figure>) -> Result<(), Fault> {
+    let mut counts = KINDS.map(|_| Counts::default());
+    let done = KINDS.iter().zip(&mut counts).try_for_each(|(kind, counts)| {
+        bench.units(kind.count(size)).try_for_each(|number| {
+            let unit = format!("histories/{}/{number}", kind.name);
+            counts.add(kind, &bench.unit(&unit, RUNS, || found(bench, kind, number))?);
             Ok(())
-        };
-        let done = all();
-        ended(done, lines(&counts))
-    }
+        })
+    });
+    figures.extend(lines(&counts));
+    done
 }
 
 impl Kind {
@@ -105,14 +91,14 @@ impl Counts {
 }
 
 /// Makes the runs of a history, and returns where its wall time has a new level, with the step.
-fn found(bench: &Bench<'_>, kind: &Kind, shape: &str, seed: u32) -> Result<Vec<(u32, f64)>, Fault> {
+fn found(bench: &Bench<'_>, kind: &Kind, number: u32) -> Result<Vec<(u32, f64)>, Fault> {
     let run = |index: u32| -> Result<Findings, Fault> {
         let is_dearer = kind.at.is_some_and(|at| index >= at);
-        let seed = u64::from(seed * RUNS + index);
+        let seed = u64::from(number * RUNS + index);
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let of_run = 1.0 + random.random_range(-BETWEEN_RUNS..BETWEEN_RUNS);
         let cost = format!("{:.4}", COSTS[usize::from(is_dearer)] * of_run);
-        let mut findings = run_of_dear(bench, (shape, seed), &cost, BLOCKS)?;
+        let mut findings = run_of_dear(bench, (noise_shape(number), seed), &cost, BLOCKS)?;
         // Simulated runs end within a second, in which the order would be lost.
         findings.run.began_at = format!("2026-01-{:02}T00:00:00Z", index + 1);
         Ok(findings)
@@ -125,43 +111,22 @@ fn found(bench: &Bench<'_>, kind: &Kind, shape: &str, seed: u32) -> Result<Vec<(
     Ok(steps.map(|(run, step)| (u32::try_from(run).unwrap_or(u32::MAX), step)).collect())
 }
 
-fn lines([steady, dearer]: &[Counts; KINDS.len()]) -> Vec<Figure> {
-    let line = |kind: &Kind, tried, found, what, bar, because: &str| Figure {
-        proof: "histories",
-        part: kind.name.into(),
-        tried,
-        found,
-        what,
-        bar,
-        because: format!("{RUNS} runs of {BLOCKS} blocks each; {because}"),
+fn lines([steady, dearer]: &[Counts; KINDS.len()]) -> [Figure; 3] {
+    let line = |kind: &Kind, counts, what, bar, because: &str| {
+        let because = format!("{RUNS} runs of {BLOCKS} blocks each; {because}");
+        Figure::new(kind.name, counts, what).bar(bar, because)
     };
-    let (most, least) =
-        (binomial::at_most(steady.tried, RATE), binomial::at_least(dearer.tried, FOUND));
-    vec![
-        line(
-            &STEADY,
-            steady.tried,
-            steady.shifted,
-            "with a new level",
-            Bar::AtMost(most),
-            "1 % exceeds it once in a thousand campaigns",
-        ),
-        line(
-            &DEARER,
-            dearer.tried,
-            dearer.near,
-            "found at that run or beside it",
-            Bar::AtLeast(least),
-            "80 % falls below it once in a thousand campaigns",
-        ),
-        line(
-            &DEARER,
-            dearer.tried,
-            dearer.cheaper,
-            "called cheaper",
-            Bar::AtMost(binomial::at_most(dearer.tried, RATE)),
-            "what becomes dearer becomes cheaper nowhere, but by chance",
-        ),
+    let most = |tried| Bar::AtMost(binomial::at_most(tried, RATE));
+    let least = Bar::AtLeast(binomial::at_least(dearer.tried, FOUND));
+    let (level, near) = ("with a new level", "found at that run or beside it");
+    let by_luck = "1 % exceeds it once in a thousand campaigns";
+    let too_few = "80 % falls below it once in a thousand campaigns";
+    let nowhere = "what becomes dearer becomes cheaper nowhere, but by chance";
+    let cheaper = [dearer.tried, dearer.cheaper];
+    [
+        line(&STEADY, [steady.tried, steady.shifted], level, most(steady.tried), by_luck),
+        line(&DEARER, [dearer.tried, dearer.near], near, least, too_few),
+        line(&DEARER, cheaper, "called cheaper", most(dearer.tried), nowhere),
     ]
 }
 

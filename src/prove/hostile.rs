@@ -7,8 +7,7 @@
 
 mod mutated;
 
-use super::proof::ended;
-use super::{Bar, Bench, Figure, Proof, Size, Stopped};
+use super::{Bar, Bench, Figure, Part, Proof, Size};
 use crate::driver;
 use crate::driver::registered;
 use crate::fault::{Doing, Fault};
@@ -64,8 +63,6 @@ const COMMANDS: [&[&str]; 16] = [
 /// command.
 const RESUME: &[&str] = &["resume", "FILE"];
 
-pub(super) struct Hostile;
-
 /// Counts of what went wrong, by kind.
 #[derive(Clone, Copy, Debug, Default)]
 struct Count {
@@ -76,47 +73,41 @@ struct Count {
     executed: u32,
 }
 
-impl Proof for Hostile {
-    fn name(&self) -> &'static str {
-        "hostile"
-    }
+pub(super) const PROOF: Proof = Proof {
+    name: "hostile",
+    summary: "ledgers that somebody else made, in every command that reads one: whether they harm",
+    parts: |size| vec![Part::of(run_count(size), 90)],
+    prove,
+};
 
-    fn summary(&self) -> &'static str {
-        "ledgers that somebody else made, in every command that reads one: whether they harm"
-    }
+fn run_count(size: Size) -> u32 {
+    size.pick(44, 10_000)
+}
 
-    fn run_count(&self, size: Size) -> u32 {
-        size.pick(44, 10_000)
-    }
+fn prove(bench: &Bench<'_>, size: Size, figures: &mut Vec<Figure>) -> Result<(), Fault> {
+    let mut counts = Harm::ALL.map(|harm| (harm, Count::default()));
+    let done = try_all(bench, size, &mut counts);
+    let tried = counts.iter().filter(|(_, count)| count.ledgers > 0);
+    figures.extend(tried.flat_map(|(harm, count)| of_kind(*harm, *count)));
+    done
+}
 
-    fn run_ms(&self, _size: Size, _run: u32) -> u32 {
-        90
+fn try_all(bench: &Bench<'_>, size: Size, counts: &mut [(Harm, Count)]) -> Result<(), Fault> {
+    let place = Place::make(bench)?;
+    place.try_whole(bench)?;
+    let kinds = counts.len();
+    for run in bench.units(run_count(size)) {
+        let (harm, count) = &mut counts[run as usize % kinds];
+        count.add(bench.unit(&format!("hostile/{run}"), 1, || {
+            harm.spoil(&place.file()?, run.into())?;
+            let mut tried = try_one(bench, &place.directory, run as usize)?;
+            tried.executed = place.mark.exists();
+            place.clear()?;
+            bench.told()?;
+            Ok(tried)
+        })?);
     }
-
-    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Figure>, Stopped> {
-        let mut counts = Harm::ALL.map(|harm| (harm, Count::default()));
-        let runs = bench.units(self.run_count(size));
-        let each = || -> Result<(), Fault> {
-            let place = Place::make(bench)?;
-            place.try_whole(bench)?;
-            let kinds = counts.len();
-            for run in runs {
-                let (harm, count) = &mut counts[run as usize % kinds];
-                count.add(bench.unit(&format!("hostile/{run}"), 1, || {
-                    harm.spoil(&place.file()?, run.into())?;
-                    let mut tried = try_one(bench, &place.directory, run as usize)?;
-                    tried.executed = place.mark.exists();
-                    place.clear()?;
-                    bench.told()?;
-                    Ok(tried)
-                })?);
-            }
-            std::fs::remove_dir_all(&place.directory).doing("remove the strangers' ledgers")
-        };
-        let how = each();
-        let lines = counts.iter().filter(|(_, count)| count.ledgers > 0);
-        ended(how, lines.flat_map(|(harm, count)| of_kind(*harm, *count)).collect())
-    }
+    std::fs::remove_dir_all(&place.directory).doing("remove the strangers' ledgers")
 }
 
 /// The directory in which one ledger after another is spoiled, beside two that are not.
@@ -290,14 +281,8 @@ fn plan(mark: &Path) -> Result<Plan, Fault> {
 
 /// The figures of one kind of harm.
 fn of_kind(harm: Harm, count: Count) -> [Figure; 4] {
-    let line = |what, found, because: &str| Figure {
-        proof: "hostile",
-        part: String::from(harm.words()),
-        tried: count.ledgers,
-        found,
-        what,
-        bar: Bar::AtMost(0),
-        because: String::from(because),
+    let line = |what, found, because: &str| {
+        Figure::new(harm.words(), [count.ledgers, found], what).bar(Bar::AtMost(0), because)
     };
     [
         line(

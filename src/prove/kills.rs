@@ -6,9 +6,8 @@
 //! and so when it may be hit. A census of the whole machine is taken, less what belongs to labs
 //! whose owner lives: what others make meanwhile without surtax looks like a leak.
 
-use super::child::{ChildSurtax, text, trials};
-use super::proof::ended;
-use super::{Bar, Bench, Figure, Proof, Size, Stopped};
+use super::child::{ChildSurtax, compare, text, trials};
+use super::{Bar, Bench, Figure, Part, Proof, Size};
 use crate::fault::{Doing, Fault};
 use crate::lab::census::Census;
 use crate::lab::{REAPER_ARGUMENT, signal};
@@ -39,46 +38,33 @@ const BLOCKS: u32 = 2;
 /// Time that a reaper may work that was not killed.
 const REAPER_LIMIT: Duration = Duration::from_secs(60);
 
-pub(super) struct Kills;
+pub(super) const PROOF: Proof = Proof {
+    name: "kills",
+    summary: "SIGKILL at random moments: how often something is left, lost, or does not open",
+    parts: |size| {
+        let plain = STACKS.map(|stack| Part::alone(part_of(stack), per_stack(size), 800));
+        let guest = |stack: &&str| Part::alone(part_of(stack), per_guest(size), 8000);
+        plain.into_iter().chain(guests(size).iter().map(guest)).collect()
+    },
+    prove,
+};
 
-impl Proof for Kills {
-    fn name(&self) -> &'static str {
-        "kills"
-    }
-
-    fn summary(&self) -> &'static str {
-        "SIGKILL at random moments: how often something is left, lost, or does not open"
-    }
-
-    fn parts(&self, size: Size) -> Vec<String> {
-        STACKS.iter().chain(guests(size)).map(|stack| part_of(stack)).collect()
-    }
-
-    fn run_count(&self, size: Size) -> u32 {
-        let count = |stacks: &[&str]| u32::try_from(stacks.len()).unwrap_or(u32::MAX);
-        per_stack(size) * count(&STACKS) + per_guest(size) * count(guests(size))
-    }
-
-    fn run_ms(&self, size: Size, run: u32) -> u32 {
-        let plain = usize::try_from(run / per_stack(size)).is_ok_and(|place| place < STACKS.len());
-        if plain { 800 } else { 8000 }
-    }
-
-    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Figure>, Stopped> {
-        let mut parts = Vec::new();
-        let plain = STACKS.map(|stack| (stack, per_stack(size)));
-        let guests = guests(size).iter().map(|&stack| (stack, per_guest(size)));
-        let mut all = plain.into_iter().chain(guests);
-        let done = all.try_for_each(|(stack, kills)| {
-            if !bench.takes(&part_of(stack), kills) {
-                return Ok(());
-            }
-            parts.push(Part { stack, ..Part::default() });
-            let Some(part) = parts.last_mut() else { return Ok(()) };
-            kill_all(bench, kills, part)
-        });
-        ended(done, lines(&parts))
-    }
+fn prove(bench: &Bench<'_>, size: Size, figures: &mut Vec<Figure>) -> Result<(), Fault> {
+    let mut killed = Vec::new();
+    let plain = STACKS.map(|stack| (stack, per_stack(size)));
+    let guests = guests(size).iter().map(|&stack| (stack, per_guest(size)));
+    let mut all = plain.into_iter().chain(guests);
+    let done = all.try_for_each(|(stack, kills)| {
+        if !bench.takes(&part_of(stack), kills) {
+            return Ok(());
+        }
+        let mut counts = OfStack { stack, ..OfStack::default() };
+        let done = kill_all(bench, kills, &mut counts);
+        killed.push(counts);
+        done
+    });
+    figures.extend(lines(&killed));
+    done
 }
 
 fn part_of(stack: &str) -> String {
@@ -105,7 +91,7 @@ fn guests(size: Size) -> &'static [&'static str] {
 
 /// Counts of one stack.
 #[derive(Clone, Debug, Default)]
-struct Part {
+struct OfStack {
     stack: &'static str,
     hits: u32,
     failures: Vec<Failure>,
@@ -144,13 +130,13 @@ enum Target {
     Both,
 }
 
-fn kill_all(bench: &Bench<'_>, kills: u32, part: &mut Part) -> Result<(), Fault> {
-    let stack = part.stack;
+fn kill_all(bench: &Bench<'_>, kills: u32, counts: &mut OfStack) -> Result<(), Fault> {
+    let stack = counts.stack;
     let calibrate = || calibrate(bench, stack);
     let whole = match bench.unit(&format!("kills/{stack}/whole"), 0, calibrate)? {
         Ok(whole) => whole,
         Err(why) => {
-            part.gap = Some(why);
+            counts.gap = Some(why);
             return Ok(());
         }
     };
@@ -161,8 +147,8 @@ fn kill_all(bench: &Bench<'_>, kills: u32, part: &mut Part) -> Result<(), Fault>
             bench.told()?;
             Ok(killed)
         })?;
-        part.hits += u32::from(killed.was_hit);
-        part.failures.extend(killed.failure);
+        counts.hits += u32::from(killed.was_hit);
+        counts.failures.extend(killed.failure);
     }
     Ok(())
 }
@@ -179,7 +165,7 @@ struct Whole {
 fn calibrate(bench: &Bench<'_>, stack: &str) -> Result<Result<Whole, String>, Fault> {
     let surtax = ChildSurtax::new(bench, "kills")?;
     let began = monotonic_raw();
-    let output = surtax.run(&compare(stack))?;
+    let output = surtax.run(&compare(stack, BLOCKS, "0.02"))?;
     let took = monotonic_raw().since(began);
     if output.status.success() {
         let shown = surtax.ask(&["show", "last", "--format", "json"])?;
@@ -189,15 +175,6 @@ fn calibrate(bench: &Bench<'_>, stack: &str) -> Result<Result<Whole, String>, Fa
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     let line = said.lines().find(|line| line.contains("error"));
     Ok(Err(line.or_else(|| said.lines().last()).unwrap_or_default().to_owned()))
-}
-
-fn compare(stack: &str) -> Vec<String> {
-    let runs = BLOCKS.to_string();
-    let words = [
-        "compare", "-v", "--in", stack, "--baseline", "native", "--runs", &runs, "--", "sleep",
-        "0.02",
-    ];
-    words.map(String::from).to_vec()
 }
 
 /// Kills one run and looks at what is left of it.
@@ -212,7 +189,7 @@ fn kill_one(bench: &Bench<'_>, stack: &str, whole: Whole, number: u32) -> Result
     let delay = Duration::from_nanos(whole.took_ns).mul_f64(chance.random_range(0.0..1.05));
     let surtax = ChildSurtax::new(bench, "kills")?;
     let before = surtax.census()?;
-    let child = surtax.start(&compare(stack))?;
+    let child = surtax.start(&compare(stack, BLOCKS, "0.02"))?;
     std::thread::sleep(delay);
     let (said, was_hit) = kill(child, target)?;
     let failure = failure(&surtax, &before, &said, whole.trial_count)?;
@@ -302,49 +279,34 @@ fn failure(
 }
 
 /// A line for each stack, and one for each kind of failure over all.
-fn lines(parts: &[Part]) -> Vec<Figure> {
-    if parts.is_empty() {
+fn lines(stacks: &[OfStack]) -> Vec<Figure> {
+    if stacks.is_empty() {
         return Vec::new();
     }
-    let mut lines: Vec<Figure> = parts.iter().map(of_stack).collect();
-    let hits = parts.iter().map(|part| part.hits).sum();
+    let mut lines: Vec<Figure> = stacks.iter().map(of_stack).collect();
+    let hits = stacks.iter().map(|it| it.hits).sum();
     for (kind, what) in [
         (Kind::Leak, "left something behind"),
         (Kind::Loss, "lost a trial"),
         (Kind::Unreadable, "left a run that does not open or resume"),
     ] {
-        let of_kind = |part: &Part| part.failures.iter().filter(|it| it.kind == kind).count();
-        let found = parts.iter().map(of_kind).sum::<usize>();
-        lines.push(Figure {
-            what,
-            because: String::from("none may"),
-            ..line(String::from("all"), hits, u32::try_from(found).unwrap_or(u32::MAX))
-        });
+        let of_kind = |it: &OfStack| it.failures.iter().filter(|it| it.kind == kind).count();
+        let found = stacks.iter().map(of_kind).sum::<usize>();
+        let counts = [hits, u32::try_from(found).unwrap_or(u32::MAX)];
+        lines.push(Figure::new("all", counts, what).bar(Bar::AtMost(0), "none may"));
     }
     lines
 }
 
-fn of_stack(part: &Part) -> Figure {
-    let Part { stack, hits, failures, gap } = part;
+fn of_stack(counts: &OfStack) -> Figure {
+    let OfStack { stack, hits, failures, gap } = counts;
     let found = u32::try_from(failures.len()).unwrap_or(u32::MAX);
-    let line = line(String::from(*stack), *hits, found);
-    match (gap, failures.first()) {
-        (Some(why), _) => Figure { bar: Bar::Shown, because: format!("not here: {why}"), ..line },
-        (None, Some(first)) => Figure { because: format!("first: {}", first.what), ..line },
-        (None, None) => line,
-    }
-}
-
-fn line(part: String, tried: u32, found: u32) -> Figure {
-    Figure {
-        proof: "kills",
-        part,
-        tried,
-        found,
-        what: "kills with a failure",
-        bar: Bar::AtMost(0),
-        because: String::from("of the kills that hit a living process"),
-    }
+    let (bar, because) = match (gap, failures.first()) {
+        (Some(why), _) => (Bar::Shown, format!("not here: {why}")),
+        (None, Some(first)) => (Bar::AtMost(0), format!("first: {}", first.what)),
+        (None, None) => (Bar::AtMost(0), String::from("of the kills that hit a living process")),
+    };
+    Figure::new(*stack, [*hits, found], "kills with a failure").bar(bar, because)
 }
 
 #[cfg(test)]
@@ -353,7 +315,7 @@ mod tests {
 
     #[test]
     fn one_leak_in_a_campaign_misses_the_bar_and_is_told() {
-        let part = |failures| Part { stack: "runc", hits: 9, failures, gap: None };
+        let part = |failures| OfStack { stack: "runc", hits: 9, failures, gap: None };
         let leak = Failure { kind: Kind::Leak, what: String::from("came: mount `x`") };
         assert!(lines(&[part(Vec::new())]).iter().all(Figure::is_met));
         let lines = lines(&[part(vec![leak])]);
@@ -365,7 +327,7 @@ mod tests {
     #[test]
     fn a_stack_that_does_not_run_here_is_shown_and_not_counted() {
         let gap = Some(String::from("there is no `lxc-start`"));
-        let part = Part { stack: "lxc", hits: 0, failures: Vec::new(), gap };
+        let part = OfStack { stack: "lxc", hits: 0, failures: Vec::new(), gap };
         let line = &lines(&[part])[0];
         assert_eq!((line.bar, line.tried), (Bar::Shown, 0));
         assert!(line.because.contains("there is no `lxc-start`"), "{line:?}");

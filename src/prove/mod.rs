@@ -16,7 +16,7 @@ mod centre;
 mod child;
 mod differences;
 mod equivalence;
-mod example;
+pub mod example;
 mod false_positives;
 mod forged;
 mod histories;
@@ -41,31 +41,31 @@ pub mod toil;
 
 pub use bench::Bench;
 pub use notebook::Notebook;
-pub use proof::{Bar, Figure, Proof, Size, Stopped};
+pub use proof::{Bar, Figure, Part, Proof, Size};
 pub use selection::{Selection, Share};
 
 /// Every proof, in the order in which they run.
-pub static REGISTRY: &[&dyn Proof] = &[
-    &false_positives::FalsePositives,
-    &planted::Planted,
-    &power::Power,
-    &centre::Centre,
-    &equivalence::Equivalence,
-    &thresholds::Thresholds,
-    &differences::Differences,
-    &histories::Histories,
-    &order::Order,
-    &recounted::Recounted,
-    &bill::Bill,
-    &real_false_positives::RealFalsePositives,
-    &real_planted::RealPlanted,
-    &invalid::Invalid,
-    &racer::Racer,
-    &forged::Forged,
-    &hostile::Hostile,
-    &oom::Oom,
-    &kills::Kills,
-    &at_once::AtOnce,
+pub static REGISTRY: &[Proof] = &[
+    false_positives::PROOF,
+    planted::PROOF,
+    power::PROOF,
+    centre::PROOF,
+    equivalence::PROOF,
+    thresholds::PROOF,
+    differences::PROOF,
+    histories::PROOF,
+    order::PROOF,
+    recounted::PROOF,
+    bill::PROOF,
+    real_false_positives::PROOF,
+    real_planted::PROOF,
+    invalid::PROOF,
+    racer::PROOF,
+    forged::PROOF,
+    hostile::PROOF,
+    oom::PROOF,
+    kills::PROOF,
+    at_once::PROOF,
 ];
 
 #[cfg(test)]

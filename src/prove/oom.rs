@@ -6,8 +6,7 @@
 //! was, and what would raise it.
 
 use super::bench::{TRIALS_OF_A_FAILED_RUN, draft};
-use super::proof::ended;
-use super::{Bar, Bench, Figure, Proof, Size, Stopped};
+use super::{Bar, Bench, Figure, Part, Proof, Size};
 use crate::fault::Fault;
 use serde::{Deserialize, Serialize};
 
@@ -35,53 +34,30 @@ const STACKS: [(&str, &str, &str); 14] = [
 /// Number of them that are quick.
 const QUICK_STACKS: usize = 2;
 
-pub(super) struct Oom;
+pub(super) const PROOF: Proof = Proof {
+    name: "oom",
+    summary: "kills for want of memory, of the command and of a child: whether the limit is named",
+    parts: |size| {
+        let run_ms = |stack: &str| if stack.starts_with("qemu") { 25_000 } else { 2500 };
+        let part = |stack| Part::alone(part_of(stack), per_stack(size), run_ms(stack));
+        stacks(size).iter().map(|(stack, ..)| part(stack)).collect()
+    },
+    prove,
+};
 
-impl Proof for Oom {
-    fn name(&self) -> &'static str {
-        "oom"
-    }
-
-    fn summary(&self) -> &'static str {
-        "kills for want of memory, of the command and of a child: whether the limit is named"
-    }
-
-    fn parts(&self, size: Size) -> Vec<String> {
-        stacks(size).iter().map(|(stack, ..)| part_of(stack)).collect()
-    }
-
-    fn run_count(&self, size: Size) -> u32 {
-        let stacks = u32::try_from(stacks(size).len()).unwrap_or(u32::MAX);
-        stacks * u32::try_from(KINDS.len()).unwrap_or(u32::MAX) * per_kind(size)
-    }
-
-    fn run_ms(&self, size: Size, run: u32) -> u32 {
-        let of_a_stack = self.run_count(size) / u32::try_from(stacks(size).len()).unwrap_or(1);
-        let stack = usize::try_from(run / of_a_stack.max(1)).ok();
-        match stack.and_then(|stack| STACKS.get(stack)) {
-            Some((stack, ..)) if stack.starts_with("qemu") => 25_000,
-            _ => 2500,
+fn prove(bench: &Bench<'_>, size: Size, figures: &mut Vec<Figure>) -> Result<(), Fault> {
+    for limited in stacks(size) {
+        if !bench.takes(&part_of(limited.0), per_stack(size)) {
+            continue;
+        }
+        for kind in &KINDS {
+            let mut count = Count::default();
+            let done = kill(bench, limited, kind, size, &mut count);
+            figures.push(count.line(limited.0, kind));
+            done?;
         }
     }
-
-    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Figure>, Stopped> {
-        let mut lines = Vec::new();
-        let of_a_stack = per_kind(size) * u32::try_from(KINDS.len()).unwrap_or(u32::MAX);
-        for limited in stacks(size) {
-            if !bench.takes(&part_of(limited.0), of_a_stack) {
-                continue;
-            }
-            for kind in KINDS {
-                let mut count = Count::default();
-                let done = kill(bench, limited, kind, size, &mut count);
-                lines.push(count.line(limited.0, kind));
-                if let Err(fault) = done {
-                    return Err(Stopped { fault, lines });
-                }
-            }
-        }
-        ended(Ok(()), lines)
-    }
+    Ok(())
 }
 
 fn part_of(stack: &str) -> String {
@@ -100,30 +76,21 @@ fn per_kind(size: Size) -> u32 {
     size.pick(1, 100 / TRIALS_OF_A_FAILED_RUN)
 }
 
+fn per_stack(size: Size) -> u32 {
+    per_kind(size) * u32::try_from(KINDS.len()).unwrap_or(u32::MAX)
+}
+
 /// Process that is killed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Command,
-    Child,
+struct Kind {
+    name: &'static str,
+    /// Words of the shell before the greedy process, and behind it.
+    around: [&'static str; 2],
 }
 
-const KINDS: [Kind; 2] = [Kind::Command, Kind::Child];
-
-impl Kind {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Command => "the command",
-            Self::Child => "a child",
-        }
-    }
-
-    fn script(self) -> String {
-        match self {
-            Self::Command => format!("exec {HOG}"),
-            Self::Child => format!("{HOG}; exit 0"),
-        }
-    }
-}
+const KINDS: [Kind; 2] = [
+    Kind { name: "the command", around: ["exec ", ""] },
+    Kind { name: "a child", around: ["", "; exit 0"] },
+];
 
 /// Counts of the tries and of those in which the limit was named.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -162,7 +129,7 @@ impl Count {
         self.gap = self.gap.take().or(other.gap);
     }
 
-    fn line(self, stack: &str, kind: Kind) -> Figure {
+    fn line(self, stack: &str, kind: &Kind) -> Figure {
         let (bar, because) = match (&self.gap, self.instead) {
             (Some(why), None) if self.tried == 0 => {
                 (Bar::Shown, format!("it does not run here: {why}"))
@@ -170,15 +137,8 @@ impl Count {
             (_, Some(instead)) => (Bar::AtLeast(self.tried), format!("first: {instead}")),
             (_, None) => (Bar::AtLeast(self.tried), String::from("all must be")),
         };
-        Figure {
-            proof: "oom",
-            part: format!("{stack}, {}", kind.name()),
-            tried: self.tried,
-            found: self.named,
-            what: "named with limit and remedy",
-            bar,
-            because,
-        }
+        let part = format!("{stack}, {}", kind.name);
+        Figure::new(part, [self.tried, self.named], "named with limit and remedy").bar(bar, because)
     }
 }
 
@@ -186,16 +146,17 @@ impl Count {
 fn kill(
     bench: &Bench<'_>,
     limited: &(&'static str, &'static str, &'static str),
-    kind: Kind,
+    kind: &Kind,
     size: Size,
     count: &mut Count,
 ) -> Result<(), Fault> {
-    let stack = limited.0;
+    let (stack, [before, behind]) = (limited.0, kind.around);
+    let script = format!("{before}{HOG}{behind}");
     for number in bench.units(per_kind(size)) {
-        let unit = format!("oom/{stack}/{}/{number}", kind.name());
+        let unit = format!("oom/{stack}/{}/{number}", kind.name);
         let one = bench.unit(&unit, 1, || {
             let mut draft = draft(stack, &[], TRIALS_OF_A_FAILED_RUN / 2, number.into())?;
-            draft.command = ["sh".into(), "-c".into(), kind.script().into()].to_vec();
+            draft.command = ["sh".into(), "-c".into(), script.as_str().into()].to_vec();
             let findings = bench.findings(draft)?;
             let mut one = Count::default();
             for trial in findings.arms.iter().flat_map(|arm| &arm.trials) {
@@ -223,7 +184,7 @@ mod tests {
             let mut count = Count::default();
             count.add(STACKS[1], "failed", said);
             count.add(STACKS[1], state, why);
-            count.line("runc", Kind::Child).is_met()
+            count.line("runc", &KINDS[1]).is_met()
         };
         assert!(is_met("invalid", said));
         assert!(!is_met("done", said));
@@ -232,8 +193,8 @@ mod tests {
         assert!(is_met("unavailable", "`runc` is not installed"));
         let mut gap = Count::default();
         gap.add(STACKS[1], "unavailable", "`runc` is not installed");
-        assert_eq!(gap.clone().line("runc", Kind::Child).bar, Bar::Shown);
+        assert_eq!(gap.clone().line("runc", &KINDS[1]).bar, Bar::Shown);
         gap.add(STACKS[1], "done", "");
-        assert!(!gap.line("runc", Kind::Child).is_met(), "a gap hides no miss");
+        assert!(!gap.line("runc", &KINDS[1]).is_met(), "a gap hides no miss");
     }
 }

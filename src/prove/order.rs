@@ -4,10 +4,10 @@
 //! is noise. In a fixed order one stack pays it in every block: its true cost falls out of the
 //! interval, and the second arm of the baseline does not show it where the first one pays.
 
-use super::bench::{compared, draft, overhead};
-use super::{Bar, Bench, Figure, Proof, Size, Stopped, binomial};
+use super::bench::{one_compared, overhead, simulated};
+use super::{Bar, Bench, Figure, Part, Proof, Size, binomial};
 use crate::fault::Fault;
-use crate::finding::{ArmFindings, Findings};
+use crate::finding::ArmFindings;
 
 /// True cost of the compared stack, as a ratio.
 const COST: &str = "1.05";
@@ -24,47 +24,37 @@ const RATE: f64 = 0.05;
 /// One of three arms: the baseline twice, and the stack that is compared.
 const SHARE_OF_FIRST_PLACES: f64 = 1.0 / 3.0;
 
-pub(super) struct Order;
+pub(super) const PROOF: Proof = Proof {
+    name: "order",
+    summary: "simulated stacks on a machine that is slower in the first place of a block: who is \
+              charged",
+    parts: |size| vec![Part::short(run_count(size))],
+    prove,
+};
 
-impl Proof for Order {
-    fn name(&self) -> &'static str {
-        "order"
-    }
+fn run_count(size: Size) -> u32 {
+    size.pick(50, 1000)
+}
 
-    fn summary(&self) -> &'static str {
-        "simulated stacks on a machine that is slower in the first place of a block: who is charged"
+fn prove(bench: &Bench<'_>, size: Size, figures: &mut Vec<Figure>) -> Result<(), Fault> {
+    let (mut runs, mut outside, mut first) = (0, 0, 0);
+    for seed in bench.units(run_count(size)).map(|number| u64::from(number) + 1) {
+        let (is_outside, places) = bench.unit(&format!("order/{seed}"), 1, || one(bench, seed))?;
+        runs += 1;
+        outside += u32::from(is_outside);
+        first += places;
     }
-
-    fn run_count(&self, size: Size) -> u32 {
-        size.pick(50, 1000)
-    }
-
-    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Figure>, Stopped> {
-        let (mut runs, mut outside, mut first) = (0, 0, 0);
-        for seed in bench.units(self.run_count(size)).map(|number| u64::from(number) + 1) {
-            let (is_outside, places) =
-                bench.unit(&format!("order/{seed}"), 1, || one(bench, seed))?;
-            runs += 1;
-            outside += u32::from(is_outside);
-            first += places;
-        }
-        Ok(vec![outside_line(runs, outside), first_line(runs * BLOCKS, first)])
-    }
+    figures.extend([outside_line(runs, outside), first_line(runs * BLOCKS, first)]);
+    Ok(())
 }
 
 /// Makes a run: whether the true cost is outside its interval, and in how many blocks the compared
 /// stack came first.
 fn one(bench: &Bench<'_>, seed: u64) -> Result<(bool, u32), Fault> {
-    let findings = run(bench, seed)?;
-    let arm = compared(&findings).first();
-    let arm = arm.ok_or_else(|| Fault::bug("no stack was to come first now and then"))?;
+    let findings = bench.findings(simulated("position", COST, BLOCKS, seed)?)?;
+    let arm = one_compared(&findings)?;
     let found = overhead(arm)?;
     Ok((!(found.low <= TRUTH && TRUTH <= found.high), first_places(arm)))
-}
-
-fn run(bench: &Bench<'_>, seed: u64) -> Result<Findings, Fault> {
-    let baseline = format!("simulated:shape=position,seed={seed}");
-    bench.findings(draft(&baseline, &[&format!("{baseline},cost={COST}")], BLOCKS, seed)?)
 }
 
 /// In how many blocks an arm ran before all others.
@@ -74,29 +64,17 @@ fn first_places(arm: &ArmFindings) -> u32 {
 }
 
 fn outside_line(tried: u32, found: u32) -> Figure {
-    Figure {
-        proof: "order",
-        part: format!("cost {COST}, the first place of a block is slower"),
-        tried,
-        found,
-        what: "outside the interval",
-        bar: Bar::AtMost(binomial::at_most(tried, RATE)),
-        because: String::from("5 % exceeds it once in a thousand campaigns"),
-    }
+    let part = format!("cost {COST}, the first place of a block is slower");
+    let bar = Bar::AtMost(binomial::at_most(tried, RATE));
+    Figure::new(part, [tried, found], "outside the interval")
+        .bar(bar, "5 % exceeds it once in a thousand campaigns")
 }
 
 fn first_line(tried: u32, found: u32) -> Figure {
-    let share = SHARE_OF_FIRST_PLACES;
-    let (least, most) = (binomial::at_least(tried, share), binomial::at_most(tried, share));
-    Figure {
-        proof: "order",
-        part: String::from("blocks that the compared stack begins"),
-        tried,
-        found,
-        what: "first",
-        bar: Bar::Within(least, most),
-        because: String::from("each of three arms is the first in a third of them"),
-    }
+    Figure::new("blocks that the compared stack begins", [tried, found], "first").bar(
+        Bar::around(tried, SHARE_OF_FIRST_PLACES),
+        "each of three arms is the first in a third of them",
+    )
 }
 
 #[cfg(test)]

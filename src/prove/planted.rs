@@ -7,8 +7,8 @@
 //! promise is broken is what the quick bar asks: what 5 % exceeds once in a thousand campaigns,
 //! which stands beside the strict one in the last column.
 
-use super::bench::{compared, draft, noise_shape, overhead};
-use super::{Bar, Bench, Figure, Proof, Size, Stopped, binomial};
+use super::bench::{noise_shape, one_compared, overhead, simulated};
+use super::{Bar, Bench, Figure, Part, Proof, Size, binomial};
 use crate::fault::Fault;
 
 /// True costs of the compared stack, as ratios.
@@ -26,37 +26,28 @@ const FULL: u32 = 1000;
 /// Blocks of a run: few, as many as `compare` makes unless told, and enough for intervals of ranks.
 const BLOCKS: [u32; 3] = [6, 10, 20];
 
-pub(super) struct Planted;
+pub(super) const PROOF: Proof = Proof {
+    name: "planted",
+    summary: "simulated stacks of known cost in ten kinds of noise: how many intervals do not hold \
+              it",
+    parts: |size| vec![Part::short(per_cost(size)); COSTS.len() * BLOCKS.len()],
+    prove,
+};
 
-impl Proof for Planted {
-    fn name(&self) -> &'static str {
-        "planted"
-    }
-
-    fn summary(&self) -> &'static str {
-        "simulated stacks of known cost in ten kinds of noise: how many intervals do not hold it"
-    }
-
-    fn run_count(&self, size: Size) -> u32 {
-        per_cost(size) * u32::try_from(COSTS.len() * BLOCKS.len()).unwrap_or(u32::MAX)
-    }
-
-    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Figure>, Stopped> {
-        let count = per_cost(size);
-        let mut lines = Vec::new();
-        for blocks in BLOCKS {
-            for cost in COSTS {
-                let behind = u64::from(count) * lines.len() as u64;
-                let name = format!("planted/{cost}/{blocks}");
-                let counts = bench
-                    .counts(&name, (behind, count), |seed| is_outside(bench, cost, blocks, seed))?;
-                lines.push(line(&format!("cost {cost}, {blocks} blocks"), counts));
-            }
+fn prove(bench: &Bench<'_>, size: Size, figures: &mut Vec<Figure>) -> Result<(), Fault> {
+    let (mut lines, mut seed) = (Vec::new(), 0);
+    for blocks in BLOCKS {
+        for cost in COSTS {
+            let name = format!("planted/{cost}/{blocks}");
+            let is_found = |seed| is_outside(bench, cost, blocks, seed);
+            let counts = bench.counts(&name, &mut seed, per_cost(size), is_found)?;
+            lines.push(line(&format!("cost {cost}, {blocks} blocks"), counts));
         }
-        let sum = |of: fn(&Figure) -> u32| lines.iter().map(of).sum();
-        lines.push(line("all", [sum(|line| line.tried), sum(|line| line.found)]));
-        Ok(lines)
     }
+    let sum = |of: fn(&Figure) -> u32| lines.iter().map(of).sum();
+    lines.push(line("all", [sum(|line| line.tried), sum(|line| line.found)]));
+    figures.extend(lines);
+    Ok(())
 }
 
 fn per_cost(size: Size) -> u32 {
@@ -65,15 +56,9 @@ fn per_cost(size: Size) -> u32 {
 
 /// Every seed has another shape than the one before.
 fn is_outside(bench: &Bench<'_>, cost: &str, blocks: u32, seed: u64) -> Result<bool, Fault> {
-    let shape = noise_shape(seed - 1);
-    let baseline = format!("simulated:shape={shape},seed={seed}");
-    let arm = format!("{baseline},cost={cost}");
-    let findings = bench.findings(draft(&baseline, &[&arm], blocks, seed)?)?;
-    let truth: f64 = cost.parse().unwrap_or(f64::NAN);
-    let arm = compared(&findings).first();
-    let arm = arm.ok_or_else(|| Fault::bug("a planted cost was not compared with anything"))?;
-    let found = overhead(arm)?;
-    Ok(!holds(found.low, found.high, truth))
+    let findings = bench.findings(simulated(noise_shape(seed - 1), cost, blocks, seed)?)?;
+    let found = overhead(one_compared(&findings)?)?;
+    Ok(!holds(found.low, found.high, cost.parse().unwrap_or(f64::NAN)))
 }
 
 /// Written so that a truth that is no number is held by nothing.
@@ -81,23 +66,15 @@ fn holds(low: f64, high: f64, truth: f64) -> bool {
     low <= truth && truth <= high
 }
 
-fn line(part: &str, [tried, found]: [u32; 2]) -> Figure {
-    let luck = binomial::at_most(tried, RATE);
-    let (bar, because) = if tried == FULL {
+fn line(part: &str, counts: [u32; 2]) -> Figure {
+    let luck = binomial::at_most(counts[0], RATE);
+    let (most, because) = if counts[0] == FULL {
         let because = format!("shows that at most 5 % are; up to {luck} would not contradict it");
         (FULL_AT_MOST, because)
     } else {
         (luck, String::from("5 % exceeds it once in a thousand campaigns"))
     };
-    Figure {
-        proof: "planted",
-        part: part.to_owned(),
-        tried,
-        found,
-        what: "outside the interval",
-        bar: Bar::AtMost(bar),
-        because,
-    }
+    Figure::new(part, counts, "outside the interval").bar(Bar::AtMost(most), because)
 }
 
 #[cfg(test)]

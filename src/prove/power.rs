@@ -4,8 +4,9 @@
 //! pairs the wrong ones or drops an arm of the baseline finds fewer, or more.
 
 use super::bare::Run;
-use super::bench::{compared, draft};
-use super::{Bar, Bench, Figure, Proof, Size, Stopped, binomial};
+use super::bench::{one_compared, simulated};
+use super::{Bar, Bench, Figure, Part, Proof, Size};
+use crate::fault::Fault;
 use crate::finding::Verdict;
 
 /// The true cost.
@@ -21,38 +22,25 @@ const FORECAST_RUNS: u32 = 20_000;
 /// The first seed of the bare runs; no run of the whole path has it.
 const FORECAST_SEED: u64 = 1 << 40;
 
-pub(super) struct Power;
+pub(super) const PROOF: Proof = Proof {
+    name: "power",
+    summary: "simulated stacks that cost 5 %: how many are found, against what is foretold",
+    parts: |size| vec![Part::short(per_length(size)); BLOCKS.len()],
+    prove,
+};
 
-impl Proof for Power {
-    fn name(&self) -> &'static str {
-        "power"
+fn prove(bench: &Bench<'_>, size: Size, figures: &mut Vec<Figure>) -> Result<(), Fault> {
+    let (mut lines, mut seed) = (Vec::new(), 0);
+    for blocks in BLOCKS {
+        let name = format!("power/{blocks}");
+        let counts = bench.counts(&name, &mut seed, per_length(size), |seed| {
+            let draft = simulated("lognormal", &COST.to_string(), blocks, seed)?;
+            Ok(one_compared(&bench.findings(draft)?)?.verdict == Verdict::Differs)
+        })?;
+        lines.push(line(blocks, counts, forecast(blocks)));
     }
-
-    fn summary(&self) -> &'static str {
-        "simulated stacks that cost 5 %: how many are found, against what is foretold"
-    }
-
-    fn run_count(&self, size: Size) -> u32 {
-        per_length(size) * u32::try_from(BLOCKS.len()).unwrap_or(u32::MAX)
-    }
-
-    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Figure>, Stopped> {
-        let count = per_length(size);
-        let mut lines = Vec::new();
-        for blocks in BLOCKS {
-            let behind = u64::from(count) * lines.len() as u64;
-            let name = format!("power/{blocks}");
-            let [tried, found] = bench.counts(&name, (behind, count), |seed| {
-                let baseline = format!("simulated:seed={seed}");
-                let arm = format!("{baseline},cost={COST}");
-                let findings = bench.findings(draft(&baseline, &[&arm], blocks, seed)?)?;
-                let differs = |arm: &crate::finding::ArmFindings| arm.verdict == Verdict::Differs;
-                Ok(compared(&findings).iter().any(differs))
-            })?;
-            lines.push(line(blocks, tried, found, forecast(blocks)));
-        }
-        Ok(lines)
-    }
+    figures.extend(lines);
+    Ok(())
 }
 
 fn per_length(size: Size) -> u32 {
@@ -66,17 +54,9 @@ fn forecast(blocks: u32) -> f64 {
     f64::from(found) / f64::from(FORECAST_RUNS)
 }
 
-fn line(blocks: u32, tried: u32, found: u32, forecast: f64) -> Figure {
-    let (least, most) = (binomial::at_least(tried, forecast), binomial::at_most(tried, forecast));
-    Figure {
-        proof: "power",
-        part: format!("cost {COST}, {blocks} blocks"),
-        tried,
-        found,
-        what: "found",
-        bar: Bar::Within(least, most),
-        because: format!("{:.1} % are foretold", 100.0 * forecast),
-    }
+fn line(blocks: u32, counts: [u32; 2], forecast: f64) -> Figure {
+    Figure::new(format!("cost {COST}, {blocks} blocks"), counts, "found")
+        .bar(Bar::around(counts[0], forecast), format!("{:.1} % are foretold", 100.0 * forecast))
 }
 
 #[cfg(test)]
@@ -85,7 +65,7 @@ mod tests {
 
     #[test]
     fn a_path_that_finds_nothing_or_everything_misses_the_bar() {
-        let line = |found| line(10, 50, found, 0.7);
+        let line = |found| line(10, [50, found], 0.7);
         assert!(line(35).is_met());
         assert!(!line(0).is_met() && !line(50).is_met());
     }

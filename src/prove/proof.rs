@@ -1,59 +1,81 @@
 //! The contract of a proof, and what it says: figures, each with its bar.
 
 use super::bench::Bench;
+use super::binomial;
 use crate::fault::Fault;
 use serde::Serialize;
 
 /// A campaign whose truth is known.
-pub trait Proof: Sync {
+pub struct Proof {
     /// The word after `--only`.
-    fn name(&self) -> &'static str;
-
+    pub name: &'static str,
     /// One line for people: what is asked, and of what.
-    fn summary(&self) -> &'static str;
+    pub summary: &'static str,
+    /// What it is made of, in the order in which it is made.
+    pub parts: fn(Size) -> Vec<Part>,
+    /// Carries it out, and adds the figures as they are counted, those of a campaign that does not
+    /// come to its end too. A missed bar is no fault; that it was interrupted is one of the user's.
+    pub prove: fn(&Bench<'_>, Size, &mut Vec<Figure>) -> Result<(), Fault>,
+}
 
-    /// Parts that can be made alone, such as `kills/qemu+runc`; none of a proof that is made whole.
-    fn parts(&self, _size: Size) -> Vec<String> {
-        Vec::new()
+/// Runs of a proof that take equally long.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// The word after `--part`, such as `kills/qemu+runc`; none where it is not made alone.
+    pub name: Option<String>,
+    /// Number of runs of a plan.
+    pub run_count: u32,
+    /// Rough time that one of them takes, in milliseconds: for an estimate of what is left.
+    pub run_ms: u32,
+}
+
+impl Part {
+    /// Runs of simulated stacks, or of commands that take no time.
+    pub(super) fn short(run_count: u32) -> Self {
+        Self::of(run_count, 75)
     }
 
+    /// Runs that are made with all others of the proof.
+    pub(super) fn of(run_count: u32, run_ms: u32) -> Self {
+        Self { name: None, run_count, run_ms }
+    }
+
+    /// Runs that can be made alone.
+    pub(super) fn alone(name: String, run_count: u32, run_ms: u32) -> Self {
+        Self { name: Some(name), run_count, run_ms }
+    }
+}
+
+impl Proof {
     /// Returns the number of runs of a plan that it makes.
-    fn run_count(&self, size: Size) -> u32;
-
-    /// Returns roughly how long one of them takes, in milliseconds, counted from 0: for an estimate
-    /// of what is left.
-    fn run_ms(&self, _size: Size, _run: u32) -> u32 {
-        75
+    #[must_use]
+    pub fn run_count(&self, size: Size) -> u32 {
+        (self.parts)(size).iter().map(|part| part.run_count).sum()
     }
 
-    /// Carries it out.
-    ///
-    /// # Errors
-    /// The user's, the machine's or ours: it was interrupted, or a run could not be made at all. A
-    /// missed bar is no error here.
-    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Figure>, Stopped>;
-}
-
-/// A proof that did not come to its end.
-#[derive(Debug)]
-pub struct Stopped {
-    /// Fault that stopped it.
-    pub fault: Fault,
-    /// Figures that it had counted until then.
-    pub lines: Vec<Figure>,
-}
-
-impl From<Fault> for Stopped {
-    fn from(fault: Fault) -> Self {
-        Self { fault, lines: Vec::new() }
+    /// Returns roughly how long one of them takes, in milliseconds, counted from 0.
+    #[must_use]
+    pub fn run_ms(&self, size: Size, run: u32) -> u32 {
+        let parts = (self.parts)(size);
+        let mut before = 0;
+        let part = parts.iter().find(|part| {
+            before += part.run_count;
+            run < before
+        });
+        part.or(parts.last()).map_or(0, |part| part.run_ms)
     }
-}
 
-/// The lines of a proof, whether or not it came to its end.
-pub(super) fn ended(how: Result<(), Fault>, lines: Vec<Figure>) -> Result<Vec<Figure>, Stopped> {
-    match how {
-        Ok(()) => Ok(lines),
-        Err(fault) => Err(Stopped { fault, lines }),
+    /// Returns roughly how long all of them take, in milliseconds.
+    #[must_use]
+    pub fn total_ms(&self, size: Size) -> u64 {
+        let parts = (self.parts)(size);
+        parts.iter().map(|part| u64::from(part.run_count) * u64::from(part.run_ms)).sum()
+    }
+
+    /// Returns the names of the parts that can be made alone.
+    #[must_use]
+    pub fn part_names(&self, size: Size) -> Vec<String> {
+        (self.parts)(size).into_iter().filter_map(|part| part.name).collect()
     }
 }
 
@@ -89,8 +111,6 @@ impl Size {
 /// One figure with its bar.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Figure {
-    /// The proof's name.
-    pub proof: &'static str,
     /// Part of the proof: a shape of noise, a planted cost, a kind of fault.
     pub part: String,
     /// Number of tries.
@@ -106,6 +126,22 @@ pub struct Figure {
 }
 
 impl Figure {
+    /// A figure of so many tries, and the number of those in which it happened. It is only shown,
+    /// until [`Figure::bar`] says what is allowed.
+    pub(super) fn new(
+        part: impl Into<String>,
+        [tried, found]: [u32; 2],
+        what: &'static str,
+    ) -> Self {
+        let (bar, because) = (Bar::Shown, String::new());
+        Self { part: part.into(), tried, found, what, bar, because }
+    }
+
+    /// The same with a bar, and the source of that or the reason why there is none.
+    pub(super) fn bar(self, bar: Bar, because: impl Into<String>) -> Self {
+        Self { bar, because: because.into(), ..self }
+    }
+
     /// Judges nothing where the share that was made holds nothing to judge, and nothing was missed:
     /// a fault that was planted and did not happen is.
     #[must_use]
@@ -113,7 +149,7 @@ impl Figure {
         if self.tried > 0 || !self.is_met() || self.bar == Bar::Shown {
             return self;
         }
-        Self { bar: Bar::Shown, because: String::from("nothing to judge in this share"), ..self }
+        self.bar(Bar::Shown, "nothing to judge in this share")
     }
 
     /// Tells whether what was found is within the bar; a line without one misses nothing.
@@ -138,6 +174,11 @@ pub enum Bar {
 }
 
 impl Bar {
+    /// What a share of `rate` gives in so many tries, but for twice in a thousand times.
+    pub(super) fn around(tried: u32, rate: f64) -> Self {
+        Self::Within(binomial::at_least(tried, rate), binomial::at_most(tried, rate))
+    }
+
     pub(super) fn holds(self, found: u32) -> bool {
         match self {
             Self::AtMost(most) => found <= most,

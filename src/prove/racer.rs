@@ -8,8 +8,7 @@
 
 pub mod attacker;
 
-use super::proof::ended;
-use super::{Bar, Bench, Figure, Proof, Size, Stopped};
+use super::{Bar, Bench, Figure, Part, Proof, Size};
 use crate::fault::{Doing, Fault};
 use crate::lab::environment;
 use attacker::{ATTACKER, Tally};
@@ -47,38 +46,30 @@ const DEADLINE: Duration = Duration::from_secs(120);
 /// Time that the attacker may take to give up.
 const GIVE_UP: Duration = Duration::from_secs(20);
 
-pub(super) struct Racer;
+pub(super) const PROOF: Proof = Proof {
+    name: "racer",
+    summary: "another local user races for every name: what of it was taken, and what of ours was \
+              changed",
+    parts: |size| vec![Part::of(run_count(size), 7_000)],
+    prove,
+};
 
-impl Proof for Racer {
-    fn name(&self) -> &'static str {
-        "racer"
-    }
+fn run_count(size: Size) -> u32 {
+    size.pick(2, 1_000)
+}
 
-    fn summary(&self) -> &'static str {
-        "another local user races for every name: what of it was taken, and what of ours was \
-         changed"
+fn prove(bench: &Bench<'_>, size: Size, figures: &mut Vec<Figure>) -> Result<(), Fault> {
+    if !rustix::process::geteuid().is_root() {
+        let fault = Fault::machine("only root can start a process of another user");
+        return Err(fault.hint("run it as root"));
     }
-
-    fn run_count(&self, size: Size) -> u32 {
-        size.pick(2, 1_000)
-    }
-
-    fn run_ms(&self, _: Size, _: u32) -> u32 {
-        7_000
-    }
-
-    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Figure>, Stopped> {
-        if !rustix::process::geteuid().is_root() {
-            let fault = Fault::machine("only root can start a process of another user");
-            return Err(fault.hint("run it as root").into());
-        }
-        let mut races = Vec::new();
-        let done = bench.units(self.run_count(size)).try_for_each(|number| {
-            races.push(bench.unit(&format!("racer/{number}"), 1, || race(bench, number))?);
-            Ok(())
-        });
-        ended(done, lines(&races))
-    }
+    let mut races = Vec::new();
+    let done = bench.units(run_count(size)).try_for_each(|number| {
+        races.push(bench.unit(&format!("racer/{number}"), 1, || race(bench, number))?);
+        Ok(())
+    });
+    figures.extend(lines(&races));
+    done
 }
 
 /// One run, and the other user beside it.
@@ -162,58 +153,25 @@ fn lines(races: &[Race]) -> Vec<Figure> {
     let unseen = races.iter().filter(|race| race.tally.labs == 0).count();
     let unseen = u32::try_from(unseen).unwrap_or(u32::MAX);
     let tally = races.iter().fold(Tally::default(), |all, race| all.and(&race.tally));
-    let line = |part: &str, tried, found, what, bar, because| {
-        let part = part.to_owned();
-        Figure { proof: "racer", part, tried, found, what, bar, because }
-    };
+    let failed = u32::try_from(failures.len()).unwrap_or(u32::MAX);
+    let failure = failures.first().map(|why| (*why).clone());
     let examples = |text: &str| match text {
         "" => String::from("none may be"),
         text => format!("such as {text}"),
     };
+    let names = |found, what| Figure::new("names", [tally.tried, found], what);
+    let none = Bar::AtMost(0);
     vec![
-        line(
-            "runs",
-            made,
-            u32::try_from(failures.len()).unwrap_or(u32::MAX),
-            "failed",
-            Bar::AtMost(0),
-            failures.first().map_or_else(
-                || String::from("nobody is to be kept from measuring"),
-                |why| (*why).clone(),
-            ),
+        Figure::new("runs", [made, failed], "failed").bar(
+            none,
+            failure.unwrap_or_else(|| String::from("nobody is to be kept from measuring")),
         ),
-        line(
-            "runs",
-            made,
-            unseen,
-            "of which the other user saw no lab",
-            Bar::AtMost(0),
-            String::from("one who sees none races for nothing"),
-        ),
-        line(
-            "names",
-            tally.tried,
-            tally.made,
-            "made first by the other user",
-            Bar::Shown,
-            String::from("they are free to make what surtax does not use"),
-        ),
-        line(
-            "names",
-            tally.tried,
-            tally.entered,
-            "then used by root",
-            Bar::AtMost(0),
-            examples(&tally.entered_such_as),
-        ),
-        line(
-            "names",
-            tally.tried,
-            tally.changed,
-            "of ours changed",
-            Bar::AtMost(0),
-            examples(&tally.changed_such_as),
-        ),
+        Figure::new("runs", [made, unseen], "of which the other user saw no lab")
+            .bar(none, "one who sees none races for nothing"),
+        names(tally.made, "made first by the other user")
+            .bar(Bar::Shown, "they are free to make what surtax does not use"),
+        names(tally.entered, "then used by root").bar(none, examples(&tally.entered_such_as)),
+        names(tally.changed, "of ours changed").bar(none, examples(&tally.changed_such_as)),
     ]
 }
 

@@ -4,12 +4,11 @@
 //! The compared stack differs from its baseline by a variable that nobody reads. In full the bar is
 //! one in a hundred; and of all estimates, about as many must be above the baseline as below it.
 
-use super::bench::{compared, draft, toil};
+use super::bench::{draft, one_compared, toil};
 use super::load::{BUILD, SURROUNDINGS};
-use super::proof::ended;
 use super::real_planted::LAYERS;
 use super::toil::Work;
-use super::{Bar, Bench, Figure, Proof, Size, Stopped, binomial};
+use super::{Bar, Bench, Figure, Part, Proof, Size, binomial};
 use crate::fault::Fault;
 use crate::finding::Verdict;
 use serde::{Deserialize, Serialize};
@@ -24,32 +23,22 @@ const FULL: u32 = 500;
 /// Time that the command works.
 const WORKS_FOR: Duration = Duration::from_millis(20);
 
-pub(super) struct RealFalsePositives;
+pub(super) const PROOF: Proof = Proof {
+    name: "real-false-positives",
+    summary: "the same command in the same layer, alone and beside a build: how many are called \
+              different",
+    parts: |size| {
+        let all = SURROUNDINGS.iter().flat_map(|it| LAYERS.map(|_| per_part(size, it)));
+        all.map(|run_count| Part::of(run_count, 5000)).collect()
+    },
+    prove,
+};
 
-impl Proof for RealFalsePositives {
-    fn name(&self) -> &'static str {
-        "real-false-positives"
-    }
-
-    fn summary(&self) -> &'static str {
-        "the same command in the same layer, alone and beside a build: how many are called \
-         different"
-    }
-
-    fn run_count(&self, size: Size) -> u32 {
-        let parts = SURROUNDINGS.iter().map(|surroundings| per_part(size, surroundings));
-        parts.sum::<u32>() * u32::try_from(LAYERS.len()).unwrap_or(u32::MAX)
-    }
-
-    fn run_ms(&self, _: Size, _: u32) -> u32 {
-        5000
-    }
-
-    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Figure>, Stopped> {
-        let mut parts = Vec::new();
-        let done = compare_all(bench, size, &mut parts);
-        ended(done, lines(&parts))
-    }
+fn prove(bench: &Bench<'_>, size: Size, figures: &mut Vec<Figure>) -> Result<(), Fault> {
+    let mut kinds = Vec::new();
+    let done = compare_all(bench, size, &mut kinds);
+    figures.extend(lines(&kinds));
+    done
 }
 
 /// In full, 250 alone and 500 beside a build, half of them in each layer.
@@ -67,7 +56,7 @@ struct Compared {
 
 /// Counts of one layer, alone or beside a build.
 #[derive(Clone, Debug, Default)]
-struct Part {
+struct Kind {
     name: String,
     tried: u32,
     differ: u32,
@@ -76,11 +65,11 @@ struct Part {
     estimates: u32,
 }
 
-fn compare_all(bench: &Bench<'_>, size: Size, parts: &mut Vec<Part>) -> Result<(), Fault> {
+fn compare_all(bench: &Bench<'_>, size: Size, kinds: &mut Vec<Kind>) -> Result<(), Fault> {
     for surroundings in SURROUNDINGS {
         let mut load = None;
         for layer in LAYERS {
-            let mut part = Part { name: format!("{layer}, {surroundings}"), ..Part::default() };
+            let mut kind = Kind { name: format!("{layer}, {surroundings}"), ..Kind::default() };
             let mut all = || {
                 for seed in bench.units(per_part(size, surroundings)) {
                     let unit = format!("real-false-positives/{surroundings}/{layer}/{seed}");
@@ -90,19 +79,19 @@ fn compare_all(bench: &Bench<'_>, size: Size, parts: &mut Vec<Part>) -> Result<(
                         }
                         compare(bench, layer, size, seed.into())
                     };
-                    part.add(bench.unit(&unit, 1, compare)?);
+                    kind.add(bench.unit(&unit, 1, compare)?);
                 }
                 Ok(())
             };
             let done = all();
-            parts.push(part);
+            kinds.push(kind);
             done?;
         }
     }
     Ok(())
 }
 
-impl Part {
+impl Kind {
     fn add(&mut self, compared: Compared) {
         self.tried += 1;
         self.differ += u32::from(compared.differs);
@@ -116,8 +105,7 @@ fn compare(bench: &Bench<'_>, layer: &str, size: Size, seed: u64) -> Result<Comp
     let baseline = format!("{layer}:env.{}={amount}", Work::Loops.variable());
     let twin = format!("{baseline},env.SURTAX_TOIL_TWIN=1");
     let findings = bench.findings(toil(draft(&baseline, &[&twin], size.pick(6, 10), seed)?)?)?;
-    let no_twin = || Fault::bug("a twin was not compared with its baseline");
-    let arm = compared(&findings).first().ok_or_else(no_twin)?;
+    let arm = one_compared(&findings)?;
     let differs = match &arm.verdict {
         Verdict::Differs => true,
         Verdict::Equivalent | Verdict::Inconclusive => false,
@@ -126,55 +114,38 @@ fn compare(bench: &Bench<'_>, layer: &str, size: Size, seed: u64) -> Result<Comp
                 "`{layer}` could not be compared with itself: {reason}"
             )));
         }
-        Verdict::Baseline => return Err(no_twin()),
+        Verdict::Baseline => return Err(Fault::bug("a twin is its own baseline")),
     };
     Ok(Compared { differs, ratio: arm.overhead.map(|overhead| overhead.ratio) })
 }
 
-/// A line for each part, one for all, and one for their signs.
-fn lines(parts: &[Part]) -> Vec<Figure> {
-    let of_part = |part: &Part| line(part.name.clone(), part.tried, part.differ);
-    let mut lines: Vec<Figure> = parts.iter().map(of_part).collect();
-    let sum = |of: fn(&Part) -> u32| parts.iter().map(of).sum();
-    lines.push(line(String::from("all"), sum(|part| part.tried), sum(|part| part.differ)));
-    lines.push(signs(sum(|part| part.estimates), sum(|part| part.above)));
+/// A line for each kind, one for all, and one for their signs.
+fn lines(kinds: &[Kind]) -> Vec<Figure> {
+    let of_kind = |kind: &Kind| line(&kind.name, [kind.tried, kind.differ]);
+    let mut lines: Vec<Figure> = kinds.iter().map(of_kind).collect();
+    let sum = |of: fn(&Kind) -> u32| kinds.iter().map(of).sum();
+    lines.push(line("all", [sum(|kind| kind.tried), sum(|kind| kind.differ)]));
+    lines.push(signs([sum(|kind| kind.estimates), sum(|kind| kind.above)]));
     lines
 }
 
-fn line(part: String, tried: u32, found: u32) -> Figure {
-    let (most, because) = if tried >= FULL {
-        (tried / 100, "one in a hundred")
+fn line(part: &str, counts: [u32; 2]) -> Figure {
+    let (most, because) = if counts[0] >= FULL {
+        (counts[0] / 100, "one in a hundred")
     } else {
-        (binomial::at_most(tried, RATE), "0.83 % exceeds it once in a thousand campaigns")
+        (binomial::at_most(counts[0], RATE), "0.83 % exceeds it once in a thousand campaigns")
     };
-    Figure {
-        proof: "real-false-positives",
-        part,
-        tried,
-        found,
-        what: "called different",
-        bar: Bar::AtMost(most),
-        because: String::from(because),
-    }
+    Figure::new(part, counts, "called different").bar(Bar::AtMost(most), because)
 }
 
 /// Of a few comparisons, how many lie above says nothing.
-fn signs(tried: u32, found: u32) -> Figure {
-    let (bar, because) = if tried >= FULL {
-        let (least, most) = (binomial::at_least(tried, 0.5), binomial::at_most(tried, 0.5));
-        (Bar::Within(least, most), "a coin leaves it twice in a thousand campaigns")
+fn signs(counts: [u32; 2]) -> Figure {
+    let (bar, because) = if counts[0] >= FULL {
+        (Bar::around(counts[0], 0.5), "a coin leaves it twice in a thousand campaigns")
     } else {
         (Bar::Shown, "too few to judge")
     };
-    Figure {
-        proof: "real-false-positives",
-        part: String::from("all, signs"),
-        tried,
-        found,
-        what: "above the baseline",
-        bar,
-        because: String::from(because),
-    }
+    Figure::new("all, signs", counts, "above the baseline").bar(bar, because)
 }
 
 #[cfg(test)]
@@ -183,8 +154,8 @@ mod tests {
 
     /// Four parts of a full campaign.
     fn met(differ: u32, above: u32) -> Vec<bool> {
-        let part = Part { name: String::from("native"), tried: 125, differ, above, estimates: 125 };
-        lines(&[part.clone(), part.clone(), part.clone(), part])
+        let kind = Kind { name: String::from("native"), tried: 125, differ, above, estimates: 125 };
+        lines(&[kind.clone(), kind.clone(), kind.clone(), kind])
             .iter()
             .map(Figure::is_met)
             .collect()
@@ -199,8 +170,8 @@ mod tests {
 
     #[test]
     fn what_an_interrupted_campaign_had_counted_is_judged_by_its_own_number() {
-        let part = Part { tried: 40, differ: 1, above: 40, estimates: 40, ..Part::default() };
-        let lines = lines(&[part]);
+        let kind = Kind { tried: 40, differ: 1, above: 40, estimates: 40, ..Kind::default() };
+        let lines = lines(&[kind]);
         assert!(lines.iter().all(Figure::is_met), "{lines:?}");
         assert_eq!(lines[2].bar, Bar::Shown);
     }

@@ -11,9 +11,8 @@
 
 use super::bench::{compared, draft, overhead, toil};
 use super::load::{BUILD, SURROUNDINGS};
-use super::proof::ended;
 use super::toil::{WORKS, Work};
-use super::{Bar, Bench, Figure, Proof, Size, Stopped, binomial};
+use super::{Bar, Bench, Figure, Part, Proof, Size, binomial};
 use crate::fault::Fault;
 use crate::finding::Interval;
 use serde::{Deserialize, Serialize};
@@ -29,7 +28,7 @@ const PERCENTS: [u32; 3] = [3, 8, 25];
 /// it would show the start alone: by hand, in 300 rounds, a quarter more loops took 24.26 % ± 0.19
 /// more time, which half of them foretold to within 0.02 % and a process that does nothing to 0.12
 /// %.
-const PART: u64 = 2;
+const PORTION: u64 = 2;
 
 /// Time that the unplanted command works, in milliseconds, in a quick proof and in full.
 const WORKS_FOR_MS: (u32, u32) = (50, 120);
@@ -42,31 +41,20 @@ const FULL: u32 = 200;
 /// Of so many intervals, this many may leave the truth out.
 const FULL_MOST: u32 = 14;
 
-pub(super) struct RealPlanted;
+pub(super) const PROOF: Proof = Proof {
+    name: "real-planted",
+    summary: "3, 8 and 25 % more work, alone and beside a build: how many intervals do not hold it",
+    parts: |size| {
+        vec![Part::of(per_work(size), 15_000); SURROUNDINGS.len() * LAYERS.len() * WORKS.len()]
+    },
+    prove,
+};
 
-impl Proof for RealPlanted {
-    fn name(&self) -> &'static str {
-        "real-planted"
-    }
-
-    fn summary(&self) -> &'static str {
-        "3, 8 and 25 % more work, alone and beside a build: how many intervals do not hold it"
-    }
-
-    fn run_count(&self, size: Size) -> u32 {
-        let kinds = SURROUNDINGS.len() * LAYERS.len() * WORKS.len();
-        per_work(size) * u32::try_from(kinds).unwrap_or(u32::MAX)
-    }
-
-    fn run_ms(&self, _: Size, _: u32) -> u32 {
-        15_000
-    }
-
-    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Figure>, Stopped> {
-        let mut found = Vec::new();
-        let done = plant_all(bench, size, &mut found);
-        ended(done, lines(&found))
-    }
+fn prove(bench: &Bench<'_>, size: Size, figures: &mut Vec<Figure>) -> Result<(), Fault> {
+    let mut found = Vec::new();
+    let done = plant_all(bench, size, &mut found);
+    figures.extend(lines(&found));
+    done
 }
 
 /// In full, 34 of each of six kinds are 204 of each percentage.
@@ -131,7 +119,7 @@ fn plant(
     let works_for_ms = size.pick(WORKS_FOR_MS.0, WORKS_FOR_MS.1);
     let amount = work.amount_of(Duration::from_millis(works_for_ms.into()))?;
     let stack = |amount: u64| format!("{layer}:env.{}={amount}", work.variable());
-    let mut stacks = vec![stack(amount / PART)];
+    let mut stacks = vec![stack(amount / PORTION)];
     stacks.extend(PERCENTS.map(|percent| stack(amount + amount / 100 * u64::from(percent))));
     let stacks: Vec<&str> = stacks.iter().map(String::as_str).collect();
     let draft = draft(&stack(amount), &stacks, size.pick(6, 10), seed)?;
@@ -154,11 +142,11 @@ fn plant(
     Ok(PERCENTS.into_iter().zip(planted).map(of).collect())
 }
 
-/// The ratio of times where the work grows by so much, and one [`PART`] of it takes `part` of the
-/// whole time.
+/// The ratio of times where the work grows by so much, and one [`PORTION`] of it takes `part` of
+/// the whole time.
 fn truth(percent: u32, part: f64) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "a small number")]
-    let rest = 1.0 - 1.0 / PART as f64;
+    let rest = 1.0 - 1.0 / PORTION as f64;
     1.0 + f64::from(percent) / 100.0 * (1.0 - part) / rest
 }
 
@@ -202,28 +190,21 @@ fn count(found: &[&PlantedCost], is: impl Fn(&PlantedCost) -> bool) -> u32 {
 fn outside(part: String, found: &[&PlantedCost]) -> Figure {
     let tried = count(found, |_| true);
     let (most, because) = if tried >= FULL {
-        (tried * FULL_MOST / FULL, String::from("14 of 200"))
+        (tried * FULL_MOST / FULL, "14 of 200")
     } else {
-        (binomial::at_most(tried, RATE), String::from("5 % exceed it once in a thousand campaigns"))
+        (binomial::at_most(tried, RATE), "5 % exceed it once in a thousand campaigns")
     };
     let width = median(found.iter().map(|it| (it.high - it.low) / it.truth * 100.0));
-    line(
-        part,
-        (tried, count(found, PlantedCost::is_outside)),
-        "outside the interval",
-        Bar::AtMost(most),
-        format!("{because}; median width {width:.2} %"),
-    )
+    Figure::new(part, [tried, count(found, PlantedCost::is_outside)], "outside the interval")
+        .bar(Bar::AtMost(most), format!("{because}; median width {width:.2} %"))
 }
 
 /// An interval that is below 1 misses what is planted above: of 95 % intervals a fortieth may miss
 /// to that side, and where the noise is many times the plant, 1 is as far away as the truth.
 fn wrong(part: String, found: &[&PlantedCost]) -> Figure {
     let most = binomial::at_most(count(found, |_| true), RATE / 2.0);
-    line(
-        part,
-        (count(found, PlantedCost::is_decided), count(found, |it| it.high < 1.0)),
-        "on the wrong side",
+    let counts = [count(found, PlantedCost::is_decided), count(found, |it| it.high < 1.0)];
+    Figure::new(part, counts, "on the wrong side").bar(
         Bar::AtMost(most),
         format!("of those that leave out that they are equal; {most} of all miss to one side"),
     )
@@ -232,30 +213,11 @@ fn wrong(part: String, found: &[&PlantedCost]) -> Figure {
 /// An estimator without a bias is below the truth as often as above it.
 fn signs(part: String, found: &[&PlantedCost]) -> Figure {
     let tried = count(found, |_| true);
-    let bar = if tried >= FULL {
-        Bar::Within(binomial::at_least(tried, 0.5), binomial::at_most(tried, 0.5))
-    } else {
-        Bar::Shown
-    };
+    let bar = if tried >= FULL { Bar::around(tried, 0.5) } else { Bar::Shown };
     let (ratio, truth) =
         (median(found.iter().map(|it| it.ratio)), median(found.iter().map(|it| it.truth)));
-    line(
-        part,
-        (tried, count(found, |it| it.ratio < it.truth)),
-        "below the truth",
-        bar,
-        format!("a coin; median {ratio:.4}, true {truth:.4}"),
-    )
-}
-
-fn line(
-    part: String,
-    (tried, found): (u32, u32),
-    what: &'static str,
-    bar: Bar,
-    because: String,
-) -> Figure {
-    Figure { proof: "real-planted", part, tried, found, what, bar, because }
+    Figure::new(part, [tried, count(found, |it| it.ratio < it.truth)], "below the truth")
+        .bar(bar, format!("a coin; median {ratio:.4}, true {truth:.4}"))
 }
 
 fn median(numbers: impl Iterator<Item = f64>) -> f64 {

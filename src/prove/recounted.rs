@@ -8,9 +8,9 @@
 //! On real trials, somebody else takes a CPU during the first one. It must be marked and repeated,
 //! the attempt kept and not counted, and every block must hold each arm once.
 
-use super::bench::{compared, draft, overhead};
+use super::bench::{draft, one_compared, overhead, simulated};
 use super::place::TryDirectory;
-use super::{Bar, Bench, Figure, Proof, Size, Stopped};
+use super::{Bar, Bench, Figure, Part, Proof, Size};
 use crate::driver::NOISE_SHAPES;
 use crate::fault::Fault;
 use crate::finding::{ArmFindings, Findings, Interval, Verdict};
@@ -33,43 +33,35 @@ const ROUNDING: f64 = 1e-9;
 /// The command of real trials: the first one waits longer, so that it can be disturbed.
 const COMMAND: &str = "[ -s \"$MARK\" ] || { echo x >> \"$MARK\"; sleep 0.5; }; sleep 0.05";
 
-pub(super) struct Recounted;
+pub(super) const PROOF: Proof = Proof {
+    name: "recounted",
+    summary: "the findings computed again from their trials, also with a disturbed one: whether \
+              they agree",
+    parts: |size| {
+        let simulated = vec![Part::short(per_shape(size)); NOISE_SHAPES.len()];
+        simulated.into_iter().chain([Part::short(real(size))]).collect()
+    },
+    prove,
+};
 
-impl Proof for Recounted {
-    fn name(&self) -> &'static str {
-        "recounted"
-    }
-
-    fn summary(&self) -> &'static str {
-        "the findings computed again from their trials, also with a disturbed one: whether they \
-         agree"
-    }
-
-    fn run_count(&self, size: Size) -> u32 {
-        let shapes = u32::try_from(NOISE_SHAPES.len()).unwrap_or(u32::MAX);
-        per_shape(size) * shapes + real(size)
-    }
-
-    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Figure>, Stopped> {
-        let (mut tried, mut otherwise) = (0, 0);
-        for shape in NOISE_SHAPES {
-            for seed in 1..=per_shape(size) {
-                let baseline = format!("simulated:shape={shape},seed={seed}");
-                let arm = format!("{baseline},cost=1.05");
-                let draft = draft(&baseline, &[&arm], BLOCKS, seed.into())?;
-                tried += 1;
-                otherwise += u32::from(!agrees(&bench.findings(draft)?, BLOCKS)?);
-            }
+fn prove(bench: &Bench<'_>, size: Size, figures: &mut Vec<Figure>) -> Result<(), Fault> {
+    let (mut tried, mut otherwise) = (0, 0);
+    for shape in NOISE_SHAPES {
+        for seed in 1..=per_shape(size) {
+            let draft = simulated(shape, "1.05", BLOCKS, seed.into())?;
+            tried += 1;
+            otherwise += u32::from(!agrees(&bench.findings(draft)?, BLOCKS)?);
         }
-        let (mut happened, mut once) = (0, 0);
-        for seed in 1..=real(size) {
-            let findings = disturbed(bench, seed.into())?;
-            let is_marked = was_marked(&findings);
-            happened += u32::from(is_marked);
-            once += u32::from(is_marked && agrees(&findings, BLOCKS_REAL)?);
-        }
-        Ok(vec![simulated_line(tried, otherwise), real_line(real(size), happened, once)])
     }
+    let (mut happened, mut once) = (0, 0);
+    for seed in 1..=real(size) {
+        let findings = disturbed(bench, seed.into())?;
+        let is_marked = was_marked(&findings);
+        happened += u32::from(is_marked);
+        once += u32::from(is_marked && agrees(&findings, BLOCKS_REAL)?);
+    }
+    figures.extend([simulated_line(tried, otherwise), real_line(real(size), happened, once)]);
+    Ok(())
 }
 
 fn per_shape(size: Size) -> u32 {
@@ -106,8 +98,7 @@ fn was_marked(findings: &Findings) -> bool {
 /// Tells whether the numbers of the findings are those of their trials.
 fn agrees(findings: &Findings, blocks: u32) -> Result<bool, Fault> {
     let [first, again, ..] = findings.arms.as_slice() else { return Ok(false) };
-    let arm = compared(findings).first();
-    let arm = arm.ok_or_else(|| Fault::bug("there is nothing to count again"))?;
+    let arm = one_compared(findings)?;
     let walls = [first, again, arm].map(walls);
     let is_whole = |walls: &BTreeMap<u32, Vec<f64>>| {
         walls.len() == usize::try_from(blocks).unwrap_or(usize::MAX)
@@ -173,27 +164,14 @@ fn is_same(found: &Interval, expected: &Estimate) -> bool {
 }
 
 fn simulated_line(tried: u32, found: u32) -> Figure {
-    Figure {
-        proof: "recounted",
-        part: format!("simulated, {BLOCKS} blocks"),
-        tried,
-        found,
-        what: "computed otherwise",
-        bar: Bar::AtMost(0),
-        because: String::from("one number has one value"),
-    }
+    Figure::new(format!("simulated, {BLOCKS} blocks"), [tried, found], "computed otherwise")
+        .bar(Bar::AtMost(0), "one number has one value")
 }
 
 fn real_line(planned: u32, happened: u32, found: u32) -> Figure {
-    Figure {
-        proof: "recounted",
-        part: String::from("native, the first trial disturbed"),
-        tried: happened,
-        found,
-        what: "repeated and counted once",
-        bar: Bar::AtLeast(planned),
-        because: String::from("every one that was planned must happen"),
-    }
+    let part = "native, the first trial disturbed";
+    Figure::new(part, [happened, found], "repeated and counted once")
+        .bar(Bar::AtLeast(planned), "every one that was planned must happen")
 }
 
 #[cfg(test)]

@@ -7,8 +7,7 @@
 //! mistake.
 
 use super::bench::{compared, draft};
-use super::proof::ended;
-use super::{Bar, Bench, Figure, Proof, Size, Stopped, binomial};
+use super::{Bar, Bench, Figure, Part, Proof, Size, binomial};
 use crate::driver::NOISE_SHAPES;
 use crate::fault::Fault;
 use crate::finding::ArmFindings;
@@ -29,83 +28,38 @@ struct Limit {
     cost: usize,
     text: &'static str,
     standing: Standing,
-    what: &'static str,
-    because: &'static str,
     /// The truth is so, and must be found; else it is not so, and must not be said.
     is_true: bool,
 }
 
 const LIMITS: [Limit; 4] = [
-    Limit {
-        cost: 0,
-        text: "wall > +4.9%",
-        standing: Standing::Kept,
-        what: "kept",
-        because: "a stack that costs 5 % passes `wall > +4.9%`",
-        is_true: false,
-    },
-    Limit {
-        cost: 0,
-        text: "wall > +5.1%",
-        standing: Standing::Crossed,
-        what: "crossed",
-        because: "a stack that costs 5 % fails `wall > +5.1%`",
-        is_true: false,
-    },
-    Limit {
-        cost: 0,
-        text: "wall > +50%",
-        standing: Standing::Kept,
-        what: "kept",
-        because: "a gate that decides nothing is none",
-        is_true: true,
-    },
-    Limit {
-        cost: 1,
-        text: "wall > +50%",
-        standing: Standing::Crossed,
-        what: "crossed",
-        because: "a gate that decides nothing is none",
-        is_true: true,
-    },
+    Limit { cost: 0, text: "wall > +4.9%", standing: Standing::Kept, is_true: false },
+    Limit { cost: 0, text: "wall > +5.1%", standing: Standing::Crossed, is_true: false },
+    Limit { cost: 0, text: "wall > +50%", standing: Standing::Kept, is_true: true },
+    Limit { cost: 1, text: "wall > +50%", standing: Standing::Crossed, is_true: true },
 ];
 
-pub(super) struct Thresholds;
+pub(super) const PROOF: Proof = Proof {
+    name: "thresholds",
+    summary: "simulated stacks that cost 5 and 100 %, and limits: how many are decided wrongly",
+    parts: |size| vec![Part::short(per_shape(size)); NOISE_SHAPES.len()],
+    prove,
+};
 
-impl Proof for Thresholds {
-    fn name(&self) -> &'static str {
-        "thresholds"
-    }
-
-    fn summary(&self) -> &'static str {
-        "simulated stacks that cost 5 and 100 %, and limits: how many are decided wrongly"
-    }
-
-    fn run_count(&self, size: Size) -> u32 {
-        per_shape(size) * u32::try_from(NOISE_SHAPES.len()).unwrap_or(u32::MAX)
-    }
-
-    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Figure>, Stopped> {
-        let (mut behind, mut tried, mut found) = (0, 0, LIMITS.map(|_| 0));
-        let mut all = || {
-            for shape in NOISE_SHAPES {
-                for number in bench.units(per_shape(size)) {
-                    let seed = behind + number + 1;
-                    let unit = format!("thresholds/{shape}/{seed}");
-                    let counts = bench.unit(&unit, 1, || held(bench, shape, seed))?;
-                    found.iter_mut().zip(counts).for_each(|(found, count)| *found += count);
-                    tried += 1;
-                }
-                behind += per_shape(size);
-            }
+fn prove(bench: &Bench<'_>, size: Size, figures: &mut Vec<Figure>) -> Result<(), Fault> {
+    let (mut tried, mut found) = (0, LIMITS.map(|_| 0));
+    let done = (0..).zip(NOISE_SHAPES).try_for_each(|(index, shape)| {
+        bench.units(per_shape(size)).try_for_each(|number| {
+            let seed = index * per_shape(size) + number + 1;
+            let unit = format!("thresholds/{shape}/{seed}");
+            let counts = bench.unit(&unit, 1, || held(bench, shape, seed))?;
+            found.iter_mut().zip(counts).for_each(|(found, count)| *found += count);
+            tried += 1;
             Ok(())
-        };
-        let done = all();
-        ended(
-            done,
-            LIMITS.iter().zip(found).map(|(limit, found)| figure(limit, tried, found)).collect(),
-        )
-    }
+        })
+    });
+    figures.extend(LIMITS.iter().zip(found).map(|(limit, found)| figure(limit, tried, found)));
+    done
 }
 
 /// Makes one run, and counts the stacks that stand so to each limit.
@@ -133,20 +87,20 @@ fn count(limit: &Limit, compared: &[ArmFindings]) -> Result<u32, Fault> {
 }
 
 fn figure(limit: &Limit, tried: u32, found: u32) -> Figure {
+    let Limit { cost, text, standing, is_true } = *limit;
     let wrong = binomial::at_most(tried, RATE);
-    let because = limit.because;
-    Figure {
-        proof: "thresholds",
-        part: format!("cost {}, {}", COSTS[limit.cost], limit.text),
-        tried,
-        found,
-        what: limit.what,
-        bar: match limit.is_true {
-            true => Bar::AtLeast(tried.saturating_sub(wrong)),
-            false => Bar::AtMost(wrong),
-        },
-        because: format!("{BLOCKS} blocks; {because}; 1 % exceeds it once in a thousand campaigns"),
-    }
+    let (what, does) =
+        if standing == Standing::Kept { ("kept", "passes") } else { ("crossed", "fails") };
+    let (bar, because) = if is_true {
+        let least = Bar::AtLeast(tried.saturating_sub(wrong));
+        (least, String::from("a gate that decides nothing is none"))
+    } else {
+        (Bar::AtMost(wrong), format!("a stack that costs 5 % {does} `{text}`"))
+    };
+    Figure::new(format!("cost {}, {text}", COSTS[cost]), [tried, found], what).bar(
+        bar,
+        format!("{BLOCKS} blocks; {because}; 1 % exceeds it once in a thousand campaigns"),
+    )
 }
 
 #[cfg(test)]

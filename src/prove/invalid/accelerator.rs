@@ -1,7 +1,7 @@
 //! KVM is asked for by name: on a machine that has none, it must not be TCG that is measured. Where
 //! KVM works the fault cannot be planted, and the line says so.
 
-use super::super::bench::{compared, draft};
+use super::super::bench::{draft, one_compared};
 use super::super::{Bar, Bench, Figure};
 use crate::fault::Fault;
 use crate::finding::Verdict;
@@ -23,24 +23,17 @@ enum Seen {
 /// Asks as often, and adds the line of those that were asked.
 pub(super) fn prove(bench: &Bench<'_>, often: u32, lines: &mut Vec<Figure>) -> Result<(), Fault> {
     let mut seen = Vec::new();
-    let mut asked = Ok(());
-    for seed in bench.units(often) {
-        match ask(bench, seed.into()) {
-            Ok(one) => seen.push(one),
-            Err(fault) => {
-                asked = Err(fault);
-                break;
-            }
-        }
-    }
+    let asked = bench.units(often).try_for_each(|seed| {
+        seen.push(ask(bench, seed.into())?);
+        Ok(())
+    });
     lines.extend((!seen.is_empty()).then(|| line(&seen)));
     asked
 }
 
 fn ask(bench: &Bench<'_>, seed: u64) -> Result<Seen, Fault> {
     let findings = bench.findings(draft("native", &["qemu:accel=kvm"], 1, seed)?)?;
-    let arm = compared(&findings).first();
-    let arm = arm.ok_or_else(|| Fault::bug("no arm was to run under KVM"))?;
+    let arm = one_compared(&findings)?;
     if let Verdict::Invalid { reason, .. } = &arm.verdict {
         return Ok(Seen::Refused(reason.clone()));
     }
@@ -67,15 +60,10 @@ fn line(seen: &[Seen]) -> Figure {
     });
     let tried = count(|one| *one != Seen::Kvm);
     let is_kvm = String::from("KVM works here, so it cannot be planted");
-    Figure {
-        proof: "invalid",
-        part: String::from("KVM is asked for where there is only TCG"),
-        tried,
-        found: count(|one| matches!(one, Seen::Refused(_))),
-        what: "caught",
-        bar: if tried == 0 { Bar::Shown } else { Bar::AtLeast(tried) },
-        because: others.or(refused).unwrap_or(is_kvm),
-    }
+    let bar = if tried == 0 { Bar::Shown } else { Bar::AtLeast(tried) };
+    let caught = count(|one| matches!(one, Seen::Refused(_)));
+    Figure::new("KVM is asked for where there is only TCG", [tried, caught], "caught")
+        .bar(bar, others.or(refused).unwrap_or(is_kvm))
 }
 
 #[cfg(test)]

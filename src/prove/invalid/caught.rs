@@ -5,62 +5,44 @@
 
 use crate::finding::{ArmFindings, Findings, TrialPoint, Verdict};
 
-fn has_caution(findings: &Findings, code: &str) -> bool {
-    findings.cautions.iter().any(|caution| caution.code == code)
+/// Sign by which the findings tell of a fault.
+pub(super) enum Sign {
+    /// A caution of this code.
+    Caution(&'static str),
+    /// The compared stack is invalid.
+    Invalid,
+    /// The compared stack is invalid, with a caution of this code.
+    InvalidWith(&'static str),
+    /// This mark, on trials of the compared stack alone.
+    OnlyThere(&'static str),
+    /// This mark, which others may leave on the baseline too: this machine need not be quiet.
+    Everywhere(&'static str),
+    /// A trial that does not count, or a caution that is about the fault, and not about so short a
+    /// run or a machine that is not quiet.
+    Any,
 }
 
-pub(super) fn outputs_differ(findings: &Findings, _: &ArmFindings) -> bool {
-    has_caution(findings, "outputs-differ")
+impl Sign {
+    /// Tells whether the findings give it.
+    pub(super) fn is_in(&self, findings: &Findings, arm: &ArmFindings) -> bool {
+        let has_caution = |code: &str| findings.cautions.iter().any(|it| it.code == code);
+        let is_invalid = matches!(arm.verdict, Verdict::Invalid { .. });
+        match self {
+            Self::Caution(code) => has_caution(code),
+            Self::Invalid => is_invalid,
+            Self::InvalidWith(code) => is_invalid && has_caution(code),
+            Self::OnlyThere(key) => only_there(findings, arm, key),
+            Self::Everywhere(key) => everywhere(arm, key),
+            Self::Any => says_anything(findings, arm),
+        }
+    }
 }
 
-pub(super) fn caches_differ(findings: &Findings, _: &ArmFindings) -> bool {
-    has_caution(findings, "unequal-cache")
-}
-
-pub(super) fn is_invalid(_: &Findings, arm: &ArmFindings) -> bool {
-    matches!(arm.verdict, Verdict::Invalid { .. })
-}
-
-pub(super) fn is_another_program(findings: &Findings, arm: &ArmFindings) -> bool {
-    is_invalid(findings, arm) && has_caution(findings, "another-program")
-}
-
-pub(super) fn has_lost_trials(findings: &Findings, _: &ArmFindings) -> bool {
-    has_caution(findings, "trials-lost")
-}
-
-/// A trial that does not count, or a caution that is about the fault, and not about so short a run
-/// or a machine that is not quiet.
-pub(super) fn is_said_at_all(findings: &Findings, arm: &ArmFindings) -> bool {
+fn says_anything(findings: &Findings, arm: &ArmFindings) -> bool {
     let usual = ["few-trials", "noisy-machine", "bill-overdrawn", "disturbed"];
     let counts = ["done", "disturbed"];
     arm.trials.iter().any(|trial| !counts.contains(&trial.state.as_str()))
         || findings.cautions.iter().any(|caution| !usual.contains(&caution.code.as_str()))
-}
-
-pub(super) fn the_command_was_stopped(findings: &Findings, arm: &ArmFindings) -> bool {
-    only_there(findings, arm, "command_stopped_ns")
-}
-
-pub(super) fn its_agent_was_stopped(findings: &Findings, arm: &ArmFindings) -> bool {
-    only_there(findings, arm, "command_stopped_count")
-}
-
-pub(super) fn its_carrier_was_stopped(findings: &Findings, arm: &ArmFindings) -> bool {
-    only_there(findings, arm, "stack_stopped_count")
-}
-
-pub(super) fn was_held_back(findings: &Findings, arm: &ArmFindings) -> bool {
-    only_there(findings, arm, "throttled_count")
-}
-
-pub(super) fn the_guest_clock_is_doubted(findings: &Findings, _: &ArmFindings) -> bool {
-    has_caution(findings, "guest-clock")
-}
-
-/// Others may disturb the baseline too: this machine need not be quiet.
-pub(super) fn others_used_the_cpu(_: &Findings, arm: &ArmFindings) -> bool {
-    everywhere(arm, "others_cpu_ratio")
 }
 
 /// Every trial of the arm is marked, and none of the baseline.

@@ -1,11 +1,7 @@
 //! The faults, each as a script: what the command does, and what somebody outside does to it.
 
 use super::super::place::TryDirectory;
-use super::caught::{
-    caches_differ, has_lost_trials, is_another_program, is_invalid, is_said_at_all,
-    its_agent_was_stopped, its_carrier_was_stopped, others_used_the_cpu, outputs_differ,
-    the_command_was_stopped, the_guest_clock_is_doubted, was_held_back,
-};
+use super::caught::Sign;
 use super::{Actor, Kind, often, seldom};
 use crate::driver;
 use crate::fault::Fault;
@@ -24,7 +20,7 @@ const PLAIN: Kind = Kind {
     script: "",
     change: |_, _, _| Ok(()),
     actor: None,
-    is_caught: is_said_at_all,
+    sign: Sign::Any,
     not_caught: None,
 };
 
@@ -32,62 +28,62 @@ pub(super) const KINDS: [Kind; 19] = [
     Kind {
         name: "less work, and less is printed",
         script: "n=300; [ $FAULT ] && n=150 && mark; seq $n",
-        is_caught: outputs_differ,
+        sign: Sign::Caution("outputs-differ"),
         ..PLAIN
     },
     Kind {
         name: "exit status 3",
         script: "seq 300; [ $FAULT ] && mark && exit 3; :",
-        is_caught: is_invalid,
+        sign: Sign::Invalid,
         ..PLAIN
     },
     Kind {
         name: "exit status 3 in one block",
         script: "seq 300; [ $FAULT ] && [ ! -s $MARK ] && mark && exit 3; :",
-        is_caught: has_lost_trials,
+        sign: Sign::Caution("trials-lost"),
         ..PLAIN
     },
     Kind {
         name: "output truncated",
         script: "n=9999; [ $FAULT ] && n=500 && mark; seq 300 | head -c $n",
-        is_caught: outputs_differ,
+        sign: Sign::Caution("outputs-differ"),
         ..PLAIN
     },
     Kind {
         name: "output in another order",
         script: "order=cat; [ $FAULT ] && order=tac && mark; seq 300 | $order",
-        is_caught: outputs_differ,
+        sign: Sign::Caution("outputs-differ"),
         ..PLAIN
     },
     Kind {
         name: "a variable that changes the result",
         script: "[ $FAULT ] && mark; echo $((HOURS * 60))",
         change: |_, _, draft| add_variable(draft, "HOURS=7", "HOURS=5"),
-        is_caught: outputs_differ,
+        sign: Sign::Caution("outputs-differ"),
         ..PLAIN
     },
     Kind {
         name: "another program of that name, with another result",
         change: |_, place, draft| two_programs(place, draft, "seq 2000 | tail -n 1", "echo 2001"),
-        is_caught: is_another_program,
+        sign: Sign::InvalidWith("another-program"),
         ..PLAIN
     },
     Kind {
         name: "another program of that name, with the same result",
         change: |_, place, draft| two_programs(place, draft, "seq 2000 | tail -n 1", "echo 2000"),
-        is_caught: is_another_program,
+        sign: Sign::InvalidWith("another-program"),
         ..PLAIN
     },
     Kind {
         name: "the command stopped for 100 ms",
         script: "[ $FAULT ] && mark && { (sleep 0.1; kill -CONT $$) & kill -STOP $$; wait; }; :",
-        is_caught: the_command_was_stopped,
+        sign: Sign::OnlyThere("command_stopped_ns"),
         ..PLAIN
     },
     Kind {
         name: "its agent stopped for 100 ms",
         script: "[ $FAULT ] && mark && { kill -STOP $PPID; sleep 0.1; kill -CONT $PPID; }; :",
-        is_caught: its_agent_was_stopped,
+        sign: Sign::OnlyThere("command_stopped_count"),
         ..PLAIN
     },
     Kind {
@@ -98,7 +94,7 @@ pub(super) const KINDS: [Kind; 19] = [
         run_ms: 15_000,
         script: "[ $FAULT ] && fault_on && fault_off; :",
         actor: Some(Actor { script: STOPS_QEMU, knows: |_| Some(our_id()) }),
-        is_caught: its_carrier_was_stopped,
+        sign: Sign::OnlyThere("stack_stopped_count"),
         ..PLAIN
     },
     Kind {
@@ -106,7 +102,7 @@ pub(super) const KINDS: [Kind; 19] = [
         run_ms: 3_000,
         script: WORKS,
         actor: Some(Actor { script: KEEPS_BUSY, knows: |_| Some(String::new()) }),
-        is_caught: others_used_the_cpu,
+        sign: Sign::Everywhere("others_cpu_ratio"),
         ..PLAIN
     },
     Kind {
@@ -114,7 +110,7 @@ pub(super) const KINDS: [Kind; 19] = [
         run_ms: 3_000,
         script: WORKS,
         actor: Some(Actor { script: SETS_A_QUOTA, knows: quota }),
-        is_caught: was_held_back,
+        sign: Sign::OnlyThere("throttled_count"),
         ..PLAIN
     },
     Kind {
@@ -123,7 +119,7 @@ pub(super) const KINDS: [Kind; 19] = [
         script: READS,
         change: add_cold_file,
         actor: Some(Actor { script: DROPS_ITS_PAGES, knows: cold_file }),
-        is_caught: caches_differ,
+        sign: Sign::Caution("unequal-cache"),
         ..PLAIN
     },
     Kind {
@@ -135,7 +131,7 @@ pub(super) const KINDS: [Kind; 19] = [
         script: TIMES_ITSELF,
         change: count_instructions,
         actor: Some(Actor { script: TIMES_IT, knows: |_| Some(String::new()) }),
-        is_caught: the_guest_clock_is_doubted,
+        sign: Sign::Caution("guest-clock"),
         ..PLAIN
     },
     Kind {
@@ -143,7 +139,7 @@ pub(super) const KINDS: [Kind; 19] = [
         layer: "native:pids=12",
         script: "n=1; [ $FAULT ] && n=30 && mark; sh -c \"i=0; while [ \\$i -lt $n ]; do \
                  sleep 0.1 & i=\\$((i+1)); done; wait\" 2> /dev/null; echo done",
-        is_caught: is_invalid,
+        sign: Sign::Invalid,
         ..PLAIN
     },
     Kind {

@@ -8,13 +8,13 @@ mod accelerator;
 mod caught;
 mod kinds;
 
-use super::bench::{compared, draft};
+use super::bench::{draft, one_compared};
 use super::place::TryDirectory;
-use super::proof::ended;
-use super::{Bar, Bench, Figure, Proof, Size, Stopped};
+use super::{Bar, Bench, Figure, Part, Proof, Size};
 use crate::fault::Fault;
-use crate::finding::{ArmFindings, Findings};
+use crate::finding::ArmFindings;
 use crate::plan::{Draft, Word};
+use caught::Sign;
 use kinds::KINDS;
 
 /// A fault: what happens in the compared stack and not in its baseline, which is the same layer.
@@ -33,8 +33,8 @@ struct Kind {
     change: fn(&Bench<'_>, &TryDirectory, &mut Draft) -> Result<(), Fault>,
     /// Actor that does it from outside; `None` if the command does it itself.
     actor: Option<Actor>,
-    /// Tells whether the findings say it, as far as surtax promises.
-    is_caught: fn(&Findings, &ArmFindings) -> bool,
+    /// Sign by which the findings say it, as far as surtax promises.
+    sign: Sign,
     /// Reason why it is not expected to be caught.
     not_caught: Option<&'static str>,
 }
@@ -69,47 +69,29 @@ enum Try {
     },
 }
 
-pub(super) struct Invalid;
+pub(super) const PROOF: Proof = Proof {
+    name: "invalid",
+    summary: "faults planted in one stack: how many the findings tell of",
+    parts: |size| {
+        let kinds = KINDS.iter().map(|kind| Part::of((kind.often)(size), kind.run_ms));
+        kinds.chain([Part::of(often(size), accelerator::RUN_MS)]).collect()
+    },
+    prove,
+};
 
-impl Proof for Invalid {
-    fn name(&self) -> &'static str {
-        "invalid"
-    }
-
-    fn summary(&self) -> &'static str {
-        "faults planted in one stack: how many the findings tell of"
-    }
-
-    fn run_count(&self, size: Size) -> u32 {
-        let of_kinds: u32 = KINDS.iter().map(|kind| (kind.often)(size)).sum();
-        of_kinds + often(size)
-    }
-
-    fn run_ms(&self, size: Size, run: u32) -> u32 {
-        let mut before = 0;
-        let kind = KINDS.iter().find(|kind| {
-            before += (kind.often)(size);
-            run < before
-        });
-        kind.map_or(accelerator::RUN_MS, |kind| kind.run_ms)
-    }
-
-    fn prove(&self, bench: &Bench<'_>, size: Size) -> Result<Vec<Figure>, Stopped> {
-        let mut lines = Vec::new();
-        for kind in &KINDS {
-            let mut count = Count::default();
-            let done = plant_all(bench, kind, size, &mut count);
-            match done {
-                Ok(None) => lines.push(line(kind, count)),
-                Ok(Some(why)) => lines.push(impossible(kind, &why)),
-                Err(fault) => {
-                    lines.extend((count.planned > 0).then(|| line(kind, count)));
-                    return Err(Stopped { fault, lines });
-                }
+fn prove(bench: &Bench<'_>, size: Size, figures: &mut Vec<Figure>) -> Result<(), Fault> {
+    for kind in &KINDS {
+        let mut count = Count::default();
+        match plant_all(bench, kind, size, &mut count) {
+            Ok(None) => figures.push(line(kind, count)),
+            Ok(Some(why)) => figures.push(impossible(kind, &why)),
+            Err(fault) => {
+                figures.extend((count.planned > 0).then(|| line(kind, count)));
+                return Err(fault);
             }
         }
-        ended(accelerator::prove(bench, often(size), &mut lines), lines)
     }
+    accelerator::prove(bench, often(size), figures)
 }
 
 /// Returns how often a fault is planted that takes a second or two.
@@ -168,9 +150,7 @@ fn plant(bench: &Bench<'_>, kind: &Kind, seed: u64) -> Result<Try, Fault> {
         let why = gap.trouble.as_ref().map_or("its layer is not usable", |trouble| &trouble.why);
         return Ok(Try::Impossible(why.to_owned()));
     }
-    let arm = compared(&findings).first();
-    let arm = arm.ok_or_else(|| Fault::bug("a fault was planted in no arm"))?;
-    let was_caught = (kind.is_caught)(&findings, arm);
+    let was_caught = kind.sign.is_in(&findings, one_compared(&findings)?);
     Ok(Try::Made { has_happened: place.has_mark()?, was_caught })
 }
 
@@ -181,20 +161,11 @@ fn line(kind: &Kind, count: Count) -> Figure {
             (Bar::AtLeast(count.planned), String::from("every one that was planned must happen"))
         }
     };
-    Figure {
-        proof: "invalid",
-        part: kind.name.to_owned(),
-        tried: count.happened,
-        found: count.caught,
-        what: "caught",
-        bar,
-        because,
-    }
+    Figure::new(kind.name, [count.happened, count.caught], "caught").bar(bar, because)
 }
 
 fn impossible(kind: &Kind, why: &str) -> Figure {
-    let because = format!("cannot be planted here: {why}");
-    Figure { bar: Bar::Shown, because, ..line(kind, Count::default()) }
+    line(kind, Count::default()).bar(Bar::Shown, format!("cannot be planted here: {why}"))
 }
 
 #[cfg(test)]
@@ -222,8 +193,8 @@ mod tests {
 
     #[test]
     fn a_run_takes_as_long_as_its_kind_does() {
-        let (first, run_count) = (often(Size::Full), Invalid.run_count(Size::Full));
-        let took = |run| Invalid.run_ms(Size::Full, run);
+        let (first, run_count) = (often(Size::Full), PROOF.run_count(Size::Full));
+        let took = |run| PROOF.run_ms(Size::Full, run);
         assert_eq!((took(0), took(first)), (KINDS[0].run_ms, KINDS[1].run_ms));
         assert_eq!(took(run_count - 1), accelerator::RUN_MS);
         let natives = KINDS.iter().take_while(|kind| kind.layer == "native").count();
