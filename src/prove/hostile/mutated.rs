@@ -14,35 +14,23 @@ use std::path::Path;
 const EVIL: &str =
     "\u{1b}]0;owned\u{7}\u{1b}[2J\u{9b}31m\u{202e}\u{2066}\u{200b}\r\n# owned\n| x |\u{0}\u{7f}";
 
+// Ways to spoil a ledger by SQL, of which one is drawn.
+const VIEWS: &str = include_str!("changes/views.sql");
+const TYPES: &str = include_str!("changes/types.sql");
+const HUGE: &str = include_str!("changes/huge.sql");
+const MANY: &str = include_str!("changes/many.sql");
+const PLAN: &str = include_str!("changes/plan.sql");
+
 /// The size of a page of ours.
 const PAGE: usize = 4096;
 
 /// The columns in which a text may stand that is shown.
-const TEXTS: [(&str, &str); 24] = [
-    ("run", "id"),
-    ("run", "title"),
-    ("run", "surtax_version"),
-    ("arms", "stack"),
-    ("machine_facts", "key"),
-    ("machine_facts", "value"),
-    ("machine_facts", "source"),
-    ("facts", "layer"),
-    ("facts", "key"),
-    ("facts", "value"),
-    ("facts", "source"),
-    ("trials", "exit_status"),
-    ("trials", "why"),
-    ("trials", "remedy"),
-    ("samples", "unit"),
-    ("metrics", "metric"),
-    ("metrics", "unit"),
-    ("absences", "metric"),
-    ("absences", "why"),
-    ("instances", "unit"),
-    ("payers", "name"),
-    ("outputs", "xxh3_hex"),
-    ("leftovers", "what"),
-    ("logs", "message"),
+const TEXTS: [&str; 24] = [
+    "run.id", "run.title", "run.surtax_version", "arms.stack", "machine_facts.key",
+    "machine_facts.value", "machine_facts.source", "facts.layer", "facts.key", "facts.value",
+    "facts.source", "trials.exit_status", "trials.why", "trials.remedy", "samples.unit",
+    "metrics.metric", "metrics.unit", "absences.metric", "absences.why", "instances.unit",
+    "payers.name", "outputs.xxh3_hex", "leftovers.what", "logs.message",
 ];
 
 /// One way to spoil a ledger.
@@ -155,7 +143,7 @@ impl Harm {
         connection.pragma_update(None, "synchronous", "OFF")?;
         match self {
             Self::Texts => {
-                for (table, column) in TEXTS {
+                for (table, column) in TEXTS.iter().filter_map(|text| text.split_once('.')) {
                     let all = format!("UPDATE {table} SET {column} = coalesce({column}, '') || ?1");
                     connection.execute(&all, [EVIL])?;
                 }
@@ -164,47 +152,31 @@ impl Harm {
                 connection.execute("UPDATE disturbances SET key = key || ?1", [EVIL]).map(drop)
             }
             Self::Types => types(&connection, chance),
-            Self::Huge => huge(&connection, chance),
+            Self::Huge => connection.execute_batch(any_of(HUGE, chance)),
             Self::Many => many(&connection, chance),
-            Self::View => connection.execute_batch(VIEWS[chance.random_range(0..VIEWS.len())]),
+            Self::View => connection.execute_batch(any_of(VIEWS, chance)),
             Self::Trigger => connection.execute_batch(
                 "CREATE TRIGGER harm AFTER UPDATE ON run BEGIN
                      UPDATE trials SET state = 'void', why = 'a trigger', evidence = NULL;
                      UPDATE run SET title = 'owned';
                  END",
             ),
-            _ => plan(&connection, chance),
+            _ => connection.execute_batch(any_of(PLAN, chance)),
         }
     }
 }
 
-/// Views in the place of tables, and columns that are computed.
-const VIEWS: [&str; 3] = [
-    "ALTER TABLE trials RENAME TO kept;
-     CREATE VIEW trials AS WITH RECURSIVE n (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n)
-         SELECT x AS trial, x AS block, 0 AS position, 0 AS arm, 1 AS attempt, 'done' AS state, x AS began_at_ns,
-                x AS ended_at_ns, NULL AS exit_status, NULL AS why, NULL AS remedy, 1 AS evidence FROM n",
-    "ALTER TABLE run RENAME TO kept;
-     CREATE VIEW run AS WITH RECURSIVE n (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n)
-         SELECT kept.*, x FROM kept, n WHERE x < 0",
-    "ALTER TABLE logs ADD COLUMN harm TEXT GENERATED ALWAYS AS (hex(zeroblob(100000000)))",
-];
+/// The ways of a file: what stands between empty lines, but for its header.
+fn changes(file: &'static str) -> Vec<&'static str> {
+    file.split("\n\n").skip(1).collect()
+}
+
+fn any_of(file: &'static str, chance: &mut ChaCha8Rng) -> &'static str {
+    let changes = changes(file);
+    changes[chance.random_range(0..changes.len())]
+}
 
 fn types(connection: &Connection, chance: &mut ChaCha8Rng) -> rusqlite::Result<()> {
-    const CHANGES: [&str; 12] = [
-        "UPDATE samples SET value = 9e999",
-        "UPDATE samples SET value = -9e999 WHERE trial % 2",
-        "UPDATE samples SET value = 0",
-        "UPDATE samples SET value = 1e308",
-        "UPDATE OR IGNORE trials SET block = 4294967295 - trial",
-        "UPDATE trials SET began_at_ns = -9223372036854775807, ended_at_ns = 9223372036854775807",
-        "UPDATE OR IGNORE trials SET arm = 99",
-        r#"UPDATE readings SET amount_map = '{"1":18446744073709551615,"2":18446744073709551615,"999":1}'"#,
-        r#"UPDATE readings SET amount_map = '{"3":-1}'"#,
-        "UPDATE readings SET amount_map = replace(hex(zeroblob(50000)), '0', '[')",
-        "UPDATE payers SET level = 255",
-        "UPDATE trials SET state = 'owned'",
-    ];
     // A strict table takes no other type: it is made another one behind SQLite's back, and back
     // again.
     let loosened =
@@ -212,9 +184,10 @@ fn types(connection: &Connection, chance: &mut ChaCha8Rng) -> rusqlite::Result<(
                     PRAGMA writable_schema = RESET; UPDATE samples SET value = 'text', unit = 7;
                     UPDATE OR IGNORE trials SET block = 'b', began_at_ns = x'00ff', why = 3.5;
                     PRAGMA writable_schema = ON;";
-    match chance.random_range(0..CHANGES.len() + 2) {
-        place if place < CHANGES.len() => connection.execute_batch(CHANGES[place]),
-        _ => {
+    let changes = changes(TYPES);
+    match changes.get(chance.random_range(0..changes.len() + 2)) {
+        Some(change) => connection.execute_batch(change),
+        None => {
             let query = "SELECT rowid, sql FROM sqlite_schema WHERE sql IS NOT NULL";
             let kept: Vec<(i64, String)> = connection
                 .prepare(query)?
@@ -230,49 +203,14 @@ fn types(connection: &Connection, chance: &mut ChaCha8Rng) -> rusqlite::Result<(
     }
 }
 
-fn huge(connection: &Connection, chance: &mut ChaCha8Rng) -> rusqlite::Result<()> {
-    const CHANGES: [&str; 6] = [
-        "UPDATE run SET title = hex(zeroblob(6000000))",
-        "UPDATE run SET plan_json = plan_json || hex(zeroblob(30000000))",
-        "UPDATE trials SET why = hex(zeroblob(1000000)), state = 'failed'",
-        "UPDATE outputs SET tail = zeroblob(9000000)",
-        "UPDATE OR IGNORE facts SET value = hex(zeroblob(200000))",
-        "UPDATE OR IGNORE evidence SET fact_list = (SELECT '[' || group_concat(1) || ']' FROM
-             (WITH RECURSIVE n (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n LIMIT 2000000) SELECT x FROM n))",
-    ];
-    connection.execute_batch(CHANGES[chance.random_range(0..CHANGES.len())])
-}
-
 fn many(connection: &Connection, chance: &mut ChaCha8Rng) -> rusqlite::Result<()> {
-    const CHANGES: [&str; 4] = [
-        "INSERT INTO samples SELECT 1, 'm' || x, 'u', x FROM n",
-        "INSERT INTO metrics (metric, unit, better) SELECT 'm' || x, 'u', 'lower' FROM n",
-        "INSERT INTO trials (block, position, arm, attempt, state, began_at_ns, ended_at_ns, evidence)
-             SELECT x, 0, x % 3, 1, 'done', x, x + 1, 1 FROM n",
-        "INSERT INTO machine_facts (key, value, source) SELECT 'k' || x, x, 's' FROM n",
-    ];
     let rows = chance.random_range(10_000..100_000);
     let numbers = format!(
         "CREATE TEMP TABLE n AS WITH RECURSIVE n (x) AS (SELECT 100 UNION ALL SELECT x + 1 FROM n LIMIT {rows})
              SELECT x FROM n;"
     );
     connection.execute_batch(&numbers)?;
-    connection.execute_batch(CHANGES[chance.random_range(0..CHANGES.len())])
-}
-
-fn plan(connection: &Connection, chance: &mut ChaCha8Rng) -> rusqlite::Result<()> {
-    const CHANGES: [&str; 5] = [
-        "UPDATE run SET plan_json = json_set(plan_json, '$.seed', 99)",
-        "UPDATE run SET plan_json = json_set(plan_json, '$.runs', 4294967295, '$.time_budget_ns', \
-         1)",
-        "UPDATE run SET plan_json = '[' || replace(hex(zeroblob(100000)), '00', '[')",
-        "UPDATE run SET plan_json = json_set(plan_json, '$.title', (SELECT group_concat('x' || char(8238)) FROM
-             (WITH RECURSIVE n (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n LIMIT 100000) SELECT x FROM n)))",
-        "UPDATE run SET plan_json = json_set(plan_json, '$.stacks', json((SELECT '[' ||
-             group_concat('\"runc:env.A=' || x || '\"') || ']' FROM (WITH RECURSIVE n (x) AS
-             (SELECT 1 UNION ALL SELECT x + 1 FROM n LIMIT 20000) SELECT x FROM n))))",
-    ];
-    connection.execute_batch(CHANGES[chance.random_range(0..CHANGES.len())])
+    connection.execute_batch(any_of(MANY, chance))
 }
 
 /// Noise in the files that SQLite looks for beside a database; some of it with the head of a
@@ -292,4 +230,19 @@ fn beside(path: &Path, chance: &mut ChaCha8Rng) -> std::io::Result<()> {
         std::fs::write(name, noise)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_changes_is_read_whole_and_without_its_header() {
+        let counts = [VIEWS, TYPES, HUGE, MANY, PLAN].map(|file| changes(file).len());
+        assert_eq!(counts, [3, 12, 6, 4, 5]);
+        let verbs = ["ALTER ", "INSERT ", "UPDATE "];
+        for change in [VIEWS, TYPES, HUGE, MANY, PLAN].into_iter().flat_map(changes) {
+            assert!(verbs.iter().any(|verb| change.starts_with(verb)), "{change}");
+        }
+    }
 }
