@@ -73,25 +73,13 @@ impl Tally {
         }
     }
 
-    fn text(&self) -> String {
-        let Self { labs, tried, made, entered, changed, entered_such_as, changed_such_as } = self;
-        format!("{labs} {tried} {made} {entered} {changed}\n{entered_such_as}\n{changed_such_as}\n")
-    }
-
     /// Reads what [`main`] printed.
     ///
     /// # Errors
     /// The machine's: it did not come to its end.
     pub fn parse(text: &str) -> Result<Self, Fault> {
-        let mut lines = text.lines();
-        let numbers = lines.next().unwrap_or_default().split(' ');
-        let numbers: Vec<u32> = numbers.filter_map(|word| word.parse().ok()).collect();
-        let [labs, tried, made, entered, changed] = numbers[..] else {
-            return Err(Fault::machine(format!("the racing user counted `{text}`")));
-        };
-        let mut next = || lines.next().unwrap_or_default().to_owned();
-        let (entered_such_as, changed_such_as) = (next(), next());
-        Ok(Self { labs, tried, made, entered, changed, entered_such_as, changed_such_as })
+        serde_json::from_str(text)
+            .map_err(|_| Fault::machine(format!("the racing user counted `{text}`")))
     }
 }
 
@@ -132,8 +120,8 @@ pub fn main() -> Result<(), Fault> {
         }
     });
     attacker.clean_up();
-    let tally = attacker.tally.text();
-    std::io::Write::write_all(&mut std::io::stdout(), tally.as_bytes()).doing("say the tally")
+    let tally = serde_json::to_vec(&attacker.tally).doing("write the tally as JSON")?;
+    std::io::Write::write_all(&mut std::io::stdout(), &tally).doing("say the tally")
 }
 
 #[derive(Debug, Default)]
@@ -349,7 +337,7 @@ mod tests {
             entered_such_as: String::from("/dev/shm/surtax-1/runc"),
             changed_such_as: String::from("/run/surtax/1"),
         };
-        assert_eq!(Tally::parse(&tally.text()), Ok(tally));
+        assert_eq!(Tally::parse(&serde_json::to_string(&tally).unwrap()), Ok(tally));
         assert!(Tally::parse("").is_err());
     }
 
