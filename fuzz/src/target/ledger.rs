@@ -4,7 +4,6 @@
 //! one, which come through SQLite and so reach what a broken page never does.
 
 use super::Target;
-use super::wire::replies;
 use crate::text::assert_inert;
 use rusqlite::Connection;
 use rusqlite::types::Value;
@@ -15,11 +14,11 @@ use surtax::driver::{parse_list, registered};
 use surtax::finding::compare;
 use surtax::ledger::{Ledger, RunState};
 use surtax::plan::{Defaults, Draft, Plan, TrialId};
+use surtax::prove::example;
 use surtax::report::terminal::{PLAIN, render};
 use surtax::report::{export, html, markdown};
-use surtax::trial::{Evidence, Iteration, Measured, Record, TrialResult};
-use surtax_instrument::quantity::Nanoseconds;
-use surtax_instrument::wire::{Fact, LevelFacts, Outcome, Reply, Status};
+use surtax::trial::{Record, TrialResult};
+use surtax_instrument::wire::Fact;
 
 pub const TARGET: Target = Target { name: "ledger", run, seeds, folders: &[], longest: 512 << 10 };
 
@@ -160,48 +159,13 @@ fn plan() -> Plan {
 }
 
 fn record(trial: TrialId) -> Record {
-    let measured = Box::new(measured(trial));
-    let result = match (trial.arm, trial.block) {
-        (3, 2) => TrialResult::CommandFailed(measured),
-        (3, 1) => TrialResult::Broken { why: String::from("it did not start") },
-        _ => TrialResult::Done(measured),
+    let record = example::record(trial, None).expect("a trial with something of everything");
+    let result = match (trial.arm, trial.block, record.result) {
+        (3, 2, TrialResult::Done(measured)) => TrialResult::CommandFailed(measured),
+        (3, 1, _) => TrialResult::Broken { why: String::from("it did not start") },
+        (_, _, result) => result,
     };
-    Record {
-        trial,
-        began_at: Nanoseconds(1_700_000_000_000_000_000 + u64::from(trial.block)),
-        result,
-        start_wall: Nanoseconds(1_000_000),
-        stop_wall: Nanoseconds(1_000_000),
-        conditions: vec![(String::from("load_ratio"), 0.5)],
-        disturbances: Vec::new(),
-        leftovers: vec![String::from("a mount")],
-    }
-}
-
-fn measured(trial: TrialId) -> Measured {
-    let wall = Nanoseconds(1_000_000_000 + u64::from(trial.block * 7 + trial.arm) * 1_000_000);
-    let (mut outcome, mut readings) = (None, Vec::new());
-    for reply in replies() {
-        match reply {
-            Reply::Exited(it) => {
-                outcome = Some(Outcome { status: Status::Exit(0), instances: Vec::new(), ..it });
-            }
-            Reply::Bill(it) => readings.extend(it.into_iter().take(1)),
-            _ => {}
-        }
-    }
-    let facts = vec![Fact::new("kernel_release", "6.1", "uname")];
-    let levels = vec![LevelFacts { layer: String::from("runc"), facts }];
-    let (cpu_user, cpu_system) = (Nanoseconds(5), Nanoseconds(6));
-    Measured {
-        wall,
-        outcome: outcome.expect("one of all replies is an outcome"),
-        readings,
-        iterations: vec![Iteration { wall, cpu_user, cpu_system }],
-        is_guest_time_void: false,
-        workload: surtax::workload::WorkloadReading::default(),
-        evidence: Evidence::of(levels).expect("there is evidence"),
-    }
+    Record { result, ..record }
 }
 
 /// The good ledger whole, and changes of each of its columns.
