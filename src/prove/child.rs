@@ -97,7 +97,8 @@ impl ChildSurtax {
     }
 }
 
-/// The arguments by which a stack is compared with `native`: the command sleeps for so many seconds.
+/// The arguments by which a stack is compared with `native`; the command sleeps for so many
+/// seconds.
 pub(super) fn compare(stack: &str, blocks: u32, sleep_s: &str) -> Vec<String> {
     let runs = blocks.to_string();
     let words = ["compare", "-v", "--in", stack, "--baseline", "native", "--runs", &runs];

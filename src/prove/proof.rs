@@ -11,7 +11,7 @@ pub struct Proof {
     pub name: &'static str,
     /// One line for people: what is asked, and of what.
     pub summary: &'static str,
-    /// What it is made of, in the order in which it is made.
+    /// Runs that it is made of, in the order in which they are made.
     pub parts: fn(Size) -> Vec<Part>,
     /// Carries it out, and adds the figures as they are counted, those of a campaign that does not
     /// come to its end too. A missed bar is no fault; that it was interrupted is one of the user's.
@@ -174,7 +174,7 @@ pub enum Bar {
 }
 
 impl Bar {
-    /// What a share of `rate` gives in so many tries, but for twice in a thousand times.
+    /// Bar that a share of `rate` misses twice in a thousand campaigns of so many tries.
     pub(super) fn around(tried: u32, rate: f64) -> Self {
         Self::Within(binomial::at_least(tried, rate), binomial::at_most(tried, rate))
     }

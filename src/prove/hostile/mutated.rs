@@ -16,7 +16,7 @@ const EVIL: &str =
 
 // Ways to spoil a ledger by SQL, of which one is drawn.
 const VIEWS: &str = include_str!("changes/views.sql");
-const TYPES: &str = include_str!("changes/types.sql");
+const NUMBERS: &str = include_str!("changes/numbers.sql");
 const HUGE: &str = include_str!("changes/huge.sql");
 const MANY: &str = include_str!("changes/many.sql");
 const PLAN: &str = include_str!("changes/plan.sql");
@@ -184,7 +184,7 @@ fn types(connection: &Connection, chance: &mut ChaCha8Rng) -> rusqlite::Result<(
                     PRAGMA writable_schema = RESET; UPDATE samples SET value = 'text', unit = 7;
                     UPDATE OR IGNORE trials SET block = 'b', began_at_ns = x'00ff', why = 3.5;
                     PRAGMA writable_schema = ON;";
-    let changes = changes(TYPES);
+    let changes = changes(NUMBERS);
     match changes.get(chance.random_range(0..changes.len() + 2)) {
         Some(change) => connection.execute_batch(change),
         None => {
@@ -238,10 +238,10 @@ mod tests {
 
     #[test]
     fn a_file_of_changes_is_read_whole_and_without_its_header() {
-        let counts = [VIEWS, TYPES, HUGE, MANY, PLAN].map(|file| changes(file).len());
+        let counts = [VIEWS, NUMBERS, HUGE, MANY, PLAN].map(|file| changes(file).len());
         assert_eq!(counts, [3, 12, 6, 4, 5]);
         let verbs = ["ALTER ", "INSERT ", "UPDATE "];
-        for change in [VIEWS, TYPES, HUGE, MANY, PLAN].into_iter().flat_map(changes) {
+        for change in [VIEWS, NUMBERS, HUGE, MANY, PLAN].into_iter().flat_map(changes) {
             assert!(verbs.iter().any(|verb| change.starts_with(verb)), "{change}");
         }
     }
