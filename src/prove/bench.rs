@@ -9,13 +9,12 @@ use crate::driver::{self, NOISE_SHAPES, registered};
 use crate::fault::{Doing, Fault};
 use crate::finding::{ArmFindings, Findings, Interval, compare};
 use crate::lab::{self, Lab, Process, Program, Room, environment};
-use crate::ledger::{Ledger, RunState, StoredTrial};
+use crate::ledger::{Ledger, RunState};
 use crate::plan::{Arm, Defaults, Draft, Plan, TrialId};
 use crate::stack::start::StartContext;
 use crate::trial::Record;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::OwnedFd;
@@ -257,19 +256,8 @@ impl<'a> Bench<'a> {
         self.read(draft, compare)
     }
 
-    /// The same, and the trials themselves.
-    pub(super) fn trials(&self, draft: Draft) -> Result<(Findings, Vec<StoredTrial>), Fault> {
-        self.read(draft, |ledger| Ok((compare(ledger)?, ledger.trials()?)))
-    }
-
-    /// The same, and one condition of the trials that have it, by its key.
-    pub(super) fn trials_and(&self, draft: Draft, condition: &str) -> Result<TrialsOfRun, Fault> {
-        self.read(draft, |ledger| {
-            Ok((compare(ledger)?, ledger.trials()?, ledger.conditions_of(condition)?))
-        })
-    }
-
-    fn read<T>(
+    /// The same, and reads from it what is asked for.
+    pub(super) fn read<T>(
         &self,
         draft: Draft,
         read: impl FnOnce(&Ledger) -> Result<T, Fault>,
@@ -324,9 +312,6 @@ impl Observer for Silent {
     fn trial_ended(&mut self, _: &Record, _: &Arm) {}
     fn arm_dropped(&mut self, _: &Arm, _: &str) {}
 }
-
-/// Findings of a run, its trials, and one condition of those that have it.
-pub(super) type TrialsOfRun = (Findings, Vec<StoredTrial>, HashMap<TrialId, f64>);
 
 /// Findings of one run of several that are put side by side: of a simulated stack, `dear`, that
 /// costs so much over its baseline, `native`, in this shape of noise.

@@ -10,6 +10,7 @@ use super::load::CROWD;
 use super::toil::Work;
 use super::{Bar, Bench, Figure, Part, Proof, Size};
 use crate::fault::Fault;
+use crate::finding::compare;
 use crate::finding::estimate::float;
 use crate::ledger::{StoredTrial, TrialState};
 use serde::{Deserialize, Serialize};
@@ -125,8 +126,10 @@ fn count_one(bench: &Bench<'_>, layer: &str, seed: u32) -> Result<Count, Fault> 
     let separator = if layer.contains(':') { ',' } else { ':' };
     let baseline = format!("{layer}{separator}env.{}={amount}", Work::Loops.variable());
     let twin = format!("{baseline},env.SURTAX_TOIL_TWIN=1");
-    let (findings, trials, machine) = bench
-        .trials_and(toil(draft(&baseline, &[&twin], BLOCKS, seed.into())?)?, "machine_cpu_ns")?;
+    let draft = toil(draft(&baseline, &[&twin], BLOCKS, seed.into())?)?;
+    let (findings, trials, machine) = bench.read(draft, |ledger| {
+        Ok((compare(ledger)?, ledger.trials()?, ledger.conditions_of("machine_cpu_ns")?))
+    })?;
     let mut count = Count::default();
     for trial in trials.iter().filter(|trial| trial.state == TrialState::Done) {
         count.add(trial, machine.get(&trial.id).copied());

@@ -4,6 +4,7 @@ use super::super::bench::{TRIALS_OF_A_FAILED_RUN, draft};
 use super::super::{Bench, Size};
 use super::Count;
 use crate::fault::Fault;
+use crate::finding::compare;
 use crate::ledger::{StoredTrial, TrialState};
 use crate::plan::Word;
 use serde::{Deserialize, Serialize};
@@ -136,7 +137,8 @@ fn forge(
     let shut = layer.is_shut.then_some("--shut");
     draft.command = words.into_iter().chain(shut).map(Word::from).collect();
     draft.conduct.iterations = Some(layer.tries);
-    let (findings, trials) = bench.trials(draft)?;
+    let (findings, trials) =
+        bench.read(draft, |ledger| Ok((compare(ledger)?, ledger.trials()?)))?;
     let believed: u32 = findings.arms.iter().map(|arm| arm.trial_count).sum();
     let ends = trials.iter().map(|trial| layer.end(trial, believed > 0));
     Ok(ends.collect())
