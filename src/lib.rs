@@ -23,3 +23,4 @@ pub mod serve;
 pub mod cli;
 pub mod fault;
 pub mod regular_file;
+mod table;

@@ -2,92 +2,21 @@
 //! that other tools give it, a list that a space has divided, a command without `--`.
 
 use super::{Cli, say};
+use crate::table::rows;
 use crate::workload::shelf;
 use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::OsString;
 
 /// Names that hyperfine, fio, docker, kubectl and others give to options, and what those are called
-/// here: the first option that the command has, and the value that goes with it; without one, the
-/// value as the command's own help names it.
-const OTHER_NAMES: [(&str, &str, Option<&str>); 49] = [
-    ("--addr", "listen", None),
-    ("--address", "listen", None),
-    ("--against", "baseline", None),
-    ("--bind", "listen", None),
-    ("--bind", "writable", None),
-    ("--colour", "color", None),
-    ("--command-name", "title", None),
-    ("--count", "runs", None),
-    ("--csv", "as", Some("csv")),
-    ("--csv", "format", Some("csv")),
-    ("--duration", "time", None),
-    ("--export-csv", "export", Some("csv=FILE.csv")),
-    ("--export-json", "export", Some("hyperfine=FILE.json")),
-    ("--export-markdown", "export", Some("markdown=FILE.md")),
-    ("--host", "listen", None),
-    ("--html", "report", None),
-    ("--html", "export", Some("html=FILE.html")),
-    ("--html", "as", Some("html")),
-    ("--html", "output", None),
-    ("--ignore-failures", "ignore-failure", None),
-    ("--json", "as", Some("json")),
-    ("--json", "format", Some("json")),
-    ("--junit", "export", Some("junit=FILE.xml")),
-    ("--junit", "as", Some("junit")),
-    ("--layer", "in", None),
-    ("--layers", "in", None),
-    ("--markdown", "format", Some("markdown")),
-    ("--max-time", "time", None),
-    ("--min-runs", "runs", None),
-    ("--mount", "writable", None),
-    ("--name", "title", None),
-    ("--out", "output", None),
-    ("--port", "listen", None),
-    ("--reference", "baseline", None),
-    ("--repeat", "runs", None),
-    ("--repetitions", "runs", None),
-    ("--report", "export", Some("html=FILE.html")),
-    ("--report", "as", Some("html")),
-    ("--report", "output", None),
-    ("--samples", "runs", None),
-    ("--stack", "in", None),
-    ("--stacks", "in", None),
-    ("--threshold", "fail-if", None),
-    ("--time-limit", "deadline", None),
-    ("--timeout", "deadline", None),
-    ("--trials", "runs", None),
-    ("--volume", "writable", None),
-    ("--with", "in", None),
-    ("-p", "listen", None),
-];
+/// here.
+const OTHER_NAMES: &str = include_str!("misread/options.tsv");
 
 /// Options that other tools give to a container or a machine, and what belongs to a stack here.
-const OF_A_STACK: [(&str, &str); 7] = [
-    ("--cpus", "cpus=2"),
-    ("--cpuset-cpus", "cpuset=0"),
-    ("--image", "root=oci:PATH"),
-    ("--memory", "memory=1G"),
-    ("--net", "net=host"),
-    ("--network", "net=host"),
-    ("--pids-limit", "pids=100"),
-];
+const OF_A_STACK: &str = include_str!("misread/stack.tsv");
 
 /// Commands that others call so, and what those are called here.
-const OTHER_COMMANDS: [(&str, &str); 12] = [
-    ("bench", "compare"),
-    ("benchmark", "compare"),
-    ("check", "doctor"),
-    ("clean", "gc"),
-    ("delete", "rm"),
-    ("exec", "enter"),
-    ("ls", "list"),
-    ("measure", "compare"),
-    ("ps", "list"),
-    ("remove", "rm"),
-    ("shell", "enter"),
-    ("status", "list"),
-];
+const OTHER_COMMANDS: &str = include_str!("misread/commands.tsv");
 
 /// Prints why a command line could not be read, and what was probably meant.
 pub(super) fn tell(mut error: clap::Error, typed: &[OsString]) {
@@ -115,14 +44,15 @@ fn meant(error: &clap::Error, typed: &[OsString]) -> Option<String> {
         _ => "",
     };
     let name = unknown.split(['=', ' ']).next().unwrap_or_default();
-    let here =
-        OTHER_NAMES.iter().filter(|(theirs, ..)| *theirs == name).find_map(|(_, ours, value)| {
-            let usual = value_of_option(typed, ours)?;
-            let value = value.map(String::from).or(usual).map(|value| format!(" {value}"));
-            Some(format!("it is called `--{ours}{}` here", value.unwrap_or_default()))
-        });
+    let mut named = rows::<3>(OTHER_NAMES).filter(|[theirs, ..]| *theirs == name);
+    let here = named.find_map(|[_, ours, value]| {
+        let usual = value_of_option(typed, ours)?;
+        let value = if value == "-" { usual } else { Some(value.to_owned()) };
+        let value = value.map_or_else(String::new, |value| format!(" {value}"));
+        Some(format!("it is called `--{ours}{value}` here"))
+    });
     let of_a_stack = || {
-        let (_, words) = OF_A_STACK.iter().find(|(theirs, _)| *theirs == name)?;
+        let [_, words] = rows(OF_A_STACK).find(|[theirs, _]| *theirs == name)?;
         is_option(typed, "in")
             .then(|| format!("it belongs to a stack: `{words}`, as in `--in native,runc:{words}`"))
     };
@@ -159,7 +89,7 @@ fn other_command(error: &clap::Error) -> Option<String> {
     let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidSubcommand) else {
         return None;
     };
-    let (_, ours) = OTHER_COMMANDS.iter().find(|(theirs, _)| theirs == name)?;
+    let [_, ours] = rows(OTHER_COMMANDS).find(|[theirs, _]| theirs == name)?;
     Some(format!("it is called `surtax {ours}` here"))
 }
 
@@ -254,13 +184,13 @@ mod tests {
     fn every_other_name_leads_to_an_option_and_is_none() {
         let root = Cli::command();
         let commands = || root.get_subcommands().map(|it| words(&format!("x {}", it.get_name())));
-        for (theirs, ours, _) in OTHER_NAMES {
+        for [theirs, ours, _] in rows(OTHER_NAMES) {
             let is_told = |typed: &Vec<OsString>| {
                 is_option(typed, ours) && !is_option(typed, theirs.trim_start_matches('-'))
             };
             assert!(commands().any(|typed| is_told(&typed)), "{theirs}: {ours}");
         }
-        for (theirs, ours) in OTHER_COMMANDS {
+        for [theirs, ours] in rows(OTHER_COMMANDS) {
             assert!(root.find_subcommand(ours).is_some(), "{ours}");
             assert!(root.find_subcommand(theirs).is_none(), "{theirs}");
         }

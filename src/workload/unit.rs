@@ -3,6 +3,9 @@
 //! A ledger has one unit for each kind of quantity, so that two tools that measure the same thing
 //! can be compared: times are nanoseconds, sizes bytes, whatever their tools print.
 
+use crate::table::rows;
+use std::sync::LazyLock;
+
 /// A unit that a tool prints, the one that the ledger keeps, and how many of that one it is.
 #[derive(Debug)]
 pub struct Unit {
@@ -14,60 +17,26 @@ pub struct Unit {
     pub factor: f64,
 }
 
-const fn unit(printed: &'static str, kept: &'static str, factor: f64) -> Unit {
-    Unit { printed, kept, factor }
-}
-
 /// Every unit that a workload file may name.
-pub const UNITS: [Unit; 26] = [
-    unit("ns", "ns", 1.0),
-    unit("us", "ns", 1e3),
-    unit("ms", "ns", 1e6),
-    unit("s", "ns", 1e9),
-    unit("bytes", "bytes", 1.0),
-    unit("kB", "bytes", 1e3),
-    unit("MB", "bytes", 1e6),
-    unit("GB", "bytes", 1e9),
-    unit("KiB", "bytes", 1024.0),
-    unit("MiB", "bytes", 1_048_576.0),
-    unit("GiB", "bytes", 1_073_741_824.0),
-    unit("bytes/s", "bytes/s", 1.0),
-    unit("kB/s", "bytes/s", 1e3),
-    unit("MB/s", "bytes/s", 1e6),
-    unit("GB/s", "bytes/s", 1e9),
-    unit("KiB/s", "bytes/s", 1024.0),
-    unit("MiB/s", "bytes/s", 1_048_576.0),
-    unit("GiB/s", "bytes/s", 1_073_741_824.0),
-    unit("bit/s", "bit/s", 1.0),
-    unit("kbit/s", "bit/s", 1e3),
-    unit("Mbit/s", "bit/s", 1e6),
-    unit("Gbit/s", "bit/s", 1e9),
-    unit("1/s", "1/s", 1.0),
-    unit("count", "count", 1.0),
-    unit("ratio", "ratio", 1.0),
-    unit("percent", "ratio", 0.01),
-];
+pub static UNITS: LazyLock<Vec<Unit>> = LazyLock::new(|| {
+    let unit = |[printed, kept, factor]: [&'static str; 3]| Unit {
+        printed,
+        kept,
+        factor: factor.parse().unwrap_or(f64::NAN),
+    };
+    rows(include_str!("units.tsv")).map(unit).collect()
+});
 
-/// Words that people write, and the unit that each means: first what needs no guess.
-const MEANT: [(&str, &str); 12] = [
-    ("\u{b5}s", "us"),
-    ("\u{3bc}s", "us"),
-    ("usec", "us"),
-    ("msec", "ms"),
-    ("sec", "s"),
-    ("seconds", "s"),
-    ("%", "percent"),
-    ("B", "bytes"),
-    ("B/s", "bytes/s"),
-    ("Hz", "1/s"),
-    ("iops", "1/s"),
-    ("IOPS", "1/s"),
-];
+/// The unit that a word means which people write in its place.
+fn of_word(written: &str) -> Option<&'static Unit> {
+    let [_, printed] = rows(include_str!("unit_words.tsv")).find(|[word, _]| *word == written)?;
+    find(printed)
+}
 
 /// The unit that somebody meant who wrote another word: `µs`, `ops/s`, `MB/sec`.
 pub fn meant(written: &str) -> Option<&'static Unit> {
-    if let Some((_, printed)) = MEANT.iter().find(|(word, _)| *word == written) {
-        return find(printed);
+    if let Some(unit) = of_word(written) {
+        return Some(unit);
     }
     let (what, per) = written.split_once('/')?;
     if !["s", "sec", "second"].contains(&per) {
@@ -80,7 +49,7 @@ pub fn meant(written: &str) -> Option<&'static Unit> {
         return find("1/s");
     }
     let known = format!("{what}/s");
-    find(&known).or_else(|| find(MEANT.iter().find(|(word, _)| *word == known)?.1))
+    find(&known).or_else(|| of_word(&known))
 }
 
 /// The unit of this name.

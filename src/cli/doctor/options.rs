@@ -5,6 +5,10 @@ use crate::cli::rows::Rows;
 use crate::layer::{Descriptor, Limit};
 use crate::report::page::Page;
 use crate::report::terminal::Look;
+use crate::table::rows;
+
+/// Values and help of every limit, by its keys.
+const LIMITS: &str = include_str!("limits.tsv");
 
 /// Indentation of an option's help, in columns.
 const INDENT: usize = 30;
@@ -83,42 +87,30 @@ fn choices(descriptor: &Descriptor) -> Vec<OptionRow> {
         values: "any".into(),
         help: "a variable of the command's environment in this stack; on the innermost layer only",
     };
-    own.chain(descriptor.limits.iter().flat_map(|limit| of_limit(*limit)))
+    own.chain(descriptor.limits.iter().flat_map(of_limit))
         .chain([root])
         .chain(secrets)
         .chain([variable])
         .collect()
 }
 
-fn of_limit(limit: Limit) -> Vec<OptionRow> {
-    let rows: &[[&'static str; 2]] = match limit {
-        Limit::Cpus => {
-            &[["2", "CPUs' worth of time, also `0.5`; in a virtual machine the number of CPUs"]]
+/// What the keys of a limit take and do.
+fn of_limit(limit: &Limit) -> impl Iterator<Item = OptionRow> + use<> {
+    limit.keys().iter().filter_map(|key| {
+        let [key, values, help] = rows::<3>(LIMITS).find(|[known, ..]| known == key)?;
+        Some(OptionRow { key, values: values.into(), help })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_of_a_limit_has_its_help() {
+        let limits = Limit::OF_A_CONTAINER.iter().chain(Limit::OF_A_MACHINE);
+        for limit in limits.chain(&[Limit::Partition]) {
+            assert_eq!(of_limit(limit).count(), limit.keys().len(), "{limit:?}");
         }
-        Limit::Cpuset => &[["0-1;3", "this machine's CPUs that it may run on"]],
-        Limit::Memory => &[["2G", "the most memory; in a virtual machine its size"]],
-        Limit::Hugetlb => {
-            &[["64M", "the most memory of huge pages (2 MiB) of this level's pool; 0 for none"]]
-        }
-        Limit::Pids => &[["100", "the most processes and threads"]],
-        Limit::Weight => {
-            &[["1…10000", "its share of CPUs that others want too; everybody has 100"]]
-        }
-        Limit::Partition => {
-            &[["root isolated", "whether the CPUs of `cpuset` are nobody else's (cgroup v2)"]]
-        }
-        Limit::Numa => &[["0-1", "NUMA nodes that its memory may come from"]],
-        Limit::Io => &[
-            ["8M", "bytes a second that it may read from the disk under /var/tmp"],
-            ["8M", "and write to it; cgroup v1 counts direct I/O alone"],
-            ["100", "reads a second from that disk"],
-            ["100", "and writes"],
-        ],
-    };
-    let choice = |(key, [values, help]): (&&'static str, &[&'static str; 2])| OptionRow {
-        key,
-        values: (*values).into(),
-        help,
-    };
-    limit.keys().iter().zip(rows).map(choice).collect()
+    }
 }

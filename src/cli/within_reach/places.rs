@@ -9,6 +9,7 @@ use crate::lab;
 use crate::ledger::shelf;
 use crate::plan::writable::real;
 use crate::rootfs::engines;
+use crate::table::rows;
 use crate::workload;
 use std::path::{Path, PathBuf};
 
@@ -38,14 +39,14 @@ impl Place {
     pub(super) fn named(path: impl Into<PathBuf>, reason: Reason) -> Self {
         let path = path.into();
         let found = real(&path);
-        let is_shared = |(shared, extent, _): &(&str, Extent, Reason)| {
-            *extent == Itself && found == Path::new(shared)
+        let is_shared = |(shared, extent, _): (&str, Extent, Reason)| {
+            extent == Itself && found == Path::new(shared)
         };
         let above = found.parent();
         let is_wide = above
             .is_none_or(|above| [Path::new("/"), Path::new("/home")].contains(&above))
             || std::env::home_dir().is_some_and(|home| found == home)
-            || OF_THE_MACHINE.iter().any(is_shared);
+            || usual().any(is_shared);
         Self::new(path, if is_wide { Itself } else { Whole }, reason)
     }
 
@@ -80,6 +81,16 @@ impl Reason {
         Self { description, harm: "exchange what is started or obeyed next" }
     }
 
+    /// The one that the table of reasons has by this word.
+    ///
+    /// # Panics
+    /// It has none.
+    fn called(word: &str) -> Self {
+        let row = rows::<3>(REASONS).find(|[known, ..]| *known == word);
+        let [_, description, harm] = row.unwrap_or_else(|| panic!("no reason is called `{word}`"));
+        Self { description, harm }
+    }
+
     /// That of a place in which surtax has what it says in the end.
     const fn result(description: &'static str) -> Self {
         Self { description, harm: "write its own result" }
@@ -89,113 +100,11 @@ impl Reason {
 use Extent::{Itself, Whole};
 
 /// Places of this machine; `docs/what-it-does-to-your-machine.md` has them for users.
-///
-/// Source: Filesystem Hierarchy Standard 3.0; `file-hierarchy(7)`; `hier(7)`.
-const OF_THE_MACHINE: [(&str, Extent, Reason); 72] = [
-    ("/bin", Whole, PROGRAMS),
-    ("/boot", Whole, KERNELS),
-    ("/dev", Whole, DEVICES),
-    ("/dev/hugepages", Itself, SHARED),
-    ("/dev/shm", Itself, SHARED),
-    ("/efi", Whole, KERNELS),
-    ("/etc", Whole, CONFIGURATION),
-    ("/gnu/store", Whole, PROGRAMS),
-    ("/home", Itself, HOMES),
-    ("/lib", Whole, PROGRAMS),
-    ("/lib32", Whole, PROGRAMS),
-    ("/lib64", Whole, PROGRAMS),
-    ("/nix", Whole, PROGRAMS),
-    ("/opt", Itself, OPTIONAL),
-    ("/opt/cni", Whole, PROGRAMS),
-    ("/opt/containerd", Whole, PROGRAMS),
-    ("/opt/kata", Whole, PROGRAMS),
-    ("/proc", Whole, SETTINGS),
-    ("/run", Whole, UNITS),
-    ("/run/media", Itself, DISKS),
-    ("/sbin", Whole, PROGRAMS),
-    ("/snap", Whole, PROGRAMS),
-    ("/sys", Whole, SETTINGS),
-    ("/tmp", Itself, TEMPORARY),
-    ("/usr", Whole, PROGRAMS),
-    ("/usr/local", Itself, PROGRAMS),
-    ("/usr/local/bin", Whole, PROGRAMS),
-    ("/usr/local/etc", Whole, CONFIGURATION),
-    ("/usr/local/go", Whole, PROGRAMS),
-    ("/usr/local/lib", Whole, PROGRAMS),
-    ("/usr/local/lib64", Whole, PROGRAMS),
-    ("/usr/local/libexec", Whole, PROGRAMS),
-    ("/usr/local/sbin", Whole, PROGRAMS),
-    ("/usr/local/share", Whole, PROGRAMS),
-    ("/usr/local/src", Itself, SOURCES),
-    ("/usr/src", Itself, SOURCES),
-    ("/var/cache", Itself, STATE),
-    ("/var/cache/apparmor", Whole, CONFIGURATION),
-    ("/var/cache/apt", Whole, PACKAGES),
-    ("/var/cache/dnf", Whole, PACKAGES),
-    ("/var/cache/pacman", Whole, PACKAGES),
-    ("/var/lib", Itself, STATE),
-    ("/var/lib/NetworkManager", Whole, STATE),
-    ("/var/lib/apt", Whole, PACKAGES),
-    ("/var/lib/binfmts", Whole, STATE),
-    ("/var/lib/cloud", Whole, SCRIPTS),
-    ("/var/lib/cni", Whole, STATE),
-    ("/var/lib/confexts", Whole, CONFIGURATION),
-    ("/var/lib/crio", Whole, ENGINE),
-    ("/var/lib/dkms", Whole, KERNELS),
-    ("/var/lib/dpkg", Whole, SCRIPTS),
-    ("/var/lib/etcd", Whole, STATE),
-    ("/var/lib/extensions", Whole, PROGRAMS),
-    ("/var/lib/extrausers", Whole, USERS),
-    ("/var/lib/initramfs-tools", Whole, KERNELS),
-    ("/var/lib/libvirt", Whole, ENGINE),
-    ("/var/lib/nomad", Whole, ENGINE),
-    ("/var/lib/pacman", Whole, SCRIPTS),
-    ("/var/lib/pam", Whole, CONFIGURATION),
-    ("/var/lib/polkit-1", Whole, USERS),
-    ("/var/lib/portables", Whole, PROGRAMS),
-    ("/var/lib/private", Whole, STATE),
-    ("/var/lib/rpm", Whole, SCRIPTS),
-    ("/var/lib/snapd", Whole, PROGRAMS),
-    ("/var/lib/systemd", Whole, STATE),
-    ("/var/log", Itself, LOGS),
-    ("/var/spool", Itself, JOBS),
-    ("/var/spool/anacron", Whole, JOBS),
-    ("/var/spool/at", Whole, JOBS),
-    ("/var/spool/cron", Whole, JOBS),
-    ("/var/spool/incron", Whole, JOBS),
-    ("/var/tmp", Itself, DIRECTORIES),
-];
+const OF_THE_MACHINE: &str = include_str!("places.tsv");
 
-const CONFIGURATION: Reason = Reason::started("where the configuration of root's programs lies");
-const DEVICES: Reason = Reason::started("where devices lie");
-const DIRECTORIES: Reason = Reason::started("where surtax and others make directories");
-const DISKS: Reason = Reason {
-    description: "where disks that can be taken out are mounted",
-    harm: "lead what is mounted or read there next to another place",
-};
-const ENGINE: Reason = Reason::started("where containers or machines lie that root starts");
-const HOMES: Reason = Reason::started("where the homes of users lie");
-const JOBS: Reason = Reason::started("where jobs lie that root executes");
-const KERNELS: Reason = Reason::started("where kernels lie, their modules and what starts them");
-const LOGS: Reason = Reason {
-    description: "where services of root write their logs",
-    harm: "lead what these write elsewhere",
-};
-const OPTIONAL: Reason = Reason::started("where programs that root may start lie");
-const PACKAGES: Reason = Reason::started("where packages lie that root installs");
-const PROGRAMS: Reason =
-    Reason::started("where programs of root's lie, or what these load and read");
-const SCRIPTS: Reason = Reason::started("where scripts lie that root executes");
-const SETTINGS: Reason = Reason::started("where the kernel's settings lie");
-const SHARED: Reason = Reason {
-    description: "where surtax and others keep shared memory",
-    harm: "exchange what others share there",
-};
-const SOURCES: Reason = Reason::started("where sources of root's programs lie");
-const STATE: Reason = Reason::started("where services of root keep what they start from");
-const TEMPORARY: Reason = Reason::started("where everybody has sockets and files of what runs");
-const UNITS: Reason = Reason::started("where services of root have their sockets and units");
-const USERS: Reason = Reason::started("where it stands who is a user and who may do what");
+/// Reasons for which these must not be exchanged, and the word for that of an engine's directory.
+const REASONS: &str = include_str!("reasons.tsv");
+const ENGINE: &str = "engine";
 
 const CACHE: Reason = Reason::started("where surtax keeps kernels and images");
 const OWN_STATE: Reason = Reason::result("where surtax keeps its state");
@@ -210,12 +119,20 @@ const OURS: [(&str, Reason); 3] = [
     ("/var/lib/surtax", Reason::result("where surtax keeps runs and its state")),
 ];
 
-/// Lists the places of the table, and those of engines, wherever their owner put them.
+/// Lists the places of the table, and those of engines that every machine has.
+fn usual() -> impl Iterator<Item = (&'static str, Extent, Reason)> {
+    let table = rows(OF_THE_MACHINE).map(|[path, extent, reason]| {
+        let extent = if extent == "itself" { Itself } else { Whole };
+        (path, extent, Reason::called(reason))
+    });
+    table.chain(engines::USUAL.map(|path| (path, Whole, Reason::called(ENGINE))))
+}
+
+/// Lists the usual places, and those of engines, wherever their owner put them.
 pub(super) fn of_the_machine() -> impl Iterator<Item = Place> {
-    let usual = engines::USUAL.map(|path| Place::new(path, Whole, ENGINE));
-    let configured = engines::configured().map(|path| Place::new(path, Whole, ENGINE));
-    let table = OF_THE_MACHINE.map(|(path, extent, reason)| Place::new(path, extent, reason));
-    table.into_iter().chain(usual).chain(configured)
+    let engine = Reason::called(ENGINE);
+    let configured = engines::configured().map(move |path| Place::new(path, Whole, engine));
+    usual().map(|(path, extent, reason)| Place::new(path, extent, reason)).chain(configured)
 }
 
 /// Lists the places in which surtax keeps what it has, wherever these were put.
@@ -265,19 +182,23 @@ mod tests {
             ("/", Itself),
             ("/..", Itself),
         ] {
-            assert_eq!(Place::named(path, PROGRAMS).extent, extent, "{path}");
+            assert_eq!(Place::named(path, RUNS).extent, extent, "{path}");
         }
     }
 
     #[test]
-    fn the_table_names_each_place_once_and_in_order() {
-        assert!(OF_THE_MACHINE.is_sorted_by(|one, other| one.0 < other.0));
+    fn the_table_names_each_place_once_and_in_order_and_every_reason_is_that_of_one() {
+        let places: Vec<[&str; 3]> = rows(OF_THE_MACHINE).collect();
+        assert!(places.is_sorted_by(|one, other| one[0] < other[0]));
+        assert!(places.iter().all(|[_, extent, _]| ["whole", "itself"].contains(extent)));
+        for [word, ..] in rows::<3>(REASONS) {
+            assert!(places.iter().any(|[.., reason]| *reason == word), "{word}");
+        }
     }
 
     #[test]
     fn the_book_has_the_table_with_its_reasons() {
-        let usual = engines::USUAL.map(|path| (path, Whole, ENGINE));
-        for (path, extent, Reason { description, .. }) in OF_THE_MACHINE.into_iter().chain(usual) {
+        for (path, extent, Reason { description, .. }) in usual() {
             let row = row(path);
             // Of those that are refused as a whole the row says that one reason for all.
             let is_told = extent == Itself || row.contains(description);

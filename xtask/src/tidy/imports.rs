@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 const ROOMS: &[(&str, &[&str])] = &[
     ("fault", &[]),
     ("regular_file", &[]),
+    ("table", &[]),
     ("agent", &["fault"]),
     ("lab", &["fault"]),
     ("layer", &["agent", "lab", "fault"]),
@@ -46,7 +47,7 @@ const ROOMS: &[(&str, &[&str])] = &[
 ];
 
 /// Modules that know of nobody, and that all may name.
-const EVERYBODYS: &[&str] = &["regular_file"];
+const EVERYBODYS: &[&str] = &["regular_file", "table"];
 
 /// Room that is above all others, and may name every one.
 const TOP: &str = "cli";
