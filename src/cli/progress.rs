@@ -20,14 +20,9 @@ pub fn of_plan(
     done: impl IntoIterator<Item = TrialId>,
     globals: &Globals,
 ) -> Box<dyn Observer> {
-    let meter = Meter::new(plan, done);
-    if globals.quiet {
-        Box::new(Silent)
-    } else if say::is_watched() {
-        Box::new(Bar::new(meter, globals))
-    } else {
-        Box::new(Lines { meter, said: 0, globals: globals.clone() })
-    }
+    let bar = (say::is_watched() && !globals.quiet).then(bar);
+    let (meter, globals) = (Meter::new(plan, done), globals.clone());
+    Box::new(Progress { meter, bar, last: None, said: 0, globals })
 }
 
 /// Knows how far a plan is and how long the rest takes. Shows nothing itself.
@@ -286,118 +281,71 @@ fn dropped(arm: &Arm, why: &str) -> String {
     format!("`{}` will not be tried again: {why}", arm_name(arm))
 }
 
-/// For `--quiet`.
-struct Silent;
-
-impl Observer for Silent {
-    fn trial_begins(&mut self, _: TrialId, _: &Arm) {}
-    fn trial_ended(&mut self, _: &Record, _: &Arm) {}
-    fn arm_dropped(&mut self, _: &Arm, _: &str) {}
-}
-
-/// For log files and pipes.
-struct Lines {
+/// Says how a plan goes on.
+struct Progress {
     meter: Meter,
+    /// The line that moves, where a person watches. It moves between trials only: a thread that
+    /// redraws it would run beside the command that is being measured.
+    bar: Option<ProgressBar>,
+    /// Words for what disturbed the last trial; shown while the next one runs.
+    last: Option<String>,
+    /// Number of blocks that lines tell of, in log files and pipes.
     said: u32,
     globals: Globals,
 }
 
-impl Observer for Lines {
-    fn trial_begins(&mut self, _: TrialId, _: &Arm) {
-        self.meter.begin(clock::monotonic_raw());
+/// Makes a line that moves.
+fn bar() -> ProgressBar {
+    let bar = ProgressBar::new(0);
+    // A template that does not parse would leave the plain one: an ugly line, not a lost run.
+    if let Ok(style) = ProgressStyle::with_template("{bar:24} {msg}") {
+        bar.set_style(style.progress_chars("━━─"));
     }
-
-    fn trial_ended(&mut self, record: &Record, arm: &Arm) {
-        let now = clock::monotonic_raw();
-        self.meter.end_record(record, now);
-        if let Some(trouble) = self.meter.trouble(record, arm) {
-            say::note(&trouble, &self.globals);
-        }
-        if self.globals.verbose {
-            say::note(&ended(record, arm), &self.globals);
-        }
-        self.say_block(now);
-    }
-
-    fn arm_dropped(&mut self, arm: &Arm, why: &str) {
-        self.meter.drop_arm(arm.index);
-        say::note(&dropped(arm, why), &self.globals);
-        self.say_block(clock::monotonic_raw());
-    }
-
-    fn width_seen(&mut self, look: Look) {
-        self.meter.see(look);
-    }
-
-    fn run_stopped(&mut self, why: &str) {
-        say::note(why, &self.globals);
-    }
-
-    fn repeats_ended(&mut self, why: &str) {
-        say::note(why, &self.globals);
-    }
+    bar
 }
 
-impl Lines {
-    fn say_block(&mut self, now: Nanoseconds) {
-        if self.meter.blocks_done > self.said {
-            self.said = self.meter.blocks_done;
-            let (done, blocks, left) = (self.said, self.meter.blocks(now), self.meter.left(now));
-            let width = self.meter.width();
-            say::note(&format!("block {done} of {blocks} done, {left}{width}"), &self.globals);
-        }
-    }
-}
-
-/// For a person who watches. The line moves between trials only: a thread that redraws it would run
-/// beside the command that is being measured.
-struct Bar {
-    meter: Meter,
-    bar: ProgressBar,
-    /// Words for what disturbed the last trial; shown while the next one runs.
-    last: Option<String>,
-    globals: Globals,
-}
-
-impl Bar {
-    fn new(meter: Meter, globals: &Globals) -> Self {
-        let bar = ProgressBar::new(0);
-        // A template that does not parse would leave the plain one: an ugly line, not a lost run.
-        if let Ok(style) = ProgressStyle::with_template("{bar:24} {msg}") {
-            bar.set_style(style.progress_chars("━━─"));
-        }
-        Self { meter, bar, last: None, globals: globals.clone() }
+impl Progress {
+    fn say(&self, text: &str) {
+        let say = || say::note(text, &self.globals);
+        self.bar.as_ref().map_or_else(say, |bar| bar.suspend(say));
     }
 
+    /// Moves the line, if there is one, which also names the stack that runs.
     fn show(&self, stack: &str) {
+        let Some(bar) = &self.bar else { return };
         let now = clock::monotonic_raw();
         let dropped = u32::try_from(self.meter.dropped.len()).unwrap_or(u32::MAX);
         let arms = u64::from(self.meter.plan.arm_count().saturating_sub(dropped));
         let ended = u64::try_from(self.meter.ended.len()).unwrap_or(0);
         let blocks = self.meter.blocks(now);
-        self.bar.set_length(u64::from(blocks) * arms);
-        self.bar.set_position(u64::from(self.meter.blocks_done) * arms + ended);
+        bar.set_length(u64::from(blocks) * arms);
+        bar.set_position(u64::from(self.meter.blocks_done) * arms + ended);
         let block = self.meter.blocks_done.saturating_add(1).min(blocks);
         let failures = match self.meter.failures {
             0 => String::new(),
             count => format!(", {count} failed"),
         };
         let (left, width) = (self.meter.left(now), self.meter.width());
-        self.bar
-            .set_message(format!("block {block} of {blocks}{failures}, {left}{width}: {stack}"));
+        bar.set_message(format!("block {block} of {blocks}{failures}, {left}{width}: {stack}"));
     }
 
-    fn say(&self, text: &str) {
-        self.bar.suspend(|| say::note(text, &self.globals));
+    /// Says that a block is done, where no line moves.
+    fn say_block(&mut self) {
+        if self.bar.is_none() && self.meter.blocks_done > self.said {
+            let now = clock::monotonic_raw();
+            self.said = self.meter.blocks_done;
+            let (done, blocks, left) = (self.said, self.meter.blocks(now), self.meter.left(now));
+            let width = self.meter.width();
+            self.say(&format!("block {done} of {blocks} done, {left}{width}"));
+        }
     }
 }
 
-impl Observer for Bar {
+impl Observer for Progress {
     fn trial_begins(&mut self, _: TrialId, arm: &Arm) {
         self.meter.begin(clock::monotonic_raw());
-        let stack = arm.to_string();
         let last = self.last.take().map_or_else(String::new, |words| format!(" (before: {words})"));
-        self.show(&(stack + &last));
+        self.show(&format!("{arm}{last}"));
     }
 
     fn trial_ended(&mut self, record: &Record, arm: &Arm) {
@@ -410,11 +358,13 @@ impl Observer for Bar {
         }
         self.last = disturbed(record);
         self.show("");
+        self.say_block();
     }
 
     fn arm_dropped(&mut self, arm: &Arm, why: &str) {
         self.meter.drop_arm(arm.index);
         self.say(&dropped(arm, why));
+        self.say_block();
     }
 
     fn width_seen(&mut self, look: Look) {
@@ -430,9 +380,9 @@ impl Observer for Bar {
     }
 }
 
-impl Drop for Bar {
+impl Drop for Progress {
     fn drop(&mut self) {
-        self.bar.finish_and_clear();
+        self.bar.iter().for_each(ProgressBar::finish_and_clear);
     }
 }
 
