@@ -17,3 +17,4 @@ pub mod probe;
 pub mod quantity;
 pub mod way;
 pub mod wire;
+mod words;

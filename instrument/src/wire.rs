@@ -389,6 +389,14 @@ pub enum Role {
     Surtax,
 }
 
+crate::words!(Role {
+    Workload: "workload",
+    GuestKernel: "guest-kernel",
+    Hypervisor: "hypervisor",
+    Engine: "engine",
+    Surtax: "surtax",
+});
+
 /// Amounts that one payer used during one run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reading {

@@ -8,7 +8,7 @@
 
 use crate::finding::estimate;
 use crate::finding::{BillGap, Medians, PayerFindings, number};
-use crate::ledger::{StoredTrial, role_word};
+use crate::ledger::StoredTrial;
 use crate::trial::outside::{Account, Cpu, outer, settle};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -183,7 +183,7 @@ impl PayerTrials {
             self.amounts.iter().filter_map(|(key, values)| Some((*key, estimate::median(values)?)));
         Some(PayerFindings {
             payer: super::foreign::line(payer),
-            role: role_word(role).into(),
+            role: role.word().into(),
             level,
             cpu_ns: estimate::median(&self.cpu)?,
             amounts: Medians(medians.collect()),

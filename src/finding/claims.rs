@@ -6,7 +6,6 @@
 use crate::driver;
 use crate::finding::stacks::Stacks;
 use crate::finding::{ArmFindings, Findings, LevelEvidence, MetricFindings, estimate};
-use crate::ledger::role_word;
 use std::collections::BTreeSet;
 use surtax_instrument::wire::{Fact, Role};
 
@@ -48,7 +47,7 @@ pub(crate) fn mark(arms: &mut [ArmFindings], machine: &[Fact]) {
 fn kernel_of(arm: &ArmFindings, ours: Option<&str>) -> Option<&'static str> {
     let facts = arm.evidence.last().into_iter().flat_map(|level| &level.facts);
     let mut said = facts.filter(|fact| fact.key == "inside_kernel_release");
-    let guest = role_word(Role::GuestKernel);
+    let guest = Role::GuestKernel.word();
     let is_elsewhere = |level: &LevelEvidence| {
         let kind = level.layer.split(':').next().unwrap_or_default();
         driver::descriptor(kind).is_some_and(|descriptor| descriptor.elsewhere)

@@ -37,7 +37,8 @@ pub use seal::Key;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use surtax_instrument::quantity::Nanoseconds;
-use surtax_instrument::wire::{LevelFacts, Reading, Role};
+use surtax_instrument::wire::{LevelFacts, Reading};
+use surtax_instrument::words;
 
 /// `PRAGMA application_id` of every ledger: `surt`.
 pub const APPLICATION_ID: i32 = 0x7375_7274;
@@ -88,9 +89,10 @@ pub enum RunState {
 }
 
 /// State in which one attempt at a trial ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TrialState {
     /// Begun and not ended.
+    #[default]
     Running,
     /// The command ended with exit status 0, or with any where the plan ignores failure: the only
     /// state that counts.
@@ -110,7 +112,7 @@ pub enum TrialState {
 }
 
 /// One attempt at a trial, as the ledger holds it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct StoredTrial {
     /// Trial of the plan.
     pub id: TrialId,
@@ -201,24 +203,7 @@ impl StoredTrial {
         state: TrialState,
         began_at: Nanoseconds,
     ) -> Self {
-        Self {
-            id,
-            attempt,
-            state,
-            began_at,
-            ended_at: None,
-            exit_status: None,
-            why: String::new(),
-            remedy: None,
-            evidence: None,
-            samples: Vec::new(),
-            instances: Vec::new(),
-            iterations: Vec::new(),
-            readings: Vec::new(),
-            stdout_hash: None,
-            disturbances: Vec::new(),
-            leftovers: Vec::new(),
-        }
+        Self { id, attempt, state, began_at, ..Self::default() }
     }
 
     /// The number of one metric.
@@ -235,78 +220,22 @@ impl StoredTrial {
     }
 }
 
-impl RunState {
-    /// The word in the ledger.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Running => "running",
-            Self::Finished => "finished",
-            Self::Interrupted => "interrupted",
-        }
-    }
-}
+words!(RunState { Running: "running", Finished: "finished", Interrupted: "interrupted" });
 
-impl TrialState {
-    const ALL: [Self; 8] = [
-        Self::Running,
-        Self::Done,
-        Self::Disturbed,
-        Self::Failed,
-        Self::Broken,
-        Self::Unavailable,
-        Self::Invalid,
-        Self::Void,
-    ];
+words!(TrialState {
+    Running: "running",
+    Done: "done",
+    Disturbed: "disturbed",
+    Failed: "failed",
+    Broken: "broken",
+    Unavailable: "unavailable",
+    Invalid: "invalid",
+    Void: "void",
+});
 
-    /// The word in the ledger and in reports.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Running => "running",
-            Self::Done => "done",
-            Self::Disturbed => "disturbed",
-            Self::Failed => "failed",
-            Self::Broken => "broken",
-            Self::Unavailable => "unavailable",
-            Self::Invalid => "invalid",
-            Self::Void => "void",
-        }
-    }
-}
+words!(Stream { Stdout: "stdout", Stderr: "stderr" });
 
-impl Stream {
-    /// The word in the ledger.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Stdout => "stdout",
-            Self::Stderr => "stderr",
-        }
-    }
-}
-
-impl Severity {
-    fn word(self) -> &'static str {
-        match self {
-            Self::Note => "note",
-            Self::Warning => "warning",
-            Self::Error => "error",
-        }
-    }
-}
-
-/// The word for a role in ledgers and reports.
-#[must_use]
-pub fn role_word(role: Role) -> &'static str {
-    match role {
-        Role::Workload => "workload",
-        Role::GuestKernel => "guest-kernel",
-        Role::Hypervisor => "hypervisor",
-        Role::Engine => "engine",
-        Role::Surtax => "surtax",
-    }
-}
+words!(Severity { Note: "note", Warning: "warning", Error: "error" });
 
 /// Says what SQLite could not do, and where; a full disk gets its own words.
 fn refused(path: &Path, doing: &str, error: &rusqlite::Error) -> Fault {

@@ -422,8 +422,7 @@ pub(super) fn trial_id(row: &Row) -> rusqlite::Result<TrialId> {
 
 pub(super) fn stored_trial(row: &Row) -> rusqlite::Result<StoredTrial> {
     let word: String = row.get(4)?;
-    let known = TrialState::ALL.into_iter().find(|state| state.word() == word);
-    let state = known.ok_or_else(|| unknown_word(4, &word))?;
+    let state = TrialState::of_word(&word).ok_or_else(|| unknown_word(4, &word))?;
     let began_at = Nanoseconds(natural(row.get(5)?));
     Ok(StoredTrial {
         ended_at: row.get::<_, Option<i64>>(6)?.map(|at| Nanoseconds(natural(at))),

@@ -3,7 +3,7 @@
 //! What repeats from trial to trial (facts, proofs, payers) is stored once and referred to by
 //! number, so that a ledger of 100,000 trials stays small.
 
-use super::{Stream, TrialState, role_word, samples};
+use super::{Stream, TrialState, samples};
 use crate::trial::disturbance::Disturbance;
 use crate::trial::{Evidence, Measured, Record, TrialResult};
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
@@ -214,7 +214,7 @@ fn insert_reading(
          ON CONFLICT DO NOTHING",
         "SELECT payer FROM payers
          WHERE name = ?1 AND role = ?2 AND level = ?3 AND carries_workload = ?4",
-        params![reading.payer, role_word(reading.role), reading.level, reading.carries_workload],
+        params![reading.payer, reading.role.word(), reading.level, reading.carries_workload],
     )?;
     let pairs: BTreeMap<u16, u64> =
         reading.amounts.iter().map(|(key, amount)| (key.0, amount)).collect();

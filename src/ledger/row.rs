@@ -51,7 +51,7 @@ fn reading_with(row: &Row, amounts: Amounts) -> rusqlite::Result<Reading> {
     let role: String = row.get(2)?;
     Ok(Reading {
         payer: row.get(1)?,
-        role: role_of(&role).ok_or_else(|| unknown_word(2, &role))?,
+        role: Role::of_word(&role).ok_or_else(|| unknown_word(2, &role))?,
         level: row.get(3)?,
         amounts,
         carries_workload: row.get(4)?,
@@ -73,12 +73,6 @@ pub(super) fn memory_of_7(row: &Row, trial: &mut StoredTrial) -> rusqlite::Resul
         }
     }
     Ok(())
-}
-
-pub(super) fn role_of(word: &str) -> Option<Role> {
-    [Role::Workload, Role::GuestKernel, Role::Hypervisor, Role::Engine, Role::Surtax]
-        .into_iter()
-        .find(|role| super::role_word(*role) == word)
 }
 
 pub(super) fn unknown_word(column: usize, word: &str) -> rusqlite::Error {

@@ -177,7 +177,7 @@ impl fmt::Display for Arm {
 }
 
 /// One line of the expanded plan: who runs when.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TrialId {
     /// Number of the block, from 0.
     pub block: u32,

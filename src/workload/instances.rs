@@ -10,6 +10,7 @@ use super::metric::{Metric, quantiles};
 use super::output::{Absence, Histogrammed, WorkloadReading};
 use super::unit::Unit;
 use crate::fault::Fault;
+use surtax_instrument::words;
 
 /// The name by which the words of a workload call the number of an instance, from 0.
 pub const INSTANCE: &str = "instance";
@@ -59,19 +60,9 @@ pub struct Instanced {
     pub value: f64,
 }
 
+words!(Share { Split: "split", Next: "next" });
+
 impl Share {
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::Split, Self::Next];
-
-    /// The word in a file.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Split => "split",
-            Self::Next => "next",
-        }
-    }
-
     /// The value of one instance. What is left of a whole number goes to the first ones.
     fn of(self, value: i64, InstanceIndex { instance, count }: InstanceIndex) -> i64 {
         let (instance, count) = (i64::from(instance), i64::from(count.max(1)));
@@ -99,20 +90,9 @@ impl Share {
     }
 }
 
+words!(Fold { Sum: "sum", Mean: "mean", Largest: "largest" });
+
 impl Fold {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Sum, Self::Mean, Self::Largest];
-
-    /// The word in a file.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Sum => "sum",
-            Self::Mean => "mean",
-            Self::Largest => "largest",
-        }
-    }
-
     /// That of a metric whose file says nothing.
     #[must_use]
     pub fn usual(unit: &Unit) -> Self {

@@ -1,6 +1,7 @@
 //! Metrics of a workload: a named number with a unit and a better direction.
 
 use surtax_instrument::histogram::SHARES;
+use surtax_instrument::words;
 use surtax_statistics::Histogram;
 
 /// Direction that is better.
@@ -39,25 +40,7 @@ const BEYOND_MIN: f64 = 10.0;
 /// The longest name, in bytes.
 const NAME_LIMIT: usize = 48;
 
-impl Better {
-    /// Both, the more usual one first.
-    pub const ALL: [Self; 2] = [Self::Lower, Self::Higher];
-
-    /// The word in files, ledgers and reports.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Lower => "lower",
-            Self::Higher => "higher",
-        }
-    }
-
-    /// Returns what a word means; `None` where it means nothing.
-    #[must_use]
-    pub fn of_word(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|better| better.word() == word)
-    }
-}
+words!(Better { Lower: "lower", Higher: "higher" });
 
 /// Returns why a name cannot be that of a metric, if it cannot.
 #[must_use]

@@ -7,6 +7,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use surtax_instrument::words;
 
 /// A process that uses more than this share of one CPU is named.
 const BUSY_SHARE: f64 = 0.05;
@@ -38,15 +39,7 @@ pub(super) enum State {
     Unknown,
 }
 
-impl State {
-    pub(super) fn word(self) -> &'static str {
-        match self {
-            Self::Disturbs => "disturbs",
-            Self::Fine => "fine",
-            Self::Unknown => "unknown",
-        }
-    }
-}
+words!(State { Disturbs: "disturbs", Fine: "fine", Unknown: "unknown" });
 
 /// Looks at the host whose `/proc` and `/sys` are below `root`, and watches it for a while.
 pub(super) fn look(root: &Path, watch: Duration) -> Vec<Disturbance> {
