@@ -3,7 +3,7 @@
 
 use super::say;
 use crate::fault::{Doing, Fault};
-use crate::plan::{Cache, Plan, TrialSettings, Word, duration, shell_line};
+use crate::plan::{Cache, Plan, TrialSettings, Word, duration, shell_line, shell_path};
 use crate::report::page::Page;
 use crate::workload::Workload;
 use std::io::{BufRead, IsTerminal, Write};
@@ -27,14 +27,11 @@ pub(super) fn require(plan: &Plan, path: &Path, is_wanted: bool) -> Result<(), F
     if is_answered && asked()? {
         return Ok(());
     }
-    let name = path.display().to_string();
+    let name = path.display();
     Err(Fault::user(format!(
         "the run in `{name}` was not begun here, and nothing of it was executed"
     ))
-    .hint(format!(
-        "if you want all of that executed: surtax resume --yes {}",
-        shell_line([name.as_str()])
-    )))
+    .hint(format!("if you want all of that executed: surtax resume --yes {}", shell_path(path))))
 }
 
 fn headed(path: &Path) -> Page {

@@ -13,7 +13,7 @@ use super::say;
 use crate::fault::{Doing, Fault};
 use crate::lab::{exclusive, sudoer};
 use crate::ledger::EXTENSION;
-use crate::plan::shell_line;
+use crate::plan::shell_path;
 use crate::regular_file::handed_down;
 use crate::report::forms::Form;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
@@ -270,7 +270,7 @@ fn look(path: &Path) -> Result<NameKind, Fault> {
     require_no_name_of_a_run(path, &ENDINGS)?;
     let leads_nowhere = |error: std::io::Error| {
         Fault::user(format!("`{shown}` leads to no file: {error}"))
-            .hint(format!("remove it, and ask again: rm {}", quoted(path)))
+            .hint(format!("remove it, and ask again: rm {}", shell_path(path)))
     };
     require_directory(path)?;
     let mut named = Named::from(rustix::fs::CWD, path, path.to_owned())?;
@@ -307,7 +307,7 @@ fn look(path: &Path) -> Result<NameKind, Fault> {
 
 fn is_a_directory(path: &Path) -> Fault {
     Fault::user(format!("`{}` is a directory", path.display()))
-        .hint(format!("name a file in it: {}", quoted(&path.join("FILE"))))
+        .hint(format!("name a file in it: {}", shell_path(&path.join("FILE"))))
 }
 
 fn is_called_like_a_run(path: &Path) -> bool {
@@ -323,7 +323,7 @@ fn require_directory(path: &Path) -> Result<(), Fault> {
     if let Some(parent) = parent.filter(|parent| !parent.is_dir()) {
         let (shown, missing) = (path.display(), parent.display());
         return Err(Fault::user(format!("there is no directory `{missing}` for `{shown}`"))
-            .hint(format!("mkdir -p {}", quoted(parent))));
+            .hint(format!("mkdir -p {}", shell_path(parent))));
     }
     Ok(())
 }
@@ -370,10 +370,6 @@ fn require_ours(path: &Path, what: &str, found: &Metadata) -> Result<(), Fault> 
     }
     Err(Fault::user(format!("the {what} `{}` belongs to user {owner}", path.display()))
         .hint("name what it leads to, or a file of your own"))
-}
-
-fn quoted(path: &Path) -> String {
-    shell_line([path.display().to_string().as_str()])
 }
 
 #[cfg(test)]

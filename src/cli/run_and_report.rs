@@ -15,7 +15,7 @@ use crate::lab::turn::{self, Turn, Worker};
 use crate::lab::{self, Lab, Limits};
 use crate::layer::{Site, View};
 use crate::ledger::{Key, Ledger, RunState, machine, shelf};
-use crate::plan::{Plan, shell_line};
+use crate::plan::{Plan, shell_path};
 use crate::prove::{Bench, Notebook, Selection};
 use crate::report::terminal::Look;
 use crate::report::{export, html, markdown, terminal};
@@ -315,7 +315,7 @@ fn conclude(
     }
     let is_reported = reported.as_ref().is_some_and(|(_, written)| written.is_ok());
     let kept = ledger.path().display();
-    let kept_words = shell_line([ledger.path().to_string_lossy().as_ref()]);
+    let kept_words = shell_path(ledger.path());
     if !ledger.is_named() {
         let gone =
             format!("the run is not kept: `{kept}` was removed or replaced while it was measured");

@@ -10,6 +10,7 @@ use super::recovered;
 use super::shelf;
 use crate::fault::{Doing, Fault};
 use crate::lab::sudoer;
+use crate::plan::shell_path;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use std::fs::File;
@@ -71,8 +72,8 @@ pub(super) fn publish(
 fn require_nothing_beside(files: &Files) -> Result<(), Fault> {
     let left = [Beside::Journal, Beside::Log].into_iter().find(|which| files.has(*which));
     let Some(left) = left else { return Ok(()) };
-    let shown = files.path_of(left).display().to_string();
-    let quoted = crate::plan::shell_line([shown.as_str()]);
+    let path = files.path_of(left);
+    let (shown, quoted) = (path.display(), shell_path(&path));
     Err(Fault::user(format!("`{shown}` is left of another run, whose file is not there any more"))
         .hint(format!("choose another name, or remove it: rm {quoted}")))
 }
@@ -80,13 +81,13 @@ fn require_nothing_beside(files: &Files) -> Result<(), Fault> {
 /// Refuses a log beside a run that says that it has none: nobody was shown what is in it, and
 /// SQLite would take it in.
 pub(super) fn require_no_strange_log(files: &Files) -> Result<(), Fault> {
-    let shown = files.path_of(Beside::Log).display().to_string();
+    let path = files.path_of(Beside::Log);
+    let (shown, quoted) = (path.display(), shell_path(&path));
     let may_have_log =
         recovered::may_have_log(files).doing(format_args!("read beside `{shown}`"))?;
     if may_have_log || !files.has(Beside::Log) {
         return Ok(());
     }
-    let quoted = crate::plan::shell_line([shown.as_str()]);
     Err(Fault::user(format!(
         "`{shown}` lies beside a run that has no such file, and is none of its"
     ))
@@ -95,12 +96,9 @@ pub(super) fn require_no_strange_log(files: &Files) -> Result<(), Fault> {
 
 /// Returns the fault of a name that is taken.
 pub(crate) fn taken(path: &Path) -> Fault {
-    let shown = path.display();
-    let words = [shown.to_string()];
-    let quoted = crate::plan::shell_line(words.iter().map(String::as_str));
+    let (shown, quoted) = (path.display(), shell_path(path));
     if path.is_dir() {
-        let inside = [path.join("run.surtax").display().to_string()];
-        let quoted = crate::plan::shell_line(inside.iter().map(String::as_str));
+        let quoted = shell_path(&path.join("run.surtax"));
         return Fault::user(format!("`{shown}` is a directory, and a run is a file"))
             .hint(format!("name the run in it: --output {quoted}"));
     }

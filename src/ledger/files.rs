@@ -10,6 +10,7 @@
 
 use crate::fault::{Doing, Fault};
 use crate::lab::exclusive::OTHERS_WRITE;
+use crate::plan::shell_path;
 use rustix::fs::{Mode, OFlags};
 use std::cell::OnceCell;
 use std::ffi::OsString;
@@ -65,23 +66,11 @@ pub(super) struct Stamp {
 }
 
 impl Files {
-    /// Opens the database, if the name leads to one that may be read.
+    /// Opens the database, if the name leads to one that this process has such access to.
     ///
     /// # Errors
     /// The user's: there is none, or it is something else than a file of a run's size.
-    pub(super) fn open(path: &Path) -> Result<Self, Fault> {
-        Self::open_for(path, OFlags::RDONLY)
-    }
-
-    /// The same for writing.
-    ///
-    /// # Errors
-    /// As [`Files::open`].
-    pub(super) fn open_to_write(path: &Path) -> Result<Self, Fault> {
-        Self::open_for(path, OFlags::RDWR)
-    }
-
-    fn open_for(path: &Path, access: OFlags) -> Result<Self, Fault> {
+    pub(super) fn open(path: &Path, access: OFlags) -> Result<Self, Fault> {
         let shown = path.display();
         let found = match std::fs::symlink_metadata(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -243,8 +232,8 @@ fn foreign(path: &Path, found: &Metadata) -> Option<Fault> {
     if is_of_us_alone(found) {
         return None;
     }
-    let (shown, us) = (path.display().to_string(), rustix::process::geteuid().as_raw());
-    let quoted = crate::plan::shell_line([shown.as_str()]);
+    let (shown, quoted) = (path.display().to_string(), shell_path(path));
+    let us = rustix::process::geteuid().as_raw();
     Some(if !found.is_file() {
         Fault::user(format!("`{shown}` lies beside a ledger, and is no regular file"))
             .hint(format!("see who made it, and remove it: rm {quoted}"))
@@ -323,5 +312,5 @@ pub(super) fn empty(path: &Path) -> Fault {
     Fault::user(format!(
         "`{shown}` holds no run: an older surtax was killed, or its disk was full, as it began one"
     ))
-    .hint(format!("remove it: rm {}", crate::plan::shell_line([shown.to_string().as_str()])))
+    .hint(format!("remove it: rm {}", shell_path(path)))
 }

@@ -12,7 +12,8 @@
 use super::files::Files;
 use crate::fault::{Doing, Fault};
 use crate::lab::byte_lock::{self, Lock};
-use crate::plan::shell_line;
+use crate::plan::shell_path;
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::path::Path;
 use std::time::Duration;
@@ -44,7 +45,7 @@ pub(super) struct Hold {
 pub(super) fn take(path: &Path) -> Result<Hold, Fault> {
     let began = monotonic_raw();
     loop {
-        let files = Files::open_to_write(path)?;
+        let files = Files::open(path, OFlags::RDWR)?;
         files.require_own()?;
         let hold = take_of(files)?;
         // Whoever had it before may have put another file in its place, which is held then.
@@ -72,12 +73,11 @@ pub(super) fn take_of(files: Files) -> Result<Hold, Fault> {
 
 /// Returns the fault of a ledger that somebody else has.
 fn taken(files: &Files) -> Fault {
-    let shown = files.path().display().to_string();
+    let (shown, name) = (files.path().display(), shell_path(files.path()));
     if byte_lock::of_others(files.file(), BYTE) != Ok(Lock::Shared) {
         return Fault::user(format!("a running surtax works on the ledger `{shown}`"))
             .hint("wait until it ends, or end it with Ctrl-C; `surtax show` can read meanwhile");
     }
-    let name = shell_line([shown.as_str()]);
     Fault::user(format!(
         "no surtax works on the ledger `{shown}`, but a process that may read it keeps a lock on it"
     ))
@@ -174,7 +174,7 @@ mod tests {
     }
 
     fn is_held(path: &Path) -> bool {
-        Hold::of_nobody(Files::open(path).unwrap()).is_held()
+        Hold::of_nobody(Files::open(path, OFlags::RDONLY).unwrap()).is_held()
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Measurements of a workload itself: its metrics among the samples, and its histograms whole.
 
-use super::record::integer;
-use super::{KnownMetric, Ledger, refused};
+use super::record::{insert_row, integer};
+use super::{KnownMetric, Ledger};
 use crate::fault::Fault;
 use crate::workload::definition::METRICS_MAX;
 use crate::workload::{Absence, Better, Histogrammed, Instanced, Metric, WorkloadReading};
@@ -34,24 +34,17 @@ pub(super) fn insert(
                  ON CONFLICT DO NOTHING",
             )?
             .execute(params![name, unit, better.word()])?;
-        transaction
-            .prepare_cached("INSERT INTO samples VALUES (?1, ?2, ?3, ?4)")?
-            .execute(params![trial, name, unit, value])?;
+        insert_row(transaction, "samples", params![trial, name, unit, value])?;
     }
     for Instanced { instance, metric, unit, value } in &reading.instances {
-        transaction
-            .prepare_cached("INSERT INTO instances VALUES (?1, ?2, ?3, ?4, ?5)")?
-            .execute(params![trial, instance, metric, unit, value])?;
+        insert_row(transaction, "instances", params![trial, instance, metric, unit, value])?;
     }
     for Histogrammed { name, histogram } in &reading.histograms {
-        transaction
-            .prepare_cached("INSERT INTO histograms VALUES (?1, ?2, ?3, ?4)")?
-            .execute(params![trial, name, integer(histogram.count()), histogram.to_bytes()])?;
+        let (count, bytes) = (integer(histogram.count()), histogram.to_bytes());
+        insert_row(transaction, "histograms", params![trial, name, count, bytes])?;
     }
     for Absence { metric, why } in &reading.absences {
-        transaction
-            .prepare_cached("INSERT INTO absences VALUES (?1, ?2, ?3)")?
-            .execute(params![trial, metric, why])?;
+        insert_row(transaction, "absences", params![trial, metric, why])?;
     }
     Ok(())
 }
@@ -71,9 +64,8 @@ impl Ledger {
             let better = Better::of_word(&word).unwrap_or(Better::Lower);
             Ok(KnownMetric { name: row.get(0)?, unit: row.get(1)?, better })
         };
-        let metrics = self
-            .collect("SELECT metric, unit, better FROM metrics ORDER BY position", read)
-            .map_err(|error| refused(&self.path, "read the metrics", &error))?;
+        let query = "SELECT metric, unit, better FROM metrics ORDER BY position";
+        let metrics = self.all("read the metrics", query, read)?;
         if metrics.len() > METRICS_MAX {
             let (shown, count) = (self.path.display(), metrics.len());
             return Err(Fault::user(format!(
@@ -95,9 +87,8 @@ impl Ledger {
         }
         let query = "SELECT arm, metric, absences.why FROM absences JOIN trials USING (trial)
                      WHERE state = 'done' ORDER BY trial";
-        let rows = self.collect(query, |row| Ok(((row.get(0)?, row.get(1)?), row.get(2)?)));
-        let rows = rows.map_err(|error| refused(&self.path, "read what is absent", &error))?;
-        Ok(rows.into_iter().collect())
+        let read = |row: &Row| Ok(((row.get(0)?, row.get(1)?), row.get(2)?));
+        Ok(self.all("read what is absent", query, read)?.into_iter().collect())
     }
 
     /// Every distribution that was measured, over all trials that count.
@@ -123,8 +114,7 @@ impl Ledger {
             }
             Ok(())
         };
-        self.collect(query, read)
-            .map_err(|error| refused(&self.path, "read the histograms", &error))?;
+        self.all("read the histograms", query, read)?;
         match damage {
             None => Ok(merged),
             Some(error) => {

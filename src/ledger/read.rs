@@ -3,15 +3,16 @@
 
 use super::hold::Hold;
 use super::record::Cached;
-use super::row::{memory_of_7, natural, reading, reading_of_7, sample, unknown_word, words};
+use super::row::{
+    disturbance, memory_of_7, natural, reading, reading_of_7, sample, unknown_word, words,
+};
 use super::schema::QUANTITIES_SINCE;
 use super::seal::Key;
 use super::stranger::{self, Opened};
 use super::{Ledger, Proofs, Run, RunState, StoredTrial, Stream, TrialState, refused, shelf};
 use crate::fault::Fault;
 use crate::plan::{Plan, TrialId};
-use crate::trial::disturbance::Disturbance;
-use rusqlite::{OptionalExtension, Row};
+use rusqlite::{Params, Row, params};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -40,29 +41,20 @@ const PARTS: [Part; 9] = [
     Part {
         formats: 1..=i32::MAX,
         query: "SELECT trial, metric, unit, value, CAST(value AS INTEGER) FROM samples",
-        add: |row, trial| {
-            trial.samples.push(sample(row)?);
-            Ok(())
-        },
+        add: |row, trial| sample(row).map(|it| trial.samples.push(it)),
     },
     Part {
         formats: QUANTITIES_SINCE..=i32::MAX,
         query: "SELECT trial, name, role, level, carries_workload, is_shared, amount_map
                 FROM readings JOIN payers USING (payer) ORDER BY trial, readings.position",
-        add: |row, trial| {
-            trial.readings.push(reading(row)?);
-            Ok(())
-        },
+        add: |row, trial| reading(row).map(|it| trial.readings.push(it)),
     },
     Part {
         formats: 1..=7,
         query: "SELECT trial, name, role, level, carries_workload, 0, cpu_user_ns, cpu_system_ns,
                        memory_peak_bytes
                 FROM readings JOIN payers USING (payer) ORDER BY trial, readings.position",
-        add: |row, trial| {
-            trial.readings.push(reading_of_7(row)?);
-            Ok(())
-        },
+        add: |row, trial| reading_of_7(row).map(|it| trial.readings.push(it)),
     },
     Part {
         formats: 7..=7,
@@ -73,44 +65,28 @@ const PARTS: [Part; 9] = [
     Part {
         formats: 1..=i32::MAX,
         query: "SELECT trial, xxh3_hex FROM outputs WHERE stream = 'stdout'",
-        add: |row, trial| {
-            trial.stdout_hash = Some(row.get(1)?);
-            Ok(())
-        },
+        add: |row, trial| row.get(1).map(|it| trial.stdout_hash = Some(it)),
     },
     Part {
         formats: 3..=i32::MAX,
         query: "SELECT trial, CAST(wall_ns AS REAL) FROM iterations ORDER BY trial, iteration",
-        add: |row, trial| {
-            trial.iterations.push(row.get(1)?);
-            Ok(())
-        },
+        add: |row, trial| row.get(1).map(|it| trial.iterations.push(it)),
     },
     Part {
         formats: 5..=i32::MAX,
         query: "SELECT trial, metric, unit, value, CAST(value AS INTEGER) FROM instances
                 ORDER BY trial, instance",
-        add: |row, trial| {
-            trial.instances.push(sample(row)?);
-            Ok(())
-        },
+        add: |row, trial| sample(row).map(|it| trial.instances.push(it)),
     },
     Part {
         formats: 2..=i32::MAX,
         query: "SELECT trial, key, value, limit_value FROM disturbances ORDER BY trial, position",
-        add: |row, trial| {
-            let (key, value, limit) = (row.get(1)?, row.get(2)?, row.get(3)?);
-            trial.disturbances.push(Disturbance { key, value, limit });
-            Ok(())
-        },
+        add: |row, trial| disturbance(row).map(|it| trial.disturbances.push(it)),
     },
     Part {
         formats: 1..=i32::MAX,
         query: "SELECT trial, what FROM leftovers ORDER BY trial, position",
-        add: |row, trial| {
-            trial.leftovers.push(row.get(1)?);
-            Ok(())
-        },
+        add: |row, trial| row.get(1).map(|it| trial.leftovers.push(it)),
     },
 ];
 
@@ -157,10 +133,10 @@ impl Ledger {
     fn is_sealed_here(&self) -> Result<bool, Fault> {
         let (Some(key), SEALED_SINCE..) = (Key::known(), self.format) else { return Ok(false) };
         let query = "SELECT id, plan_json, seal FROM run";
-        let sealed: (String, String, Option<String>) = self
-            .one(query, |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
-            .map_err(|error| refused(&self.path, "read the seal", &error))?;
-        Ok(sealed.2.is_some_and(|seal| key.holds(&seal, &sealed.0, &sealed.1)))
+        let read = |row: &Row| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+        let (id, plan, seal): (String, String, Option<String>) =
+            self.one("read the seal", query, [], read)?;
+        Ok(seal.is_some_and(|seal| key.holds(&seal, &id, &plan)))
     }
 
     /// Returns the path of the ledger.
@@ -195,8 +171,8 @@ impl Ledger {
                 },
             })
         };
-        self.one("SELECT id, title, surtax_version, began_at_ns, state FROM run", read)
-            .map_err(|error| refused(&self.path, "read the run", &error))
+        let query = "SELECT id, title, surtax_version, began_at_ns, state FROM run";
+        self.one("read the run", query, [], read)
     }
 
     /// Host time from the first trial's begin to the last one's end; none before one has ended.
@@ -206,7 +182,7 @@ impl Ledger {
     pub fn took(&self) -> Result<Option<Nanoseconds>, Fault> {
         let query = "SELECT max(ended_at_ns) - min(began_at_ns) FROM trials";
         let read = |row: &Row| Ok(row.get::<_, Option<i64>>(0)?.map(|ns| Nanoseconds(natural(ns))));
-        self.one(query, read).map_err(|error| refused(&self.path, "read how long it took", &error))
+        self.one("read how long it took", query, [], read)
     }
 
     /// Returns how many trials count.
@@ -215,13 +191,8 @@ impl Ledger {
     /// The machine's.
     pub fn counted_trial_count(&self) -> Result<u64, Fault> {
         let query = "SELECT count(*) FROM trials WHERE state = ?1";
-        let read = |row: &Row| {
-            self.budget.pay(row)?;
-            Ok(natural(row.get(0)?))
-        };
-        self.connection
-            .query_row(query, [TrialState::Done.word()], read)
-            .map_err(|error| refused(&self.path, "count the trials", &error))
+        let state = [TrialState::Done.word()];
+        self.one("count the trials", query, state, |row| Ok(natural(row.get(0)?)))
     }
 
     /// The plan, as it was when the run began.
@@ -229,9 +200,8 @@ impl Ledger {
     /// # Errors
     /// The machine's; also when the plan names what this surtax does not know.
     pub fn plan(&self) -> Result<Plan, Fault> {
-        let json: String = self
-            .one("SELECT plan_json FROM run", |row| row.get(0))
-            .map_err(|error| refused(&self.path, "read the plan", &error))?;
+        let query = "SELECT plan_json FROM run";
+        let json: String = self.one("read the plan", query, [], |row| row.get(0))?;
         let plan: Plan = serde_json::from_str(&json).map_err(|error| {
             Fault::machine(format!("cannot read the plan in `{}`: {error}", self.path.display()))
                 .hint("use the surtax that wrote it; `surtax_version` in table `run` names it")
@@ -253,8 +223,8 @@ impl Ledger {
     pub fn machine(&self) -> Result<Vec<Fact>, Fault> {
         let read =
             |row: &Row| Ok(Fact { key: row.get(0)?, value: row.get(1)?, source: row.get(2)? });
-        self.collect("SELECT key, value, source FROM machine_facts ORDER BY position", read)
-            .map_err(|error| refused(&self.path, "read the machine", &error))
+        let query = "SELECT key, value, source FROM machine_facts ORDER BY position";
+        self.all("read the machine", query, read)
     }
 
     /// The trials that need not be run again: all that ended, however they ended. One that was
@@ -265,9 +235,7 @@ impl Ledger {
     pub fn done(&self) -> Result<HashSet<TrialId>, Fault> {
         let query = "SELECT DISTINCT block, position, arm FROM trials
                      WHERE state NOT IN ('running', 'void', 'disturbed')";
-        self.collect(query, trial_id)
-            .map(|ids| ids.into_iter().collect())
-            .map_err(|error| refused(&self.path, "read what is done", &error))
+        Ok(self.all("read what is done", query, trial_id)?.into_iter().collect())
     }
 
     /// The arms of which a run of the command ended well, whether or not the trial was repeated.
@@ -276,8 +244,7 @@ impl Ledger {
     /// The machine's.
     pub fn arms_that_succeeded(&self) -> Result<Vec<u32>, Fault> {
         let query = "SELECT DISTINCT arm FROM trials WHERE state IN ('done', 'disturbed')";
-        self.collect(query, |row| row.get(0))
-            .map_err(|error| refused(&self.path, "read which arms succeeded", &error))
+        self.all("read which arms succeeded", query, |row| row.get(0))
     }
 
     /// The trials that were disturbed and repeated, or would have been if surtax had not ended.
@@ -286,9 +253,7 @@ impl Ledger {
     /// The machine's.
     pub fn repeated(&self) -> Result<HashSet<TrialId>, Fault> {
         let query = "SELECT DISTINCT block, position, arm FROM trials WHERE state = 'disturbed'";
-        self.collect(query, trial_id)
-            .map(|ids| ids.into_iter().collect())
-            .map_err(|error| refused(&self.path, "read what was repeated", &error))
+        Ok(self.all("read what was repeated", query, trial_id)?.into_iter().collect())
     }
 
     /// Every attempt at every trial, in time order.
@@ -320,13 +285,9 @@ impl Ledger {
         let query = "SELECT tail FROM outputs JOIN trials USING (trial)
                      WHERE arm = ?1 AND state = ?2 AND stream = ?3 AND tail IS NOT NULL
                      ORDER BY trial DESC LIMIT 1";
-        self.connection
-            .query_row(query, rusqlite::params![arm, state.word(), stream.word()], |row| {
-                self.budget.pay(row)?;
-                row.get(0)
-            })
-            .optional()
-            .map_err(|error| refused(&self.path, "read an output", &error))
+        let of = params![arm, state.word(), stream.word()];
+        let found = self.collect(query, of, |row| row.get(0)).map(|mut found| found.pop());
+        found.map_err(|error| refused(&self.path, "read an output", &error))
     }
 
     /// One condition of every trial that has it, by its key; of several attempts the last.
@@ -334,49 +295,58 @@ impl Ledger {
     /// # Errors
     /// The machine's.
     pub fn conditions_of(&self, key: &str) -> Result<HashMap<TrialId, f64>, Fault> {
-        let read = || {
-            let query =
-                "SELECT block, position, arm, value FROM conditions JOIN trials USING (trial)
-                         WHERE key = ?1 ORDER BY attempt";
-            let mut statement = self.connection.prepare(query)?;
-            let rows = statement.query_map([key], |row| {
-                self.budget.pay(row)?;
-                Ok((trial_id(row)?, row.get(3)?))
-            })?;
-            rows.collect::<rusqlite::Result<_>>()
-        };
-        read().map_err(|error| refused(&self.path, "read a condition of all trials", &error))
+        let query = "SELECT block, position, arm, value FROM conditions JOIN trials USING (trial)
+                     WHERE key = ?1 ORDER BY attempt";
+        let rows = self.collect(query, [key], |row| Ok((trial_id(row)?, row.get(3)?)));
+        let rows =
+            rows.map_err(|error| refused(&self.path, "read a condition of all trials", &error))?;
+        Ok(rows.into_iter().collect())
     }
 
-    pub(super) fn collect<T>(
+    /// Every row of a query; a fault says what could not be done.
+    pub(super) fn all<T>(
+        &self,
+        doing: &str,
+        query: &str,
+        read: impl FnMut(&Row) -> rusqlite::Result<T>,
+    ) -> Result<Vec<T>, Fault> {
+        self.collect(query, [], read).map_err(|error| refused(&self.path, doing, &error))
+    }
+
+    /// The one row of a query.
+    fn one<T>(
+        &self,
+        doing: &str,
+        query: &str,
+        of: impl Params,
+        read: impl FnOnce(&Row) -> rusqlite::Result<T>,
+    ) -> Result<T, Fault> {
+        let paid = |row: &Row| {
+            self.budget.pay(row)?;
+            read(row)
+        };
+        let found = self.connection.query_row(query, of, paid);
+        found.map_err(|error| refused(&self.path, doing, &error))
+    }
+
+    fn collect<T>(
         &self,
         query: &str,
+        of: impl Params,
         mut read: impl FnMut(&Row) -> rusqlite::Result<T>,
     ) -> rusqlite::Result<Vec<T>> {
         let paid = |row: &Row| {
             self.budget.pay(row)?;
             read(row)
         };
-        self.connection.prepare(query)?.query_map([], paid)?.collect()
-    }
-
-    /// The one row of a query.
-    fn one<T>(
-        &self,
-        query: &str,
-        read: impl FnOnce(&Row) -> rusqlite::Result<T>,
-    ) -> rusqlite::Result<T> {
-        self.connection.query_row(query, [], |row| {
-            self.budget.pay(row)?;
-            read(row)
-        })
+        self.connection.prepare(query)?.query_map(of, paid)?.collect()
     }
 
     fn read_trials(&self) -> rusqlite::Result<Vec<StoredTrial>> {
         let query = "SELECT block, position, arm, attempt, state, began_at_ns, ended_at_ns,
                             exit_status, why, remedy, evidence, trial
                      FROM trials ORDER BY began_at_ns, trial";
-        let rows = self.collect(query, |row| Ok((row.get(11)?, stored_trial(row)?)))?;
+        let rows = self.collect(query, [], |row| Ok((row.get(11)?, stored_trial(row)?)))?;
         let places: HashMap<i64, usize> =
             rows.iter().enumerate().map(|(place, (number, _))| (*number, place)).collect();
         let mut trials: Vec<StoredTrial> = rows.into_iter().map(|(_, trial)| trial).collect();
@@ -401,7 +371,7 @@ impl Ledger {
         let query = "SELECT evidence, level, layer, f.key, f.value, source
                      FROM evidence JOIN json_each(fact_list) listed
                      JOIN facts f ON f.fact = listed.value ORDER BY evidence, listed.key";
-        let rows = self.collect(query, |row| {
+        let rows = self.collect(query, [], |row| {
             let fact = Fact { key: row.get(3)?, value: row.get(4)?, source: row.get(5)? };
             Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, String>(2)?, fact))
         })?;

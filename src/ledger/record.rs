@@ -103,9 +103,7 @@ pub(super) fn insert_record(
             evidence
         ])?;
     for (metric, unit, value) in samples::of(record, measured) {
-        transaction
-            .prepare_cached("INSERT INTO samples VALUES (?1, ?2, ?3, ?4)")?
-            .execute(params![trial, metric, unit, integer(value)])?;
+        insert_row(transaction, "samples", params![trial, metric, unit, integer(value)])?;
     }
     for (key, value) in &record.conditions {
         transaction
@@ -114,14 +112,10 @@ pub(super) fn insert_record(
     }
     for (position, disturbance) in (0i64..).zip(&record.disturbances) {
         let Disturbance { key, value, limit } = disturbance;
-        transaction
-            .prepare_cached("INSERT INTO disturbances VALUES (?1, ?2, ?3, ?4, ?5)")?
-            .execute(params![trial, position, key, value, limit])?;
+        insert_row(transaction, "disturbances", params![trial, position, key, value, limit])?;
     }
     for (position, what) in (0i64..).zip(&record.leftovers) {
-        transaction
-            .prepare_cached("INSERT INTO leftovers VALUES (?1, ?2, ?3)")?
-            .execute(params![trial, position, what])?;
+        insert_row(transaction, "leftovers", params![trial, position, what])?;
     }
     let Some(measured) = measured else { return Ok(Vec::new()) };
     super::measured::insert(transaction, trial, &measured.workload)?;
@@ -156,9 +150,7 @@ fn insert_iterations(
     }
     for (place, one) in (0i64..).zip(&measured.iterations) {
         let times = [one.wall, one.cpu_user, one.cpu_system].map(|time| integer(time.0));
-        transaction
-            .prepare_cached("INSERT INTO iterations VALUES (?1, ?2, ?3, ?4, ?5)")?
-            .execute(params![trial, place, times[0], times[1], times[2]])?;
+        insert_row(transaction, "iterations", params![trial, place, times[0], times[1], times[2]])?;
     }
     Ok(())
 }
@@ -171,11 +163,8 @@ fn insert_output(
     output: &Output,
     keep: bool,
 ) -> rusqlite::Result<()> {
-    let tail = keep.then_some(&output.tail);
-    transaction
-        .prepare_cached("INSERT INTO outputs VALUES (?1, ?2, ?3, ?4, ?5)")?
-        .execute(params![trial, stream.word(), hash, integer(output.length.0), tail])
-        .map(drop)
+    let (length, tail) = (integer(output.length.0), keep.then_some(&output.tail));
+    insert_row(transaction, "outputs", params![trial, stream.word(), hash, length, tail])
 }
 
 fn insert_evidence(transaction: &Transaction, evidence: &Evidence) -> rusqlite::Result<i64> {
@@ -220,20 +209,26 @@ fn insert_reading(
         reading.amounts.iter().map(|(key, amount)| (key.0, amount)).collect();
     let map = serde_json::to_string(&pairs)
         .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
-    transaction
-        .prepare_cached("INSERT INTO readings VALUES (?1, ?2, ?3, ?4, ?5)")?
-        .execute(params![trial, position, payer, reading.is_shared, map])
-        .map(drop)
+    insert_row(transaction, "readings", params![trial, position, payer, reading.is_shared, map])
 }
 
 /// Writes what the numbers of quantities stand for, into a new ledger.
 pub(super) fn insert_quantities(transaction: &Transaction) -> rusqlite::Result<()> {
     for Quantity { key, name, unit, .. } in &QUANTITIES {
-        transaction
-            .prepare_cached("INSERT INTO quantities VALUES (?1, ?2, ?3)")?
-            .execute(params![key.0, name, unit.word()])?;
+        insert_row(transaction, "quantities", params![key.0, name, unit.word()])?;
     }
     Ok(())
+}
+
+/// Writes a row with all of a table's columns.
+pub(super) fn insert_row(
+    transaction: &Transaction,
+    table: &str,
+    row: &[&dyn rusqlite::ToSql],
+) -> rusqlite::Result<()> {
+    let places = vec!["?"; row.len()].join(", ");
+    let statement = format!("INSERT INTO {table} VALUES ({places})");
+    transaction.prepare_cached(&statement)?.execute(row).map(drop)
 }
 
 /// The number of a row that is stored once: looked up, or inserted first.

@@ -1,6 +1,7 @@
 //! Rows as values: what stands in a column, or what a stranger wrote there.
 
 use super::{Sample, StoredTrial};
+use crate::trial::disturbance::Disturbance;
 use rusqlite::Row;
 use std::collections::BTreeMap;
 use surtax_instrument::amount::{
@@ -26,6 +27,11 @@ pub(super) fn words(row: &Row, column: usize) -> rusqlite::Result<Option<String>
 pub(super) fn sample(row: &Row) -> rusqlite::Result<Sample> {
     let (metric, unit) = (row.get(1)?, row.get(2)?);
     Ok(Sample { metric, unit, value: row.get(3)?, whole: natural(row.get(4)?) })
+}
+
+/// Reads what disturbed a trial from the columns behind its number.
+pub(super) fn disturbance(row: &Row) -> rusqlite::Result<Disturbance> {
+    Ok(Disturbance { key: row.get(1)?, value: row.get(2)?, limit: row.get(3)? })
 }
 
 /// Reads what a payer used in one trial.

@@ -9,11 +9,14 @@ use super::files::{Beside, Files};
 use super::{APPLICATION_ID, FORMAT_VERSION, birth, recovered, refused, schema};
 use crate::fault::Fault;
 use crate::lab::exclusive::{self, OTHERS_WRITE};
-use crate::plan::shell_line;
+use crate::plan::shell_path;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, Row};
+use rustix::fs::OFlags;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -62,6 +65,9 @@ const OWN_TIME: Duration = Duration::from_secs(600);
 
 /// Number of bytes that are paid for between two looks at the clock, as a power of two.
 const LOOK_AGAIN: u32 = 14;
+
+/// Bytes that are escaped in a name for SQLite.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'.').remove(b'-').remove(b'_');
 
 /// After so many steps of its machine SQLite asks whether to go on.
 const STEPS: i32 = 1_000;
@@ -156,7 +162,7 @@ fn interrupted() -> rusqlite::Error {
 /// The user's: it is no ledger, or none that this surtax can have written. The machine's: it cannot
 /// be read.
 pub(super) fn open(path: &Path) -> Result<Opened, Fault> {
-    let files = Files::open(path)?;
+    let files = Files::open(path, OFlags::RDONLY)?;
     let size = files.size().unwrap_or(0);
     let budget = Budget::of_a_stranger(size);
     let cannot = |error: std::io::Error| {
@@ -209,11 +215,7 @@ fn unreadable(path: &Path, why: &Fault) -> Fault {
             && !is_sticky
     });
     let hint = if is_ours {
-        let name = directory.display().to_string();
-        format!(
-            "see that the run is as you left it, then: chmod go-w {}",
-            shell_line([name.as_str()])
-        )
+        format!("see that the run is as you left it, then: chmod go-w {}", shell_path(directory))
     } else {
         String::from(
             "copy it with its `-wal` and `-journal` files to a directory of your own, and ask \
@@ -240,15 +242,8 @@ fn require_ours_to_open(files: &Files) -> Result<(), Fault> {
 /// "Uniform Resource Identifiers".
 fn unchanging(path: &Path) -> String {
     // What follows two slashes would be the name of a machine.
-    let mut name = String::from(if path.is_absolute() { "file://" } else { "file:" });
-    for byte in path.as_os_str().as_encoded_bytes() {
-        match byte {
-            b'/' | b'.' | b'-' | b'_' => name.push(char::from(*byte)),
-            byte if byte.is_ascii_alphanumeric() => name.push(char::from(*byte)),
-            byte => name.push_str(&format!("%{byte:02x}")),
-        }
-    }
-    name + "?immutable=1"
+    let begin = if path.is_absolute() { "file://" } else { "file:" };
+    format!("{begin}{}?immutable=1", percent_encode(path.as_os_str().as_bytes(), ESCAPED))
 }
 
 /// Tells whether no run was ever begun in a file: an older surtax made the file first, and the run
@@ -262,7 +257,7 @@ pub(super) fn is_unbegun(path: &Path) -> bool {
         return false;
     }
     let is_empty = || {
-        let files = Files::open(path).ok()?;
+        let files = Files::open(path, OFlags::RDONLY).ok()?;
         let limit = usize::try_from(IMAGE_MAX_BYTES).ok()?;
         let mut connection = of_image(&recovered::image(&files, limit).ok()?).ok()?;
         guard(&mut connection, &Budget::of_a_stranger(found.len())).ok()?;
@@ -394,7 +389,7 @@ mod tests {
         let path = shelf.path().join("a 100 % large?run#1.surtax");
         ledger(&path, &["native"]).finish(RunState::Finished).unwrap();
         let count = || {
-            let files = Files::open(&path)?;
+            let files = Files::open(&path, OFlags::RDONLY)?;
             let connection = of_file(&files, require_ours_to_open(&files))?;
             Ok::<_, Fault>(connection.query_row("SELECT count(*) FROM run", [], |row| row.get(0)))
         };
@@ -430,7 +425,7 @@ mod tests {
     fn a_name_is_one_file_whatever_is_in_it() {
         assert_eq!(
             unchanging(Path::new("/a b/c?d=e#f%.x")),
-            "file:///a%20b/c%3fd%3de%23f%25.x?immutable=1"
+            "file:///a%20b/c%3Fd%3De%23f%25.x?immutable=1"
         );
         assert_eq!(unchanging(Path::new("a/b")), "file:a/b?immutable=1");
     }

@@ -31,7 +31,7 @@ pub use estimate::Costs;
 pub use expand::BLOCK_LIMIT;
 pub use refuse::{CheckedPlan, Defaults, Draft};
 use serde::{Deserialize, Serialize};
-pub use shell::line as shell_line;
+pub use shell::{line as shell_line, path as shell_path};
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,5 +1,7 @@
 //! Writes a command so that a shell reads the same words again.
 
+use std::path::Path;
+
 /// The words with quotes where a shell needs them: those of POSIX, and `$'…'` for what is not seen
 /// and what is no text.
 ///
@@ -14,6 +16,12 @@ pub fn line<W: AsRef<[u8]>>(words: impl IntoIterator<Item = W>) -> String {
         Err(_) => quoted_bytes(word.as_ref()),
     });
     words.collect::<Vec<_>>().join(" ")
+}
+
+/// A path as one such word; what of it is no text is shown as it is to people.
+#[must_use]
+pub fn path(path: &Path) -> String {
+    line([path.to_string_lossy().as_bytes()])
 }
 
 /// A word with bytes in it that are no text.

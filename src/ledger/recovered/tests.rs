@@ -41,7 +41,7 @@ fn settled(mut bytes: Vec<u8>) -> Vec<u8> {
 }
 
 fn by_us(path: &Path) -> Vec<u8> {
-    settled(image(&Files::open(path).unwrap(), LIMIT).unwrap())
+    settled(image(&Files::open(path, rustix::fs::OFlags::RDONLY).unwrap(), LIMIT).unwrap())
 }
 
 /// A ledger whose writer was killed with so many trials in the log, the last one not ended.

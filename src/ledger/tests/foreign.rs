@@ -29,7 +29,7 @@ fn set_mode(path: &Path, mode: u32) {
 }
 
 fn is_own(path: &Path) -> bool {
-    files::Files::open(path).unwrap().is_own()
+    files::Files::open(path, rustix::fs::OFlags::RDONLY).unwrap().is_own()
 }
 
 /// An interrupted run whose log lies beside it.
