@@ -12,6 +12,7 @@ use serde::Serialize;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
+use surtax_instrument::quantity::Nanoseconds;
 
 /// Flags of `surtax plan`.
 #[derive(Debug, clap::Args)]
@@ -87,11 +88,11 @@ fn shown(plan: &Plan, format: Format, width: u16) -> Result<String, Fault> {
         .map(|TrialId { block, position, arm }| TrialRow {
             trial: TrialPosition { block, position, arm },
             stack: stacks.get(arm as usize).map_or("", String::as_str),
-            estimate_ns: nanoseconds(costs.trial(arm)),
+            estimate_ns: Nanoseconds::from(costs.trial(arm)).0,
         })
         .collect();
     if format == Format::Json {
-        let estimate_ns = nanoseconds(costs.total(plan));
+        let estimate_ns = Nanoseconds::from(costs.total(plan)).0;
         let shown = Shown { schema_version: 1, plan, block_count, estimate_ns, trials };
         return Ok(serde_json::to_string_pretty(&shown).doing("write JSON")? + "\n");
     }
@@ -177,10 +178,6 @@ fn list(trials: &[TrialRow<'_>], format: Format) -> Rows {
         ]);
     }
     rows
-}
-
-fn nanoseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 
 use super::Draft;
 use super::networks::connected;
+use super::stacks::names_scratch;
 use crate::fault::Fault;
 use crate::layer::{Descriptor, StackSpec};
 use crate::workload::Workload;
@@ -63,20 +64,13 @@ impl Draft {
         let checked = |neighbour: &Neighbour| {
             let definition = neighbour.workload.resolve()?;
             let name = neighbour.workload.name.escape_debug();
-            let names_scratch = |stack: &StackSpec| {
-                stack.layers.iter().any(|it| it.options.contains_key("scratch"))
-            };
             if definition.scratch && !names_scratch(&neighbour.stack) {
                 let stack = &neighbour.stack;
-                return Err(self
-                    .refuse(
-                        "beside",
-                        format!(
-                            "`{name}` works in a scratch directory, and its \
-                                               stack `{stack}` has none"
-                        ),
-                    )
-                    .hint("say on what its data lies: `scratch=layer`"));
+                let message = format!(
+                    "`{name}` works in a scratch directory, and its stack `{stack}` has none"
+                );
+                let fault = self.refuse("beside", message);
+                return Err(fault.hint("say on what its data lies: `scratch=layer`"));
             }
             let stack = self.located("beside", &neighbour.stack, cwd)?;
             let has_two_sides = definition.server.is_some();

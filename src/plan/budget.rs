@@ -27,40 +27,30 @@ impl Draft {
             && definition.main_metric().is_none()
         {
             let name = workload.name.escape_debug();
-            return Err(self
-                .refuse(
-                    "precision",
-                    format!(
-                        "`precision` is that of wall time and of the first metric, and `{name}` \
-                         runs for a fixed time and has no metric that is always there"
-                    ),
-                )
-                .hint("ask for `--runs 20`, or for a time"));
+            let message = format!(
+                "`precision` is that of wall time and of the first metric, and `{name}` runs for a \
+                 fixed time and has no metric that is always there"
+            );
+            let fault = self.refuse("precision", message);
+            return Err(fault.hint("ask for `--runs 20`, or for a time"));
         }
         let least = u32::try_from(LOOK_FROM).unwrap_or(u32::MAX);
         if let Some(runs) = self.runs.filter(|&runs| runs < least) {
-            return Err(self
-                .refuse(
-                    "precision",
-                    format!("`precision` with `runs = {runs}` can never be reached"),
-                )
-                .hint(format!(
-                    "ask for at least {least} runs, or for a time, or leave the count out: before \
-                     block {least} an interval may be narrow by accident"
-                )));
+            let message = format!("`precision` with `runs = {runs}` can never be reached");
+            return Err(self.refuse("precision", message).hint(format!(
+                "ask for at least {least} runs, or for a time, or leave the count out: before \
+                 block {least} an interval may be narrow by accident"
+            )));
         }
         let blocks = blocks_at_best(precision);
         if blocks > u64::from(BLOCK_LIMIT) {
             let shown = percentage::text(precision);
-            return Err(self
-                .refuse(
-                    "precision",
-                    format!(
-                        "`precision = {shown}` cannot be reached: a command that varies by 0.1 % \
-                         takes {blocks} blocks, and a plan has at most {BLOCK_LIMIT}"
-                    ),
-                )
-                .hint("ask for `0.01%` or more; `2%` is usual"));
+            let message = format!(
+                "`precision = {shown}` cannot be reached: a command that varies by 0.1 % takes \
+                 {blocks} blocks, and a plan has at most {BLOCK_LIMIT}"
+            );
+            let fault = self.refuse("precision", message);
+            return Err(fault.hint("ask for `0.01%` or more; `2%` is usual"));
         }
         Ok(())
     }

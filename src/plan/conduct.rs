@@ -4,6 +4,7 @@ use super::Draft;
 use crate::fault::Fault;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
+use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::{Outcome, Status};
 
 /// Iterations of a plan that names none: each start of a stack runs the command once.
@@ -191,7 +192,7 @@ impl Draft {
             (Cache::Warm, said) => said.unwrap_or(1),
             (_, said) => said.unwrap_or(0),
         };
-        let settle_ns = super::refuse::nanoseconds(settle);
+        let settle_ns = Nanoseconds::from(settle).0;
         let instances = self.checked_instances()?;
         let ignore_failure = said.ignore_failure.unwrap_or_default();
         if ignore_failure && self.workload.is_some() {

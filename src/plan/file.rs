@@ -9,7 +9,7 @@ use crate::fault::Fault;
 use crate::layer::{Descriptor, StackSpec, instead};
 use crate::regular_file;
 use crate::workload::Workload;
-use std::fmt::{Display, Write};
+use std::fmt::Display;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -80,6 +80,11 @@ impl Reader<'_> {
         Fault::user(format!("{}: {message}", self.place(span)))
     }
 
+    /// What was read of a value; a fault says where that stands.
+    fn at<T>(&self, value: &Value<'_>, read: Result<T, Fault>) -> Result<T, Fault> {
+        read.map_err(|fault| fault.during(self.place(&value.span())))
+    }
+
     fn field(
         &self,
         draft: &mut Draft,
@@ -98,10 +103,8 @@ impl Reader<'_> {
             "title" => draft.title = Some(self.string(field, value)?.to_owned()),
             "command" => draft.command = self.words(field, value)?,
             "workload" => {
-                let typed = self.string(field, value)?;
-                let found = Workload::find(typed);
-                let found = found.map_err(|fault| fault.during(self.place(&value.span())))?;
-                draft.workload = Some(found);
+                let found = Workload::find(self.string(field, value)?);
+                draft.workload = Some(self.at(value, found)?);
             }
             "stacks" => draft.stacks = self.stacks(value)?,
             "baseline" => draft.baseline = Some(self.stack(value)?),
@@ -112,7 +115,10 @@ impl Reader<'_> {
             "warm_up" => draft.warm_up = Some(self.whole(field, value)?),
             "iterations" => draft.conduct.iterations = Some(self.whole(field, value)?),
             "instances" => draft.conduct.instances = Some(self.whole(field, value)?),
-            "cache" => draft.conduct.cache = Some(self.cache(field, value)?),
+            "cache" => {
+                let state = Cache::parse(self.string(field, value)?);
+                draft.conduct.cache = Some(self.at(value, state)?);
+            }
             "settle" => draft.conduct.settle = Some(self.duration(field, value)?),
             "env_padding" => {
                 draft.conduct.padding_limit_bytes = Some(self.whole(field, value)?);
@@ -192,7 +198,7 @@ impl Reader<'_> {
             let fault = self.wrong_type(field, "a list of strings", value);
             match value.get_ref().as_str() {
                 Some(text) if field == "command" => {
-                    let line = toml_strings(&["sh".to_owned(), "-c".to_owned(), text.to_owned()]);
+                    let line = toml_strings(["sh", "-c", text]).unwrap_or_default();
                     fault.hint(format!("write one word per string, or `command = {line}`"))
                 }
                 _ => fault.hint(format!("put it in brackets: `{field} = [\"…\"]`")),
@@ -219,7 +225,7 @@ impl Reader<'_> {
         let text = value.get_ref().as_str().ok_or_else(|| {
             self.wrong_type(field, "a duration", value).hint(format!("write `{field} = \"90s\"`"))
         })?;
-        duration::parse(text).map_err(|fault| fault.during(self.place(&value.span())))
+        self.at(value, duration::parse(text))
     }
 
     fn share(&self, field: &str, value: &Value<'_>) -> Result<u32, Fault> {
@@ -227,12 +233,7 @@ impl Reader<'_> {
             let hint = format!("write `{field} = \"3%\"`");
             self.wrong_type(field, "a percentage", value).hint(hint)
         })?;
-        percentage::parse(text).map_err(|fault| fault.during(self.place(&value.span())))
-    }
-
-    fn cache(&self, field: &str, value: &Value<'_>) -> Result<Cache, Fault> {
-        let text = self.string(field, value)?;
-        Cache::parse(text).map_err(|fault| fault.during(self.place(&value.span())))
+        self.at(value, percentage::parse(text))
     }
 
     fn environment(&self, value: &Value<'_>) -> Result<Vec<(String, Word)>, Fault> {
@@ -258,10 +259,7 @@ impl Reader<'_> {
     }
 
     fn neighbours(&self, field: &str, value: &Value<'_>) -> Result<Vec<Neighbour>, Fault> {
-        let read = |text: &String| {
-            let read = Neighbour::parse_with(text, self.descriptors);
-            read.map_err(|fault| fault.during(self.place(&value.span())))
-        };
+        let read = |text: &String| self.at(value, Neighbour::parse_with(text, self.descriptors));
         self.strings(field, value)?.iter().map(read).collect()
     }
 
@@ -283,8 +281,7 @@ impl Reader<'_> {
                     ));
             }
         };
-        StackSpec::parse_with(&text, self.descriptors)
-            .map_err(|fault| fault.during(self.place(&value.span())))
+        self.at(value, StackSpec::parse_with(&text, self.descriptors))
     }
 
     /// The text of a layer that is given as a table.
@@ -330,78 +327,46 @@ impl Reader<'_> {
 /// Writes a plan as a file that reads as the same plan again.
 #[must_use]
 pub fn write(plan: &Plan) -> String {
-    let texts: Vec<String> = plan.stacks.iter().map(ToString::to_string).collect();
-    let writable: Vec<String> =
-        plan.writable.iter().map(|path| path.display().to_string()).collect();
-    let mut lines = vec![
-        String::from(
-            "# A plan of surtax. `surtax plan FILE` shows every trial, `surtax run FILE` runs it.",
-        ),
-        format!("title = {}", toml_string(&plan.title)),
-        match &plan.workload {
-            Some(workload) => format!("workload = {}", toml_string(&workload.typed())),
-            None => {
-                let words: Vec<String> = plan.command.iter().map(toml_word).collect();
-                format!("command = [{}]", words.join(", "))
-            }
-        },
-        format!("stacks = {}", toml_strings(&texts)),
-        format!("baseline = {}", toml_string(&plan.baseline.to_string())),
-    ];
-    if !plan.beside.is_empty() {
-        let beside: Vec<String> = plan.beside.iter().map(ToString::to_string).collect();
-        lines.push(format!("beside = {}", toml_strings(&beside)));
-    }
-    lines.extend(plan.runs.map(|runs| format!("runs = {runs}")));
-    lines.extend(plan.time_budget().map(|time| format!("time = \"{}\"", duration::text(time))));
-    let precision = plan.precision_ppm.map(percentage::text);
-    lines.extend(precision.map(|share| format!("precision = \"{share}\"")));
-    lines.push(format!("warm_up = {}", plan.warm_up));
-    lines.extend(conduct_lines(plan));
-    lines.push(format!("seed = {}", plan.seed));
-    lines.push(format!("margin = \"{}\"", percentage::text(plan.equivalence_margin_ppm)));
-    lines.push(format!("deadline = \"{}\"", duration::text(plan.command_deadline())));
-    lines.push(format!("start_deadline = \"{}\"", duration::text(plan.start_deadline())));
-    lines.push(format!("cwd = {}", toml_word(&plan.cwd.as_path().into())));
-    if !writable.is_empty() {
-        lines.push(format!("writable = {}", toml_strings(&writable)));
-    }
-    lines.join("\n") + "\n" + &environment_text(plan)
-}
-
-fn conduct_lines(plan: &Plan) -> Vec<String> {
     let conduct = &plan.conduct;
-    let mut lines = vec![format!("iterations = {}", conduct.iterations)];
-    if conduct.instances > 1 {
-        lines.push(format!("instances = {}", conduct.instances));
-    }
-    lines.extend(conduct.cache.word().map(|word| format!("cache = \"{word}\"")));
-    if !conduct.settle().is_zero() {
-        lines.push(format!("settle = \"{}\"", duration::text(conduct.settle())));
-    }
-    lines.push(format!("env_padding = {}", conduct.padding_limit_bytes));
-    if conduct.ignore_failure {
-        lines.push(String::from("ignore_failure = true"));
-    }
-    if conduct.keep_disturbed {
-        lines.push(String::from("keep_disturbed = true"));
-    }
-    lines
-}
-
-fn environment_text(plan: &Plan) -> String {
-    let mut text = String::new();
-    if !plan.inherit_environment {
-        text += "inherit_environment = false\n";
-    }
-    if !plan.environment.is_empty() {
-        text += "\n[environment]\n";
-        for (name, value) in &plan.environment {
-            // Writing into a string cannot fail.
-            let _ = writeln!(text, "{} = {}", toml_string(name), toml_word(value));
-        }
-    }
-    text
+    let time = |time| toml_string(&duration::text(time));
+    let share = |ppm| toml_string(&percentage::text(ppm));
+    let command: Vec<String> = plan.command.iter().map(toml_word).collect();
+    let command = format!("[{}]", command.join(", "));
+    let is_settled = !conduct.settle().is_zero();
+    let lines = [
+        ("title", Some(toml_string(&plan.title))),
+        ("command", plan.workload.is_none().then_some(command)),
+        ("workload", plan.workload.as_ref().map(|workload| toml_string(&workload.typed()))),
+        ("stacks", toml_strings(&plan.stacks)),
+        ("baseline", Some(toml_string(&plan.baseline.to_string()))),
+        ("beside", toml_strings(&plan.beside)),
+        ("runs", plan.runs.map(|runs| runs.to_string())),
+        ("time", plan.time_budget().map(time)),
+        ("precision", plan.precision_ppm.map(share)),
+        ("warm_up", Some(plan.warm_up.to_string())),
+        ("iterations", Some(conduct.iterations.to_string())),
+        ("instances", (conduct.instances > 1).then(|| conduct.instances.to_string())),
+        ("cache", conduct.cache.word().map(toml_string)),
+        ("settle", is_settled.then(|| time(conduct.settle()))),
+        ("env_padding", Some(conduct.padding_limit_bytes.to_string())),
+        ("ignore_failure", conduct.ignore_failure.then(|| true.to_string())),
+        ("keep_disturbed", conduct.keep_disturbed.then(|| true.to_string())),
+        ("seed", Some(plan.seed.to_string())),
+        ("margin", Some(share(plan.equivalence_margin_ppm))),
+        ("deadline", Some(time(plan.command_deadline()))),
+        ("start_deadline", Some(time(plan.start_deadline()))),
+        ("cwd", Some(toml_word(&plan.cwd.as_path().into()))),
+        ("writable", toml_strings(plan.writable.iter().map(|path| path.display()))),
+        ("inherit_environment", (!plan.inherit_environment).then(|| false.to_string())),
+    ];
+    let said = lines.into_iter().filter_map(|(key, value)| Some(format!("{key} = {}\n", value?)));
+    let variable =
+        |(name, value): &(String, Word)| format!("{} = {}\n", toml_string(name), toml_word(value));
+    let variables = plan.environment.iter().map(variable);
+    let heading = (!plan.environment.is_empty()).then(|| String::from("\n[environment]\n"));
+    let head =
+        "# A plan of surtax. `surtax plan FILE` shows every trial, `surtax run FILE` runs it.\n";
+    std::iter::once(head.to_owned()).chain(said).chain(heading).chain(variables).collect()
 }
 
 fn toml_word(word: &Word) -> String {
@@ -415,9 +380,10 @@ fn toml_string(text: &str) -> String {
     toml::Value::String(text.to_owned()).to_string()
 }
 
-fn toml_strings(texts: &[String]) -> String {
-    let items: Vec<String> = texts.iter().map(|text| toml_string(text)).collect();
-    format!("[{}]", items.join(", "))
+/// A list of such strings; `None` where it would be empty.
+fn toml_strings<T: ToString>(texts: impl IntoIterator<Item = T>) -> Option<String> {
+    let items: Vec<String> = texts.into_iter().map(|it| toml_string(&it.to_string())).collect();
+    (!items.is_empty()).then(|| format!("[{}]", items.join(", ")))
 }
 
 #[cfg(test)]

@@ -36,18 +36,12 @@ impl Draft {
         let listens =
             servers.iter().any(|words| words.iter().any(|word| word.contains("{address}")));
         if listens && servers.iter().collect::<BTreeSet<_>>().len() < servers.len() {
-            return Err(self
-                .refuse(
-                    "instances",
-                    format!(
-                        "the servers of {count} instances of `{name}` would listen at one \
-                             port"
-                    ),
-                )
-                .hint(
-                    "let its file give each the next one: a parameter with `instances = \"next\"`, \
-                     named in `server` and `command`",
-                ));
+            let message =
+                format!("the servers of {count} instances of `{name}` would listen at one port");
+            return Err(self.refuse("instances", message).hint(
+                "let its file give each the next one: a parameter with `instances = \"next\"`, \
+                 named in `server` and `command`",
+            ));
         }
         Ok(count)
     }

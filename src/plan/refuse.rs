@@ -4,7 +4,7 @@
 //! cannot. What was decided for the user and might surprise is returned as a note.
 
 use super::expand::BLOCK_LIMIT;
-use super::stacks::Checked;
+use super::stacks::{Checked, names_scratch};
 use super::{Neighbour, Plan, SCHEMA_VERSION, TrialSettingsDraft, Word, budget, shell};
 use crate::driver;
 use crate::fault::Fault;
@@ -13,6 +13,7 @@ use crate::workload::Workload;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use surtax_instrument::quantity::Nanoseconds;
 
 /// Blocks of a plan that names neither a count nor a time.
 const DEFAULT_RUNS: u32 = 10;
@@ -191,6 +192,9 @@ impl Draft {
         let connected = self.network_note(&joined);
         let usual = if self.precision_ppm.is_some() { PRECISION_RUNS } else { DEFAULT_RUNS };
         let runs = if self.time.is_none() { self.runs.or(Some(usual)) } else { self.runs };
+        let deadline = Nanoseconds::from(self.deadline.unwrap_or(DEFAULT_DEADLINE));
+        let start_deadline =
+            Nanoseconds::from(self.start_deadline.unwrap_or(DEFAULT_START_DEADLINE));
         let plan = Plan {
             schema_version: SCHEMA_VERSION,
             title: self.title.unwrap_or_else(|| usual_title(&command, self.workload.as_ref())),
@@ -204,12 +208,12 @@ impl Draft {
             inherit_environment: self.inherit_environment.unwrap_or(true),
             writable,
             runs,
-            time_budget_ns: self.time.map(nanoseconds),
+            time_budget_ns: self.time.map(|time| Nanoseconds::from(time).0),
             precision_ppm: self.precision_ppm,
             warm_up,
             conduct,
-            command_deadline_ns: nanoseconds(self.deadline.unwrap_or(DEFAULT_DEADLINE)),
-            start_deadline_ns: nanoseconds(self.start_deadline.unwrap_or(DEFAULT_START_DEADLINE)),
+            command_deadline_ns: deadline.0,
+            start_deadline_ns: start_deadline.0,
             equivalence_margin_ppm: self.margin_ppm.unwrap_or(DEFAULT_MARGIN_PPM),
             seed: self.seed.unwrap_or(around.fresh_seed),
         };
@@ -262,19 +266,14 @@ impl Draft {
         if !workload.resolve()?.scratch {
             return Ok(());
         }
-        let names_one = |stack: &&StackSpec| {
-            stack.layers.iter().any(|layer| layer.options.contains_key("scratch"))
-        };
-        let Some(stack) = stacks.iter().find(|stack| !names_one(stack)) else { return Ok(()) };
+        let Some(stack) = stacks.iter().find(|stack| !names_scratch(stack)) else { return Ok(()) };
         let (name, kinds) = (workload.name.escape_debug(), stack.to_string());
         let mark =
             if stack.layers.last().is_some_and(|last| last.options.is_empty()) { ":" } else { "," };
-        Err(self
-            .refuse(
-                "workload",
-                format!("`{name}` works in the stack's scratch directory, and `{kinds}` has none"),
-            )
-            .hint(format!("say on what its data lies, as in `{kinds}{mark}scratch=layer`")))
+        let message =
+            format!("`{name}` works in the stack's scratch directory, and `{kinds}` has none");
+        let fault = self.refuse("workload", message);
+        Err(fault.hint(format!("say on what its data lies, as in `{kinds}{mark}scratch=layer`")))
     }
 
     fn check_counts(&self) -> Result<(), Fault> {
@@ -365,10 +364,6 @@ pub(super) fn title_of(command: &[Word]) -> String {
 /// Returns the title of a run that was given none: what it runs.
 pub(super) fn usual_title(command: &[Word], workload: Option<&Workload>) -> String {
     workload.map_or_else(|| title_of(command), |workload| title_of(&[workload.typed().into()]))
-}
-
-pub(super) fn nanoseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Says that a baseline is measured that was not among the stacks.

@@ -7,11 +7,12 @@ use super::conduct::{DEFAULT_ITERATIONS, DEFAULT_PADDING};
 use super::instances::DEFAULT_INSTANCES;
 use super::refuse::{
     DEFAULT_DEADLINE, DEFAULT_MARGIN_PPM, DEFAULT_START_DEADLINE, PRECISION_RUNS, is_native,
-    nanoseconds, usual_title,
+    usual_title,
 };
 use super::{Cache, Plan, Word, duration, file, percentage, shelf, shell_line};
 use crate::driver::registered;
 use std::os::unix::ffi::OsStrExt as _;
+use std::time::Duration;
 
 /// Keys of a plan file that [`Flags`] says by themselves where they are left out of it.
 const OF_A_QUESTION: [&str; 6] = ["title", "workload", "stacks", "baseline", "beside", "runs"];
@@ -110,50 +111,33 @@ impl Plan {
 
     /// Lists the flags for how often, how long, and in which surroundings.
     fn flags_of_conduct(&self) -> Flags {
-        let mut flags = Flags::new();
-        let mut flag = |name: &'static str, value: String| flags.push((name, Some(value.into())));
+        let Self { conduct, runs, precision_ppm, .. } = self;
+        let number = |number: u32, usual: u32| (number != usual).then(|| number.to_string());
+        let time = |time: Duration, usual: Duration| (time != usual).then(|| duration::text(time));
         // Said by the precision already.
-        let usual = self.precision_ppm.is_some() && self.time_budget_ns.is_none();
-        if let Some(runs) = self.runs.filter(|&runs| !(usual && runs == PRECISION_RUNS)) {
-            flag("--runs", runs.to_string());
-        }
-        if let Some(time) = self.time_budget() {
-            flag("--time", duration::text(time));
-        }
-        if let Some(precision) = self.precision_ppm {
-            flag("--precision", percentage::text(precision));
-        }
+        let is_usual = precision_ppm.is_some() && self.time_budget_ns.is_none();
+        let runs = runs.filter(|&runs| !(is_usual && runs == PRECISION_RUNS));
         // Said by the warm cache already.
-        let usual_warm_up = u32::from(self.conduct.cache == Cache::Warm);
-        if self.warm_up != usual_warm_up {
-            flag("--warmup", self.warm_up.to_string());
-        }
-        if self.conduct.iterations != DEFAULT_ITERATIONS {
-            flag("--iterations", self.conduct.iterations.to_string());
-        }
-        if self.conduct.instances != DEFAULT_INSTANCES {
-            flag("--instances", self.conduct.instances.to_string());
-        }
-        if let Some(word) = self.conduct.cache.word() {
-            flag("--cache", word.to_owned());
-        }
-        if !self.conduct.settle().is_zero() {
-            flag("--settle", duration::text(self.conduct.settle()));
-        }
-        if self.conduct.padding_limit_bytes != DEFAULT_PADDING {
-            flag("--env-padding", self.conduct.padding_limit_bytes.to_string());
-        }
-        if self.command_deadline_ns != nanoseconds(DEFAULT_DEADLINE) {
-            flag("--deadline", duration::text(self.command_deadline()));
-        }
-        if self.start_deadline_ns != nanoseconds(DEFAULT_START_DEADLINE) {
-            flag("--start-deadline", duration::text(self.start_deadline()));
-        }
-        if self.equivalence_margin_ppm != DEFAULT_MARGIN_PPM {
-            flag("--margin", percentage::text(self.equivalence_margin_ppm));
-        }
-        flag("--seed", self.seed.to_string());
-        flags
+        let warm_up = u32::from(conduct.cache == Cache::Warm);
+        let margin = self.equivalence_margin_ppm;
+        let margin = (margin != DEFAULT_MARGIN_PPM).then(|| percentage::text(margin));
+        let all = [
+            ("--runs", runs.map(|runs| runs.to_string())),
+            ("--time", self.time_budget().map(duration::text)),
+            ("--precision", precision_ppm.map(percentage::text)),
+            ("--warmup", number(self.warm_up, warm_up)),
+            ("--iterations", number(conduct.iterations, DEFAULT_ITERATIONS)),
+            ("--instances", number(conduct.instances, DEFAULT_INSTANCES)),
+            ("--cache", conduct.cache.word().map(str::to_owned)),
+            ("--settle", time(conduct.settle(), Duration::ZERO)),
+            ("--env-padding", number(conduct.padding_limit_bytes, DEFAULT_PADDING)),
+            ("--deadline", time(self.command_deadline(), DEFAULT_DEADLINE)),
+            ("--start-deadline", time(self.start_deadline(), DEFAULT_START_DEADLINE)),
+            ("--margin", margin),
+            ("--seed", Some(self.seed.to_string())),
+        ];
+        let said = all.into_iter().filter_map(|(name, value)| Some((name, Some(value?.into()))));
+        said.collect()
     }
 }
 

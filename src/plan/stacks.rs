@@ -161,12 +161,9 @@ impl Draft {
             descriptor.options.iter().any(|choice| choice.key == medium::KEY)
         }) {
             let kind = &innermost.kind;
-            return Err(self
-                .refuse(
-                    "stacks",
-                    format!("`{kind}` has no scratch directory, and another stack has"),
-                )
-                .hint(format!("leave `{named}` out, or every `scratch=`")));
+            let message = format!("`{kind}` has no scratch directory, and another stack has");
+            let fault = self.refuse("stacks", message);
+            return Err(fault.hint(format!("leave `{named}` out, or every `scratch=`")));
         }
         let medium = medium::Medium::Layer.name();
         innermost.options.entry(medium::KEY.to_owned()).or_insert_with(|| medium.to_owned());
@@ -203,26 +200,22 @@ impl Draft {
             };
             let shown = path.display().to_string();
             if shown.contains(['+', ',']) {
-                return Err(self
-                    .refuse(
-                        field,
-                        format!(
-                            "the root `{shown}` holds `+` or `,`, which separate layers and options"
-                        ),
-                    )
-                    .hint("give it another name, for instance by a symbolic link"));
+                let message = format!(
+                    "the root `{shown}` holds `+` or `,`, which separate layers and options"
+                );
+                let fault = self.refuse(field, message);
+                return Err(fault.hint("give it another name, for instance by a symbolic link"));
             }
             if depth == 0 && !path.exists() {
-                return Err(self.refuse(
-                    field,
-                    format!("the root `{shown}` of `{}` is not there", layer.kind),
-                ));
+                let message = format!("the root `{shown}` of `{}` is not there", layer.kind);
+                return Err(self.refuse(field, message));
             }
         }
         Ok(stack)
     }
 }
 
-fn names_scratch(stack: &StackSpec) -> bool {
+/// Tells whether a stack names a medium for a scratch directory, which its innermost layer has.
+pub(super) fn names_scratch(stack: &StackSpec) -> bool {
     stack.innermost().is_some_and(|layer| medium::of(layer).is_some())
 }
