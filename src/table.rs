@@ -1,4 +1,5 @@
-//! Tables of ours that stand in files beside the code: a row on each line, its cells parted by tabs.
+//! Tables of ours that stand in files beside the code: a row on each line, its cells parted by
+//! tabs.
 //!
 //! They are built into the binary, and a test reads each of them: a row that is wrong is found
 //! before anybody has it.

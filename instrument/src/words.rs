@@ -1,7 +1,7 @@
 //! Words of an enum: what each of its variants is called where it is written down.
 
-/// Gives an enum without fields its words: `ALL`, `word()` and `of_word()`. A word is what a file or
-/// an answer has, so it is spelled out, and stays when a variant gets another name.
+/// Gives an enum without fields its words: `ALL`, `word()` and `of_word()`. A word is what a file
+/// or an answer has, so it is spelled out, and stays when a variant gets another name.
 ///
 /// ```
 /// #[derive(Clone, Copy, Debug, PartialEq)]

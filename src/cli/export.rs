@@ -8,6 +8,7 @@ use crate::finding::Findings;
 use crate::layer::instead;
 use crate::report::forms::{FORMS, Form};
 use crate::report::terminal;
+use clap::ValueEnum;
 use std::path::{Path, PathBuf};
 
 /// Standard output, as the name of a file.
@@ -183,13 +184,8 @@ fn named(name: &str) -> Result<&'static Form, Fault> {
 
 /// The form of what is printed elsewhere.
 fn form_like(format: Format) -> &'static Form {
-    let name = match format {
-        Format::Table => "table",
-        Format::Json => "json",
-        Format::Csv => "csv",
-        Format::Markdown => "markdown",
-    };
-    Form::named(name).unwrap_or(&FORMS[0])
+    let word = format.to_possible_value();
+    word.and_then(|word| Form::named(word.get_name())).unwrap_or(&FORMS[0])
 }
 
 fn usual_endings() -> impl Iterator<Item = &'static str> {

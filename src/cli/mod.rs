@@ -45,6 +45,7 @@ use crate::fault::Fault;
 use crate::lab::open_files;
 use clap::{Parser, Subcommand};
 pub use globals::{Format, Globals};
+use measure::Question;
 pub use say::{answer, catch_bugs, exit, note};
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -139,19 +140,12 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 fn dispatch(cli: Cli) -> Result<ExitCode, Fault> {
     let globals = &cli.globals;
+    let measure = |question: Question| run_and_report::measure(&question, globals);
     match cli.command {
-        Command::Compare(arguments) => {
-            return run_and_report::measure(&arguments.question(globals)?, globals);
-        }
-        Command::Prices(arguments) => {
-            return run_and_report::measure(&arguments.question(globals)?, globals);
-        }
-        Command::Run(arguments) => {
-            return run_and_report::measure(&arguments.question(globals)?, globals);
-        }
-        Command::Resume(arguments) => {
-            return run_and_report::resume(&arguments, globals);
-        }
+        Command::Compare(arguments) => return arguments.question(globals).and_then(measure),
+        Command::Prices(arguments) => return arguments.question(globals).and_then(measure),
+        Command::Run(arguments) => return arguments.question(globals).and_then(measure),
+        Command::Resume(arguments) => return run_and_report::resume(&arguments, globals),
         Command::Show(arguments) => return show::run(&arguments, globals),
         Command::Enter(arguments) => return enter::run(&arguments, globals),
         Command::Prove(arguments) => return prove::run(&arguments, globals),

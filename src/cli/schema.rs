@@ -3,12 +3,16 @@
 //! A schema is made of the types that the JSON is written from, so the two cannot part; the copies
 //! in `docs/schemas` show in a change what it changes for programs.
 
+use super::doctor::Diagnosis;
+use super::plan::Shown;
 use super::rows::Rows;
+use super::workload::WorkloadRow;
 use super::{Format, Globals, answer};
 use crate::fault::{Doing, Fault};
 use crate::finding::Findings;
 use crate::finding::diff::Diff;
 use crate::finding::history::History;
+use crate::finding::kept::KeptRun;
 use crate::layer::instead;
 use crate::report::json;
 use schemars::generate::SchemaSettings;
@@ -32,28 +36,15 @@ struct Answer {
 }
 
 const ANSWERS: [Answer; 8] = [
-    Answer {
-        name: "answer",
-        commands: "compare, run, resume, prices, show, export",
-        schema: of::<Findings>,
-    },
-    Answer { name: "diff", commands: "diff", schema: of::<Diff> },
-    Answer { name: "history", commands: "history", schema: of::<History> },
-    Answer { name: "list", commands: "list", schema: of::<Vec<crate::finding::kept::KeptRun>> },
-    Answer { name: "plan", commands: "plan", schema: of::<super::plan::Shown<'static>> },
-    Answer { name: "doctor", commands: "doctor", schema: of::<super::doctor::Diagnosis> },
-    Answer {
-        name: "workloads",
-        commands: "workload list",
-        schema: of::<Vec<super::workload::WorkloadRow>>,
-    },
-    Answer { name: "proofs", commands: "prove", schema: of::<super::prove::Answer> },
+    Answer::of::<Findings>("answer", "compare, run, resume, prices, show, export"),
+    Answer::of::<Diff>("diff", "diff"),
+    Answer::of::<History>("history", "history"),
+    Answer::of::<Vec<KeptRun>>("list", "list"),
+    Answer::of::<Shown<'static>>("plan", "plan"),
+    Answer::of::<Diagnosis>("doctor", "doctor"),
+    Answer::of::<Vec<WorkloadRow>>("workloads", "workload list"),
+    Answer::of::<super::prove::Answer>("proofs", "prove"),
 ];
-
-/// The schema of a type as it is written.
-fn of<T: JsonSchema>() -> Schema {
-    SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<T>()
-}
 
 pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault> {
     let Some(name) = &arguments.name else {
@@ -75,6 +66,15 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault>
 }
 
 impl Answer {
+    /// One of this type, as it is written.
+    const fn of<T: JsonSchema>(name: &'static str, commands: &'static str) -> Self {
+        let schema = || {
+            let settings = SchemaSettings::draft2020_12().for_serialize();
+            settings.into_generator().into_root_schema_for::<T>()
+        };
+        Self { name, commands, schema }
+    }
+
     /// The schema, under the answer's name and not under that of a type.
     fn titled(&self) -> Schema {
         let mut schema = (self.schema)();
@@ -109,7 +109,7 @@ mod tests {
     fn a_run_in_all_its_parts_is_as_its_schema_says_and_one_without_a_field_is_not() {
         let findings = crate::report::html::tests::sample::colleague();
         let mut value = serde_json::to_value(&findings).unwrap();
-        let schema = serde_json::to_value(of::<Findings>()).unwrap();
+        let schema = serde_json::to_value((ANSWERS[0].schema)()).unwrap();
         let validator = jsonschema::validator_for(&schema).unwrap();
         let errors: Vec<String> =
             validator.iter_errors(&value).map(|error| error.to_string()).collect();

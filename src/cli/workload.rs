@@ -6,6 +6,7 @@ use super::{Format, Globals, answer, note};
 use crate::fault::{Doing, Fault};
 use crate::finding::{foreign, number};
 use crate::lab;
+use crate::report::json;
 use crate::workload::definition::{Limits, Rule};
 use crate::workload::{Definition, OUTPUT_LIMIT, Workload, shelf};
 use std::fmt::Write;
@@ -133,9 +134,7 @@ fn list(globals: &Globals) -> Result<(), Fault> {
     }
     let format = globals.format_or(Format::Table);
     if format == Format::Json {
-        return answer(
-            &(serde_json::to_string_pretty(&lines).doing("write the workloads as JSON")? + "\n"),
-        );
+        return answer(&json::pretty(&lines).doing("write the workloads as JSON")?);
     }
     let mut rows = Rows::new(&["Workload", "Parameters", "Installed", "About"]);
     for line in lines {
@@ -160,9 +159,7 @@ fn show(name: &str, globals: &Globals) -> Result<(), Fault> {
     let path = shelf::own_file(&workload.name)?;
     if globals.format_or(Format::Table) == Format::Json {
         let line = line(&workload.name, &definition, path);
-        return answer(
-            &(serde_json::to_string_pretty(&line).doing("write a workload as JSON")? + "\n"),
-        );
+        return answer(&json::pretty(&line).doing("write a workload as JSON")?);
     }
     answer(&shown(&workload, &definition, path.as_deref()))
 }

@@ -80,7 +80,7 @@ impl Reader<'_> {
         Fault::user(format!("{}: {message}", self.place(span)))
     }
 
-    /// What was read of a value; a fault says where that stands.
+    /// Passes on what was read of a value; a fault says where that stands.
     fn at<T>(&self, value: &Value<'_>, read: Result<T, Fault>) -> Result<T, Fault> {
         read.map_err(|fault| fault.during(self.place(&value.span())))
     }

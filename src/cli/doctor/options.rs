@@ -94,7 +94,7 @@ fn choices(descriptor: &Descriptor) -> Vec<OptionRow> {
         .collect()
 }
 
-/// What the keys of a limit take and do.
+/// Lists the keys of a limit with what they take and do.
 fn of_limit(limit: &Limit) -> impl Iterator<Item = OptionRow> + use<> {
     limit.keys().iter().filter_map(|key| {
         let [key, values, help] = rows::<3>(LIMITS).find(|[known, ..]| known == key)?;

@@ -138,24 +138,21 @@ pub(super) fn of_the_machine() -> impl Iterator<Item = Place> {
 /// Lists the places in which surtax keeps what it has, wherever these were put.
 pub(super) fn of_surtax() -> impl Iterator<Item = Place> {
     let fixed = OURS.map(|(path, reason)| Place::new(path, Whole, reason));
-    let runs = shelf::directories().unwrap_or_default().into_iter().map(|path| {
-        let remedy = ", or have runs kept elsewhere: set `XDG_DATA_HOME`";
-        Place::new(path, Whole, RUNS).or(remedy)
-    });
-    let state = lab::state::directory().ok().map(|path| {
-        let remedy = ", or have it elsewhere: set `SURTAX_STATE_DIR`";
-        Place::new(path, Whole, OWN_STATE).or(remedy)
-    });
-    let cache = lab::cache_place().ok().map(|path| {
-        let remedy = ", or have these elsewhere: set `SURTAX_CACHE_DIR`";
-        Place::new(path, Whole, CACHE).or(remedy)
-    });
-    let workloads = workload::shelf::directory().ok().map(|path| {
-        let remedy = ", or have workloads elsewhere: set `XDG_CONFIG_HOME`";
-        Place::new(path, Whole, WORKLOADS).or(remedy)
-    });
+    let named = |found: Option<PathBuf>, reason, remedy: &str| {
+        found.map(|path| Place::new(path, Whole, reason).or(format!(", or have {remedy}")))
+    };
+    let runs = shelf::directories().unwrap_or_default().into_iter();
+    let runs =
+        runs.map(move |path| named(Some(path), RUNS, "runs kept elsewhere: set `XDG_DATA_HOME`"));
+    let (state, cache) = (lab::state::directory().ok(), lab::cache_place().ok());
+    let workloads = workload::shelf::directory().ok();
+    let others = [
+        named(state, OWN_STATE, "it elsewhere: set `SURTAX_STATE_DIR`"),
+        named(cache, CACHE, "these elsewhere: set `SURTAX_CACHE_DIR`"),
+        named(workloads, WORKLOADS, "workloads elsewhere: set `XDG_CONFIG_HOME`"),
+    ];
     let running = Place::new(lab::run_directory(), Whole, RUNNING);
-    fixed.into_iter().chain(runs).chain(state).chain(cache).chain(workloads).chain([running])
+    fixed.into_iter().chain(runs.chain(others).flatten()).chain([running])
 }
 
 #[cfg(test)]
