@@ -1,8 +1,7 @@
 //! Says when, in UTC: nanoseconds since 1970 as RFC 3339.
 
+use chrono::{DateTime, SecondsFormat, Utc};
 use surtax_instrument::quantity::Nanoseconds;
-
-const SECONDS_PER_DAY: u64 = 86_400;
 
 /// A point in time as `2026-11-21T22:02:30Z`.
 ///
@@ -13,33 +12,19 @@ const SECONDS_PER_DAY: u64 = 86_400;
 /// ```
 #[must_use]
 pub fn rfc3339(at: Nanoseconds) -> String {
-    let seconds = at.0 / 1_000_000_000;
-    let (year, month, day) = civil(seconds / SECONDS_PER_DAY);
-    let rest = seconds % SECONDS_PER_DAY;
-    let (hour, minute, second) = (rest / 3600, rest / 60 % 60, rest % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+    utc(at).to_rfc3339_opts(SecondsFormat::Secs, true)
 }
 
 /// The same for file names, which sort by time: `20261121T220230Z`.
 #[must_use]
 pub fn compact(at: Nanoseconds) -> String {
-    rfc3339(at).chars().filter(|c| !matches!(c, '-' | ':')).collect()
+    utc(at).format("%Y%m%dT%H%M%SZ").to_string()
 }
 
-/// Year, month and day of a count of days since 1970-01-01, Gregorian.
-///
-/// Source: Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`.
-fn civil(days: u64) -> (u64, u64, u64) {
-    let days = days + 719_468; // since 0000-03-01
-    let era = days / 146_097;
-    let day_of_era = days % 146_097;
-    let year_of_era =
-        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    (year_of_era + era * 400 + u64::from(month <= 2), month, day)
+/// A time of the Gregorian calendar; every number of nanoseconds has one.
+fn utc(at: Nanoseconds) -> DateTime<Utc> {
+    let seconds = i64::try_from(at.0 / 1_000_000_000).unwrap_or(i64::MAX);
+    DateTime::from_timestamp(seconds, 0).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -53,6 +38,7 @@ mod tests {
             (951_782_400, "2000-02-29T00:00:00Z"),
             (1_767_225_599, "2025-12-31T23:59:59Z"),
             (4_107_542_400, "2100-03-01T00:00:00Z"),
+            (u64::MAX / 1_000_000_000, "2554-07-21T23:34:33Z"),
         ] {
             assert_eq!(rfc3339(Nanoseconds(seconds * 1_000_000_000)), text);
         }
