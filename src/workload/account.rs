@@ -30,10 +30,12 @@ impl Definition {
         let reading = self.read(stdout)?;
         let printed = Printed::of(stdout);
         let mut lines = Vec::new();
+        let mut add = |kind, name: &str, value: String, unit, wanted| {
+            lines.push(AccountLine { kind, name: name.to_owned(), value, unit, wanted });
+        };
         for check in &self.checks {
             let value = check.extract.number(&printed)?.to_string();
-            let (name, wanted) = (check.about.clone(), check.limits.words());
-            lines.push(AccountLine { kind: "check", name, value, unit: "", wanted });
+            add("check", &check.about, value, "", check.limits.words());
         }
         for rule in &self.metrics {
             let absence = reading.absences.iter().find(|absence| absence.metric == rule.name);
@@ -41,31 +43,16 @@ impl Definition {
                 Some(absence) => format!("none: {}", absence.why),
                 None => rule.extract.number(&printed)?.to_string(),
             };
-            let (name, wanted) = (rule.name.clone(), rule.limits.words());
-            lines.push(AccountLine {
-                kind: "metric",
-                name,
-                value,
-                unit: rule.unit.printed,
-                wanted,
-            });
+            add("metric", &rule.name, value, rule.unit.printed, rule.limits.words());
         }
         for (rule, found) in self.histograms.iter().zip(&reading.histograms) {
             for metric in quantiles(&rule.name, &found.histogram) {
                 let value = rounded(metric.value / rule.unit.factor).to_string();
-                let (name, unit) = (metric.name, rule.unit.printed);
-                lines.push(AccountLine {
-                    kind: "quantile",
-                    name,
-                    value,
-                    unit,
-                    wanted: String::new(),
-                });
+                add("quantile", &metric.name, value, rule.unit.printed, String::new());
             }
         }
         for (name, value) in reading.settings {
-            let wanted = String::new();
-            lines.push(AccountLine { kind: "setting", name, value, unit: "", wanted });
+            add("setting", &name, value, "", String::new());
         }
         Ok(lines)
     }

@@ -234,13 +234,7 @@ pub(super) fn has_mistaken_braces(word: &str) -> bool {
         .map(|piece| match piece {
             Piece::Text(text) => surplus(text),
             Piece::Parameter(_) => 0,
-            Piece::Brace(brace) => {
-                if brace == '{' {
-                    1
-                } else {
-                    -1
-                }
-            }
+            Piece::Brace(brace) => surplus(brace.encode_utf8(&mut [0; 4])),
         })
         .sum();
     surplus(word) == 0 && filled != 0
