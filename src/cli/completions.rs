@@ -7,8 +7,7 @@ use clap_complete::Shell;
 
 /// Flags of `surtax completions`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example\n  surtax completions bash > \
-                  ~/.local/share/bash-completion/completions/surtax")]
+#[command(after_help = include_str!("help/completions.txt"))]
 pub struct Arguments {
     /// The shell.
     #[arg(value_name = "SHELL")]

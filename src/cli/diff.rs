@@ -8,14 +8,7 @@ use crate::report::{diff as report, json};
 
 /// Flags of `surtax diff`.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Each stack is compared by what it costs over its own run's native, so that what \
-                  makes a whole day slower is in neither number. A change is one where its whole \
-                  95 % interval lies on one side and it is larger than either run's noise floor; \
-                  each verdict stands alone, and native's own time gets none.\n\nExamples\n  \
-                  surtax diff monday tuesday\n  surtax diff old.surtax last --metric cpu\n  \
-                  surtax diff monday last --format json"
-)]
+#[command(after_help = include_str!("help/diff.txt"))]
 pub struct Arguments {
     /// The earlier run: a file, a part of a name that `surtax list` shows, or `last`.
     #[arg(value_name = "BEFORE")]
@@ -43,7 +36,7 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault>
 }
 
 fn text(found: &Diff, globals: &Globals) -> Result<String, Fault> {
-    let format = globals.format_or(Format::Table);
+    let format = globals.format();
     if format == Format::Json {
         return json::pretty(found).doing("write the difference as JSON");
     }

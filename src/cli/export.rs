@@ -16,13 +16,7 @@ const OUTPUT: &str = "-";
 
 /// Flags of `surtax export`.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "The form follows the name of FILE (.json, .csv, .md, .txt, .html, .xml for \
-                  JUnit, .prom for OpenMetrics) unless `--as` says it.\n\nExamples\n  surtax \
-                  export -o last.csv\n  surtax export RUN --trials > trials.csv\n  surtax export \
-                  --as hyperfine -o times.json\n  surtax show last --fail-if 'wall > +5%' --export \
-                  junit=tests.xml"
-)]
+#[command(after_help = include_str!("help/export.txt"))]
 pub struct Arguments {
     /// The run: a file, a part of a name that `surtax list` shows, or `last`.
     ///

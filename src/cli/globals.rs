@@ -56,16 +56,16 @@ pub enum Format {
 }
 
 impl Globals {
-    /// The form that was asked for, or the command's usual one.
+    /// The form that was asked for; without a word a table.
     #[must_use]
-    pub fn format_or(&self, usual: Format) -> Format {
-        self.format.unwrap_or(usual)
+    pub fn format(&self) -> Format {
+        self.format.unwrap_or_default()
     }
 
     /// Tells whether a table is for people, who see less than a program does.
     #[must_use]
     pub fn is_for_people(&self) -> bool {
-        matches!(self.format_or(Format::Table), Format::Table | Format::Markdown)
+        matches!(self.format(), Format::Table | Format::Markdown)
     }
 
     /// Returns how text may look on standard output.

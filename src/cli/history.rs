@@ -10,15 +10,7 @@ use crate::report::{history as report, json};
 
 /// Flags of `surtax history`.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Each cost is one over its own run's native, so that a slow day is in no number. \
-                  A new level is told where at least two runs on each side differ by more than \
-                  runs differ from each other, and by more than their own intervals; of a hundred \
-                  stacks that cost the same all the time, one gets a new level by chance. What \
-                  else changed there is shown beside it, and may be the cause.\n\nExamples\n  \
-                  surtax history\n  surtax history gzip --metric cpu\n  \
-                  surtax history nightly/*.surtax --format csv"
-)]
+#[command(after_help = include_str!("help/history.txt"))]
 pub struct Arguments {
     /// One run: all that are kept and ask the same. Several: these. Each is a file, a part of a
     /// name that `surtax list` shows, or `last`.
@@ -57,7 +49,7 @@ fn of_one_question(run: &str, globals: &Globals) -> Result<Vec<Findings>, Fault>
 }
 
 fn text(found: &History, globals: &Globals) -> Result<String, Fault> {
-    let format = globals.format_or(Format::Table);
+    let format = globals.format();
     if format == Format::Json {
         return json::pretty(found).doing("write the history as JSON");
     }

@@ -41,13 +41,13 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault>
             Err(fault) => note(&foreign::line(&fault.message), globals),
         }
     }
-    if globals.format_or(Format::Table) == Format::Json {
+    if globals.format() == Format::Json {
         return answer(&json::pretty(&lines).doing("write the list as JSON")?);
     }
     if lines.is_empty() {
         note(&format!("no run is kept in `{}`", directories[0].display()), globals);
     }
-    let (is_table, now) = (globals.format_or(Format::Table) == Format::Table, clock::wall());
+    let (is_table, now) = (globals.format() == Format::Table, clock::wall());
     // A name ends with the beginning of the title: where there is little room, that is enough.
     let width = globals.table_width().filter(|_| is_table);
     let has_title = width.is_none_or(|it| it >= ROOM_FOR_A_TITLE);
@@ -64,5 +64,5 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault>
         row.truncate(header.len());
         rows.push(row);
     }
-    answer(&rows.text(globals.format_or(Format::Table), width))
+    answer(&rows.text(globals.format(), width))
 }

@@ -7,6 +7,7 @@ use crate::driver::registered;
 use crate::fault::{Doing, Fault};
 use crate::plan::duration::{rough, text};
 use crate::plan::{CheckedPlan, Costs, Plan, TrialId, Word, file, percentage, shell_line};
+use crate::report::json;
 use crate::report::page::Page;
 use serde::Serialize;
 use std::ffi::OsString;
@@ -49,7 +50,7 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault>
     if arguments.toml {
         return answer(&file::write(&plan));
     }
-    answer(&shown(&plan, globals.format_or(Format::Table), globals.look().width)?)
+    answer(&shown(&plan, globals.format(), globals.look().width)?)
 }
 
 /// One trial of the list.
@@ -94,7 +95,7 @@ fn shown(plan: &Plan, format: Format, width: u16) -> Result<String, Fault> {
     if format == Format::Json {
         let estimate_ns = Nanoseconds::from(costs.total(plan)).0;
         let shown = Shown { schema_version: 1, plan, block_count, estimate_ns, trials };
-        return Ok(serde_json::to_string_pretty(&shown).doing("write JSON")? + "\n");
+        return json::pretty(&shown).doing("write JSON");
     }
     Ok(match format {
         Format::Csv => list(&trials, format).text(format, None),

@@ -9,6 +9,7 @@ use crate::layer::instead;
 use crate::ledger::calendar;
 use crate::plan::duration::rough;
 use crate::prove::{Bar, Figure, Notebook, Proof, REGISTRY, Selection, Share, Size};
+use crate::report::json;
 use serde::Serialize;
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -25,8 +26,7 @@ const MISSED: u8 = 1;
 
 /// Flags of `surtax prove`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples\n  surtax prove --quick\n  surtax prove --only \
-                  false-positives,planted\n  surtax prove --only kills --keep kills.jsonl")]
+#[command(after_help = include_str!("help/prove.txt"))]
 pub struct Arguments {
     /// Makes few runs, in minutes: enough to see that something is badly broken.
     #[arg(long)]
@@ -81,7 +81,7 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<ExitCode, 
     let selection = Selection { share: arguments.share, parts: arguments.parts.clone() };
     let proofs = chosen(&arguments.only, &selection, size)?;
     if arguments.list {
-        answer(&list(&proofs).text(globals.format_or(Format::Table), globals.table_width()))?;
+        answer(&list(&proofs).text(globals.format(), globals.table_width()))?;
         return Ok(ExitCode::SUCCESS);
     }
     let date = calendar::rfc3339(clock::wall());
@@ -184,9 +184,9 @@ fn list(proofs: &[&Proof]) -> Rows {
 }
 
 fn text(said: &Answer, globals: &Globals) -> Result<String, Fault> {
-    let format = globals.format_or(Format::Table);
+    let format = globals.format();
     if format == Format::Json {
-        return Ok(serde_json::to_string_pretty(said).doing("write the proofs as JSON")? + "\n");
+        return json::pretty(said).doing("write the proofs as JSON");
     }
     let mut rows = Rows::new(&["Proof", "Part", "N", "Found", "What", "Bar", "", "Because"]);
     for Judged { proof, line, met } in &said.lines {

@@ -311,7 +311,7 @@ fn conclude(
     let reported = report.map(|path| (path, place::write(path, &html::html(&findings))));
     let exported = results.exports.write(&findings);
     if !results.exports.take_standard_output() {
-        answer(&text(&findings, globals.format_or(Format::Table), globals.look()))?;
+        answer(&text(&findings, globals.format(), globals.look()))?;
     }
     let is_reported = reported.as_ref().is_some_and(|(_, written)| written.is_ok());
     let kept = ledger.path().display();

@@ -48,7 +48,7 @@ const ANSWERS: [Answer; 8] = [
 
 pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault> {
     let Some(name) = &arguments.name else {
-        let format = globals.format_or(Format::Table);
+        let format = globals.format();
         if format == Format::Json {
             let all = ANSWERS.map(|it| serde_json::json!({ "answer": it.name, "of": it.commands }));
             return answer(&json::pretty(&all).doing("write the answers as JSON")?);

@@ -8,14 +8,7 @@ use std::path::PathBuf;
 
 /// Flags of `surtax serve`.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "It prints an address that ends in a secret: whoever has that address sees every \
-                  run, and nobody else does. It answers this machine alone unless `--listen` names \
-                  another address; what is sent is not encrypted, so lead a tunnel here from \
-                  elsewhere: `ssh -L 7878:127.0.0.1:7878 HOST`. A run that goes on shows what runs \
-                  now and what was found so far.\n\nExamples\n  surtax serve\n  surtax serve \
-                  --listen 127.0.0.1:0 --allow-stop\n  surtax serve nightly"
-)]
+#[command(after_help = include_str!("help/serve.txt"))]
 pub struct Arguments {
     /// Serves the run files of this directory instead.
     #[arg(value_name = "DIRECTORY")]

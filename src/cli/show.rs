@@ -2,7 +2,7 @@
 
 use super::export::Exports;
 use super::results::{GateArguments, hold};
-use super::{Format, Globals, answer, note, run_and_report};
+use super::{Globals, answer, note, run_and_report};
 use crate::fault::Fault;
 use crate::finding::caution::compared;
 use crate::finding::threshold::Metrics;
@@ -37,7 +37,7 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<ExitCode, 
     hold(&arguments.gate, &mut findings);
     arguments.exports.write(&findings)?;
     if !arguments.exports.take_standard_output() {
-        answer(&run_and_report::text(&findings, globals.format_or(Format::Table), globals.look()))?;
+        answer(&run_and_report::text(&findings, globals.format(), globals.look()))?;
     }
     if findings.run.state == "interrupted" {
         let run = shell_line([arguments.run.as_str()]);

@@ -21,9 +21,7 @@ const INPUT_LIMIT: u64 = OUTPUT_LIMIT as u64 + 1;
 
 /// Flags of `surtax workload`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples\n  surtax compare --in native,runc --workload \
-                  cpu.sysbench:threads=2\n  surtax workload check ./mine.toml --output \
-                  what-it-printed.txt")]
+#[command(after_help = include_str!("help/workload.txt"))]
 pub struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -132,7 +130,7 @@ fn list(globals: &Globals) -> Result<(), Fault> {
             Err(fault) => note(&fault.to_string(), globals),
         }
     }
-    let format = globals.format_or(Format::Table);
+    let format = globals.format();
     if format == Format::Json {
         return answer(&json::pretty(&lines).doing("write the workloads as JSON")?);
     }
@@ -157,7 +155,7 @@ fn show(name: &str, globals: &Globals) -> Result<(), Fault> {
     let workload = Workload::find(name)?;
     let definition = workload.resolve()?;
     let path = shelf::own_file(&workload.name)?;
-    if globals.format_or(Format::Table) == Format::Json {
+    if globals.format() == Format::Json {
         let line = line(&workload.name, &definition, path);
         return answer(&json::pretty(&line).doing("write a workload as JSON")?);
     }
@@ -269,7 +267,7 @@ fn check(typed: &str, output: Option<&Path>, globals: &Globals) -> Result<(), Fa
         let (kind, unit) = (line.kind.to_owned(), line.unit.to_owned());
         rows.push(vec![kind, line.name, line.value, unit, line.wanted]);
     }
-    answer(&rows.text(globals.format_or(Format::Table), globals.table_width()))
+    answer(&rows.text(globals.format(), globals.table_width()))
 }
 
 /// Reads what a tool printed, as far as a trial would read it and one byte more.

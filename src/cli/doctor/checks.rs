@@ -81,13 +81,12 @@ impl Finding {
         (descriptor, has_run): (&'static Descriptor, bool),
         answer: Result<Usable, Unavailable>,
     ) -> Self {
-        let (usable, found) = match answer {
+        let (unusable, found) = match answer {
             Ok(found) => (None, found.facts),
             Err(unavailable) => (Some(unavailable), Vec::new()),
         };
         let facts =
             found.into_iter().map(|Fact { key, value, source }| SeenFact { key, value, source });
-        let unusable = usable;
         Self {
             layer,
             kind: descriptor.kind,

@@ -14,6 +14,7 @@ use super::rows::Rows;
 use super::run_and_report::OpenedLab;
 use super::{Format, Globals, answer};
 use crate::fault::{Doing, Fault};
+use crate::report::json;
 use crate::report::page::Page;
 use crate::report::terminal::{Colour, Look};
 pub use checks::{Check, Finding, run_all};
@@ -36,8 +37,7 @@ const MARK_WIDTH: usize = 4;
 
 /// Flags of `surtax doctor`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples\n  surtax doctor\n  surtax doctor qemu docker\n  surtax doctor \
-                        --options gvisor")]
+#[command(after_help = include_str!("../help/doctor.txt"))]
 pub struct Arguments {
     /// Asks these layers only, and not what disturbs measurement.
     #[arg(value_name = "LAYER")]
@@ -66,7 +66,7 @@ pub(super) struct Diagnosis {
 /// # Errors
 /// The machine's, when the answer cannot be written.
 pub fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault> {
-    let format = globals.format_or(Format::Table);
+    let format = globals.format();
     let asked = questions::asked(&arguments.layers)?;
     if arguments.options {
         return answer(&options::text(&asked, format, globals.look()));
@@ -97,7 +97,7 @@ fn text(
         layers + &host.map_or_else(String::new, |host| format!("{between}{host}"))
     };
     Ok(match format {
-        Format::Json => serde_json::to_string_pretty(diagnosis).doing("write JSON")? + "\n",
+        Format::Json => json::pretty(diagnosis).doing("write JSON")?,
         Format::Table => painted(&shown(diagnosis, is_brief, look.width), look.colour),
         Format::Csv => rows("\r\n"),
         Format::Markdown => rows("\n"),
