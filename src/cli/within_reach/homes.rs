@@ -14,6 +14,7 @@ use super::configuration;
 use super::places::{Extent, Place, Reason};
 use crate::fault::Fault;
 use crate::lab::sudoer;
+use crate::table::rows;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -25,20 +26,7 @@ const CONFIGURATIONS: [&str; 9] = [
 
 /// Directories of a home with programs, or with what these load, and the variables that name
 /// another such directory.
-const PROGRAMS: [(&str, &[&str]); 12] = [
-    (".asdf", &["ASDF_DATA_DIR", "ASDF_DIR"]),
-    (".cargo", &["CARGO_HOME"]),
-    (".local/bin", &[]),
-    (".local/lib", &["PYTHONUSERBASE"]),
-    (".local/share/mise", &["MISE_DATA_DIR"]),
-    (".nvm", &["NVM_DIR"]),
-    (".pyenv", &["PYENV_ROOT"]),
-    (".rbenv", &["RBENV_ROOT"]),
-    (".rustup", &["RUSTUP_HOME"]),
-    (".sdkman", &["SDKMAN_DIR"]),
-    (".volta", &["VOLTA_HOME"]),
-    ("go/bin", &["GOBIN"]),
-];
+const PROGRAMS: &str = include_str!("homes.tsv");
 
 const CONFIGURATION: Reason =
     Reason::started("where the configuration of programs that surtax starts lies");
@@ -65,14 +53,19 @@ pub(super) fn places() -> Result<Vec<Place>, Fault> {
 
 /// Lists where programs of these homes lie, and where a variable says so.
 fn programs(homes: &[PathBuf], value: impl Fn(&str) -> Option<OsString>) -> Vec<Place> {
-    let usual = homes.iter().flat_map(|home| PROGRAMS.map(|(name, _)| home.join(name)));
-    let variables = PROGRAMS.iter().flat_map(|(_, variables)| *variables);
-    let named = variables.filter_map(|variable| {
+    let usual = homes.iter().flat_map(|home| rows(PROGRAMS).map(|[name, _]| home.join(name)));
+    let named = variables().filter_map(|variable| {
         let path = value(variable).map(PathBuf::from).filter(|path| path.is_absolute())?;
         let remedy = format!(", or have `{variable}` name another one");
         Some(Place::named(path, VERSIONS).or(remedy))
     });
     usual.map(|path| Place::new(path, Extent::Whole, VERSIONS)).chain(named).collect()
+}
+
+/// Lists the variables of the table, of which some directories have none.
+fn variables() -> impl Iterator<Item = &'static str> {
+    let cells = rows(PROGRAMS).map(|[_, variables]| variables);
+    cells.flat_map(|cell| cell.split(' ')).filter(|variable| *variable != "-")
 }
 
 fn configurations(homes: &[PathBuf]) -> Vec<Place> {
@@ -151,14 +144,13 @@ mod tests {
             assert_eq!(extent(path), Some(Extent::Whole), "{path}");
         }
         assert_eq!(extent("/tmp"), Some(Extent::Itself), "it is everybody's");
-        assert_eq!(found.len(), 2 * PROGRAMS.len() + 2);
+        assert_eq!(found.len(), 2 * rows::<2>(PROGRAMS).count() + 2);
     }
 
     #[test]
     fn the_book_has_what_lies_in_a_home() {
         let book = include_str!("../../../docs/what-it-does-to-your-machine.md");
-        let variables = PROGRAMS.iter().flat_map(|(_, variables)| *variables);
-        for variable in variables {
+        for variable in variables() {
             assert!(book.contains(&format!("`{variable}`")), "`{variable}`");
         }
         let homes = [PathBuf::new()];
