@@ -3,7 +3,8 @@
 use super::definition::{Client, Definition, Kind, METRICS_MAX, Parameter};
 use super::instances::{INSTANCE, Share};
 use super::keys::{KEYS, PARAMETER_KEYS};
-use super::parameter::{has_mistaken_braces, is_name, named_in};
+use super::metric::is_name;
+use super::parameter::{has_mistaken_braces, named_in};
 use super::port::PORT;
 use super::reader::{Fields, Reader, Value};
 use crate::fault::Fault;

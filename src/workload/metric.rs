@@ -42,13 +42,16 @@ const NAME_LIMIT: usize = 48;
 
 words!(Better { Lower: "lower", Higher: "higher" });
 
+/// Tells whether a text can be a name in a workload file.
+pub(super) fn is_name(text: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    text.bytes().next().is_some_and(|byte| byte.is_ascii_lowercase()) && text.bytes().all(is_plain)
+}
+
 /// Returns why a name cannot be that of a metric, if it cannot.
 #[must_use]
 pub fn name_fault(name: &str) -> Option<&'static str> {
-    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
-    if !name.bytes().next().is_some_and(|byte| byte.is_ascii_lowercase())
-        || !name.bytes().all(is_plain)
-    {
+    if !is_name(name) {
         return Some("a name is small letters, digits and `_`, and begins with a letter");
     }
     if name.len() > NAME_LIMIT {

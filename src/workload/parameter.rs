@@ -2,6 +2,7 @@
 
 use super::definition::{Client, Definition};
 use super::instances::{INSTANCE, InstanceIndex, Share};
+use super::metric::is_name;
 use super::port::PORT;
 use crate::fault::Fault;
 use crate::layer::instead;
@@ -215,12 +216,6 @@ pub(super) fn named_in(word: &str) -> Vec<&str> {
         _ => None,
     };
     pieces(word).into_iter().filter_map(name).collect()
-}
-
-/// Tells whether a text can be the name of a parameter.
-pub(super) fn is_name(text: &str) -> bool {
-    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
-    text.bytes().next().is_some_and(|byte| byte.is_ascii_lowercase()) && text.bytes().all(is_plain)
 }
 
 /// Tells whether the braces of a word pair as they are written, and do not once each two are one:
