@@ -95,27 +95,9 @@ fn push_escaped(said: &mut String, byte: u8) {
     let _ = write!(said, "\\x{byte:02x}");
 }
 
-impl From<&str> for Word {
-    fn from(text: &str) -> Self {
-        Self(text.into())
-    }
-}
-
-impl From<String> for Word {
-    fn from(text: String) -> Self {
-        Self(text.into_bytes())
-    }
-}
-
-impl From<OsString> for Word {
-    fn from(text: OsString) -> Self {
-        Self(text.into_vec())
-    }
-}
-
-impl From<&Path> for Word {
-    fn from(path: &Path) -> Self {
-        Self(path.as_os_str().as_bytes().to_vec())
+impl<T: Into<OsString>> From<T> for Word {
+    fn from(text: T) -> Self {
+        Self(text.into().into_vec())
     }
 }
 
