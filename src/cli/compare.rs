@@ -14,13 +14,13 @@ use std::ffi::OsString;
           after_help = "Example\n  surtax compare --in native,runc,qemu:memory=1G -- make \
                         -j4\nMore with --help.")]
 pub struct Arguments {
+    /// The command and its arguments, after `--`.
+    #[arg(last = true, value_name = "CMD")]
+    command: Vec<OsString>,
     #[command(flatten)]
     measure: MeasureArguments,
     #[command(flatten)]
     results: ResultArguments,
-    /// The command and its arguments, after `--`.
-    #[arg(last = true, value_name = "CMD")]
-    command: Vec<OsString>,
 }
 
 impl Arguments {

@@ -5,28 +5,23 @@ use clap::{Args, ValueEnum};
 
 /// Flags of every command.
 #[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Everywhere")]
 pub struct Globals {
     /// Shows no progress and no notes; errors, results and thresholds that are not kept stay.
-    #[arg(short, long, global = true, help_heading = "Everywhere")]
+    #[arg(short, long, global = true)]
     pub quiet: bool,
     /// Says of every trial how it ended, not only of every block.
-    #[arg(short, long, global = true, conflicts_with = "quiet", help_heading = "Everywhere")]
+    #[arg(short, long, global = true, conflicts_with = "quiet")]
     pub verbose: bool,
     /// Uses no colour; the environment variable NO_COLOR does the same.
-    #[arg(long, global = true, help_heading = "Everywhere")]
+    #[arg(long, global = true)]
     pub no_color: bool,
     /// Uses colours where standard output is a terminal, always, or never; without it as the
     /// environment variables NO_COLOR and CLICOLOR_FORCE say.
-    #[arg(
-        long,
-        global = true,
-        value_name = "WHEN",
-        conflicts_with = "no_color",
-        help_heading = "Everywhere"
-    )]
+    #[arg(long, global = true, value_name = "WHEN", conflicts_with = "no_color")]
     pub color: Option<When>,
     /// The form of what is printed.
-    #[arg(long, global = true, value_name = "FORMAT", help_heading = "Everywhere")]
+    #[arg(long, global = true, value_name = "FORMAT")]
     pub format: Option<Format>,
 }
 

@@ -21,7 +21,9 @@ use surtax_instrument::clock;
 use surtax_instrument::probe::cgroup::parse_cpus;
 
 /// Flags that say what is measured. Every one is optional here; the plan refuses what is missing.
+/// What a command declares after them gets their heading, unless it has its own.
 #[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "How often and how long")]
 pub(super) struct MeasureArguments {
     /// Stacks to run the command in, such as `native,runc,qemu:memory=1G,accel=tcg+runc`.
     ///
@@ -89,31 +91,26 @@ pub(super) struct MeasureArguments {
     #[arg(long, help_heading = "How often and how long")]
     keep_disturbed: bool,
     /// Number of blocks; each runs every stack once, the baseline twice [default: 10].
-    #[arg(short, long, value_name = "N", allow_negative_numbers = true,
-          value_parser = count::some, help_heading = "How often and how long")]
+    #[arg(short, long, value_name = "N", allow_negative_numbers = true, value_parser = count::some)]
     runs: Option<u32>,
     /// Starts no block that would end later than this, such as `90s`, `2m` or `1h30m`.
-    #[arg(short, long, value_name = "DURATION", value_parser = duration::parse,
-          help_heading = "How often and how long")]
+    #[arg(short, long, value_name = "DURATION", value_parser = duration::parse)]
     time: Option<Duration>,
     /// Goes on until half of every overhead's 95 % interval is this narrow, such as `2%`, as a
     /// share of the ratio.
     ///
     /// The end is decided by the width of the intervals and never by what they say. It comes sooner
     /// where `--runs` or `--time` is reached; without either after 200 blocks.
-    #[arg(short, long, value_name = "PERCENT", value_parser = percentage::parse,
-          help_heading = "How often and how long")]
+    #[arg(short, long, value_name = "PERCENT", value_parser = percentage::parse)]
     precision: Option<u32>,
     /// Runs the command this often in each started stack before the run that counts [default: 0].
-    #[arg(short, long, value_name = "N", allow_negative_numbers = true,
-          value_parser = count::any, help_heading = "How often and how long")]
+    #[arg(short, long, value_name = "N", allow_negative_numbers = true, value_parser = count::any)]
     warmup: Option<u32>,
     /// Runs the command this often in each started stack and measures each run [default: 1].
     ///
     /// The start of a stack remains what is compared: it counts as the median of its iterations.
     /// How many of the first ones are not yet steady is found, and they are left out.
-    #[arg(long, value_name = "N", allow_negative_numbers = true,
-          value_parser = count::some, help_heading = "How often and how long")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = count::some)]
     iterations: Option<u32>,
     /// Runs so many of the command at once in each started stack [default: 1].
     ///
@@ -122,8 +119,7 @@ pub(super) struct MeasureArguments {
     /// instances are apart is shown beside that. A load that a workload is asked for, such as
     /// `rate=`, is split evenly among them, and each server has a port of its own.
     /// `SURTAX_INSTANCE` tells each its number, from 0.
-    #[arg(long, value_name = "N", allow_negative_numbers = true,
-          value_parser = count::some, help_heading = "How often and how long")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = count::some)]
     instances: Option<u32>,
     /// Contents of the page caches when the command begins: `cold` or `warm`.
     ///
@@ -131,20 +127,17 @@ pub(super) struct MeasureArguments {
     /// which slows down everybody on it for a while; it takes root. With `warm` an uncounted run
     /// comes first in each started stack. Without it, a start finds what it finds: usually a warm
     /// cache of this machine, and a cold one of a virtual machine.
-    #[arg(long, value_name = "STATE", value_parser = Cache::parse,
-          help_heading = "How often and how long")]
+    #[arg(long, value_name = "STATE", value_parser = Cache::parse)]
     cache: Option<Cache>,
     /// Does nothing for this long before each trial [default: nothing].
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse,
-          help_heading = "How often and how long")]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     settle: Option<Duration>,
     /// Adds a variable of random length up to this many bytes to the command's environment in each
     /// trial, 0 for none [default: 4096].
     ///
     /// Where its stack begins changes the speed of the same code by some per cent; over trials of
     /// random size the effect averages out, and no arm profits from it.
-    #[arg(long, value_name = "BYTES", allow_negative_numbers = true,
-          value_parser = count::any, help_heading = "How often and how long")]
+    #[arg(long, value_name = "BYTES", allow_negative_numbers = true, value_parser = count::any)]
     env_padding: Option<u32>,
     /// Holds every stack to these CPUs, such as `1` or `0-1;3`, unless it names its own `cpuset`.
     ///
@@ -153,19 +146,16 @@ pub(super) struct MeasureArguments {
     #[arg(long, value_name = "CPUS", help_heading = "What to measure")]
     pin: Option<String>,
     /// Kills the command after this long, and its trial fails [default: 30m].
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse,
-          help_heading = "How often and how long")]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     deadline: Option<Duration>,
     /// Gives up on a layer that takes longer than this to start [default: 3m].
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse,
-          help_heading = "How often and how long")]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     start_deadline: Option<Duration>,
     /// Calls a stack equivalent when its overhead surely lies within this [default: 3%].
-    #[arg(long, value_name = "PERCENT", value_parser = percentage::parse,
-          help_heading = "How often and how long")]
+    #[arg(long, value_name = "PERCENT", value_parser = percentage::parse)]
     margin: Option<u32>,
     /// Fixes the random order of trials, to repeat a run [default: fresh].
-    #[arg(long, value_name = "NUMBER", help_heading = "How often and how long")]
+    #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
 }
 

@@ -31,11 +31,11 @@ pub struct Arguments {
     /// Prints the plan as a file for `surtax run`.
     #[arg(long, conflicts_with = "format")]
     toml: bool,
-    #[command(flatten)]
-    measure: MeasureArguments,
     /// The command and its arguments, after `--`.
     #[arg(last = true, value_name = "CMD")]
     command: Vec<OsString>,
+    #[command(flatten)]
+    measure: MeasureArguments,
 }
 
 pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault> {
