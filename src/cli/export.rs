@@ -177,7 +177,7 @@ fn named(name: &str) -> Result<&'static Form, Fault> {
 }
 
 /// The form of what is printed elsewhere.
-fn form_like(format: Format) -> &'static Form {
+pub(super) fn form_like(format: Format) -> &'static Form {
     let word = format.to_possible_value();
     word.and_then(|word| Form::named(word.get_name())).unwrap_or(&FORMS[0])
 }

@@ -1,5 +1,6 @@
 //! From a question to its answer: the lab, the ledger, the campaign, and what is printed.
 
+use super::export::form_like;
 use super::measure::Question;
 use super::results::{RunFlags, Undecided, hold};
 use super::resume::Arguments as Resume;
@@ -18,7 +19,7 @@ use crate::ledger::{Key, Ledger, RunState, machine, shelf};
 use crate::plan::{Plan, shell_path};
 use crate::prove::{Bench, Notebook, Selection};
 use crate::report::terminal::Look;
-use crate::report::{export, html, markdown, terminal};
+use crate::report::{html, terminal};
 use crate::stack::start::StartContext;
 use crate::trial::command;
 use std::path::{Path, PathBuf};
@@ -438,9 +439,7 @@ fn findings_of(ledger: &Ledger, globals: &Globals) -> Result<Findings, Fault> {
 pub(super) fn text(findings: &Findings, format: Format, look: Look) -> String {
     match format {
         Format::Table => terminal::render(findings, look),
-        Format::Json => export::json(findings),
-        Format::Csv => export::csv(findings),
-        Format::Markdown => markdown::markdown(findings),
+        Format::Json | Format::Csv | Format::Markdown => (form_like(format).write)(findings),
     }
 }
 

@@ -18,11 +18,12 @@ use std::fs::{File, Metadata};
 use std::io::{self, Read};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use surtax_instrument::words;
 
 /// No run is as large: a hundred thousand trials are a tenth of it.
 const SIZE_MAX_BYTES: u64 = 2 << 30;
 
-/// File that may lie beside a database.
+/// File that may lie beside a database; its word is how its name goes on after the database's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Beside {
     /// The rollback journal.
@@ -33,18 +34,7 @@ pub(super) enum Beside {
     Index,
 }
 
-impl Beside {
-    pub(super) const ALL: [Self; 3] = [Self::Journal, Self::Log, Self::Index];
-
-    /// Returns how its name goes on after the database's.
-    pub(super) fn ending(self) -> &'static str {
-        match self {
-            Self::Journal => "-journal",
-            Self::Log => "-wal",
-            Self::Index => "-shm",
-        }
-    }
-}
+words!(Beside { Journal: "-journal", Log: "-wal", Index: "-shm" });
 
 /// A ledger's files.
 #[derive(Debug)]
@@ -180,7 +170,7 @@ impl Files {
     /// Returns the path of a file beside it.
     pub(super) fn path_of(&self, which: Beside) -> PathBuf {
         let mut name = OsString::from(&self.path);
-        name.push(which.ending());
+        name.push(which.word());
         PathBuf::from(name)
     }
 

@@ -133,5 +133,5 @@ unsafe extern "C" fn access_without_hidden(
 }
 
 fn ends_as(name: &CStr, kinds: &[Beside]) -> bool {
-    kinds.iter().any(|kind| name.to_bytes().ends_with(kind.ending().as_bytes()))
+    kinds.iter().any(|kind| name.to_bytes().ends_with(kind.word().as_bytes()))
 }

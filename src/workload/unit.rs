@@ -62,6 +62,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn each_unit_is_so_many_of_the_one_that_is_kept_and_each_word_means_one() {
+        for unit in UNITS.iter() {
+            let kept = find(unit.kept).map(|kept| (kept.kept, kept.factor));
+            assert!(unit.factor > 0.0 && kept == Some((unit.kept, 1.0)), "{unit:?}");
+        }
+        for [word, _] in rows::<2>(include_str!("unit_words.tsv")) {
+            assert!(of_word(word).is_some(), "{word}");
+        }
+    }
+
+    #[test]
     fn a_unit_in_other_words_is_understood_and_one_that_may_be_two_is_not() {
         for (written, printed) in [
             ("\u{b5}s", "us"),

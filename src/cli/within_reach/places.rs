@@ -39,14 +39,13 @@ impl Place {
     pub(super) fn named(path: impl Into<PathBuf>, reason: Reason) -> Self {
         let path = path.into();
         let found = real(&path);
-        let is_shared = |(shared, extent, _): (&str, Extent, Reason)| {
-            extent == Itself && found == Path::new(shared)
-        };
+        let is_shared =
+            |[shared, extent, _]: [&str; 3]| extent == ITSELF && found == Path::new(shared);
         let above = found.parent();
         let is_wide = above
             .is_none_or(|above| [Path::new("/"), Path::new("/home")].contains(&above))
             || std::env::home_dir().is_some_and(|home| found == home)
-            || usual().any(is_shared);
+            || rows(OF_THE_MACHINE).any(is_shared);
         Self::new(path, if is_wide { Itself } else { Whole }, reason)
     }
 
@@ -99,8 +98,10 @@ impl Reason {
 
 use Extent::{Itself, Whole};
 
-/// Places of this machine; `docs/what-it-does-to-your-machine.md` has them for users.
+/// Places of this machine; `docs/what-it-does-to-your-machine.md` has them for users. The word is
+/// that for an extent of the place alone.
 const OF_THE_MACHINE: &str = include_str!("places.tsv");
+const ITSELF: &str = "itself";
 
 /// Reasons for which these must not be exchanged, and the word for that of an engine's directory.
 const REASONS: &str = include_str!("reasons.tsv");
@@ -122,7 +123,7 @@ const OURS: [(&str, Reason); 3] = [
 /// Lists the places of the table, and those of engines that every machine has.
 fn usual() -> impl Iterator<Item = (&'static str, Extent, Reason)> {
     let table = rows(OF_THE_MACHINE).map(|[path, extent, reason]| {
-        let extent = if extent == "itself" { Itself } else { Whole };
+        let extent = if extent == ITSELF { Itself } else { Whole };
         (path, extent, Reason::called(reason))
     });
     table.chain(engines::USUAL.map(|path| (path, Whole, Reason::called(ENGINE))))
@@ -187,7 +188,7 @@ mod tests {
     fn the_table_names_each_place_once_and_in_order_and_every_reason_is_that_of_one() {
         let places: Vec<[&str; 3]> = rows(OF_THE_MACHINE).collect();
         assert!(places.is_sorted_by(|one, other| one[0] < other[0]));
-        assert!(places.iter().all(|[_, extent, _]| ["whole", "itself"].contains(extent)));
+        assert!(places.iter().all(|[_, extent, _]| ["whole", ITSELF].contains(extent)));
         for [word, ..] in rows::<3>(REASONS) {
             assert!(places.iter().any(|[.., reason]| *reason == word), "{word}");
         }
