@@ -6,80 +6,27 @@
 
 use crate::finding::foreign;
 use serde::Serialize;
-use serde_json::ser::{Formatter, PrettyFormatter};
-use std::io::{self, Write};
+use std::fmt::Write as _;
 
 /// A value as indented JSON, ended by a line feed.
 ///
 /// # Errors
 /// What cannot be JSON: a map whose keys are no text.
 pub fn pretty(value: &impl Serialize) -> serde_json::Result<String> {
-    let mut bytes = Vec::new();
-    let form = Seen { pretty: PrettyFormatter::new() };
-    value.serialize(&mut serde_json::Serializer::with_formatter(&mut bytes, form))?;
-    bytes.push(b'\n');
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-/// Indented, with every acting character as an escape.
-struct Seen {
-    pretty: PrettyFormatter<'static>,
-}
-
-impl Formatter for Seen {
-    fn write_string_fragment<W: ?Sized + Write>(
-        &mut self,
-        out: &mut W,
-        text: &str,
-    ) -> io::Result<()> {
-        for letter in text.chars() {
-            let mut units = [0; 2];
-            if !foreign::acts(letter) {
-                out.write_all(letter.encode_utf8(&mut [0; 4]).as_bytes())?;
-                continue;
-            }
-            for unit in letter.encode_utf16(&mut units) {
-                write!(out, "\\u{unit:04x}")?;
-            }
+    let json = serde_json::to_string_pretty(value)?;
+    let mut seen = String::with_capacity(json.len() + 1);
+    for letter in json.chars() {
+        // Outside of a text JSON has line feeds and nothing else that acts, and in one no line feed.
+        if letter == '\n' || !foreign::acts(letter) {
+            seen.push(letter);
+            continue;
         }
-        Ok(())
+        for unit in letter.encode_utf16(&mut [0; 2]) {
+            // Writing to a string cannot fail.
+            let _ = write!(seen, "\\u{unit:04x}");
+        }
     }
-
-    fn begin_array<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.pretty.begin_array(out)
-    }
-
-    fn end_array<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.pretty.end_array(out)
-    }
-
-    fn begin_array_value<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
-        self.pretty.begin_array_value(out, first)
-    }
-
-    fn end_array_value<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.pretty.end_array_value(out)
-    }
-
-    fn begin_object<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.pretty.begin_object(out)
-    }
-
-    fn end_object<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.pretty.end_object(out)
-    }
-
-    fn begin_object_key<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
-        self.pretty.begin_object_key(out, first)
-    }
-
-    fn begin_object_value<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.pretty.begin_object_value(out)
-    }
-
-    fn end_object_value<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.pretty.end_object_value(out)
-    }
+    Ok(seen + "\n")
 }
 
 #[cfg(test)]

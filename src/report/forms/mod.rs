@@ -31,100 +31,53 @@ pub struct Form {
 
 /// Every form, by name.
 pub static FORMS: [Form; 13] = [
-    Form {
-        name: "benchmark-action",
-        about: "github-action-benchmark, `customSmallerIsBetter`: each cost as a ratio to native",
-        endings: &["json"],
-        is_usual: false,
-        write: bencher::benchmark_action,
-    },
-    Form {
-        name: "bmf",
-        about: "Bencher Metric Format: every metric of every stack, and what it costs",
-        endings: &["json"],
-        is_usual: false,
-        write: bencher::metric_format,
-    },
-    Form {
-        name: "brief",
-        about: "Markdown for a pull request, 30 lines at most",
-        endings: &["md"],
-        is_usual: false,
-        write: brief::brief,
-    },
-    Form {
-        name: "csv",
-        about: "a row for each stack and metric",
-        endings: &["csv"],
-        is_usual: true,
-        write: export::csv,
-    },
-    Form {
-        name: "github",
-        about: "annotations of GitHub Actions: what is crossed or not decided, and the answer",
-        endings: &["txt"],
-        is_usual: false,
-        write: github::annotations,
-    },
-    Form {
-        name: "html",
-        about: "the report, one file",
-        endings: &["html", "htm"],
-        is_usual: true,
-        write: html::html,
-    },
-    Form {
-        name: "hyperfine",
-        about: "what `hyperfine --export-json` writes, a command for each stack",
-        endings: &["json"],
-        is_usual: false,
-        write: hyperfine::json,
-    },
-    Form {
-        name: "json",
-        about: "all findings, as `--format json` prints them",
-        endings: &["json"],
-        is_usual: true,
-        write: export::json,
-    },
-    Form {
-        name: "junit",
-        about: "JUnit XML: a test for each threshold and stack",
-        endings: &["xml"],
-        is_usual: true,
-        write: junit::xml,
-    },
-    Form {
-        name: "markdown",
-        about: "the whole report as Markdown",
-        endings: &["md", "markdown"],
-        is_usual: true,
-        write: markdown::markdown,
-    },
-    Form {
-        name: "openmetrics",
-        about: "OpenMetrics text, for a collector of text files",
-        endings: &["prom"],
-        is_usual: true,
-        write: openmetrics::text,
-    },
-    Form {
-        name: "table",
-        about: "the table of the terminal",
-        endings: &["txt"],
-        is_usual: true,
-        write: |findings| terminal::render(findings, terminal::PLAIN),
-    },
-    Form {
-        name: "trials",
-        about: "CSV with a row for each trial, those that do not count included",
-        endings: &["csv"],
-        is_usual: false,
-        write: export::csv_trials,
-    },
+    Form::of("benchmark-action", &["json"], bencher::benchmark_action)
+        .about("github-action-benchmark, `customSmallerIsBetter`: each cost as a ratio to native"),
+    Form::of("bmf", &["json"], bencher::metric_format)
+        .about("Bencher Metric Format: every metric of every stack, and what it costs"),
+    Form::of("brief", &["md"], brief::brief).about("Markdown for a pull request, 30 lines at most"),
+    Form::of("csv", &["csv"], export::csv).usual().about("a row for each stack and metric"),
+    Form::of("github", &["txt"], github::annotations)
+        .about("annotations of GitHub Actions: what is crossed or not decided, and the answer"),
+    Form::of("html", &["html", "htm"], html::html).usual().about("the report, one file"),
+    Form::of("hyperfine", &["json"], hyperfine::json)
+        .about("what `hyperfine --export-json` writes, a command for each stack"),
+    Form::of("json", &["json"], export::json)
+        .usual()
+        .about("all findings, as `--format json` prints them"),
+    Form::of("junit", &["xml"], junit::xml)
+        .usual()
+        .about("JUnit XML: a test for each threshold and stack"),
+    Form::of("markdown", &["md", "markdown"], markdown::markdown)
+        .usual()
+        .about("the whole report as Markdown"),
+    Form::of("openmetrics", &["prom"], openmetrics::text)
+        .usual()
+        .about("OpenMetrics text, for a collector of text files"),
+    Form::of("table", &["txt"], |findings| terminal::render(findings, terminal::PLAIN))
+        .usual()
+        .about("the table of the terminal"),
+    Form::of("trials", &["csv"], export::csv_trials)
+        .about("CSV with a row for each trial, those that do not count included"),
 ];
 
 impl Form {
+    const fn of(
+        name: &'static str,
+        endings: &'static [&'static str],
+        write: fn(&Findings) -> String,
+    ) -> Self {
+        Self { name, about: "", endings, is_usual: false, write }
+    }
+
+    const fn about(self, about: &'static str) -> Self {
+        Self { about, ..self }
+    }
+
+    const fn usual(self) -> Self {
+        Self { is_usual: true, ..self }
+    }
+
     /// The form of this name.
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {

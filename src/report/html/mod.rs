@@ -34,18 +34,10 @@ const STYLE: &str = concat!(
     include_str!("../../../report-ui/tables.css"),
     include_str!("../../../report-ui/narrow_and_paper.css"),
 );
-const SERVED_STYLE: &str = concat!(
-    include_str!("../../../report-ui/page.css"),
-    include_str!("../../../report-ui/charts.css"),
-    include_str!("../../../report-ui/tables.css"),
-    include_str!("../../../report-ui/narrow_and_paper.css"),
-    include_str!("../../../report-ui/served.css"),
-);
 const SCRIPT: &str = include_str!("../../../report-ui/report.js");
-const SERVED_SCRIPT: &str = concat!(
-    include_str!("../../../report-ui/report.js"),
-    include_str!("../../../report-ui/live.js"),
-);
+/// Additions to both of a page that asks its server.
+const SERVED_STYLE: &str = include_str!("../../../report-ui/served.css");
+const SERVED_SCRIPT: &str = include_str!("../../../report-ui/live.js");
 
 /// Writes the findings as one self-contained HTML file.
 #[must_use]
@@ -105,10 +97,11 @@ fn main(findings: &Findings) -> String {
 /// A whole document around what stands above its main part, and that.
 fn document(title: &str, above: &str, main: &str, reach: Reach) -> String {
     // A form says where it comes from only with a referrer.
-    let (style, script, referrer) = match reach {
-        Reach::Nothing => (STYLE, SCRIPT, "no-referrer"),
+    let (more_style, more_script, referrer) = match reach {
+        Reach::Nothing => ("", "", "no-referrer"),
         Reach::ItsServer => (SERVED_STYLE, SERVED_SCRIPT, "same-origin"),
     };
+    let (style, script) = ([STYLE, more_style].concat(), [SCRIPT, more_script].concat());
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\n\
@@ -118,7 +111,7 @@ fn document(title: &str, above: &str, main: &str, reach: Reach) -> String {
          <title>{} · surtax</title>\n<style>{style}</style>\n</head>\n\
          <body>\n{above}<main>\n{main}</main>\n<script type=\"module\">{script}</script>\n\
          </body>\n</html>\n",
-        policy::allowing(style, script, matches!(reach, Reach::ItsServer)),
+        policy::allowing(&style, &script, matches!(reach, Reach::ItsServer)),
         escape::line(title),
     )
 }
