@@ -13,224 +13,144 @@ use crate::finding::findings::{
     Verdict,
 };
 use crate::finding::foreign::{line, lines, on_one_line};
+use std::collections::BTreeMap;
 
 /// The same findings, in which no text acts on whoever sees it.
 pub(crate) fn harmless(mut findings: Findings) -> Findings {
-    let Findings {
-        schema_version: _,
-        surtax_version,
-        run,
-        machine,
-        arms,
-        noise_floor: _,
-        cautions,
-        thresholds: _,
-    } = &mut findings;
-    tame(surtax_version);
-    of_run(run);
-    machine.iter_mut().for_each(of_fact);
-    arms.iter_mut().for_each(of_arm);
-    for Caution { code, finding, advice } in cautions {
-        tame(code);
-        [finding, advice].into_iter().for_each(join);
-    }
+    tame(&mut findings);
     findings
 }
 
-/// Text that is one line.
-fn tame(text: &mut String) {
-    *text = line(text);
+/// Part of the findings that has texts, or is one.
+trait Foreign {
+    /// Makes its texts safe to show: those that are one line.
+    fn tame(&mut self);
 }
 
-/// A message of several lines, where every format has one for it.
+fn tame(part: &mut impl Foreign) {
+    part.tame();
+}
+
+/// Makes a message of several lines one of a line, where every format has one for it.
 fn join(text: &mut String) {
-    *text = line(&on_one_line(text));
+    *text = on_one_line(text);
+    tame(text);
 }
 
-fn of_run(run: &mut RunFacts) {
-    let RunFacts {
-        id,
-        title,
-        command: _,
-        workload,
-        cwd,
-        repeat_with,
-        began_at,
-        seed: _,
-        blocks_planned: _,
-        blocks_done: _,
-        state,
-        wall_ns: _,
-        baseline,
-        equivalence_margin: _,
-        is_of_fixed_time: _,
-        conduct,
-        precision: _,
-        asked: _,
-    } = run;
-    [id, title, cwd, repeat_with, began_at, state, baseline, conduct].into_iter().for_each(tame);
-    workload.iter_mut().for_each(tame);
+/// Makes text safe that has lines of its own.
+fn keep_lines<'a>(texts: impl IntoIterator<Item = &'a mut String>) {
+    texts.into_iter().for_each(|text| *text = lines(text));
 }
 
-fn of_fact(fact: &mut KeyValue) {
-    let KeyValue { key, value, source } = fact;
-    [key, source].into_iter().for_each(tame);
-    *value = lines(value);
-}
+/// Leaves what is no text, is ours, or is quoted by whoever shows it.
+fn leave<T>(_: &mut T) {}
 
-fn of_arm(arm: &mut ArmFindings) {
-    let ArmFindings {
-        arm: _,
-        stack,
-        name,
-        part,
-        trials,
-        trial_count: _,
-        disturbed_count: _,
-        repeated_count: _,
-        metrics,
-        histograms,
-        instances,
-        beside,
-        absences,
-        warm_up: _,
-        overhead: _,
-        block_count: _,
-        progress: _,
-        p_value: _,
-        p_value_adjusted: _,
-        detectable_effect: _,
-        verdict,
-        because,
-        more_blocks: _,
-        payers,
-        bill_gap,
-        page_cache_bytes: _,
-        evidence,
-        stdout_hashes,
-        exit_statuses,
-        trouble,
-    } = arm;
-    [stack, name, part].into_iter().for_each(tame);
-    join(because);
-    of_verdict(verdict);
-    trials.iter_mut().for_each(of_trial);
-    metrics.iter_mut().for_each(of_metric);
-    for DistributionFindings { metric, value_count: _, highest_ns: _, points: _ } in histograms {
-        tame(metric);
-    }
-    instances.iter_mut().for_each(of_instances);
-    beside.iter_mut().for_each(of_beside);
-    for AbsenceFindings { metric, why } in absences {
-        [metric, why].into_iter().for_each(tame);
-    }
-    payers.iter_mut().for_each(of_payer);
-    if let Some(gap) = bill_gap {
-        of_bill_gap(gap);
-    }
-    for LevelEvidence { layer, facts } in evidence {
-        tame(layer);
-        facts.iter_mut().for_each(of_fact);
-    }
-    stdout_hashes.iter_mut().chain(exit_statuses).for_each(tame);
-    if let Some(ArmFailure { why, remedy, stderr }) = trouble {
-        // These have lines of their own.
-        [Some(why), stderr.as_mut()].into_iter().flatten().for_each(|text| *text = lines(text));
-        remedy.iter_mut().for_each(tame);
+impl Foreign for String {
+    fn tame(&mut self) {
+        let text = self;
+        *text = line(text);
     }
 }
 
-fn of_trial(trial: &mut TrialPoint) {
-    let TrialPoint {
-        block: _,
-        position: _,
-        attempt: _,
-        at_ns: _,
-        wall_ns: _,
-        start_ns: _,
-        usage: _,
-        metrics,
-        state,
-        why,
-        disturbances,
-    } = trial;
-    *metrics = std::mem::take(metrics).into_iter().map(|(name, it)| (line(&name), it)).collect();
-    tame(state);
-    join(why);
-    for DisturbanceFinding { key, value: _, limit: _, what } in disturbances {
-        [key, what].into_iter().for_each(tame);
+impl<T: Foreign> Foreign for Vec<T> {
+    fn tame(&mut self) {
+        self.iter_mut().for_each(tame);
     }
 }
 
-fn of_metric(found: &mut MetricFindings) {
-    let MetricFindings {
-        metric,
-        unit,
-        better,
-        median: _,
-        min: _,
-        max: _,
-        quartiles: _,
-        quantiles,
-        overhead: _,
-        judgement,
-        claimed_by: _,
-    } = found;
-    [metric, unit, better].into_iter().for_each(tame);
-    for QuantileFindings { p: _, value: _, low: _, high: _, confidence: _, why } in quantiles {
-        why.iter_mut().for_each(tame);
-    }
-    if let Some(JudgementFindings {
-        verdict,
-        because,
-        block_count: _,
-        more_blocks: _,
-        p_value: _,
-        p_value_adjusted: _,
-        detectable_effect: _,
-        noise_floor: _,
-        step_share: _,
-    }) = judgement
-    {
-        of_verdict(verdict);
-        join(because);
+impl<T: Foreign> Foreign for Option<T> {
+    fn tame(&mut self) {
+        self.iter_mut().for_each(tame);
     }
 }
 
-fn of_instances(found: &mut InstanceFindings) {
-    let InstanceFindings { metric, unit, instance_count: _, min: _, max: _, variation_ratio: _ } =
-        found;
-    [metric, unit].into_iter().for_each(tame);
-}
-
-fn of_beside(beside: &mut BesideFindings) {
-    let BesideFindings { neighbour, alone, overheads } = beside;
-    [neighbour, alone].into_iter().for_each(tame);
-    for BesideOverhead { metric, overhead: _ } in overheads {
-        tame(metric);
+impl Foreign for BTreeMap<String, f64> {
+    fn tame(&mut self) {
+        *self = std::mem::take(self).into_iter().map(|(name, it)| (line(&name), it)).collect();
     }
 }
 
-fn of_payer(found: &mut PayerFindings) {
-    let PayerFindings { payer, role, level: _, cpu_ns: _, amounts: _, is_shared: _ } = found;
-    [payer, role].into_iter().for_each(tame);
+impl Foreign for Verdict {
+    fn tame(&mut self) {
+        if let Verdict::Invalid { gap: _, reason } = self {
+            join(reason);
+        }
+    }
 }
 
-fn of_bill_gap(gap: &mut BillGap) {
-    let BillGap {
-        trial_count: _,
-        cpu_unseen_ns: _,
-        unseen_share: _,
-        partial_count: _,
-        unread_payers,
-        why,
-    } = gap;
-    unread_payers.iter_mut().chain([why]).for_each(tame);
+impl Foreign for KeyValue {
+    fn tame(&mut self) {
+        let Self { key, value, source } = self;
+        [key, source].into_iter().for_each(tame);
+        keep_lines([value]);
+    }
 }
 
-fn of_verdict(verdict: &mut Verdict) {
-    if let Verdict::Invalid { gap: _, reason } = verdict {
-        join(reason);
+impl Foreign for ArmFailure {
+    fn tame(&mut self) {
+        let Self { why, remedy, stderr } = self;
+        keep_lines(stderr.iter_mut().chain([why]));
+        tame(remedy);
+    }
+}
+
+/// Says of every field of a type what is done with it; a field that is not named does not compile.
+macro_rules! foreign {
+    ($($type:ident { $($act:ident: $($field:ident)+;)+ })+) => {
+        $(impl Foreign for $type {
+            fn tame(&mut self) {
+                let Self { $($($field,)+)+ } = self;
+                $($($act($field);)+)+
+            }
+        })+
+    };
+}
+
+foreign! {
+    Findings {
+        tame: surtax_version run machine arms cautions;
+        leave: schema_version noise_floor thresholds;
+    }
+    Caution { tame: code; join: finding advice; }
+    RunFacts {
+        tame: id title workload cwd repeat_with began_at state baseline conduct;
+        leave: command seed blocks_planned blocks_done wall_ns equivalence_margin;
+        leave: is_of_fixed_time precision asked;
+    }
+    ArmFindings {
+        tame: stack name part trials metrics histograms instances beside absences verdict payers;
+        tame: bill_gap evidence stdout_hashes exit_statuses trouble;
+        join: because;
+        leave: arm trial_count disturbed_count repeated_count warm_up overhead block_count progress;
+        leave: p_value p_value_adjusted detectable_effect more_blocks page_cache_bytes;
+    }
+    DistributionFindings { tame: metric; leave: value_count highest_ns points; }
+    AbsenceFindings { tame: metric why; }
+    LevelEvidence { tame: layer facts; }
+    TrialPoint {
+        tame: metrics state disturbances;
+        join: why;
+        leave: block position attempt at_ns wall_ns start_ns usage;
+    }
+    DisturbanceFinding { tame: key what; leave: value limit; }
+    MetricFindings {
+        tame: metric unit better quantiles judgement;
+        leave: median min max quartiles overhead claimed_by;
+    }
+    QuantileFindings { tame: why; leave: p value low high confidence; }
+    JudgementFindings {
+        tame: verdict;
+        join: because;
+        leave: block_count more_blocks p_value p_value_adjusted detectable_effect noise_floor;
+        leave: step_share;
+    }
+    InstanceFindings { tame: metric unit; leave: instance_count min max variation_ratio; }
+    BesideFindings { tame: neighbour alone overheads; }
+    BesideOverhead { tame: metric; leave: overhead; }
+    PayerFindings { tame: payer role; leave: level cpu_ns amounts is_shared; }
+    BillGap {
+        tame: unread_payers why;
+        leave: trial_count cpu_unseen_ns unseen_share partial_count;
     }
 }
 
