@@ -1,18 +1,16 @@
 //! Cautions: what speaks against our own result, most important first, each with advice.
 
+mod bill;
 mod disturbed;
 mod exit_statuses;
 mod kernels;
 mod left_running;
 mod longer;
-mod overdrawn;
 mod overrun_log;
 mod page_ins;
 mod position;
 mod setting;
 mod signs;
-mod ticks;
-mod unread;
 mod unseen_time;
 mod unwaited;
 mod width;
@@ -63,12 +61,12 @@ pub(crate) fn all(signs: &Signs<'_>) -> Vec<Caution> {
     cautions.extend(unavailable(signs));
     cautions.extend(lost_trials(signs));
     cautions.extend(width::few_trials(signs));
-    cautions.extend(super::steady::caution(signs.arms));
+    cautions.extend(super::steady::caution_of(signs.arms));
     cautions.extend(signs.guest_clock.clone());
     cautions.extend(width::precision(signs));
     cautions.extend(disturbed::caution_of(signs));
     // What is of wall time alone says nothing where that does.
-    cautions.extend(position::caution(signs.columns).filter(|_| !signs.is_of_fixed_time));
+    cautions.extend(position::caution_of(signs.columns).filter(|_| !signs.is_of_fixed_time));
     cautions.extend(width::noise(signs));
     cautions.extend(super::step::caution_of(signs));
     cautions.extend(setting::media(signs.arms));
@@ -76,9 +74,7 @@ pub(crate) fn all(signs: &Signs<'_>) -> Vec<Caution> {
     cautions.extend(setting::filters(signs.arms));
     cautions.extend(setting::mitigations(signs));
     cautions.extend(kernels::differ(signs.arms));
-    cautions.extend(overdrawn::caution_of(signs));
-    cautions.extend(ticks::caution_of(signs));
-    cautions.extend(unread::caution_of(signs));
+    cautions.extend(bill::cautions(signs));
     cautions.extend(leftovers(signs));
     cautions
 }

@@ -87,7 +87,7 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
         walls: &walls,
         noise,
         margin: judge.margin,
-        guest_clock: guest_clock::caution(ledger, &columns)?,
+        guest_clock: guest_clock::caution_of(ledger, &columns)?,
         block_ns: block_ns(&trials, run.blocks_done),
     };
     Ok(harmless::harmless(Findings {

@@ -3,6 +3,7 @@
 use crate::fault::Fault;
 use crate::finding::Caution;
 use crate::finding::arm_trials::ArmTrials;
+use crate::finding::caution::caution;
 use crate::finding::foreign::line;
 use crate::ledger::{Ledger, StoredTrial};
 
@@ -13,7 +14,7 @@ const RAN_WRONG: &str = "ran wrong";
 ///
 /// # Errors
 /// The ledger's.
-pub(crate) fn caution(
+pub(crate) fn caution_of(
     ledger: &Ledger,
     columns: &[ArmTrials<'_>],
 ) -> Result<Option<Caution>, Fault> {
@@ -37,17 +38,14 @@ pub(crate) fn caution(
         }
         (inside, _) => (inside, "inside"),
     };
-    Ok(Some(Caution {
-        code: String::from("guest-clock"),
-        finding: format!(
+    Ok(Some(caution(
+        "guest-clock",
+        format!(
             "the clock {whose} `{stack}` {how}, so what was measured in its time is left out: the \
              CPU time of the command, the time it saw, and what a workload measured"
         ),
-        advice: String::from(
-            "trust the wall time, which is this machine's; see `inside_clocksource` in the \
-             evidence",
-        ),
-    }))
+        "trust the wall time, which is this machine's; see `inside_clocksource` in the evidence",
+    )))
 }
 
 fn how(low_ppm: Option<f64>, high_ppm: Option<f64>, back_count: Option<f64>) -> String {

@@ -4,12 +4,11 @@
 //! Each trial has the least, the most and the coefficient of variation of its instances; what is
 //! shown is the median of each over the trials that count.
 
-use crate::finding::by_metric;
-use crate::finding::by_metric::by_metric;
+use crate::finding::arm_trials::ArmTrials;
+use crate::finding::by_metric::{self, by_metric};
 use crate::finding::caution::{Signs, caution};
 use crate::finding::estimate::{WALL, median};
 use crate::finding::number;
-use crate::finding::stacks::Stacks;
 use crate::finding::{ArmFindings, Caution, Findings, InstanceFindings, workload};
 use crate::ledger::StoredTrial;
 use std::collections::{BTreeMap, BTreeSet};
@@ -115,25 +114,18 @@ pub(crate) fn lines<'a>(findings: &'a Findings) -> Vec<(String, String)> {
 
 /// Stacks in which the instances ran one after the other rather than at once.
 pub(crate) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
-    let mut apart: Vec<(&str, f64)> = Vec::new();
-    for (column, arm) in signs.columns.iter().zip(signs.arms) {
-        let own = column
-            .counted
-            .iter()
-            .filter_map(|trial| signs.conditions.at_once.get(&trial.id).copied());
-        let share = median(&own.collect::<Vec<_>>());
-        if let Some(share) = share.filter(|share| *share < AT_ONCE_MIN) {
-            apart.push((&arm.stack, share));
-        }
-    }
-    let least = apart.iter().map(|(_, share)| *share).reduce(f64::min)?;
-    let stacks: BTreeSet<&str> = apart.into_iter().map(|(stack, _)| stack).collect();
+    let at_once = &signs.conditions.at_once;
+    let apart = |column: &ArmTrials<'_>| {
+        let own = column.counted.iter().filter_map(|trial| at_once.get(&trial.id).copied());
+        median(&own.collect::<Vec<_>>()).filter(|share| *share < AT_ONCE_MIN)
+    };
+    let least = signs.columns.iter().filter_map(apart).reduce(f64::min)?;
     Some(caution(
         "instances-apart",
         format!(
             "the instances did not end together in {}: all of them ran for {} of the longest one's \
              time, so what they did at once is less than the sum of their rates",
-            Stacks::counted(signs.arms).words(&stacks),
+            signs.stacks(|column, _| apart(column).is_some())?,
             number::percent(least)
         ),
         "let each work for a fixed time rather than a fixed amount, or give the stack a CPU for \

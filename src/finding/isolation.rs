@@ -4,8 +4,7 @@
 //! every overhead is, against the same stack and not against the baseline.
 
 use crate::finding::arm_trials::ArmTrials;
-use crate::finding::by_metric;
-use crate::finding::by_metric::by_metric;
+use crate::finding::by_metric::{self, by_metric};
 use crate::finding::estimate::{Baseline, Measure, interval};
 use crate::finding::foreign::line;
 use crate::finding::{ArmFindings, BesideFindings, BesideOverhead, Findings, number, workload};

@@ -1,6 +1,6 @@
 //! Runs that are kept: what a list says of each, and what each found.
 
-use super::caution::FOREIGN_RUN;
+use super::caution::{FOREIGN_RUN, caution};
 use super::{Caution, Findings, compare};
 use crate::fault::Fault;
 use crate::layer::StackSpec;
@@ -99,14 +99,13 @@ pub(crate) fn is_that_nobody_vouches(caution: &Caution) -> bool {
 }
 
 fn foreign_run() -> Caution {
-    Caution {
-        code: FOREIGN_RUN.into(),
-        finding: "the run was not begun by the user on the machine that made this report, or its \
-                  plan was changed: its numbers, and the command that repeats it, are those of \
-                  whoever wrote it"
+    caution(
+        FOREIGN_RUN,
+        "the run was not begun by the user on the machine that made this report, or its plan was \
+         changed: its numbers, and the command that repeats it, are those of whoever wrote it"
             .into(),
-        advice: "believe it as far as you believe whom it is from, or repeat it here".into(),
-    }
+        "believe it as far as you believe whom it is from, or repeat it here",
+    )
 }
 
 /// Tells whether a file holds a run of the same command or workload; to see that is quick, and to

@@ -3,8 +3,8 @@
 //! It stands in the place of the table of metrics, and of the one of wall time: the engine measures
 //! each primitive for as long as it is told, so its own time says nothing.
 
-use crate::finding::number;
-use crate::finding::number::GAP;
+use crate::finding::number::{self, GAP};
+use crate::finding::stacks::grouped;
 use crate::finding::{ArmFindings, Findings, MetricFindings, Verdict};
 use surtax_engines::price::PRICES;
 
@@ -107,21 +107,17 @@ impl List<'_> {
 
     /// Returns the reasons for gaps: each reason once for each stack, with its primitives.
     pub(crate) fn gaps(&self) -> Vec<(String, String)> {
-        let mut gaps: Vec<(String, Vec<&str>, &str)> = Vec::new();
+        let mut gaps = Vec::new();
         for row in &self.rows {
             for (arm, cell) in self.arms.iter().zip(&row.cells) {
                 let Cell::Gap(Some(why)) = cell else { continue };
-                let known = gaps.iter_mut().find(|(stack, _, of)| *stack == arm.name && of == why);
-                match known {
-                    Some((_, names, _)) => names.push(row.name),
-                    None => gaps.push((arm.name.clone(), vec![row.name], why)),
-                }
+                gaps.push(((arm.name.as_str(), *why), row.name));
             }
         }
-        let said = |(stack, names, why): (String, Vec<&str>, &str)| {
+        let said = |((stack, why), names): ((&str, &str), Vec<&str>)| {
             (format!("{stack}, {}", names.join(", ")), why.to_owned())
         };
-        gaps.into_iter().map(said).collect()
+        grouped(gaps).into_iter().map(said).collect()
     }
 }
 

@@ -2,13 +2,10 @@
 //! same.
 
 use crate::finding::by_metric::by_metric;
-use crate::finding::stacks::{OTHERS, Stacks, by_words};
+use crate::finding::stacks::{OTHERS, Stacks, by_words, grouped};
 use crate::finding::workload::Row;
 use crate::finding::{ArmFailure, ArmFindings, Findings, Gap, Verdict};
 use std::collections::BTreeSet;
-
-/// Reasons, each with the stacks of which it is said.
-type Groups<'a> = Vec<(&'a str, BTreeSet<&'a str>)>;
 
 /// One reason, and whose it is.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,15 +55,10 @@ pub(crate) fn of_metrics<'a>(rows: &[Row<'a>]) -> Vec<Reason<'a>> {
     let judged = rows.iter().filter_map(|row| Some((row, row.found.judgement.as_ref()?)));
     let judged = judged.map(|(row, judged)| (row.metric, (row.arm, judged.because.as_str())));
     // Metrics that say the same of the same stacks are one.
-    let mut several: Vec<(Groups<'_>, Vec<&str>)> = Vec::new();
-    for (metric, of_stacks) in by_metric(judged) {
-        let said = of_stacks.iter().map(|(arm, because)| (arm.stack.as_str(), *because));
-        let groups = by_words(said);
-        match several.iter_mut().find(|(known, _)| *known == groups) {
-            Some((_, metrics)) => metrics.push(metric),
-            None => several.push((groups, vec![metric])),
-        }
-    }
+    let several = grouped(by_metric(judged).into_iter().map(|(metric, of_stacks)| {
+        let said = of_stacks.into_iter().map(|(arm, because)| (arm.stack.as_str(), because));
+        (by_words(said), metric)
+    }));
     let is_one = several.len() == 1;
     let mut reasons = Vec::new();
     for (groups, metrics) in several {

@@ -7,7 +7,7 @@
 
 use crate::finding::caution::caution;
 use crate::finding::foreign::line;
-use crate::finding::stacks::{OTHERS, Stacks};
+use crate::finding::stacks::{OTHERS, Stacks, by_words, grouped, once};
 use crate::finding::{ArmFindings, Caution, Findings};
 use crate::workload::SETTING;
 use std::collections::BTreeSet;
@@ -23,26 +23,13 @@ fn of(arm: &ArmFindings) -> impl Iterator<Item = (&str, &str)> {
 
 /// The names of all settings, in the order of the workload.
 fn names(arms: &[ArmFindings]) -> Vec<&str> {
-    let mut names: Vec<&str> = Vec::new();
-    for (name, _) in arms.iter().flat_map(of) {
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    names
+    once(arms.iter().flat_map(of).map(|(name, _)| name))
 }
 
 /// The values of a setting, each with the arms that have it.
 fn values<'a>(arms: &'a [ArmFindings], name: &str) -> Vec<(&'a str, Vec<&'a ArmFindings>)> {
-    let mut found: Vec<(&str, Vec<&ArmFindings>)> = Vec::new();
-    for arm in arms {
-        let Some((_, value)) = of(arm).find(|(own, _)| *own == name) else { continue };
-        match found.iter_mut().find(|(known, _)| *known == value) {
-            Some((_, arms)) => arms.push(arm),
-            None => found.push((value, vec![arm])),
-        }
-    }
-    found
+    let value = |arm| of(arm).find(|(own, _)| *own == name).map(|(_, value)| value);
+    grouped(arms.iter().filter_map(|arm| Some((value(arm)?, arm))))
 }
 
 fn stacks<'a>(arms: &[&'a ArmFindings]) -> BTreeSet<&'a str> {
@@ -106,14 +93,11 @@ pub(crate) fn lines(findings: &Findings) -> Vec<String> {
 /// many, as that of the others.
 fn each(arms: &[ArmFindings], values: &[(&str, Vec<&ArmFindings>)]) -> String {
     let all = Stacks::counted(arms);
-    let mut groups: Vec<(String, BTreeSet<&str>)> = Vec::new();
-    for (value, arms) in values {
-        let text = shown(value);
-        match groups.iter_mut().find(|(known, _)| *known == text) {
-            Some((_, known)) => known.extend(stacks(arms)),
-            None => groups.push((text, stacks(arms))),
-        }
-    }
+    let groups = by_words(
+        values
+            .iter()
+            .flat_map(|(value, arms)| arms.iter().map(|arm| (arm.stack.as_str(), shown(value)))),
+    );
     let words = all.apart(groups.iter().map(|(_, stacks)| stacks));
     let each =
         groups.iter().zip(&words).map(|((text, _), words)| (words, format!("{text} in {words}")));

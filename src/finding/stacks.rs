@@ -25,13 +25,7 @@ pub(crate) struct Stacks<'a> {
 impl<'a> Stacks<'a> {
     /// Those of these arms; the two arms of the baseline are one stack.
     pub(crate) fn of(arms: impl IntoIterator<Item = &'a ArmFindings>) -> Self {
-        let mut names: Vec<&str> = Vec::new();
-        for arm in arms {
-            if !names.contains(&arm.stack.as_str()) {
-                names.push(&arm.stack);
-            }
-        }
-        Self { names }
+        Self { names: once(arms.into_iter().map(|arm| arm.stack.as_str())) }
     }
 
     /// Those of which a trial counts: the others have nothing that could be said of them.
@@ -159,16 +153,27 @@ impl<'a> Stacks<'a> {
 pub(crate) fn by_words<'a, W: PartialEq>(
     said: impl IntoIterator<Item = (&'a str, W)>,
 ) -> Vec<(W, BTreeSet<&'a str>)> {
-    let mut groups: Vec<(W, BTreeSet<&str>)> = Vec::new();
-    for (stack, words) in said {
-        match groups.iter_mut().find(|(known, _)| *known == words) {
-            Some((_, stacks)) => {
-                stacks.insert(stack);
-            }
-            None => groups.push((words, BTreeSet::from([stack]))),
+    let groups = grouped(said.into_iter().map(|(stack, words)| (words, stack))).into_iter();
+    groups.map(|(words, stacks)| (words, stacks.into_iter().collect())).collect()
+}
+
+/// What has the same key together, in the order in which the keys are first met.
+pub(crate) fn grouped<K: PartialEq, T>(
+    things: impl IntoIterator<Item = (K, T)>,
+) -> Vec<(K, Vec<T>)> {
+    let mut groups: Vec<(K, Vec<T>)> = Vec::new();
+    for (key, thing) in things {
+        match groups.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, group)) => group.push(thing),
+            None => groups.push((key, vec![thing])),
         }
     }
     groups
+}
+
+/// Each thing once, in the order in which they are first met.
+pub(crate) fn once<T: PartialEq>(things: impl IntoIterator<Item = T>) -> Vec<T> {
+    grouped(things.into_iter().map(|thing| (thing, ()))).into_iter().map(|(it, _)| it).collect()
 }
 
 /// Property that several stacks may have in common.

@@ -4,6 +4,7 @@
 //! the later ones is found from all starts of a stack together, the two arms of the baseline as
 //! one, so that what is left out never depends on how a single trial went.
 
+use crate::finding::caution::caution;
 use crate::finding::estimate::{WALL, median};
 use crate::finding::foreign::line;
 use crate::finding::number::{count, percent};
@@ -78,19 +79,19 @@ fn sentence(found: &WarmUpFindings) -> Option<String> {
 }
 
 /// Arms that had not become steady.
-pub(crate) fn caution(arms: &[ArmFindings]) -> Option<Caution> {
+pub(crate) fn caution_of(arms: &[ArmFindings]) -> Option<Caution> {
     let never = |arm: &&ArmFindings| arm.warm_up.as_ref().is_some_and(|found| !found.is_steady);
     let arm = arms.iter().find(never)?;
     let found = arm.warm_up.as_ref()?;
-    Some(Caution {
-        code: String::from("never-steady"),
-        finding: format!(
+    Some(caution(
+        "never-steady",
+        format!(
             "`{}` had not become steady after {} of its {} iterations in each start, so its number \
              depends on how many there are",
             arm.stack, found.left_out, found.iterations
         ),
-        advice: format!("ask for more: `--iterations {}`", found.iterations.saturating_mul(4)),
-    })
+        format!("ask for more: `--iterations {}`", found.iterations.saturating_mul(4)),
+    ))
 }
 
 /// Says how each trial was carried out, where that is not the usual way.

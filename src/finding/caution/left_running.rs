@@ -6,32 +6,23 @@
 
 use crate::finding::Caution;
 use crate::finding::caution::{Signs, caution};
-use crate::finding::stacks::Stacks;
-use std::collections::BTreeSet;
 
 /// The arms whose command left something running.
 pub(super) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
-    let left = |column: &crate::finding::arm_trials::ArmTrials<'_>| {
-        let trials = column.counted.iter();
-        trials.filter(|trial| signs.conditions.left_running.contains_key(&trial.id)).count()
-    };
-    let arms = signs.columns.iter().zip(signs.arms);
-    let found: BTreeSet<&str> = arms
-        .filter(|(column, _)| 2 * left(column) > column.counted.len())
-        .map(|(_, arm)| arm.stack.as_str())
-        .collect();
-    (!found.is_empty()).then(|| {
-        caution(
-            "left-running",
-            format!(
-                "in {} the command ended while processes that it had started ran on; they were \
-                 killed, and what they would have done is in no number",
-                Stacks::counted(signs.arms).words(&found)
-            ),
-            "keep it in the foreground (a daemon's `--foreground`, a shell's `wait`), or measure \
-             its server with a workload that has one",
-        )
-    })
+    let left = &signs.conditions.left_running;
+    let stacks = signs.stacks(|column, _| {
+        let those = column.counted.iter().filter(|trial| left.contains_key(&trial.id));
+        2 * those.count() > column.counted.len()
+    })?;
+    Some(caution(
+        "left-running",
+        format!(
+            "in {stacks} the command ended while processes that it had started ran on; they were \
+             killed, and what they would have done is in no number"
+        ),
+        "keep it in the foreground (a daemon's `--foreground`, a shell's `wait`), or measure its \
+         server with a workload that has one",
+    ))
 }
 
 #[cfg(test)]

@@ -7,23 +7,18 @@
 use crate::finding::caution::signs::{Signs, caution};
 use crate::finding::estimate::{WALL, float, is_of_every_trial};
 use crate::finding::foreign::line;
-use crate::finding::stacks::Stacks;
 use crate::finding::{ArmFindings, Caution, MetricFindings, number};
 use crate::trial::longest_measured;
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 pub(super) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
-    let found = signs.arms.iter().filter_map(|arm| Some((arm, longer(arm)?)));
-    let found: Vec<(&ArmFindings, &MetricFindings)> = found.collect();
-    let (arm, first) = found.first()?;
-    let stacks: BTreeSet<&str> = found.iter().map(|(arm, _)| arm.stack.as_str()).collect();
+    let (arm, first) = signs.arms.iter().find_map(|arm| Some((arm, longer(arm)?)))?;
     Some(caution(
         "longer-than-command",
         format!(
             "in {} `{}` is a longer time than any command ran there, in `{}` up to {} where none \
              ran for more than {}: it is the workload's claim, and no part of it was seen",
-            Stacks::counted(signs.arms).words(&stacks),
+            signs.stacks(|_, arm| longer(arm).is_some())?,
             line(&first.metric),
             arm.name,
             number::time(first.max),

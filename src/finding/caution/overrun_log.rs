@@ -7,27 +7,19 @@
 
 use crate::finding::Caution;
 use crate::finding::caution::signs::{Signs, caution};
-use crate::finding::stacks::Stacks;
-use std::collections::BTreeSet;
 
 pub(super) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
     let overrun = &signs.conditions.overrun_logs;
-    let arms = signs.columns.iter().zip(signs.arms);
-    let found: BTreeSet<&str> = arms
-        .filter(|(column, _)| column.counted.iter().any(|it| overrun.contains_key(&it.id)))
-        .map(|(_, arm)| arm.stack.as_str())
-        .collect();
-    (!found.is_empty()).then(|| {
-        caution(
-            "overrun-log",
-            format!(
-                "in {} records of the kernel's log were lost (overwritten, torn by others, or held \
-                 back by the kernel): that a limit stopped a process may be unknown",
-                Stacks::counted(signs.arms).words(&found)
-            ),
-            "find out what is logged meanwhile (`dmesg --follow`): the command itself may be why",
-        )
-    })
+    let stacks =
+        signs.stacks(|column, _| column.counted.iter().any(|it| overrun.contains_key(&it.id)))?;
+    Some(caution(
+        "overrun-log",
+        format!(
+            "in {stacks} records of the kernel's log were lost (overwritten, torn by others, or \
+             held back by the kernel): that a limit stopped a process may be unknown"
+        ),
+        "find out what is logged meanwhile (`dmesg --follow`): the command itself may be why",
+    ))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 
 use crate::finding::Caution;
 use crate::finding::arm_trials::ArmTrials;
+use crate::finding::caution::signs::caution;
 use crate::finding::estimate::median;
 use crate::finding::number::percent;
 use crate::ledger::StoredTrial;
@@ -17,7 +18,7 @@ const BLOCKS_MIN: usize = 8;
 const NEGLIGIBLE: f64 = 0.005;
 
 /// The first place of a block against the others, each trial by the median of its own arm.
-pub(super) fn caution(columns: &[ArmTrials<'_>]) -> Option<Caution> {
+pub(super) fn caution_of(columns: &[ArmTrials<'_>]) -> Option<Caution> {
     let mut blocks: BTreeMap<u32, BTreeMap<u32, f64>> = BTreeMap::new();
     for column in columns {
         let walls = || {
@@ -40,15 +41,15 @@ pub(super) fn caution(columns: &[ArmTrials<'_>]) -> Option<Caution> {
         return None;
     }
     let how = if found.ratio > 1.0 { "slower" } else { "faster" };
-    Some(Caution {
-        code: String::from("position"),
-        finding: format!(
+    Some(caution(
+        "position",
+        format!(
             "the first trial of a block is {how} than the others, by {}: the order is random, so \
              it favours no stack, but it widens every interval",
             percent((found.ratio - 1.0).abs())
         ),
-        advice: String::from("let the machine come to rest before each trial: `--settle 2s`"),
-    })
+        "let the machine come to rest before each trial: `--settle 2s`",
+    ))
 }
 
 fn first_against_others(block: &BTreeMap<u32, f64>) -> Option<Block> {

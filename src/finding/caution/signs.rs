@@ -2,11 +2,12 @@
 
 use crate::fault::Fault;
 use crate::finding::arm_trials::ArmTrials;
+use crate::finding::stacks::Stacks;
 use crate::finding::wall::Wall;
 use crate::finding::{ArmFindings, Caution};
 use crate::ledger::{Ledger, Proofs};
 use crate::plan::{Plan, TrialId};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use surtax_statistics::NoiseFloor;
 
 /// Signs that the cautions are read from.
@@ -33,6 +34,23 @@ pub(crate) struct Signs<'a> {
     pub(crate) margin: f64,
     /// Average time that a block took, in nanoseconds; `None` where none is done.
     pub(crate) block_ns: Option<f64>,
+}
+
+impl<'a> Signs<'a> {
+    /// Every arm with its trials.
+    pub(crate) fn arms(&self) -> impl Iterator<Item = (&'a ArmTrials<'a>, &'a ArmFindings)> {
+        self.columns.iter().zip(self.arms)
+    }
+
+    /// The stacks with an arm of which something is true, in words; `None` where there is none.
+    pub(crate) fn stacks(
+        &self,
+        is_true: impl Fn(&ArmTrials<'_>, &ArmFindings) -> bool,
+    ) -> Option<String> {
+        let arms = self.arms().filter(|(column, arm)| is_true(column, arm));
+        let found: BTreeSet<&str> = arms.map(|(_, arm)| arm.stack.as_str()).collect();
+        (!found.is_empty()).then(|| Stacks::counted(self.arms).words(&found))
+    }
 }
 
 /// Conditions of trials, each of those in which it was there.

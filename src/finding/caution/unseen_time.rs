@@ -9,8 +9,6 @@ use crate::finding::Caution;
 use crate::finding::arm_trials::ArmTrials;
 use crate::finding::caution::{Signs, caution};
 use crate::finding::number;
-use crate::finding::stacks::Stacks;
-use std::collections::BTreeSet;
 
 /// By so much the host may have waited longer, in nanoseconds: on a machine of two CPUs with a load
 /// of 9, one honest trial of a hundred did.
@@ -21,28 +19,21 @@ const LATE_RATIO: f64 = 0.05;
 
 /// The arms whose time is mostly shorter than what this host waited.
 pub(super) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
-    let mut most = 0.0_f64;
-    let mut found = BTreeSet::new();
-    for (column, arm) in signs.columns.iter().zip(signs.arms) {
-        let late = late(column, signs);
-        if 2 * late.len() > column.counted.len() {
-            most = late.into_iter().fold(most, f64::max);
-            found.insert(arm.stack.as_str());
-        }
-    }
-    (!found.is_empty()).then(|| {
-        caution(
-            "unseen-time",
-            format!(
-                "in {} this machine waited longer for the command than it is said to have taken, \
-                 by up to {}: its wall time may be told too short",
-                Stacks::counted(signs.arms).words(&found),
-                number::time(most)
-            ),
-            "measure on a machine that does nothing else; where it stays, look who can speak for \
-             the agent there (root beside it, a guest's kernel)",
-        )
-    })
+    let mostly_late = |column: &ArmTrials<'_>| {
+        Some(late(column, signs)).filter(|late| 2 * late.len() > column.counted.len())
+    };
+    let stacks = signs.stacks(|column, _| mostly_late(column).is_some())?;
+    let most = signs.columns.iter().filter_map(mostly_late).flatten().fold(0.0, f64::max);
+    Some(caution(
+        "unseen-time",
+        format!(
+            "in {stacks} this machine waited longer for the command than it is said to have taken, \
+             by up to {}: its wall time may be told too short",
+            number::time(most)
+        ),
+        "measure on a machine that does nothing else; where it stays, look who can speak for the \
+         agent there (root beside it, a guest's kernel)",
+    ))
 }
 
 /// Returns the excess of every trial that is late, in nanoseconds.

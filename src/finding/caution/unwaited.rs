@@ -12,14 +12,13 @@ use std::collections::BTreeSet;
 use surtax_instrument::amount::CPU_COMMAND_GROUP;
 
 pub(super) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
-    let found = signs.columns.iter().zip(signs.arms).flat_map(|(column, arm)| {
-        let known =
-            column.counted.iter().filter_map(|trial| signs.conditions.unwaited.get(&trial.id));
-        known.map(|used| (arm.stack.as_str(), *used))
-    });
-    let found: Vec<(&str, f64)> = found.collect();
-    let most = found.iter().map(|(_, used)| *used).reduce(f64::max)?;
-    let stacks: BTreeSet<&str> = found.iter().map(|(stack, _)| *stack).collect();
+    let unwaited = &signs.conditions.unwaited;
+    let found = |column: &ArmTrials<'_>| -> Vec<f64> {
+        column.counted.iter().filter_map(|trial| unwaited.get(&trial.id).copied()).collect()
+    };
+    let most = signs.columns.iter().flat_map(found).reduce(f64::max)?;
+    let seen = signs.arms().filter(|(column, _)| !found(column).is_empty());
+    let stacks: BTreeSet<&str> = seen.map(|(_, arm)| arm.stack.as_str()).collect();
     Some(caution(
         "unwaited-cpu",
         format!(
@@ -37,19 +36,16 @@ pub(super) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
 /// Says of stacks in which nobody sees such time as the command's, since its group was not read:
 /// another kernel's, one with others in it, none at all. `seen` are those in which it was seen.
 fn elsewhere(signs: &Signs<'_>, seen: &BTreeSet<&str>) -> String {
-    let is_told = |column: &&ArmTrials<'_>| {
+    let is_told = |column: &ArmTrials<'_>| {
         let mut readings = column.counted.iter().flat_map(|trial| &trial.readings);
         readings.any(|reading| reading.amounts.get(CPU_COMMAND_GROUP).is_some())
     };
-    let arms = signs.columns.iter().zip(signs.arms);
-    let untold = arms.filter(|(column, _)| !is_told(column)).map(|(_, arm)| arm.stack.as_str());
-    let untold: BTreeSet<&str> = untold.filter(|stack| !seen.contains(stack)).collect();
-    match Stacks::counted(signs.arms).words(&untold) {
-        _ if untold.is_empty() => String::new(),
-        stacks => format!(
+    let untold = signs.stacks(|column, arm| !is_told(column) && !seen.contains(arm.stack.as_str()));
+    untold.map_or_else(String::new, |stacks| {
+        format!(
             ", but in {stacks}, where this host cannot tell them, as the others' or as nobody's"
-        ),
-    }
+        )
+    })
 }
 
 #[cfg(test)]

@@ -16,6 +16,13 @@ impl ArmFindings {
         self.metrics.iter().find(|metric| metric.metric == name)
     }
 
+    /// The median of a metric in its unit, or the gap where no trial that counts has it.
+    #[must_use]
+    pub fn median(&self, name: &str) -> String {
+        let shown = |found: &MetricFindings| number::amount(found.median, &found.unit);
+        self.metric(name).map_or_else(|| number::GAP.into(), shown)
+    }
+
     /// CPU time of the command itself, where it is known.
     #[must_use]
     pub fn command_cpu_ns(&self) -> Option<f64> {

@@ -171,3 +171,10 @@ pub struct Interval {
     /// Share of confidence: 0.95.
     pub confidence: f64,
 }
+
+impl Interval {
+    /// Tells whether all of it are numbers above zero, so that it can be drawn.
+    pub(crate) fn can_be_drawn(&self) -> bool {
+        [self.ratio, self.low, self.high].iter().all(|end| end.is_finite() && *end > 0.0)
+    }
+}

@@ -5,6 +5,7 @@ use super::{details, escape};
 use crate::finding::answer::Answer;
 use crate::finding::kept::is_that_nobody_vouches;
 use crate::finding::number;
+use crate::finding::stacks::grouped;
 use crate::finding::{Caution, Findings, KeyValue, RunFacts};
 use crate::plan::shell_line;
 use surtax_instrument::quantity::Bytes;
@@ -146,14 +147,7 @@ struct Explanation {
 /// there is none to say. Closed where the answer has the numbers, and open where the reasons are
 /// all that there is.
 pub fn verdicts(arms: &[Arm<'_>], answer: &Answer<'_>, has_numbers: bool) -> Option<String> {
-    let mut groups: Vec<(Explanation, Vec<String>)> = Vec::new();
-    for arm in arms {
-        let Some(reason) = reason(arm, answer) else { continue };
-        match groups.iter_mut().find(|(known, _)| *known == reason) {
-            Some((_, labels)) => labels.push(arm.label()),
-            None => groups.push((reason, vec![arm.label()])),
-        }
-    }
+    let groups = grouped(arms.iter().filter_map(|arm| Some((reason(arm, answer)?, arm.label()))));
     if groups.is_empty() {
         return None;
     }
