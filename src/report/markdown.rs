@@ -2,12 +2,11 @@
 
 use crate::finding::answer::Answer;
 use crate::finding::number::GAP;
-use crate::finding::prices::List;
 use crate::finding::reasons::{Failure, no_numbers};
 use crate::finding::stacks::Stacks;
 use crate::finding::{
-    ArmFailure, ArmFindings, Findings, KeyValue, PayerFindings, estimate, foreign, number, prices,
-    reasons, workload,
+    ArmFailure, ArmFindings, Findings, KeyValue, PayerFindings, claims, estimate, foreign,
+    instances, isolation, memory, number, prices, reasons, settings, starts, workload,
 };
 
 /// The findings as one Markdown document, ended by a line feed.
@@ -30,8 +29,8 @@ pub fn markdown(findings: &Findings) -> String {
         text += &format!("{}.\n\n", plain(&Answer::of(findings).headline()));
         text += &overheads(findings);
         text += &of_workload(findings);
-        text += &instances(findings);
-        text += &isolation(findings);
+        text += &between(findings);
+        text += &beside(findings);
         text += &noise_floor(findings);
         text += &reasons(findings);
     }
@@ -85,24 +84,24 @@ fn fenced(text: &str) -> String {
     format!("{fence}text\n{}\n{fence}\n\n", foreign::lines(text))
 }
 
+/// A table and an empty line behind it; a column whose name begins with `#` holds numbers.
+fn table(columns: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+    let head = line(columns.iter().map(|name| name.trim_start_matches('#').to_owned()).collect());
+    let rule = |name: &&str| if name.starts_with('#') { "--:|" } else { "---|" };
+    let rules: String = columns.iter().map(rule).collect();
+    format!("{head}|{rules}\n{}\n", rows.into_iter().map(line).collect::<String>())
+}
+
 fn overheads(findings: &Findings) -> String {
-    let is_of_fixed_time = findings.run.is_of_fixed_time;
-    let (head, line) = match is_of_fixed_time {
-        true => ("", ""),
-        false => (" Wall, median | Overhead | Verdict |", "--:|---|---|"),
-    };
-    let mut text = format!(
-        "| Stack | Trials |{head} CPU, command | CPU, others | Memory, command | Memory, others |\n\
-         |---|--:|{line}--:|--:|--:|--:|\n"
-    );
-    for arm in &findings.arms {
-        let metric = |name: &str| arm.metric(name);
-        let median = |name: &str| {
-            metric(name).map_or(GAP.into(), |metric| number::amount(metric.median, &metric.unit))
-        };
-        let overhead = metric("wall_ns").and_then(|wall| wall.overhead);
+    let has_wall = !findings.run.is_of_fixed_time;
+    let mut columns = vec!["Stack", "#Trials"];
+    columns.extend(["#Wall, median", "Overhead", "Verdict"].into_iter().filter(|_| has_wall));
+    columns.extend(["#CPU, command", "#CPU, others", "#Memory, command", "#Memory, others"]);
+    let row = |arm: &ArmFindings| {
+        let overhead = arm.metric("wall_ns").and_then(|wall| wall.overhead);
         let of_wall_time = [
-            median("wall_ns"),
+            arm.median("wall_ns"),
             overhead.map_or_else(
                 || estimate::rough_ratio(&findings.arms, arm).map_or(GAP.into(), number::rough),
                 |interval| number::overhead(&interval),
@@ -110,25 +109,22 @@ fn overheads(findings: &Findings) -> String {
             arm.verdict.word().into(),
         ];
         let mut cells = vec![name(arm), arm.trial_count.to_string()];
-        cells.extend(of_wall_time.into_iter().filter(|_| !is_of_fixed_time));
-        cells.extend([
-            arm.command_cpu().map_or(GAP.into(), |(text, _)| text),
-            median("cpu_others_ns"),
-            median("memory_peak_bytes"),
-            median("memory_others_peak_bytes"),
-        ]);
-        text += &format!("| {} |\n", cells.join(" | "));
-    }
-    if let Some(remark) = crate::finding::memory::remark(findings) {
-        text += &format!("\nMemory, others: {}.\n", sentence(&remark));
-    }
-    if let Some(remark) = crate::finding::starts::remark(findings) {
-        text += &format!("\nStart and stop: {}.\n", sentence(&remark));
-    }
-    if let Some(remark) = crate::finding::claims::remark(findings) {
-        text += &format!("\nClaims: {}.\n", sentence(&remark));
-    }
-    text + "\n"
+        cells.extend(of_wall_time.into_iter().filter(|_| has_wall));
+        cells.push(arm.command_cpu().map_or(GAP.into(), |(text, _)| text));
+        cells.extend(
+            ["cpu_others_ns", "memory_peak_bytes", "memory_others_peak_bytes"]
+                .map(|metric| arm.median(metric)),
+        );
+        cells
+    };
+    let text = table(&columns, findings.arms.iter().map(row));
+    let remarks = [
+        ("Memory, others", memory::remark(findings)),
+        ("Start and stop", starts::remark(findings)),
+        ("Claims", claims::remark(findings)),
+    ];
+    let remarks = remarks.into_iter().filter_map(|(of, remark)| Some((of, remark?)));
+    text + &remarks.map(|(of, it)| format!("{of}: {}.\n\n", sentence(&it))).collect::<String>()
 }
 
 /// Writes what the workload measured.
@@ -137,21 +133,20 @@ fn of_workload(findings: &Findings) -> String {
     if rows.is_empty() {
         return String::new();
     }
+    let cells = |row: &workload::Row<'_>| {
+        let median = plain(&row.median);
+        vec![code(row.metric), name(row.arm), median, row.overhead.clone(), row.verdict.into()]
+    };
     let mut text = format!(
-        "## What {} measured\n\n| Metric | Stack | Median | Overhead | Verdict \
-         |\n|---|---|--:|---|---|\n",
-        code(findings.run.workload.as_deref().unwrap_or("the workload"))
+        "## What {} measured\n\n{}",
+        code(findings.run.workload.as_deref().unwrap_or("the workload")),
+        table(&["Metric", "Stack", "#Median", "Overhead", "Verdict"], rows.iter().map(cells))
     );
-    for row in &rows {
-        let cells = [code(row.metric), name(row.arm), plain(&row.median), row.overhead.clone()];
-        text += &format!("| {} | {} |\n", cells.join(" | "), row.verdict);
-    }
-    text += "\n";
     if let Some(remark) = workload::remark(&rows) {
         text += &format!("Overhead: {}.\n\n", sentence(&remark));
     }
-    for settings in crate::finding::settings::lines(findings) {
-        text += &format!("Measured with {}.\n\n", sentence(&settings));
+    for line in settings::lines(findings) {
+        text += &format!("Measured with {}.\n\n", sentence(&line));
     }
     for reason in reasons::of_metrics(&rows) {
         text += &format!("- {}: {}\n", sentence(&reason.whose), sentence(reason.because));
@@ -163,68 +158,53 @@ fn of_workload(findings: &Findings) -> String {
 }
 
 /// Writes what a neighbour cost each stack, where there was one.
-fn isolation(findings: &Findings) -> String {
-    let rows = crate::finding::isolation::rows(findings);
+fn beside(findings: &Findings) -> String {
+    let rows = isolation::rows(findings);
     if rows.is_empty() {
         return String::new();
     }
-    let mut text = String::from(
-        "## Beside a neighbour, over the same stack alone\n\n| Metric | Stack | Neighbour | \
-         Overhead |\n|---|---|---|---|\n",
-    );
-    for row in &rows {
-        let (metric, stack) = (code(&row.found.metric), code(row.stack));
-        text += &format!("| {metric} | {stack} | {} | {} |\n", code(row.neighbour), row.overhead);
-    }
-    text + "\n"
+    let cells = |row: isolation::Row<'_>| {
+        vec![code(&row.found.metric), code(row.stack), code(row.neighbour), row.overhead]
+    };
+    let table = table(&["Metric", "Stack", "Neighbour", "Overhead"], rows.into_iter().map(cells));
+    format!("## Beside a neighbour, over the same stack alone\n\n{table}")
 }
 
 /// Writes how far the instances were apart, where several ran at once.
-fn instances(findings: &Findings) -> String {
-    let rows = crate::finding::instances::rows(findings);
+fn between(findings: &Findings) -> String {
+    let rows = instances::rows(findings);
     if rows.is_empty() {
         return String::new();
     }
-    let mut text = String::from(
-        "## Between the instances\n\n| Metric | Stack | Instances | Least | Most | Variation \
-         |\n|---|---|--:|--:|--:|--:|\n",
-    );
-    for row in &rows {
-        let (metric, stack) = (code(&row.found.metric), name(row.arm));
-        let (count, variation) = (row.found.instance_count, &row.variation);
-        text += &format!(
-            "| {metric} | {stack} | {count} | {} | {} | {variation} |\n",
-            plain(&row.least),
-            plain(&row.most)
-        );
-    }
-    text + "\n"
+    let cells = |row: instances::Row<'_>| {
+        let (metric, count) = (code(&row.found.metric), row.found.instance_count.to_string());
+        let (least, most) = (plain(&row.least), plain(&row.most));
+        vec![metric, name(row.arm), count, least, most, row.variation]
+    };
+    let columns = ["Metric", "Stack", "#Instances", "#Least", "#Most", "#Variation"];
+    format!("## Between the instances\n\n{}", table(&columns, rows.into_iter().map(cells)))
 }
 
 /// Writes what primitives cost: a column for each stack, and one for its ratio.
-fn priced(list: &List<'_>) -> String {
-    let mut head = String::from("| Price | One of it is |");
-    let mut line = String::from("|---|---|");
+fn priced(list: &prices::List<'_>) -> String {
+    let mut columns = vec![String::from("Price"), String::from("One of it is")];
     for (place, arm) in list.arms.iter().enumerate() {
-        head += &format!(" {} |", name(arm));
-        line += "--:|";
-        if place > 0 {
-            head += " ratio |";
-            line += "---|";
-        }
+        columns.push(format!("#{}", name(arm)));
+        columns.extend((place > 0).then(|| String::from("ratio")));
     }
-    let mut text = format!("## What primitives cost\n\n{head}\n{line}\n");
-    for row in &list.rows {
-        text += &format!("| {} | {} |", code(row.name), plain(row.operation));
+    let row = |row: &prices::Row<'_>| {
+        let mut cells = vec![code(row.name), plain(row.operation)];
         for (place, cell) in row.cells.iter().enumerate() {
-            text += &format!(" {} |", cell.price());
-            if place > 0 {
-                text += &format!(" {} |", cell.overhead().unwrap_or_else(|| GAP.into()));
-            }
+            cells.push(cell.price());
+            let ratio = || cell.overhead().unwrap_or_else(|| GAP.into());
+            cells.extend((place > 0).then(ratio));
         }
-        text += "\n";
-    }
-    text += &format!("\nPrices: {}.\n\n", sentence(&list.legend()));
+        cells
+    };
+    let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
+    let table = table(&columns, list.rows.iter().map(row));
+    let legend = sentence(&list.legend());
+    let mut text = format!("## What primitives cost\n\n{table}Prices: {legend}.\n\n");
     for (what, why) in list.gaps() {
         text += &format!("- no price of {}: {}\n", plain(&what), plain(&why));
     }
@@ -295,30 +275,21 @@ fn cautions(findings: &Findings) -> String {
 
 fn bill(findings: &Findings) -> String {
     let quantities = PayerFindings::columns(findings.arms.iter().flat_map(|arm| &arm.payers));
-    let headings: Vec<&str> = quantities.iter().filter_map(|it| it.heading).collect();
-    let mut text = format!(
-        "## Who used the CPU\n\n| Stack | Payer | Role | Level | CPU | {} \
-         |\n|---|---|---|--:|--:|{}\n",
-        headings.join(" | "),
-        "--:|".repeat(headings.len())
-    );
-    for arm in &findings.arms {
-        for payer in &arm.payers {
-            let mut cells = vec![
-                name(arm),
-                plain(&payer.name()),
-                payer.role.clone(),
-                payer.level.to_string(),
-                number::time(payer.cpu_ns),
-            ];
-            cells.extend(quantities.iter().map(|it| {
-                let shown = |amount| number::amount(amount, it.unit.word());
-                payer.amounts.get(it.key).map_or_else(|| GAP.into(), shown)
-            }));
-            text += &format!("| {} |\n", cells.join(" | "));
-        }
-    }
-    format!("{text}\n{}\n\n", sentence(crate::finding::memory::PARTS))
+    let mut columns = ["Stack", "Payer", "Role", "#Level", "#CPU"].map(String::from).to_vec();
+    columns.extend(quantities.iter().filter_map(|it| Some(format!("#{}", it.heading?))));
+    let row = |(arm, payer): (&ArmFindings, &PayerFindings)| {
+        let (level, cpu) = (payer.level.to_string(), number::time(payer.cpu_ns));
+        let mut cells = vec![name(arm), plain(&payer.name()), payer.role.clone(), level, cpu];
+        cells.extend(quantities.iter().map(|it| {
+            let shown = |amount| number::amount(amount, it.unit.word());
+            payer.amounts.get(it.key).map_or_else(|| GAP.into(), shown)
+        }));
+        cells
+    };
+    let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
+    let payers = findings.arms.iter().flat_map(|arm| arm.payers.iter().map(move |it| (arm, it)));
+    let table = table(&columns, payers.map(row));
+    format!("## Who used the CPU\n\n{table}{}\n\n", sentence(memory::PARTS))
 }
 
 /// Writes what was read back of each stack: only what tells it from the others, and the begin of
@@ -332,7 +303,7 @@ fn evidence(findings: &Findings) -> String {
         };
         arms.len() > 1 && arms.iter().all(has)
     };
-    let mut rows = String::new();
+    let mut rows = Vec::new();
     for arm in &arms {
         for (place, level) in arm.evidence.iter().enumerate() {
             let own = level.facts.iter().filter(|fact| !is_everywhere(fact));
@@ -340,17 +311,14 @@ fn evidence(findings: &Findings) -> String {
                 .map(|fact| (plain(&fact.key), foreign::on_one_line(&fact.value)))
                 .map(|(key, value)| format!("{key} {}", code(&begin_of(&value))))
                 .collect();
-            let cells = [name(arm), place.to_string(), code(&level.layer), told.join("; ")];
-            rows += &format!("| {} |\n", cells.join(" | "));
+            rows.push(vec![name(arm), place.to_string(), code(&level.layer), told.join("; ")]);
         }
     }
     if rows.is_empty() {
-        return rows;
+        return String::new();
     }
-    format!(
-        "## What was read back\n\n| Stack | Level | Layer | What tells it from the others \
-         |\n|---|--:|---|---|\n{rows}\n"
-    )
+    let columns = ["Stack", "#Level", "Layer", "What tells it from the others"];
+    format!("## What was read back\n\n{}", table(&columns, rows))
 }
 
 fn same(one: &KeyValue, other: &KeyValue) -> bool {
@@ -370,13 +338,12 @@ fn begin_of(value: &str) -> String {
 const VALUE_LETTERS: usize = 60;
 
 fn machine(findings: &Findings) -> String {
-    let mut text = String::from("## The machine\n\n| What | Value | Read from |\n|---|---|---|\n");
-    for fact in &findings.machine {
+    let row = |fact: &KeyValue| {
         let value = foreign::on_one_line(&fact.value);
-        let cells = [plain(&fact.key), plain(&value), plain(&fact.source)];
-        text += &format!("| {} |\n", cells.join(" | "));
-    }
-    text + "\n"
+        [&fact.key, &value, &fact.source].map(|text| plain(text)).to_vec()
+    };
+    let rows = findings.machine.iter().map(row);
+    format!("## The machine\n\n{}", table(&["What", "Value", "Read from"], rows))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! without readings keeps its row and says so.
 
 use super::axis::Axis;
-use super::chart::{self, Anchor, Canvas, Caption};
+use super::chart::{self, Anchor, Canvas};
 use super::escape;
 use super::legend::Arm;
 use super::table::{Cell, Table};
@@ -37,7 +37,7 @@ pub fn bill(arms: &[Arm<'_>]) -> Option<String> {
     if arms.iter().all(|arm| arm.found.payers.is_empty()) {
         return None;
     }
-    let names = arms.iter().map(|arm| chart::width_of(&arm.name(), 13)).fold(90.0, f64::max);
+    let names = arms.iter().map(|arm| chart::width_of(&arm.name, 13)).fold(90.0, f64::max);
     let left = (names + 34.0).min(360.0);
     let bars = (left, chart::WIDE - TOTAL_WIDTH);
     let wide =
@@ -71,7 +71,7 @@ pub fn payers(arms: &[Arm<'_>], caption: &str) -> String {
     for arm in arms {
         for payer in &arm.found.payers {
             let mut cells = vec![
-                Cell::Code(arm.name()),
+                Cell::Code(arm.name.clone()),
                 Cell::Text(payer.name()),
                 Cell::Text(payer.role.clone()),
                 Cell::Number(payer.level.to_string(), f64::from(payer.level)),
@@ -83,10 +83,10 @@ pub fn payers(arms: &[Arm<'_>], caption: &str) -> String {
             }));
             table.row(Some(arm.found.arm), cells);
         }
-        let all = arm.metric("cpu_total_ns").filter(|_| !arm.found.payers.is_empty());
+        let all = arm.found.metric("cpu_total_ns").filter(|_| !arm.found.payers.is_empty());
         if let Some(all) = all {
             let mut cells = vec![
-                Cell::Code(arm.name()),
+                Cell::Code(arm.name.clone()),
                 Cell::Text(String::from("CPU, all")),
                 Cell::Text(String::from("median of each trial's sum")),
                 Cell::Gap,
@@ -108,12 +108,7 @@ fn draw(arms: &[Arm<'_>], frame: &Frame) -> String {
         row(&mut canvas, arm, frame, &axis, top);
     }
     let said: Vec<String> = arms.iter().map(spoken).collect();
-    canvas.svg(&Caption {
-        id: &format!("bill-{}", frame.class),
-        class: frame.class,
-        title: "CPU time per trial, by payer",
-        description: &said.join("; "),
-    })
+    canvas.svg("bill", frame.class, "CPU time per trial, by payer", &said.join("; "))
 }
 
 fn row(canvas: &mut Canvas, arm: &Arm<'_>, frame: &Frame, axis: &Axis, top: f64) {
@@ -123,24 +118,26 @@ fn row(canvas: &mut Canvas, arm: &Arm<'_>, frame: &Frame, axis: &Axis, top: f64)
         ((0.0, top + frame.row_height / 2.0 + 4.0), top + 7.0)
     };
     let room = if frame.names_above { frame.width } else { frame.bars.0 - 12.0 };
-    canvas.open("row", Some(arm.found.arm), None);
-    canvas.open("name", None, None);
-    canvas.text(name_at, 13, Anchor::Start, &chart::fitting(&arm.name(), room, 13));
-    canvas.close();
-    let base = bar_top + 14.5;
-    if arm.found.payers.is_empty() {
-        canvas.open("gap", None, None);
-        let room = frame.width - frame.bars.0;
-        let reason = chart::fitting_prose(&format!("no reading: {}", arm.gap()), room, 12);
-        canvas.text((frame.bars.0, base), 12, Anchor::Start, &reason);
-        canvas.close();
-    } else {
-        let end = segments(canvas, arm, axis, bar_top);
-        canvas.open("value", None, None);
-        canvas.text((end + 8.0, base), 13, Anchor::Start, &number::time(total_ns(arm)));
-        canvas.close();
-    }
-    canvas.close();
+    canvas.group_of("row", Some(arm.found.arm), None, |canvas| {
+        canvas.text_in("name", name_at, 13, Anchor::Start, &chart::fitting(&arm.name, room, 13));
+        let base = bar_top + 14.5;
+        if arm.found.payers.is_empty() {
+            canvas.group("gap", |canvas| {
+                let room = frame.width - frame.bars.0;
+                let reason = chart::fitting_prose(&format!("no reading: {}", arm.gap()), room, 12);
+                canvas.text((frame.bars.0, base), 12, Anchor::Start, &reason);
+            });
+        } else {
+            let end = segments(canvas, arm, axis, bar_top);
+            canvas.text_in(
+                "value",
+                (end + 8.0, base),
+                13,
+                Anchor::Start,
+                &number::time(total_ns(arm)),
+            );
+        }
+    });
 }
 
 /// Draws one bar and says where it ends.
@@ -155,17 +152,15 @@ fn segments(canvas: &mut Canvas, arm: &Arm<'_>, axis: &Axis, top: f64) -> f64 {
         sum_ns += part_ns;
         end = axis.at(sum_ns);
         let percent = format!("{:.0} %", part_ns / total_ns * 100.0);
-        let hint = format!("{}, {name}: {}, {percent}", arm.name(), number::time(part_ns));
-        canvas.open(class, None, Some(&hint));
-        // The gap of a pixel separates neighbours where colour does not.
-        canvas.rect((start, top), ((end - start - 1.0).max(0.6), 20.0), 1.0);
-        let label = if end - start > 130.0 { format!("{name} {percent}") } else { percent };
-        if end - start > 40.0 {
-            canvas.open("on-bar", None, None);
-            canvas.text((start + 7.0, top + 14.5), 12, Anchor::Start, &label);
-            canvas.close();
-        }
-        canvas.close();
+        let hint = format!("{}, {name}: {}, {percent}", arm.name, number::time(part_ns));
+        canvas.group_of(class, None, Some(&hint), |canvas| {
+            // The gap of a pixel separates neighbours where colour does not.
+            canvas.rect((start, top), ((end - start - 1.0).max(0.6), 20.0), 1.0);
+            let label = if end - start > 130.0 { format!("{name} {percent}") } else { percent };
+            if end - start > 40.0 {
+                canvas.text_in("on-bar", (start + 7.0, top + 14.5), 12, Anchor::Start, &label);
+            }
+        });
     }
     end
 }
@@ -196,8 +191,8 @@ fn spoken(arm: &Arm<'_>) -> String {
         .map(|(part_ns, (_, name, _))| format!("{name} {}", number::time(part_ns)))
         .collect();
     match parts.as_slice() {
-        [] => format!("{}: no reading", arm.name()),
-        _ => format!("{}: {}", arm.name(), parts.join(", ")),
+        [] => format!("{}: no reading", arm.name),
+        _ => format!("{}: {}", arm.name, parts.join(", ")),
     }
 }
 
@@ -215,9 +210,7 @@ fn roles(arms: &[Arm<'_>]) -> String {
         .filter(|(sum_ns, _)| *sum_ns > 0.0)
         .map(|(_, (_, name, class))| {
             let mut canvas = Canvas::new(14.0, 14.0);
-            canvas.open(class, None, None);
-            canvas.rect((1.0, 1.0), (12.0, 12.0), 1.0);
-            canvas.close();
+            canvas.group(class, |canvas| canvas.rect((1.0, 1.0), (12.0, 12.0), 1.0));
             format!("<li>{}{}</li>\n", canvas.ornament("swatch"), escape::line(name))
         })
         .collect();

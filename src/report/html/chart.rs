@@ -8,22 +8,13 @@
 use super::escape;
 use kuva::backend::svg::SvgBackend;
 use kuva::render::color::Color;
-use kuva::render::render::{PathData, Primitive, Scene, TextAnchor};
+/// Place of a text relative to its point.
+pub use kuva::render::render::TextAnchor as Anchor;
+use kuva::render::render::{PathData, Primitive, Scene};
 
 /// A drawing of fixed width that is being filled.
 pub struct Canvas {
     scene: Scene,
-}
-
-/// Place of a text relative to its point.
-#[derive(Clone, Copy, Debug)]
-pub enum Anchor {
-    /// Begins there.
-    Start,
-    /// Has its middle there.
-    Middle,
-    /// Ends there.
-    End,
 }
 
 /// The shape of a mark: with colour, twice the means to tell arms apart.
@@ -54,18 +45,6 @@ pub enum Fill {
     Hollow,
 }
 
-/// A drawing's name, for those who cannot see it and for the links to it.
-pub struct Caption<'a> {
-    /// Unique in the report.
-    pub id: &'a str,
-    /// `wide` or `narrow`: on which screens it is shown.
-    pub class: &'a str,
-    /// Title: what the drawing shows.
-    pub title: &'a str,
-    /// Description of what there is to see.
-    pub description: &'a str,
-}
-
 /// Widest of the fixed-width fonts in use: a character's share of the size.
 const NAME_WIDTH: f64 = 0.61;
 /// Width of the charts for screens with room, and for paper.
@@ -79,8 +58,19 @@ impl Canvas {
         Self { scene: Scene::new(width, height).with_background(None) }
     }
 
-    /// Begins a group: its classes, the arm it belongs to, what is said when a pointer rests on it.
-    pub fn open(&mut self, class: &str, arm: Option<u32>, hint: Option<&str>) {
+    /// A group of these classes.
+    pub fn group(&mut self, class: &str, draw: impl FnOnce(&mut Self)) {
+        self.group_of(class, None, None, draw);
+    }
+
+    /// The same with the arm it belongs to, and what is said when a pointer rests on it.
+    pub fn group_of(
+        &mut self,
+        class: &str,
+        arm: Option<u32>,
+        hint: Option<&str>,
+        draw: impl FnOnce(&mut Self),
+    ) {
         debug_assert!(class.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == ' '));
         let arm = arm.map(|arm| format!(" data-arm=\"{arm}\"")).unwrap_or_default();
         self.scene.add(Primitive::GroupStart {
@@ -88,20 +78,12 @@ impl Canvas {
             title: hint.map(escape::plain),
             extra_attrs: Some(format!("class=\"{class}\"{arm}")),
         });
-    }
-
-    /// Ends the innermost group.
-    pub fn close(&mut self) {
+        draw(self);
         self.scene.add(Primitive::GroupEnd);
     }
 
     /// A line of text, its baseline at the point.
     pub fn text(&mut self, (x, y): (f64, f64), size: u32, anchor: Anchor, content: &str) {
-        let anchor = match anchor {
-            Anchor::Start => TextAnchor::Start,
-            Anchor::Middle => TextAnchor::Middle,
-            Anchor::End => TextAnchor::End,
-        };
         // The library reads `$…$` as a formula; a stack's text is none.
         let content = escape::plain(content).replace('$', "\\$");
         self.scene.add(Primitive::Text {
@@ -114,6 +96,18 @@ impl Canvas {
             bold: false,
             color: None,
         });
+    }
+
+    /// The same in a group of its own.
+    pub fn text_in(
+        &mut self,
+        class: &str,
+        at: (f64, f64),
+        size: u32,
+        anchor: Anchor,
+        content: &str,
+    ) {
+        self.group(class, |canvas| canvas.text(at, size, anchor, content));
     }
 
     /// A straight line; `dashes` as in SVG.
@@ -200,12 +194,15 @@ impl Canvas {
         })));
     }
 
-    /// The drawing as an `svg` element that scales with the page.
-    pub fn svg(self, caption: &Caption<'_>) -> String {
-        let Caption { id, class, title, description } = caption;
+    /// The drawing as an `svg` element that scales with the page. Its `name` is unique in the
+    /// report; `screens`, on which it is shown, are `wide` or `narrow`. Whoever cannot see it is
+    /// told its title and what there is to see.
+    pub fn svg(self, name: &str, screens: &str, title: &str, description: &str) -> String {
         let head = format!(
-            "class=\"chart {class}\" role=\"img\" aria-labelledby=\"{id}-title {id}-what\">\
-             <title id=\"{id}-title\">{}</title><desc id=\"{id}-what\">{}</desc>",
+            "class=\"chart {screens}\" role=\"img\" \
+             aria-labelledby=\"{name}-{screens}-title {name}-{screens}-what\">\
+             <title id=\"{name}-{screens}-title\">{}</title>\
+             <desc id=\"{name}-{screens}-what\">{}</desc>",
             escape::line(title),
             escape::line(description)
         );
@@ -334,28 +331,29 @@ fn through(points: &[(f64, f64)]) -> String {
 mod tests {
     use super::*;
 
-    const CAPTION: Caption<'_> =
-        Caption { id: "x", class: "wide", title: "a <title>", description: "b & c" };
+    fn svg(canvas: Canvas) -> String {
+        canvas.svg("x", "wide", "a <title>", "b & c")
+    }
 
     #[test]
     fn a_drawing_scales_and_says_what_it_is() {
-        let svg = Canvas::new(100.0, 50.0).svg(&CAPTION);
+        let svg = svg(Canvas::new(100.0, 50.0));
         assert!(svg.starts_with("<svg viewBox=\"0 0 100 50\""), "{svg}");
-        assert!(svg.contains("role=\"img\" aria-labelledby=\"x-title x-what\""), "{svg}");
-        assert!(svg.contains("<title id=\"x-title\">a &lt;title&gt;</title>"), "{svg}");
+        assert!(svg.contains("role=\"img\" aria-labelledby=\"x-wide-title x-wide-what\""), "{svg}");
+        assert!(svg.contains("<title id=\"x-wide-title\">a &lt;title&gt;</title>"), "{svg}");
         assert!(svg.trim_end().ends_with("</svg>"), "{svg}");
     }
 
     #[test]
     fn every_paint_is_the_current_colour() {
         let mut canvas = Canvas::new(100.0, 50.0);
-        canvas.open("arm-1", Some(1), Some("<hint>"));
-        canvas.rect((0.0, 0.0), (1.0, 1.0), 0.5);
-        canvas.line((0.0, 0.0), (1.0, 1.0), 1.0, None);
-        canvas.marks(Shape::Circle, &[(1.0, 2.0)], 3.0, Fill::Solid);
-        canvas.text((0.0, 0.0), 12, Anchor::Start, "text");
-        canvas.close();
-        let svg = canvas.svg(&CAPTION);
+        canvas.group_of("arm-1", Some(1), Some("<hint>"), |canvas| {
+            canvas.rect((0.0, 0.0), (1.0, 1.0), 0.5);
+            canvas.line((0.0, 0.0), (1.0, 1.0), 1.0, None);
+            canvas.marks(Shape::Circle, &[(1.0, 2.0)], 3.0, Fill::Solid);
+            canvas.text((0.0, 0.0), 12, Anchor::Start, "text");
+        });
+        let svg = svg(canvas);
         assert!(!svg.contains('#') && !svg.contains("<style"), "{svg}");
         assert!(svg.contains("<title>&lt;hint&gt;</title>"), "{svg}");
     }
@@ -364,7 +362,7 @@ mod tests {
     fn a_dollar_in_a_name_is_no_formula_and_markup_is_text() {
         let mut canvas = Canvas::new(100.0, 50.0);
         canvas.text((0.0, 0.0), 12, Anchor::Start, "a$\\alpha$b\\$<b>\u{1b}");
-        let svg = canvas.svg(&CAPTION);
+        let svg = svg(canvas);
         assert!(svg.contains("a$\\alpha$b\\$&lt;b&gt;\\u{1b}"), "{svg}");
     }
 

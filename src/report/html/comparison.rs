@@ -16,7 +16,7 @@ pub fn comparison(findings: &Findings, arms: &[Arm<'_>]) -> String {
     ]);
     let mut table = Table::new("Medians over the trials that count", &columns).sortable();
     for arm in arms {
-        let median = |name| arm.metric(name).map(|metric| metric.median);
+        let median = |name| arm.found.metric(name).map(|metric| metric.median);
         let bytes = |name| Cell::number(median(name), |bytes| number::amount(bytes, "bytes"));
         let overhead = match arm.overhead() {
             Some(interval) => Cell::Number(number::overhead(&interval), interval.ratio),

@@ -5,12 +5,13 @@
 //! Source: Tene, "How NOT to Measure Latency", and the plots of HdrHistogram.
 
 use super::axis::Axis;
-use super::chart::{self, Anchor, Canvas, Caption, Fill};
+use super::chart::{self, Anchor, Canvas, Fill};
 use super::escape;
 use super::legend::{self, Arm};
 use super::table::{Cell, Table};
-use super::trials::real;
+use crate::finding::estimate::float;
 use crate::finding::number;
+use crate::finding::stacks::once;
 use crate::finding::{DistributionFindings, Findings, PercentilePoint};
 
 const HEIGHT: f64 = 320.0;
@@ -26,12 +27,8 @@ type Curve<'a> = (&'a Arm<'a>, &'a DistributionFindings);
 
 /// The section; `None` where nothing was measured whose distribution was kept.
 pub fn curves(findings: &Findings, arms: &[Arm<'_>]) -> Option<String> {
-    let mut names: Vec<&str> = Vec::new();
-    for name in arms.iter().flat_map(|arm| &arm.found.histograms).map(|it| it.metric.as_str()) {
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
+    let histograms = arms.iter().flat_map(|arm| &arm.found.histograms);
+    let names = once(histograms.map(|it| it.metric.as_str()));
     let figures: String = names
         .iter()
         .enumerate()
@@ -81,45 +78,37 @@ fn draw(
     let (left, right, bottom) = (MARGIN, width - 14.0, HEIGHT - FOOT);
     let points = || curves.iter().flat_map(|(_, found)| &found.points);
     let most = points().map(|point| nines(point.share)).fold(1.0, f64::max);
-    let times = Axis::over(points().map(|point| real(point.value_ns)), bottom, TOP);
+    let times = Axis::over(points().map(|point| float(point.value_ns)), bottom, TOP);
     let across = |share: f64| left + (right - left) * (nines(share) / most).clamp(0.0, 1.0);
 
     for tick in times.span_ticks(APART) {
-        canvas.open("grid", None, None);
-        canvas.line((left, tick.at), (right, tick.at), 1.0, None);
-        canvas.close();
-        canvas.open("axis", None, None);
-        canvas.text((left - 6.0, tick.at + 4.0), 11, Anchor::End, &tick.label);
-        canvas.close();
+        canvas.group("grid", |canvas| canvas.line((left, tick.at), (right, tick.at), 1.0, None));
+        canvas.text_in("axis", (left - 6.0, tick.at + 4.0), 11, Anchor::End, &tick.label);
     }
     for (label, share) in shares(most) {
         let x = across(share);
-        canvas.open("grid", None, None);
-        canvas.line((x, TOP), (x, bottom), 1.0, None);
-        canvas.close();
-        canvas.open("axis", None, None);
-        canvas.text((x.min(width - 22.0), bottom + 17.0), 11, Anchor::Middle, &label);
-        canvas.close();
+        canvas.group("grid", |canvas| canvas.line((x, TOP), (x, bottom), 1.0, None));
+        canvas.text_in("axis", (x.min(width - 22.0), bottom + 17.0), 11, Anchor::Middle, &label);
     }
     for (arm, found) in curves {
-        let at = |point: &PercentilePoint| (across(point.share), times.at(real(point.value_ns)));
+        let at = |point: &PercentilePoint| (across(point.share), times.at(float(point.value_ns)));
         let line: Vec<(f64, f64)> = found.points.iter().map(at).collect();
-        canvas.open(&arm.class, Some(arm.found.arm), Some(&spoken(arm, found)));
-        canvas.polyline(&line, 1.8);
-        // A mark at every whole nine, so that shapes tell curves apart where colours do not.
-        let marks: Vec<(f64, f64)> =
-            found.points.iter().filter(|it| is_whole(it.share)).map(at).collect();
-        canvas.marks(arm.shape, &marks, 3.6, Fill::Solid);
-        canvas.close();
+        canvas.group_of(&arm.class, Some(arm.found.arm), Some(&spoken(arm, found)), |canvas| {
+            canvas.polyline(&line, 1.8);
+            // A mark at every whole nine, so that shapes tell curves apart where colours do not.
+            let marks: Vec<(f64, f64)> =
+                found.points.iter().filter(|it| is_whole(it.share)).map(at).collect();
+            canvas.marks(arm.shape, &marks, 3.6, Fill::Solid);
+        });
     }
     let said: Vec<String> = curves.iter().map(|(arm, found)| spoken(arm, found)).collect();
-    let first = if place == 0 { String::new() } else { format!("{place}-") };
-    canvas.svg(&Caption {
-        id: &format!("curves-{first}{class}"),
+    let later = format!("curves-{place}");
+    canvas.svg(
+        if place == 0 { "curves" } else { &later },
         class,
-        title: &format!("Percentiles of {name} of each stack of {}", findings.run.title),
-        description: &said.join("; "),
-    })
+        &format!("Percentiles of {name} of each stack of {}", findings.run.title),
+        &said.join("; "),
+    )
 }
 
 /// Tells whether a share is 0.9, 0.99 and so on.
@@ -145,13 +134,12 @@ fn percentile(share: f64) -> String {
 
 /// Describes a curve, for those who cannot see it.
 fn spoken(arm: &Arm<'_>, found: &DistributionFindings) -> String {
-    let said =
-        found.points.iter().filter(|it| is_whole(it.share)).map(|point| {
-            format!("{} {}", percentile(point.share), number::time(real(point.value_ns)))
-        });
-    let largest = found.highest_ns.map(|ns| format!("largest {}", number::time(real(ns))));
+    let said = found.points.iter().filter(|it| is_whole(it.share)).map(|point| {
+        format!("{} {}", percentile(point.share), number::time(float(point.value_ns)))
+    });
+    let largest = found.highest_ns.map(|ns| format!("largest {}", number::time(float(ns))));
     let said: Vec<String> = said.chain(largest).collect();
-    format!("{}: {}", arm.name(), said.join(", "))
+    format!("{}: {}", arm.name, said.join(", "))
 }
 
 fn explanation(name: &str) -> String {
@@ -167,11 +155,11 @@ fn numbers(curves: &[Curve<'_>]) -> String {
     let mut table = Table::new("Percentiles, and the largest value", &columns);
     for (arm, found) in curves {
         let mut row = |name: String, share: f64, value_ns: u64| {
-            let values = real(found.value_count);
+            let values = float(found.value_count);
             let cells = vec![
-                Cell::Code(arm.name()),
+                Cell::Code(arm.name.clone()),
                 Cell::Number(name, share),
-                Cell::number(Some(real(value_ns)), number::time),
+                Cell::number(Some(float(value_ns)), number::time),
                 Cell::number(Some(values), |count| format!("{count:.0}")),
             ];
             table.row(Some(arm.found.arm), cells);

@@ -139,7 +139,7 @@ fn name_of(metric: &MetricFindings) -> String {
 fn quantiles(arm: &Arm<'_>) -> String {
     let columns = ["Quantile", "#Value", "#Interval", "Remark"];
     let mut table = Table::new("Quantiles of wall time", &columns);
-    for found in arm.metric("wall_ns").iter().flat_map(|metric| &metric.quantiles) {
+    for found in arm.found.metric("wall_ns").iter().flat_map(|metric| &metric.quantiles) {
         let interval = match found.low.zip(found.high) {
             Some((low, high)) => {
                 Cell::Number(format!("{} – {}", number::time(low), number::time(high)), low)

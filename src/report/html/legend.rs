@@ -6,15 +6,14 @@
 use super::chart::{Canvas, Fill, Shape};
 use super::escape;
 use crate::finding::answer::{Row, Said};
-use crate::finding::{
-    ArmFindings, Findings, Gap, Interval, MetricFindings, TrialPoint, Verdict, foreign, reasons,
-};
+use crate::finding::{ArmFindings, Findings, Gap, Interval, TrialPoint, Verdict, foreign, reasons};
 
 /// An arm as the report shows it.
 pub struct Arm<'a> {
     /// Findings about the arm.
     pub found: &'a ArmFindings,
-    name: String,
+    /// The stack, its accelerator, and which of the two baselines.
+    pub name: String,
     /// The class that says its colour.
     pub class: String,
     /// Mark of the arm.
@@ -58,26 +57,9 @@ pub fn arms(findings: &Findings) -> Vec<Arm<'_>> {
 }
 
 impl Arm<'_> {
-    /// Returns the arm's name: the stack, its accelerator, and which of the two baselines.
-    pub fn name(&self) -> String {
-        self.name.clone()
-    }
-
-    /// Tells whether it is compared with the baseline.
-    pub fn is_compared(&self) -> bool {
-        self.found.is_compared()
-    }
-
-    /// A metric, when any trial has it.
-    pub fn metric(&self, name: &str) -> Option<&MetricFindings> {
-        self.found.metric(name)
-    }
-
     /// The overhead on wall time, when it is a number that can be drawn.
     pub fn overhead(&self) -> Option<Interval> {
-        self.metric("wall_ns")?.overhead.filter(|Interval { ratio, low, high, .. }| {
-            [ratio, low, high].iter().all(|end| end.is_finite() && **end > 0.0)
-        })
+        self.found.metric("wall_ns")?.overhead.filter(Interval::can_be_drawn)
     }
 
     /// Says why it has no number, in one line.
@@ -124,15 +106,14 @@ impl Arm<'_> {
     /// Draws the arm's mark, to stand beside its name.
     pub fn swatch(&self) -> String {
         let mut canvas = Canvas::new(14.0, 14.0);
-        canvas.open(&self.class, None, None);
-        canvas.marks(self.shape, &[(7.0, 7.0)], 5.0, Fill::Solid);
-        canvas.close();
+        canvas
+            .group(&self.class, |canvas| canvas.marks(self.shape, &[(7.0, 7.0)], 5.0, Fill::Solid));
         canvas.ornament("swatch")
     }
 
     /// Returns the arm's mark and its name, as markup.
     pub fn label(&self) -> String {
-        let name = escape::name(&self.name());
+        let name = escape::name(&self.name);
         format!("<span class=\"label\">{}<code>{name}</code></span>", self.swatch())
     }
 }
@@ -167,7 +148,9 @@ mod tests {
     #[test]
     fn a_baseline_that_failed_before_its_other_arm_was_run_is_one_stack() {
         let mut findings = example(6, |_| {});
-        let names = |findings: &Findings| arms(findings).iter().map(Arm::name).collect::<Vec<_>>();
+        let names = |findings: &Findings| {
+            arms(findings).into_iter().map(|arm| arm.name).collect::<Vec<_>>()
+        };
         assert_eq!(names(&findings)[..2], ["native", "native (again)"]);
         let invalid = |gap| Verdict::Invalid { gap, reason: String::from("x") };
         for (arm, gap) in findings.arms.iter_mut().zip([Gap::NotRun, Gap::CommandFailed]) {

@@ -6,7 +6,7 @@
 //! for narrow screens, because a scaled drawing has scaled letters.
 
 use super::axis::Axis;
-use super::chart::{self, Anchor, Canvas, Caption, Fill};
+use super::chart::{self, Anchor, Canvas, Fill};
 use super::escape;
 use super::legend::Arm;
 use super::table::{Cell, Table};
@@ -68,7 +68,7 @@ pub fn overhead(findings: &Findings, arms: &[Arm<'_>], answer: &Answer<'_>) -> O
     if lines.is_empty() || !says {
         return None;
     }
-    let names = lines.iter().map(|line| chart::width_of(&line.arm.name(), 13));
+    let names = lines.iter().map(|line| chart::width_of(&line.arm.name, 13));
     let left = (names.fold(90.0, f64::max) + 34.0).min(330.0);
     let wide = Frame {
         class: "wide",
@@ -111,12 +111,12 @@ fn draw(findings: &Findings, answer: &Answer<'_>, lines: &[Line<'_>], frame: &Fr
         row(&mut canvas, line, frame, &axis, top);
     }
     let what = answer.metric.unwrap_or("wall time");
-    canvas.svg(&Caption {
-        id: &format!("overhead-{}", frame.class),
-        class: frame.class,
-        title: &format!("Each stack over {}: {what}", findings.run.baseline),
-        description: &spoken(lines),
-    })
+    canvas.svg(
+        "overhead",
+        frame.class,
+        &format!("Each stack over {}: {what}", findings.run.baseline),
+        &spoken(lines),
+    )
 }
 
 /// From where to where lines run behind the rows: where names stand above, beside those alone
@@ -140,45 +140,43 @@ fn ground(
 ) {
     if let Some(floor) = answer.floor {
         let (from, to) = (axis.at(floor.low), axis.at(floor.high));
-        canvas.open("noise", None, Some("noise floor: native against native"));
-        for (top, end) in spans {
-            canvas.rect((from, *top), ((to - from).max(2.0), end - top), 1.0);
-        }
-        canvas.close();
+        canvas.group_of("noise", None, Some("noise floor: native against native"), |canvas| {
+            for (top, end) in spans {
+                canvas.rect((from, *top), ((to - from).max(2.0), end - top), 1.0);
+            }
+        });
     }
     let apart = if frame.names == Names::Beside { 58.0 } else { 60.0 };
     for tick in axis.ratio_ticks(apart) {
-        canvas.open("grid", None, None);
-        down(canvas, tick.at, spans, None);
-        canvas.close();
-        canvas.open("axis", None, None);
-        let x = tick.at.clamp(18.0, frame.width - 18.0);
-        // One is the baseline's, whose name stands above.
-        if (tick.value - 1.0).abs() > f64::EPSILON {
-            canvas.text((x, bottom + 18.0), 12, Anchor::Middle, &tick.label);
-        }
-        canvas.close();
+        canvas.group("grid", |canvas| {
+            down(canvas, tick.at, spans, None);
+        });
+        canvas.group("axis", |canvas| {
+            let x = tick.at.clamp(18.0, frame.width - 18.0);
+            // One is the baseline's, whose name stands above.
+            if (tick.value - 1.0).abs() > f64::EPSILON {
+                canvas.text((x, bottom + 18.0), 12, Anchor::Middle, &tick.label);
+            }
+        });
     }
     let margin = findings.run.equivalence_margin;
     let (from, to) = (axis.at(1.0 - margin), axis.at(1.0 + margin));
     if margin > 0.0 && margin < 1.0 && to - from > 12.0 {
-        canvas.open("margin", None, Some("margin of equivalence"));
-        for x in [from, to] {
-            down(canvas, x, spans, Some("2 4"));
-        }
-        canvas.close();
+        canvas.group_of("margin", None, Some("margin of equivalence"), |canvas| {
+            for x in [from, to] {
+                down(canvas, x, spans, Some("2 4"));
+            }
+        });
     }
-    canvas.open("one", None, None);
-    let one = axis.at(1.0);
-    canvas.line((one, HEAD - 6.0), (one, HEAD), 1.0, None);
-    down(canvas, one, spans, None);
-    let name = chart::fitting(&findings.run.baseline, frame.width / 2.0, 12);
-    let half = chart::width_of(&name, 12) / 2.0;
-    let x = one.clamp(half, (frame.width - half).max(half));
-    canvas.open("name", None, None);
-    canvas.text((x, HEAD - 12.0), 12, Anchor::Middle, &name);
-    canvas.close();
-    canvas.close();
+    canvas.group("one", |canvas| {
+        let one = axis.at(1.0);
+        canvas.line((one, HEAD - 6.0), (one, HEAD), 1.0, None);
+        down(canvas, one, spans, None);
+        let name = chart::fitting(&findings.run.baseline, frame.width / 2.0, 12);
+        let half = chart::width_of(&name, 12) / 2.0;
+        let x = one.clamp(half, (frame.width - half).max(half));
+        canvas.text_in("name", (x, HEAD - 12.0), 12, Anchor::Middle, &name);
+    });
 }
 
 fn down(canvas: &mut Canvas, x: f64, spans: &[(f64, f64)], dashes: Option<&str>) {
@@ -193,48 +191,46 @@ fn row(canvas: &mut Canvas, line: &Line<'_>, frame: &Frame, axis: &Axis, top: f6
         Names::Beside => ((22.0, top + frame.row_height / 2.0 + 4.0), top + frame.row_height / 2.0),
         Names::Above => ((22.0, top + 19.0), top + 36.0),
     };
-    canvas.open("row", Some(arm.found.arm), Some(&hint(line)));
-    canvas.open(&arm.class, None, None);
-    canvas.marks(arm.shape, &[(8.0, name_at.1 - 4.5)], 4.5, Fill::Solid);
-    canvas.close();
+    canvas.group_of("row", Some(arm.found.arm), Some(&hint(line)), |canvas| {
+        canvas.group(&arm.class, |canvas| {
+            canvas.marks(arm.shape, &[(8.0, name_at.1 - 4.5)], 4.5, Fill::Solid)
+        });
 
-    let words = words_of(row, arm, frame);
-    let room = match frame.names {
-        Names::Beside => frame.plot.0 - MEDIAN_WIDTH - 34.0,
-        Names::Above => frame.width - 30.0 - chart::prose_width_of(&words, 13),
-    };
-    text(canvas, "name", name_at, Anchor::Start, &chart::fitting(&arm.name(), room, 13));
-    let words_x = match frame.names {
-        Names::Beside => frame.width - WORDS_WIDTH - RANGE_WIDTH + 4.0,
-        Names::Above => frame.width - 2.0,
-    };
-    let anchor = if frame.names == Names::Beside { Anchor::Start } else { Anchor::End };
-    text(canvas, class_of(row), (words_x, name_at.1), anchor, &words);
-    if frame.names == Names::Beside {
-        let median = row.median.as_deref().unwrap_or_default();
-        text(canvas, "aside", (frame.plot.0 - 18.0, name_at.1), Anchor::End, median);
-        text(canvas, "aside", (frame.width - 2.0, name_at.1), Anchor::End, &row.range);
-    }
-    match row.ratio {
-        Some(interval) => whisker(canvas, line, axis, interval, middle),
-        None => {
-            let x = match frame.names {
-                // Beside the baseline's line, unless that stands too far to the right.
-                Names::Beside if axis.at(1.0) < f64::midpoint(frame.plot.0, words_x) => {
-                    frame.plot.0.max(axis.at(1.0) + 10.0)
-                }
-                Names::Beside => frame.plot.0,
-                Names::Above => 22.0,
-            };
-            let y = if frame.names == Names::Beside { middle + 4.0 } else { middle + 2.0 };
-            let end = if frame.names == Names::Beside { words_x - 10.0 } else { frame.width };
-            let reason = chart::fitting_prose(&row.because, end - x, 12);
-            canvas.open("gap", None, None);
-            canvas.text((x, y), 12, Anchor::Start, &reason);
-            canvas.close();
+        let words = words_of(row, arm, frame);
+        let room = match frame.names {
+            Names::Beside => frame.plot.0 - MEDIAN_WIDTH - 34.0,
+            Names::Above => frame.width - 30.0 - chart::prose_width_of(&words, 13),
+        };
+        text(canvas, "name", name_at, Anchor::Start, &chart::fitting(&arm.name, room, 13));
+        let words_x = match frame.names {
+            Names::Beside => frame.width - WORDS_WIDTH - RANGE_WIDTH + 4.0,
+            Names::Above => frame.width - 2.0,
+        };
+        let anchor = if frame.names == Names::Beside { Anchor::Start } else { Anchor::End };
+        text(canvas, class_of(row), (words_x, name_at.1), anchor, &words);
+        if frame.names == Names::Beside {
+            let median = row.median.as_deref().unwrap_or_default();
+            text(canvas, "aside", (frame.plot.0 - 18.0, name_at.1), Anchor::End, median);
+            text(canvas, "aside", (frame.width - 2.0, name_at.1), Anchor::End, &row.range);
         }
-    }
-    canvas.close();
+        match row.ratio {
+            Some(interval) => whisker(canvas, line, axis, interval, middle),
+            None => {
+                let x = match frame.names {
+                    // Beside the baseline's line, unless that stands too far to the right.
+                    Names::Beside if axis.at(1.0) < f64::midpoint(frame.plot.0, words_x) => {
+                        frame.plot.0.max(axis.at(1.0) + 10.0)
+                    }
+                    Names::Beside => frame.plot.0,
+                    Names::Above => 22.0,
+                };
+                let y = if frame.names == Names::Beside { middle + 4.0 } else { middle + 2.0 };
+                let end = if frame.names == Names::Beside { words_x - 10.0 } else { frame.width };
+                let reason = chart::fitting_prose(&row.because, end - x, 12);
+                canvas.text_in("gap", (x, y), 12, Anchor::Start, &reason);
+            }
+        }
+    });
 }
 
 /// The verdict in words; on a narrow screen with the interval, where it fits beside the name.
@@ -243,7 +239,7 @@ fn words_of(row: &Row<'_>, arm: &Arm<'_>, frame: &Frame) -> String {
         return row.words.clone();
     }
     let both = format!("{}, {}", row.words, row.range);
-    let room = frame.width - 34.0 - chart::width_of(&arm.name(), 13);
+    let room = frame.width - 34.0 - chart::width_of(&arm.name, 13);
     if chart::prose_width_of(&both, 13) <= room { both } else { row.words.clone() }
 }
 
@@ -258,9 +254,7 @@ fn class_of(row: &Row<'_>) -> &'static str {
 
 fn text(canvas: &mut Canvas, class: &str, at: (f64, f64), anchor: Anchor, content: &str) {
     if !content.is_empty() {
-        canvas.open(class, None, None);
-        canvas.text(at, 13, anchor, content);
-        canvas.close();
+        canvas.text_in(class, at, 13, anchor, content);
     }
 }
 
@@ -272,33 +266,33 @@ fn whisker(canvas: &mut Canvas, line: &Line<'_>, axis: &Axis, interval: Interval
         _ => Fill::Solid,
     };
     let (one, middle) = (axis.at(1.0), axis.at(interval.ratio));
-    canvas.open(&arm.class, None, None);
-    if matches!(row.said, Said::Gain | Said::Loss) {
-        canvas.rect((one.min(middle), y - 7.0), ((middle - one).abs(), 14.0), 0.22);
-    }
-    canvas.line((low, y), (high, y), 1.5, None);
-    // An end that the mark covers has no cap: it would only deform the mark.
-    for x in [low, high].into_iter().filter(|x| (x - middle).abs() > 6.0) {
-        canvas.line((x, y - 4.0), (x, y + 4.0), 1.5, None);
-    }
-    canvas.marks(arm.shape, &[(middle, y)], 4.5, fill);
-    canvas.close();
+    canvas.group(&arm.class, |canvas| {
+        if matches!(row.said, Said::Gain | Said::Loss) {
+            canvas.rect((one.min(middle), y - 7.0), ((middle - one).abs(), 14.0), 0.22);
+        }
+        canvas.line((low, y), (high, y), 1.5, None);
+        // An end that the mark covers has no cap: it would only deform the mark.
+        for x in [low, high].into_iter().filter(|x| (x - middle).abs() > 6.0) {
+            canvas.line((x, y - 4.0), (x, y + 4.0), 1.5, None);
+        }
+        canvas.marks(arm.shape, &[(middle, y)], 4.5, fill);
+    });
 }
 
 fn hint(line: &Line<'_>) -> String {
     let Line { row, arm } = line;
     match row.ratio {
-        Some(_) => format!("{}: {}, {}. {}", arm.name(), row.words, row.range, row.because),
-        None => format!("{}: {}", arm.name(), row.because),
+        Some(_) => format!("{}: {}, {}. {}", arm.name, row.words, row.range, row.because),
+        None => format!("{}: {}", arm.name, row.because),
     }
 }
 
 /// Describes the chart, for those who cannot see it.
 fn spoken(lines: &[Line<'_>]) -> String {
     let said = lines.iter().map(|Line { row, arm }| match row.ratio {
-        Some(_) => format!("{} {}, {}", arm.name(), row.words, row.range),
+        Some(_) => format!("{} {}, {}", arm.name, row.words, row.range),
         None => {
-            format!("{} {}: {}", arm.name(), row.words, row.because)
+            format!("{} {}: {}", arm.name, row.words, row.because)
         }
     });
     said.collect::<Vec<_>>().join("; ")
@@ -339,7 +333,7 @@ fn numbers(findings: &Findings, answer: &Answer<'_>, lines: &[Line<'_>]) -> Stri
     };
     for Line { row, arm } in lines {
         let remark = if row.ratio.is_some() { &row.words } else { &row.because };
-        add(Some(arm.found.arm), arm.name(), row.ratio, remark.clone());
+        add(Some(arm.found.arm), arm.name.clone(), row.ratio, remark.clone());
     }
     if let Some(floor) = answer.floor {
         add(None, findings.run.baseline.clone(), Some(floor), String::from("noise floor"));

@@ -4,7 +4,7 @@
 //! a glance, and that it is dear in one thing only as well. Drawn twice, as every chart.
 
 use super::axis::Axis;
-use super::chart::{self, Anchor, Canvas, Caption, Fill};
+use super::chart::{self, Anchor, Canvas, Fill};
 use super::escape;
 use super::legend::{self, Arm};
 use super::table::{Cell, Table};
@@ -28,7 +28,7 @@ struct Frame {
 /// The section; nothing where no prices were measured.
 pub fn prices(findings: &Findings, arms: &[Arm<'_>]) -> Option<String> {
     let list = list(findings)?;
-    let compared: Vec<&Arm<'_>> = arms.iter().filter(|arm| arm.is_compared()).collect();
+    let compared: Vec<&Arm<'_>> = arms.iter().filter(|arm| arm.found.is_compared()).collect();
     let longest = list.rows.iter().map(|row| chart::width_of(row.name, 12)).fold(90.0, f64::max);
     let wide = Frame {
         class: "wide",
@@ -80,33 +80,31 @@ fn draw(findings: &Findings, list: &List<'_>, arms: &[Arm<'_>], frame: &Frame) -
     let ends = drawn.flat_map(|interval| [interval.low, interval.ratio, interval.high]);
     let axis = Axis::over(ends.chain([0.9, 1.0, 1.1]), frame.plot.0, frame.plot.1);
     for tick in axis.ratio_ticks(58.0) {
-        canvas.open("grid", None, None);
-        canvas.line((tick.at, HEAD), (tick.at, bottom), 1.0, None);
-        canvas.close();
-        canvas.open("axis", None, None);
-        let x = tick.at.clamp(18.0, frame.width - 18.0);
-        canvas.text((x, bottom + 18.0), 12, Anchor::Middle, &tick.label);
-        canvas.close();
+        canvas.group("grid", |canvas| canvas.line((tick.at, HEAD), (tick.at, bottom), 1.0, None));
+        canvas.group("axis", |canvas| {
+            let x = tick.at.clamp(18.0, frame.width - 18.0);
+            canvas.text((x, bottom + 18.0), 12, Anchor::Middle, &tick.label);
+        });
     }
-    canvas.open("one", None, None);
-    canvas.line((axis.at(1.0), HEAD - 6.0), (axis.at(1.0), bottom), 1.0, None);
-    canvas.close();
+    canvas.group("one", |canvas| {
+        canvas.line((axis.at(1.0), HEAD - 6.0), (axis.at(1.0), bottom), 1.0, None)
+    });
     let tops = (0..count).map(|place| HEAD + frame.row_height * f64::from(place));
     for (row, top) in list.rows.iter().zip(tops) {
-        canvas.open("name", None, None);
-        let under = if frame.class == "wide" { top + frame.middle + 4.0 } else { top + 13.0 };
-        canvas.text((4.0, under), 12, Anchor::Start, row.name);
-        canvas.close();
+        canvas.group("name", |canvas| {
+            let under = if frame.class == "wide" { top + frame.middle + 4.0 } else { top + 13.0 };
+            canvas.text((4.0, under), 12, Anchor::Start, row.name);
+        });
         for (arm, cell) in of_arms(list, row, arms) {
             mark(&mut canvas, row, arm, cell, &axis, top + frame.middle);
         }
     }
-    canvas.svg(&Caption {
-        id: &format!("prices-{}", frame.class),
-        class: frame.class,
-        title: &format!("Prices of primitives over {}", findings.run.baseline),
-        description: &spoken(list, arms),
-    })
+    canvas.svg(
+        "prices",
+        frame.class,
+        &format!("Prices of primitives over {}", findings.run.baseline),
+        &spoken(list, arms),
+    )
 }
 
 /// The cells of a row with the arms whose they are.
@@ -124,19 +122,17 @@ fn mark(canvas: &mut Canvas, row: &Row<'_>, arm: &Arm<'_>, cell: &Price<'_>, axi
     let Price::Price(found) = cell else { return };
     let differs = found.judgement.as_ref().is_some_and(|judged| judged.verdict == Verdict::Differs);
     let fill = if differs { Fill::Solid } else { Fill::Hollow };
-    let hint = format!("{}, {}: {}, {overhead}", arm.name(), row.name, cell.price());
-    canvas.open(&arm.class, Some(arm.found.arm), Some(&hint));
-    canvas.line((axis.at(interval.low), y), (axis.at(interval.high), y), 1.5, None);
-    canvas.marks(arm.shape, &[(axis.at(interval.ratio), y)], 4.0, fill);
-    canvas.close();
+    let hint = format!("{}, {}: {}, {overhead}", arm.name, row.name, cell.price());
+    canvas.group_of(&arm.class, Some(arm.found.arm), Some(&hint), |canvas| {
+        canvas.line((axis.at(interval.low), y), (axis.at(interval.high), y), 1.5, None);
+        canvas.marks(arm.shape, &[(axis.at(interval.ratio), y)], 4.0, fill);
+    });
 }
 
 /// The ratio, when it is a number that can be drawn.
 fn ratio(cell: &Price<'_>) -> Option<Interval> {
     let Price::Price(found) = cell else { return None };
-    found.overhead.filter(|Interval { ratio, low, high, .. }| {
-        [ratio, low, high].iter().all(|end| end.is_finite() && **end > 0.0)
-    })
+    found.overhead.filter(Interval::can_be_drawn)
 }
 
 /// Describes the chart, for those who cannot see it.
@@ -144,7 +140,7 @@ fn spoken(list: &List<'_>, arms: &[Arm<'_>]) -> String {
     let said = list.rows.iter().map(|row| {
         let cells = of_arms(list, row, arms);
         let cells: Vec<String> = cells
-            .filter_map(|(arm, cell)| Some(format!("{} {}", arm.name(), cell.overhead()?)))
+            .filter_map(|(arm, cell)| Some(format!("{} {}", arm.name, cell.overhead()?)))
             .collect();
         format!("{}: {}", row.name, cells.join(", "))
     });

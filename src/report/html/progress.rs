@@ -6,7 +6,7 @@
 //! these are so far away that nothing could be seen of the interval.
 
 use super::axis::Axis;
-use super::chart::{self, Anchor, Canvas, Caption, Fill};
+use super::chart::{self, Anchor, Canvas, Fill};
 use super::escape;
 use super::legend::Arm;
 use super::table::{Cell, Table};
@@ -78,10 +78,7 @@ pub fn progress(findings: &Findings, arms: &[Arm<'_>]) -> Option<String> {
 
 /// The points that can be drawn.
 fn points(arm: &Arm<'_>) -> Vec<ProgressPoint> {
-    let is_real = |Interval { ratio, low, high, .. }: &Interval| {
-        [ratio, low, high].iter().all(|end| end.is_finite() && **end > 0.0)
-    };
-    arm.found.progress.iter().filter(|point| is_real(&point.overhead)).copied().collect()
+    arm.found.progress.iter().filter(|point| point.overhead.can_be_drawn()).copied().collect()
 }
 
 impl Span {
@@ -133,18 +130,18 @@ fn draw(
             bottom: top + PANEL_HEIGHT - FOOT,
             blocks,
         };
-        canvas.open("row", Some(arm.found.arm), Some(&spoken(arm, points)));
-        head(&mut canvas, arm, points, (left, top + 14.0), width);
-        panel.draw(&mut canvas, findings, arm, points);
-        canvas.close();
+        canvas.group_of("row", Some(arm.found.arm), Some(&spoken(arm, points)), |canvas| {
+            head(canvas, arm, points, (left, top + 14.0), width);
+            panel.draw(canvas, findings, arm, points);
+        });
     }
     let said: Vec<String> = rows.iter().map(|(arm, points)| spoken(arm, points)).collect();
-    canvas.svg(&Caption {
-        id: &format!("progress-{}", frame.class),
-        class: frame.class,
-        title: "The interval of each overhead over more and more blocks",
-        description: &said.join("; "),
-    })
+    canvas.svg(
+        "progress",
+        frame.class,
+        "The interval of each overhead over more and more blocks",
+        &said.join("; "),
+    )
 }
 
 /// The arm's mark, its name, and what was known in the end.
@@ -157,15 +154,17 @@ fn head(
 ) {
     let value = points.last().map(|point| number::overhead(&point.overhead)).unwrap_or_default();
     let room = width - 18.0;
-    canvas.open(&arm.class, None, None);
-    canvas.marks(arm.shape, &[(left + 6.0, base - 4.0)], 4.0, Fill::Solid);
-    canvas.close();
-    canvas.open("name", None, None);
-    canvas.text((left + 18.0, base), 12, Anchor::Start, &chart::fitting(&arm.name(), room, 12));
-    canvas.close();
-    canvas.open("value", None, None);
-    canvas.text((left + 18.0, base + 16.0), 12, Anchor::Start, &value);
-    canvas.close();
+    canvas.group(&arm.class, |canvas| {
+        canvas.marks(arm.shape, &[(left + 6.0, base - 4.0)], 4.0, Fill::Solid)
+    });
+    canvas.text_in(
+        "name",
+        (left + 18.0, base),
+        12,
+        Anchor::Start,
+        &chart::fitting(&arm.name, room, 12),
+    );
+    canvas.text_in("value", (left + 18.0, base + 16.0), 12, Anchor::Start, &value);
 }
 
 impl Panel {
@@ -196,13 +195,13 @@ impl Panel {
             points.iter().map(|point| at(point, of(&point.overhead))).collect()
         };
         let (low, middle, high) = (line(|it| it.low), line(|it| it.ratio), line(|it| it.high));
-        canvas.open(&arm.class, None, None);
-        canvas.band(&low, &high, 0.22);
-        canvas.polyline(&middle, 1.6);
-        if let Some(last) = middle.last() {
-            canvas.marks(arm.shape, &[*last], 3.4, Fill::Solid);
-        }
-        canvas.close();
+        canvas.group(&arm.class, |canvas| {
+            canvas.band(&low, &high, 0.22);
+            canvas.polyline(&middle, 1.6);
+            if let Some(last) = middle.last() {
+                canvas.marks(arm.shape, &[*last], 3.4, Fill::Solid);
+            }
+        });
     }
 
     /// The ticks, the margin, and the line of no overhead.
@@ -211,47 +210,47 @@ impl Panel {
         if !axis.has(1.0) {
             let is_below = axis.at(1.0) >= bottom - 1.0;
             let (y, arrow) = if is_below { (bottom - 6.0, "↓") } else { (top + 12.0, "↑") };
-            canvas.open("axis", None, None);
-            canvas.text((left + 4.0, y), 11, Anchor::Start, &format!("{arrow} no overhead"));
-            canvas.close();
+            canvas.text_in(
+                "axis",
+                (left + 4.0, y),
+                11,
+                Anchor::Start,
+                &format!("{arrow} no overhead"),
+            );
         } else if let Some(bounds) = margin {
             let [low, high] = bounds.map(|bound| axis.at(bound));
-            canvas.open("margin-band", None, Some("margin of equivalence"));
-            canvas.rect((left, high), (right - left, low - high), 1.0);
-            canvas.close();
-            canvas.open("margin", None, None);
-            for y in [low, high] {
-                canvas.line((left, y), (right, y), 1.0, Some("2 4"));
-            }
-            canvas.close();
+            canvas.group_of("margin-band", None, Some("margin of equivalence"), |canvas| {
+                canvas.rect((left, high), (right - left, low - high), 1.0)
+            });
+            canvas.group("margin", |canvas| {
+                for y in [low, high] {
+                    canvas.line((left, y), (right, y), 1.0, Some("2 4"));
+                }
+            });
         }
         for tick in axis.ratio_ticks(24.0) {
             if (tick.value - 1.0).abs() > 1e-9 {
-                canvas.open("grid", None, None);
-                canvas.line((left, tick.at), (right, tick.at), 1.0, None);
-                canvas.close();
+                canvas.group("grid", |canvas| {
+                    canvas.line((left, tick.at), (right, tick.at), 1.0, None)
+                });
             }
-            canvas.open("axis", None, None);
-            canvas.text((left - 6.0, tick.at + 4.0), 11, Anchor::End, &tick.label);
-            canvas.close();
+            canvas.text_in("axis", (left - 6.0, tick.at + 4.0), 11, Anchor::End, &tick.label);
         }
         if axis.has(1.0) {
             let one = axis.at(1.0);
-            canvas.open("one", None, None);
-            canvas.line((left, one), (right, one), 1.0, None);
-            canvas.close();
+            canvas.group("one", |canvas| canvas.line((left, one), (right, one), 1.0, None));
         }
-        canvas.open("axis", None, None);
-        canvas.line((left, bottom), (right, bottom), 1.0, None);
-        let base = bottom + 15.0;
-        canvas.text((left, base), 11, Anchor::Start, &format!("{:.0}", blocks.first));
-        canvas.text((right, base), 11, Anchor::End, &format!("{:.0} blocks", blocks.last));
-        for tick in blocks.ticks() {
-            let x = left + 2.0 + (right - left - 8.0) * blocks.share(tick);
-            canvas.line((x, bottom), (x, bottom + 3.0), 1.0, None);
-            canvas.text((x, base), 11, Anchor::Middle, &tick.to_string());
-        }
-        canvas.close();
+        canvas.group("axis", |canvas| {
+            canvas.line((left, bottom), (right, bottom), 1.0, None);
+            let base = bottom + 15.0;
+            canvas.text((left, base), 11, Anchor::Start, &format!("{:.0}", blocks.first));
+            canvas.text((right, base), 11, Anchor::End, &format!("{:.0} blocks", blocks.last));
+            for tick in blocks.ticks() {
+                let x = left + 2.0 + (right - left - 8.0) * blocks.share(tick);
+                canvas.line((x, bottom), (x, bottom + 3.0), 1.0, None);
+                canvas.text((x, base), 11, Anchor::Middle, &tick.to_string());
+            }
+        });
     }
 }
 
@@ -262,8 +261,8 @@ fn spoken(arm: &Arm<'_>, points: &[ProgressPoint]) -> String {
         format!("{} after {blocks}", number::overhead(&point.overhead))
     };
     match (points.first(), points.last()) {
-        (Some(first), Some(last)) => format!("{}: {}, {}", arm.name(), said(first), said(last)),
-        _ => arm.name(),
+        (Some(first), Some(last)) => format!("{}: {}, {}", arm.name, said(first), said(last)),
+        _ => arm.name.clone(),
     }
 }
 
@@ -295,7 +294,7 @@ fn numbers(rows: &[(&Arm<'_>, Vec<ProgressPoint>)], each: usize) -> String {
             let Interval { ratio: middle, low, high, .. } = point.overhead;
             let blocks = point.block_count;
             let cells = vec![
-                Cell::Code(arm.name()),
+                Cell::Code(arm.name.clone()),
                 Cell::Number(blocks.to_string(), f64::from(blocks)),
                 ratio(middle),
                 ratio(low),

@@ -5,13 +5,14 @@
 //! quantiles: Kay, Kola, Hullman and Munson, "When (ish) is My Bus?", CHI 2016.
 
 use super::axis::Axis;
-use super::chart::{self, Anchor, Canvas, Caption, Fill, Shape};
+use super::chart::{self, Anchor, Canvas, Fill, Shape};
 use super::escape;
 use super::legend::{self, Arm};
 use super::table::{Cell, Table};
-use super::trials::real;
+use crate::finding::estimate::float;
 use crate::finding::number;
 use crate::finding::{Findings, QuantileFindings};
+use surtax_statistics::{Sample, quantile};
 
 /// As many dots stand for an arm.
 const DOTS_MAX: usize = 200;
@@ -64,7 +65,7 @@ pub fn spread(findings: &Findings, arms: &[Arm<'_>]) -> Option<String> {
     if dot_stacks.is_empty() {
         return None;
     }
-    let names = dot_stacks.iter().map(|heap| chart::width_of(&heap.arm.name(), 13));
+    let names = dot_stacks.iter().map(|heap| chart::width_of(&heap.arm.name, 13));
     let left = (names.fold(90.0, f64::max) + 34.0).min(360.0);
     let wide = Frame {
         class: "wide",
@@ -95,13 +96,15 @@ impl<'a> DotStack<'a> {
     fn of(arm: &'a Arm<'a>, dot_count: usize) -> Option<Self> {
         let counted = arm.found.trials.iter().filter(|trial| legend::counts(trial));
         let mut walls: Vec<(f64, bool)> = counted
-            .filter_map(|trial| Some((real(trial.wall_ns?), !trial.disturbances.is_empty())))
+            .filter_map(|trial| Some((float(trial.wall_ns?), !trial.disturbances.is_empty())))
             .filter(|(wall_ns, _)| *wall_ns > 0.0)
             .collect();
         walls.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let quantile = |share: f64| quantile(&walls, share);
-        let median_ns = quantile(0.5)?;
-        let half = (quantile(0.25)? / median_ns, quantile(0.75)? / median_ns);
+        let sample = Sample::new(&walls.iter().map(|(wall_ns, _)| *wall_ns).collect::<Vec<_>>());
+        let sample = sample.ok()?;
+        let quantile = |share: f64| quantile(&sample, share);
+        let median_ns = quantile(0.5);
+        let half = (quantile(0.25) / median_ns, quantile(0.75) / median_ns);
         let dots = if walls.len() <= dot_count {
             let dot = |(wall_ns, is_disturbed): &(f64, bool)| Dot {
                 ratio: wall_ns / median_ns,
@@ -109,9 +112,9 @@ impl<'a> DotStack<'a> {
             };
             walls.iter().map(dot).collect()
         } else {
-            let share = |place: usize| (real(place as u64) + 0.5) / real(dot_count as u64);
+            let share = |place: usize| (float(place as u64) + 0.5) / float(dot_count as u64);
             let dot = |wall_ns: f64| Dot { ratio: wall_ns / median_ns, is_disturbed: false };
-            (0..dot_count).filter_map(|place| quantile(share(place)).map(dot)).collect()
+            (0..dot_count).map(|place| dot(quantile(share(place)))).collect()
         };
         Some(Self { arm, median_ns, half, dots })
     }
@@ -123,20 +126,6 @@ impl<'a> DotStack<'a> {
     }
 }
 
-/// The value below which so large a share of the sorted times lies: of type 7, as everywhere.
-fn quantile(walls: &[(f64, bool)], share: f64) -> Option<f64> {
-    let last = walls.len().checked_sub(1)?;
-    let place = real(last as u64) * share;
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a place within the list"
-    )]
-    let below = place.floor() as usize;
-    let (low, high) = (walls.get(below)?.0, walls.get((below + 1).min(last))?.0);
-    Some(low + (high - low) * (place - place.floor()))
-}
-
 fn draw(findings: &Findings, dot_stacks: &[DotStack<'_>], frame: &Frame) -> String {
     let count = u32::try_from(dot_stacks.len()).unwrap_or(u32::MAX);
     let bottom = frame.row_height * f64::from(count) + 4.0;
@@ -146,14 +135,15 @@ fn draw(findings: &Findings, dot_stacks: &[DotStack<'_>], frame: &Frame) -> Stri
     });
     let axis = Axis::over(near.chain([0.99, 1.01]), frame.plot.0, frame.plot.1);
     for tick in axis.ratio_ticks(60.0) {
-        canvas.open(if (tick.value - 1.0).abs() < 1e-9 { "one" } else { "grid" }, None, None);
-        canvas.line((tick.at, 4.0), (tick.at, bottom), 1.0, None);
-        canvas.close();
-        canvas.open("axis", None, None);
-        let x = tick.at.clamp(18.0, frame.width - 18.0);
-        let label = if (tick.value - 1.0).abs() < 1e-9 { "median" } else { tick.label.as_str() };
-        canvas.text((x, bottom + 18.0), 12, Anchor::Middle, label);
-        canvas.close();
+        canvas.group(if (tick.value - 1.0).abs() < 1e-9 { "one" } else { "grid" }, |canvas| {
+            canvas.line((tick.at, 4.0), (tick.at, bottom), 1.0, None)
+        });
+        canvas.group("axis", |canvas| {
+            let x = tick.at.clamp(18.0, frame.width - 18.0);
+            let label =
+                if (tick.value - 1.0).abs() < 1e-9 { "median" } else { tick.label.as_str() };
+            canvas.text((x, bottom + 18.0), 12, Anchor::Middle, label);
+        });
     }
     let heights: Vec<Vec<(f64, u32)>> =
         dot_stacks.iter().map(|heap| stacked(heap, &axis, frame.plot.0)).collect();
@@ -164,12 +154,12 @@ fn draw(findings: &Findings, dot_stacks: &[DotStack<'_>], frame: &Frame) -> Stri
         heap.draw(&mut canvas, frame, &axis, places, base, step);
     }
     let said: Vec<String> = dot_stacks.iter().map(DotStack::spoken).collect();
-    canvas.svg(&Caption {
-        id: &format!("spread-{}", frame.class),
-        class: frame.class,
-        title: &format!("Wall times of each stack of {} over its median", findings.run.title),
-        description: &said.join("; "),
-    })
+    canvas.svg(
+        "spread",
+        frame.class,
+        &format!("Wall times of each stack of {} over its median", findings.run.title),
+        &said.join("; "),
+    )
 }
 
 /// Returns where each dot of an arm stands: across, and how many stand below it.
@@ -195,52 +185,57 @@ impl DotStack<'_> {
         base: f64,
         step: f64,
     ) {
-        canvas.open("row", Some(self.arm.found.arm), Some(&self.spoken()));
-        let name_at = if frame.names_above { (2.0, base - 42.0) } else { (0.0, base - 4.0) };
-        let room = if frame.names_above { frame.width - TIME_WIDTH } else { frame.plot.0 - 12.0 };
-        canvas.open("name", None, None);
-        canvas.text(name_at, 13, Anchor::Start, &chart::fitting(&self.arm.name(), room, 13));
-        canvas.close();
-        canvas.open("value", None, None);
-        let time = number::time(self.median_ns);
-        canvas.text((frame.width - 2.0, name_at.1), 13, Anchor::End, &time);
-        canvas.close();
+        canvas.group_of("row", Some(self.arm.found.arm), Some(&self.spoken()), |canvas| {
+            let name_at = if frame.names_above { (2.0, base - 42.0) } else { (0.0, base - 4.0) };
+            let room =
+                if frame.names_above { frame.width - TIME_WIDTH } else { frame.plot.0 - 12.0 };
+            canvas.text_in(
+                "name",
+                name_at,
+                13,
+                Anchor::Start,
+                &chart::fitting(&self.arm.name, room, 13),
+            );
+            canvas.group("value", |canvas| {
+                let time = number::time(self.median_ns);
+                canvas.text((frame.width - 2.0, name_at.1), 13, Anchor::End, &time);
+            });
 
-        canvas.open(&self.arm.class, None, None);
-        let of = |is_disturbed: bool| -> Vec<(f64, f64)> {
-            let dots = self.dots.iter().zip(places);
-            dots.filter(|(dot, _)| dot.is_disturbed == is_disturbed)
-                .map(|(_, (x, height))| (*x, base - RADIUS - step * f64::from(*height)))
-                .collect()
-        };
-        canvas.marks(Shape::Circle, &of(false), RADIUS - 0.3, Fill::Solid);
-        canvas.marks(Shape::Circle, &of(true), RADIUS - 0.5, Fill::Hollow);
-        canvas.line(
-            (axis.at(self.half.0), base + 3.0),
-            (axis.at(self.half.1), base + 3.0),
-            2.0,
-            None,
-        );
-        canvas.close();
-        self.edges(canvas, axis, base);
-        canvas.close();
+            canvas.group(&self.arm.class, |canvas| {
+                let of = |is_disturbed: bool| -> Vec<(f64, f64)> {
+                    let dots = self.dots.iter().zip(places);
+                    dots.filter(|(dot, _)| dot.is_disturbed == is_disturbed)
+                        .map(|(_, (x, height))| (*x, base - RADIUS - step * f64::from(*height)))
+                        .collect()
+                };
+                canvas.marks(Shape::Circle, &of(false), RADIUS - 0.3, Fill::Solid);
+                canvas.marks(Shape::Circle, &of(true), RADIUS - 0.5, Fill::Hollow);
+                canvas.line(
+                    (axis.at(self.half.0), base + 3.0),
+                    (axis.at(self.half.1), base + 3.0),
+                    2.0,
+                    None,
+                );
+            });
+            self.edges(canvas, axis, base);
+        });
     }
 
     /// Writes how many dots stand at an edge because they are beyond it.
     fn edges(&self, canvas: &mut Canvas, axis: &Axis, base: f64) {
         let beyond = self.dots.iter().filter(|dot| !axis.has(dot.ratio));
         let (below, above): (Vec<&Dot>, Vec<&Dot>) = beyond.partition(|dot| dot.ratio < 1.0);
-        canvas.open("axis", None, None);
-        let y = base - 12.0;
-        if let Some(last) = above.last() {
-            let text = format!("{} up to {} →", above.len(), number::ratio_tick(last.ratio));
-            canvas.text((axis.at(f64::MAX), y), 11, Anchor::End, &text);
-        }
-        if let Some(first) = below.first() {
-            let text = format!("← {} down to {}", below.len(), number::ratio_tick(first.ratio));
-            canvas.text((axis.at(0.0), y), 11, Anchor::Start, &text);
-        }
-        canvas.close();
+        canvas.group("axis", |canvas| {
+            let y = base - 12.0;
+            if let Some(last) = above.last() {
+                let text = format!("{} up to {} →", above.len(), number::ratio_tick(last.ratio));
+                canvas.text((axis.at(f64::MAX), y), 11, Anchor::End, &text);
+            }
+            if let Some(first) = below.first() {
+                let text = format!("← {} down to {}", below.len(), number::ratio_tick(first.ratio));
+                canvas.text((axis.at(0.0), y), 11, Anchor::Start, &text);
+            }
+        });
     }
 
     /// Describes a row, for those who cannot see it.
@@ -248,7 +243,7 @@ impl DotStack<'_> {
         let (low, high) = (self.half.0 * self.median_ns, self.half.1 * self.median_ns);
         format!(
             "{}: median {}, middle half {} to {}",
-            self.arm.name(),
+            self.arm.name,
             number::time(self.median_ns),
             number::time(low),
             number::time(high)
@@ -282,7 +277,7 @@ fn numbers(arms: &[Arm<'_>]) -> String {
     let mut table =
         Table::new("Wall time; a quantile that the trials do not support is left out", &columns);
     for arm in arms {
-        let Some(wall) = arm.metric("wall_ns") else { continue };
+        let Some(wall) = arm.found.metric("wall_ns") else { continue };
         let time = |ns: f64| Cell::number(Some(ns), number::time);
         let tail = |p: f64| {
             let is_it = |found: &&QuantileFindings| found.p.total_cmp(&p).is_eq();
@@ -290,7 +285,7 @@ fn numbers(arms: &[Arm<'_>]) -> String {
             Cell::number(found.and_then(|found| found.value), number::time)
         };
         let cells = vec![
-            Cell::Code(arm.name()),
+            Cell::Code(arm.name.clone()),
             Cell::Number(arm.found.trial_count.to_string(), f64::from(arm.found.trial_count)),
             time(wall.min),
             time(wall.quartiles.0),
@@ -303,22 +298,4 @@ fn numbers(arms: &[Arm<'_>]) -> String {
         table.row(Some(arm.found.arm), cells);
     }
     table.finish()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn quantiles_are_those_of_the_statistics() {
-        let values = [4.0, 1.0, 3.0, 2.0, 8.0];
-        let mut walls: Vec<(f64, bool)> = values.map(|wall_ns| (wall_ns, false)).into();
-        walls.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let sample = surtax_statistics::Sample::new(&values).unwrap();
-        for share in [0.0, 0.1, 0.25, 0.5, 0.9, 1.0] {
-            let expected = surtax_statistics::quantile(&sample, share);
-            assert!((quantile(&walls, share).unwrap() - expected).abs() < 1e-12, "{share}");
-        }
-        assert_eq!(quantile(&[], 0.5), None);
-    }
 }

@@ -10,10 +10,10 @@ mod thin;
 use super::escape;
 use super::legend::{self, Arm, counts};
 use super::table::{Cell, Table};
+use crate::finding::estimate::float;
 use crate::finding::number;
 use crate::finding::{Findings, TrialPoint};
 use thin::Bin;
-pub use thin::real;
 
 /// As many trials are shown one by one.
 pub const POINTS_MAX: usize = 4_000;
@@ -90,10 +90,10 @@ impl<'a> Series<'a> {
 
     /// The latest begin of a trial that is drawn.
     fn latest_ns(&self) -> f64 {
-        let void = self.void.iter().map(|trial| thin::real(trial.at_ns)).fold(0.0, f64::max);
+        let void = self.void.iter().map(|trial| float(trial.at_ns)).fold(0.0, f64::max);
         match &self.counted {
             Counted::Each(trials) => {
-                trials.iter().map(|trial| thin::real(trial.at_ns)).fold(void, f64::max)
+                trials.iter().map(|trial| float(trial.at_ns)).fold(void, f64::max)
             }
             Counted::Binned(bins) => bins.iter().map(|bin| bin.to_ns).fold(void, f64::max),
         }
@@ -110,7 +110,7 @@ fn disturbed_entry(arms: &[&Arm<'_>], trial_count: usize) -> String {
 }
 
 fn walls_ns(trials: &[&TrialPoint]) -> impl Iterator<Item = f64> {
-    trials.iter().filter_map(|trial| trial.wall_ns).map(thin::real)
+    trials.iter().filter_map(|trial| trial.wall_ns).map(float)
 }
 
 fn explanation(series: &[Series<'_>], trial_count: usize) -> String {
@@ -184,10 +184,10 @@ fn one_by_one(rows: &[(&Arm<'_>, &TrialPoint)], trial_count: usize) -> String {
     let mut table = Table::new(caption, &columns).sortable();
     for (arm, trial) in rows {
         let state = escape::shortened(&state(trial), WHY_LENGTH_MAX);
-        let ns = |ns: Option<u64>| Cell::number(ns.map(thin::real), number::time);
+        let ns = |ns: Option<u64>| Cell::number(ns.map(float), number::time);
         let cells = vec![
             Cell::Number(trial.block.to_string(), f64::from(trial.block)),
-            Cell::Code(escape::shortened(&arm.name(), WHY_LENGTH_MAX)),
+            Cell::Code(escape::shortened(&arm.name, WHY_LENGTH_MAX)),
             ns(Some(trial.at_ns)),
             ns(trial.wall_ns),
             ns(trial.start_ns),
@@ -206,7 +206,7 @@ fn stretches(series: &[Series<'_>]) -> String {
         for bin in bins {
             let time = |ns| Cell::number(Some(ns), number::time);
             let cells = vec![
-                Cell::Code(escape::shortened(&one.arm.name(), WHY_LENGTH_MAX)),
+                Cell::Code(escape::shortened(&one.arm.name, WHY_LENGTH_MAX)),
                 time(bin.from_ns),
                 time(bin.to_ns),
                 Cell::Number(bin.trial_count.to_string(), f64::from(bin.trial_count)),

@@ -124,12 +124,9 @@ pub(super) fn broken(name: &str, width: usize) -> String {
 }
 
 fn row(arms: &[ArmFindings], arm: &ArmFindings, look: Look) -> [(String, Color); 8] {
-    let metric = |name: &str| arm.metric(name);
-    let median = |name: &str| {
-        metric(name).map_or(GAP.into(), |metric| number::amount(metric.median, &metric.unit))
-    };
+    let median = |name: &str| arm.median(name);
     let command_cpu = arm.command_cpu().map_or(GAP.into(), |(text, _)| text);
-    let overhead = metric("wall_ns").and_then(|wall| wall.overhead);
+    let overhead = arm.metric("wall_ns").and_then(|wall| wall.overhead);
     let rough = || {
         estimate::rough_ratio(arms, arm)
             .map_or_else(|| (GAP.into(), Color::Reset), |it| (number::rough(it), Color::DarkGrey))

@@ -4,8 +4,9 @@
 //! deadline; it stands in a lane below when it would squeeze the others, or has no time at all.
 
 use super::super::axis::Axis;
-use super::super::chart::{self, Anchor, Canvas, Caption, Fill, Shape};
+use super::super::chart::{self, Anchor, Canvas, Fill, Shape};
 use super::{Counted, Series, thin};
+use crate::finding::estimate::float;
 use crate::finding::number;
 use crate::finding::{Findings, TrialPoint};
 
@@ -49,7 +50,7 @@ pub fn draw(findings: &Findings, series: &[Series<'_>], frame: Frame) -> String 
     }
     let y = Axis::over(walls_ns.iter().copied(), 0.0, 1.0);
     let void = || series.iter().flat_map(|one| &one.void);
-    let is_off = |trial: &&TrialPoint| trial.wall_ns.is_none_or(|ns| !y.has(thin::real(ns)));
+    let is_off = |trial: &&TrialPoint| trial.wall_ns.is_none_or(|ns| !y.has(float(ns)));
     let lane = if void().any(is_off) { LANE } else { 0.0 };
     let across = series.iter().map(Series::latest_ns).fold(0.0, f64::max);
     let plot = Plot {
@@ -61,37 +62,37 @@ pub fn draw(findings: &Findings, series: &[Series<'_>], frame: Frame) -> String 
     let mut canvas = Canvas::new(frame.width, frame.height);
     ground(&mut canvas, frame, &plot);
     for one in series {
-        canvas.open(&one.arm.class, Some(one.arm.found.arm), None);
-        match &one.counted {
-            Counted::Each(trials) => {
-                let (calm, disturbed): (Vec<_>, Vec<_>) =
-                    trials.iter().copied().partition(|trial| trial.disturbances.is_empty());
-                points(&mut canvas, one, &calm, (one.arm.shape, Fill::Solid), &plot);
-                points(&mut canvas, one, &disturbed, (one.arm.shape, Fill::Hollow), &plot);
+        canvas.group_of(&one.arm.class, Some(one.arm.found.arm), None, |canvas| {
+            match &one.counted {
+                Counted::Each(trials) => {
+                    let (calm, disturbed): (Vec<_>, Vec<_>) =
+                        trials.iter().copied().partition(|trial| trial.disturbances.is_empty());
+                    points(canvas, one, &calm, (one.arm.shape, Fill::Solid), &plot);
+                    points(canvas, one, &disturbed, (one.arm.shape, Fill::Hollow), &plot);
+                }
+                Counted::Binned(bins) => stretches(canvas, one, bins, &plot),
             }
-            Counted::Binned(bins) => stretches(&mut canvas, one, bins, &plot),
-        }
-        points(&mut canvas, one, &one.void, (Shape::Cross, Fill::Solid), &plot);
-        canvas.close();
+            points(canvas, one, &one.void, (Shape::Cross, Fill::Solid), &plot);
+        });
     }
-    canvas.svg(&Caption {
-        id: &format!("trials-{}", frame.class),
-        class: frame.class,
-        title: "Wall time of every trial, in time order",
-        description: &format!(
+    canvas.svg(
+        "trials",
+        frame.class,
+        "Wall time of every trial, in time order",
+        &format!(
             "Wall time against the time since the first trial of {}; the table below has the \
              same points.",
             findings.run.title
         ),
-    })
+    )
 }
 
 impl Plot {
     /// Returns where a trial's mark stands: by its times, or in the lane of those off the scale.
     fn place(&self, trial: &TrialPoint) -> (f64, f64) {
-        let wall_ns = trial.wall_ns.map(thin::real).filter(|wall_ns| self.y.has(*wall_ns));
+        let wall_ns = trial.wall_ns.map(float).filter(|wall_ns| self.y.has(*wall_ns));
         let lane = self.bottom + LANE / 2.0;
-        (self.x.at(thin::real(trial.at_ns)), wall_ns.map_or(lane, |wall_ns| self.y.at(wall_ns)))
+        (self.x.at(float(trial.at_ns)), wall_ns.map_or(lane, |wall_ns| self.y.at(wall_ns)))
     }
 }
 
@@ -102,9 +103,7 @@ fn stretches(canvas: &mut Canvas, one: &Series<'_>, bins: &[thin::Bin], plot: &P
         .iter()
         .map(|bin| (middle(bin), plot.y.at(bin.wall_ns_max), plot.y.at(bin.wall_ns_min)))
         .collect();
-    canvas.open("range", None, None);
-    canvas.verticals(&lines, 1.0);
-    canvas.close();
+    canvas.group("range", |canvas| canvas.verticals(&lines, 1.0));
     let marks: Vec<_> =
         bins.iter().map(|bin| (middle(bin), plot.y.at(bin.wall_ns_median))).collect();
     canvas.marks(one.arm.shape, &marks, 2.2, Fill::Solid);
@@ -124,44 +123,41 @@ fn points(
         return;
     }
     for trial in trials {
-        canvas.open("point", None, Some(&hint(one, trial)));
-        canvas.marks(shape, &[plot.place(trial)], RADIUS, fill);
-        canvas.close();
+        canvas.group_of("point", None, Some(&hint(one, trial)), |canvas| {
+            canvas.marks(shape, &[plot.place(trial)], RADIUS, fill)
+        });
     }
 }
 
 fn hint(one: &Series<'_>, trial: &TrialPoint) -> String {
-    let wall =
-        trial.wall_ns.map_or_else(|| number::GAP.to_owned(), |ns| number::time(thin::real(ns)));
-    format!("{}, block {}: {wall}, {}", one.arm.name(), trial.block, super::state(trial))
+    let wall = trial.wall_ns.map_or_else(|| number::GAP.to_owned(), |ns| number::time(float(ns)));
+    format!("{}, block {}: {wall}, {}", one.arm.name, trial.block, super::state(trial))
 }
 
 fn ground(canvas: &mut Canvas, frame: Frame, plot: &Plot) {
     let Plot { x, y, bottom, .. } = plot;
     let foot = frame.height - FOOT;
     for tick in y.time_ticks(44.0) {
-        canvas.open("grid", None, None);
-        canvas.line((LEFT, tick.at), (frame.width, tick.at), 1.0, None);
-        canvas.close();
-        canvas.open("axis", None, None);
-        canvas.text((LEFT - 8.0, tick.at + 4.0), 12, Anchor::End, &tick.label);
-        canvas.close();
+        canvas.group("grid", |canvas| {
+            canvas.line((LEFT, tick.at), (frame.width, tick.at), 1.0, None)
+        });
+        canvas.text_in("axis", (LEFT - 8.0, tick.at + 4.0), 12, Anchor::End, &tick.label);
     }
-    canvas.open("axis", None, None);
-    for tick in x.time_ticks(frame.tick_apart) {
-        canvas.line((tick.at, foot), (tick.at, foot + 4.0), 1.0, None);
-        let half = 16.0;
-        let at = tick.at.min(frame.width - half);
-        canvas.text((at, foot + 18.0), 12, Anchor::Middle, &tick.label);
-    }
-    canvas.line((LEFT, foot), (frame.width, foot), 1.0, None);
-    if foot > *bottom {
-        canvas.line((LEFT, *bottom), (frame.width, *bottom), 1.0, Some("2 4"));
-        canvas.text((LEFT - 8.0, bottom + LANE / 2.0 + 4.0), 12, Anchor::End, "off scale");
-    }
-    let scale = if y.is_log() { "wall time, logarithmic" } else { "wall time" };
-    canvas.text((0.0, 14.0), 12, Anchor::Start, scale);
-    let since = "time since the first trial began";
-    canvas.text((frame.width, frame.height - 6.0), 12, Anchor::End, since);
-    canvas.close();
+    canvas.group("axis", |canvas| {
+        for tick in x.time_ticks(frame.tick_apart) {
+            canvas.line((tick.at, foot), (tick.at, foot + 4.0), 1.0, None);
+            let half = 16.0;
+            let at = tick.at.min(frame.width - half);
+            canvas.text((at, foot + 18.0), 12, Anchor::Middle, &tick.label);
+        }
+        canvas.line((LEFT, foot), (frame.width, foot), 1.0, None);
+        if foot > *bottom {
+            canvas.line((LEFT, *bottom), (frame.width, *bottom), 1.0, Some("2 4"));
+            canvas.text((LEFT - 8.0, bottom + LANE / 2.0 + 4.0), 12, Anchor::End, "off scale");
+        }
+        let scale = if y.is_log() { "wall time, logarithmic" } else { "wall time" };
+        canvas.text((0.0, 14.0), 12, Anchor::Start, scale);
+        let since = "time since the first trial began";
+        canvas.text((frame.width, frame.height - 6.0), 12, Anchor::End, since);
+    });
 }

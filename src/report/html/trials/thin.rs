@@ -1,6 +1,7 @@
 //! Reduces many trials to few stretches of time, keeping what the eye looks for: level and range.
 
 use crate::finding::TrialPoint;
+use crate::finding::estimate::float;
 
 /// The trials that began within one stretch of time.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,25 +29,18 @@ pub fn thin(trials: &[&TrialPoint], count: usize) -> Vec<Bin> {
     trials.chunks(length).filter_map(bin).collect()
 }
 
-/// A time as a real number; exact below 104 days.
-pub fn real(ns: u64) -> f64 {
-    #[expect(clippy::cast_precision_loss, reason = "positions in a chart; exact below 2^53 ns")]
-    let ns = ns as f64;
-    ns
-}
-
 fn bin(trials: &[&TrialPoint]) -> Option<Bin> {
     let mut walls_ns: Vec<u64> = trials.iter().filter_map(|trial| trial.wall_ns).collect();
     walls_ns.sort_unstable();
     let (min, max) = (*walls_ns.first()?, *walls_ns.last()?);
     let (below, above) = (walls_ns[(walls_ns.len() - 1) / 2], walls_ns[walls_ns.len() / 2]);
     Some(Bin {
-        from_ns: real(trials.first()?.at_ns),
-        to_ns: real(trials.last()?.at_ns),
+        from_ns: float(trials.first()?.at_ns),
+        to_ns: float(trials.last()?.at_ns),
         trial_count: u32::try_from(walls_ns.len()).unwrap_or(u32::MAX),
-        wall_ns_min: real(min),
-        wall_ns_median: f64::midpoint(real(below), real(above)),
-        wall_ns_max: real(max),
+        wall_ns_min: float(min),
+        wall_ns_median: f64::midpoint(float(below), float(above)),
+        wall_ns_max: float(max),
     })
 }
 
