@@ -6,8 +6,7 @@
 //! ran inside them. Trials of which somebody was not read have no part in either: their sum is not
 //! known.
 
-use crate::finding::estimate;
-use crate::finding::{BillGap, Medians, PayerFindings, number};
+use crate::finding::{BillGap, Medians, PayerFindings, estimate, number};
 use crate::ledger::StoredTrial;
 use crate::trial::outside::{Account, Cpu, outer, settle};
 use std::collections::btree_map::Entry;

@@ -7,22 +7,17 @@
 use crate::fault::Fault;
 use crate::finding::arm_failure::{last_trouble, trouble};
 use crate::finding::arm_trials::{ArmTrials, blocks_done, columns};
-use crate::finding::bill;
-use crate::finding::bill::Bill;
-use crate::finding::caution;
-use crate::finding::caution::{Conditions, Signs};
+use crate::finding::bill::{self, Bill};
+use crate::finding::caution::{self, Conditions, Signs};
 use crate::finding::claims;
-use crate::finding::estimate;
-use crate::finding::estimate::{Baseline, Measure};
+use crate::finding::estimate::{self, Baseline, Measure};
 use crate::finding::foreign::line;
 use crate::finding::judged::{Judge, Judged};
 use crate::finding::program::ProgramId;
 use crate::finding::run_facts::{block_ns, first_began, run_facts};
 use crate::finding::sources::Sources;
-use crate::finding::verdict;
-use crate::finding::verdict::{Case, Judgement};
-use crate::finding::wall;
-use crate::finding::wall::{Compared, Wall};
+use crate::finding::verdict::{self, Case, Judgement};
+use crate::finding::wall::{self, Compared, Wall};
 use crate::finding::{
     AbsenceFindings, ArmFailure, ArmFindings, DisturbanceFinding, Findings, Gap, KeyValue,
     LevelEvidence, ProgressPoint, TrialPoint, TrialUsage, Verdict, distribution, guest_clock,

@@ -7,7 +7,7 @@
 
 use crate::fault::Fault;
 use crate::finding::caution::{baseline, compared};
-use crate::finding::estimate::WALL;
+use crate::finding::estimate::{WALL, float, interval};
 use crate::finding::question;
 use crate::finding::same_machine::{self, FactChange, SameMachine};
 use crate::finding::threshold::has_lost_most;
@@ -309,7 +309,7 @@ fn wall_of_baseline(findings: &Findings) -> Option<Estimate> {
     let mut blocks: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
     for trial in baseline(&findings.arms).flat_map(|arm| &arm.trials) {
         if let (Some(wall), "done") = (trial.wall_ns, trial.state.as_str()) {
-            blocks.entry(trial.block).or_default().push(crate::finding::estimate::float(wall));
+            blocks.entry(trial.block).or_default().push(float(wall));
         }
     }
     let blocks: Result<Vec<Block>, _> =
@@ -339,11 +339,6 @@ pub(super) fn estimate(found: &Interval) -> Estimate {
         block_count: 0,
         method: Method::SignedRank,
     }
-}
-
-/// The interval of an estimate.
-pub(super) fn interval(found: &Estimate) -> Interval {
-    crate::finding::estimate::interval(found)
 }
 
 impl RunOfDiff {

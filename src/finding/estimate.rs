@@ -19,19 +19,24 @@ pub(crate) const WALL: &str = "wall_ns";
 /// The quantiles of wall time that are reported as far as the trials support them.
 const QUANTILES: [f64; 3] = [0.5, 0.9, 0.99];
 
-/// The metrics that every trial has, in their order in a report, with their units. In all of them
-/// less is better.
-const METRICS: [(&str, &str); 9] = [
-    ("wall_ns", "ns"),
-    ("cpu_user_ns", "ns"),
-    ("cpu_system_ns", "ns"),
-    ("cpu_others_ns", "ns"),
-    ("cpu_total_ns", "ns"),
-    ("memory_peak_bytes", "bytes"),
-    ("memory_others_peak_bytes", "bytes"),
-    ("start_ns", "ns"),
-    ("stop_ns", "ns"),
+/// The metrics that every trial has, in their order in a report, with their units, and as people
+/// call them. In all of them less is better.
+const METRICS: [(&str, &str, &str); 9] = [
+    ("wall_ns", "ns", "wall time"),
+    ("cpu_user_ns", "ns", "CPU, user"),
+    ("cpu_system_ns", "ns", "CPU, system"),
+    ("cpu_others_ns", "ns", "CPU, others"),
+    ("cpu_total_ns", "ns", "CPU, all"),
+    ("memory_peak_bytes", "bytes", "memory, peak"),
+    ("memory_others_peak_bytes", "bytes", "memory of others, peak"),
+    ("start_ns", "ns", "time to start"),
+    ("stop_ns", "ns", "time to stop"),
 ];
+
+/// A metric as people call it; one of a workload's has no other name.
+pub(crate) fn spoken(metric: &str) -> &str {
+    METRICS.iter().find(|(name, ..)| *name == metric).map_or(metric, |(_, _, words)| words)
+}
 
 /// The one of them that is absent where it is not known of a trial.
 const OTHERS_MEMORY: &str = "memory_others_peak_bytes";
@@ -50,17 +55,17 @@ pub(crate) struct Measure {
 impl Measure {
     /// Wall time.
     pub(crate) fn wall() -> Self {
-        Self::of_every_trial((WALL, "ns"))
+        Self::of_every_trial(METRICS[0])
     }
 
-    fn of_every_trial((metric, unit): (&str, &str)) -> Self {
+    fn of_every_trial((metric, unit, _): (&str, &str, &str)) -> Self {
         Self { metric: metric.into(), unit: unit.into(), better: Better::Lower }
     }
 }
 
 /// Tells whether every trial has this metric; any other metric is a workload's.
 pub(crate) fn is_of_every_trial(metric: &str) -> bool {
-    METRICS.iter().any(|(known, _)| *known == metric)
+    METRICS.iter().any(|(known, ..)| *known == metric)
 }
 
 /// The trials that count of the baseline's two arms.
@@ -206,6 +211,19 @@ pub(crate) fn median(values: &[f64]) -> Option<f64> {
     Sample::counts(values).ok().map(|sample| Summary::of(&sample).median)
 }
 
+/// The mean; `None` of nothing.
+pub(crate) fn mean(values: &[f64]) -> Option<f64> {
+    let count = float(u64::try_from(values.len()).ok()?);
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / count)
+}
+
+/// The standard deviation of a sample; `None` of fewer than two.
+pub(crate) fn deviation(values: &[f64], mean: f64) -> Option<f64> {
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    let freedom = float(u64::try_from(values.len().checked_sub(1)?).ok()?);
+    (freedom > 0.0).then(|| (squares / freedom).sqrt())
+}
+
 /// The ratio of an arm's median wall time to the baseline's, where there are too few blocks for an
 /// interval: an estimate of which nobody knows how good it is. `None` where there is one, or no
 /// number.
@@ -242,4 +260,17 @@ fn by_block<'a>(
         }
     }
     blocks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mean_and_deviation_are_those_of_a_sample() {
+        let values = [2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0];
+        assert_eq!(mean(&values), Some(5.0));
+        assert!((deviation(&values, 5.0).unwrap() - (32.0_f64 / 7.0).sqrt()).abs() < 1e-12);
+        assert_eq!((mean(&[]), deviation(&[1.0], 1.0)), (None, None));
+    }
 }

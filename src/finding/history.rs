@@ -8,7 +8,7 @@
 use crate::fault::Fault;
 use crate::finding::caution::compared;
 use crate::finding::diff::{self, RunOfDiff, is_invalid};
-use crate::finding::estimate::WALL;
+use crate::finding::estimate::{WALL, interval};
 use crate::finding::question;
 use crate::finding::same_machine::{self, FactChange, SameMachine};
 use crate::finding::{ArmFindings, Findings, Interval};
@@ -110,7 +110,7 @@ fn series(runs: &[Findings]) -> Vec<Series> {
         };
         let mut points: Vec<SeriesPoint> = found.iter().enumerate().map(point).collect();
         for shift in shifts(&estimates) {
-            points[shift.at].shift = Some(diff::interval(&shift.step));
+            points[shift.at].shift = Some(interval(&shift.step));
         }
         Series { stack, metric, points }
     };

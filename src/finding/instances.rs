@@ -7,9 +7,8 @@
 use crate::finding::arm_trials::ArmTrials;
 use crate::finding::by_metric::{self, by_metric};
 use crate::finding::caution::{Signs, caution};
-use crate::finding::estimate::{WALL, median};
-use crate::finding::number;
-use crate::finding::{ArmFindings, Caution, Findings, InstanceFindings, workload};
+use crate::finding::estimate::{WALL, deviation, mean, median};
+use crate::finding::{ArmFindings, Caution, Findings, InstanceFindings, number, workload};
 use crate::ledger::StoredTrial;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -71,16 +70,12 @@ struct Spread {
 
 impl Spread {
     fn of(values: &[f64]) -> Self {
-        #[expect(clippy::cast_precision_loss, reason = "instances are few")]
-        let count = values.len() as f64;
-        let mean = values.iter().sum::<f64>() / count;
-        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-        let is_relative = values.len() > 1 && mean.abs() > 0.0;
+        let mean = mean(values).filter(|mean| mean.abs() > 0.0);
         Self {
             count: u32::try_from(values.len()).unwrap_or(u32::MAX),
             min: values.iter().copied().fold(f64::INFINITY, f64::min),
             max: values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
-            variation: is_relative.then(|| (squares / (count - 1.0)).sqrt() / mean.abs()),
+            variation: mean.and_then(|mean| Some(deviation(values, mean)? / mean.abs())),
         }
     }
 }

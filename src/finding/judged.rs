@@ -1,12 +1,10 @@
 //! Standards that arms are judged by, and the verdicts on what a workload measures.
 
-use crate::finding::estimate;
-use crate::finding::estimate::{Baseline, Measure};
+use crate::finding::estimate::{self, Baseline, Measure};
 use crate::finding::program::ProgramId;
 use crate::finding::run_facts::margin_of;
 use crate::finding::step::Step;
-use crate::finding::verdict;
-use crate::finding::verdict::{ANY_METRIC, Case, Judgement};
+use crate::finding::verdict::{self, ANY_METRIC, Case, Judgement};
 use crate::finding::wall::{Compared, Overhead};
 use crate::finding::{ArmFindings, JudgementFindings, MetricFindings, Verdict, number};
 use crate::ledger::{Run, RunState};

@@ -52,7 +52,7 @@ pub(super) fn changes(before: &Findings, after: &Findings) -> Vec<FactChange> {
         let version = run.machine.iter().filter(|fact| fact.key == SURTAX_VERSION);
         version.map(|fact| (fact.key.clone(), fact.value.clone())).collect()
     };
-    let mut changes = between(&version(before), &version(after));
+    let mut changes = FactChange::between(&version(before), &version(after));
     changes.extend(of_asked(&before.run.asked, &after.run.asked));
     changes
 }
@@ -81,7 +81,7 @@ fn of_asked(before: &Asked, after: &Asked) -> Vec<FactChange> {
 
 /// Lists what is not as it was of the levels of a stack.
 pub(super) fn changes_of_levels(earlier: &ArmFindings, later: &ArmFindings) -> Vec<FactChange> {
-    between(&of_levels(earlier), &of_levels(later))
+    FactChange::between(&of_levels(earlier), &of_levels(later))
 }
 
 /// Facts about the levels of a stack that say what they are, by key.
@@ -96,15 +96,6 @@ fn of_levels(arm: &ArmFindings) -> BTreeMap<String, String> {
         facts.map(|fact| (named(&fact.key), fact.value.clone())).collect::<Vec<_>>()
     };
     arm.evidence.iter().enumerate().flat_map(of_level).collect()
-}
-
-/// Facts that both have and that are not the same.
-fn between(old: &BTreeMap<String, String>, new: &BTreeMap<String, String>) -> Vec<FactChange> {
-    let changed = new.iter().filter_map(|(key, after)| {
-        let before = old.get(key).filter(|before| *before != after)?;
-        Some(FactChange { key: key.clone(), before: before.clone(), after: after.clone() })
-    });
-    changed.collect()
 }
 
 #[cfg(test)]

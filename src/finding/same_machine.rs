@@ -35,6 +35,23 @@ pub struct FactChange {
     pub after: String,
 }
 
+impl FactChange {
+    /// Facts that both have and that are not the same, by key.
+    pub(super) fn between(
+        before: &BTreeMap<String, String>,
+        after: &BTreeMap<String, String>,
+    ) -> Vec<Self> {
+        let both = after.iter().filter_map(|(key, after)| Some((key, before.get(key)?, after)));
+        let changed = both.filter(|(_, before, after)| before != after);
+        let change = |(key, before, after): (&String, &String, &String)| Self {
+            key: key.clone(),
+            before: before.clone(),
+            after: after.clone(),
+        };
+        changed.map(change).collect()
+    }
+}
+
 impl SameMachine {
     /// Returns what may be concluded, in a sentence.
     #[must_use]
@@ -84,15 +101,7 @@ fn machines(before: &[KeyValue], after: &[KeyValue]) -> (SameMachine, Vec<FactCh
         pair.0.zip(pair.1).map(|(one, other)| one == other)
     };
     let (machine, boot) = (same(MACHINE_HASH), same(BOOT_HASH));
-    let keys = old.keys().filter(|key| new.contains_key(*key));
-    let changes: Vec<FactChange> = keys
-        .filter(|key| old[*key] != new[*key])
-        .map(|key| FactChange {
-            key: key.clone(),
-            before: old[key].clone(),
-            after: new[key].clone(),
-        })
-        .collect();
+    let changes = FactChange::between(&old, &new);
     let found = match (machine, boot) {
         _ if !changes.is_empty() => SameMachine::Another,
         (Some(false), _) => SameMachine::Alike,

@@ -2,8 +2,7 @@
 
 use crate::finding::Verdict;
 use crate::finding::estimate::interval;
-use crate::finding::number;
-use crate::finding::number::percent;
+use crate::finding::number::{self, percent};
 use crate::finding::wall::Compared;
 use surtax_statistics::{
     self as statistics, Estimate, NoiseFloor, TooFew, blocks_needed, is_equivalent,

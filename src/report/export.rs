@@ -5,15 +5,32 @@
 
 use super::metric_fields::{self, FIELDS, Row, or_empty};
 use crate::finding::workload::absent;
-use crate::finding::{Findings, foreign};
+use crate::finding::{ArmFindings, Findings, TrialPoint, foreign};
 use std::collections::BTreeSet;
 
-/// Fields of [`csv_trials`].
-const TRIAL_FIELDS: [&str; 19] = [
-    "arm", "stack", "part", "block", "position", "attempt", "at_ns", "state", "wall_ns",
-    "start_ns", "why", "disturbed", "cpu_user_ns", "cpu_system_ns", "cpu_others_ns",
-    "memory_peak_bytes", "memory_others_peak_bytes", "memory_others_page_cache_bytes",
-    "memory_shared_peak_bytes",
+/// Fields of [`csv_trials`], and where the value of each comes from.
+const TRIAL_FIELDS: [(&str, fn(&ArmFindings, &TrialPoint) -> String); 19] = [
+    ("arm", |arm, _| arm.arm.to_string()),
+    ("stack", |arm, _| arm.stack.clone()),
+    ("part", |arm, _| arm.part.clone()),
+    ("block", |_, trial| trial.block.to_string()),
+    ("position", |_, trial| trial.position.to_string()),
+    ("attempt", |_, trial| trial.attempt.to_string()),
+    ("at_ns", |_, trial| trial.at_ns.to_string()),
+    ("state", |_, trial| trial.state.clone()),
+    ("wall_ns", |_, trial| or_empty(trial.wall_ns)),
+    ("start_ns", |_, trial| or_empty(trial.start_ns)),
+    ("why", |_, trial| trial.why.clone()),
+    ("disturbed", |_, trial| trial.disturbed()),
+    ("cpu_user_ns", |_, trial| or_empty(trial.usage.cpu_user_ns)),
+    ("cpu_system_ns", |_, trial| or_empty(trial.usage.cpu_system_ns)),
+    ("cpu_others_ns", |_, trial| or_empty(trial.usage.cpu_others_ns)),
+    ("memory_peak_bytes", |_, trial| or_empty(trial.usage.memory_peak_bytes)),
+    ("memory_others_peak_bytes", |_, trial| or_empty(trial.usage.memory_others_peak_bytes)),
+    ("memory_others_page_cache_bytes", |_, trial| {
+        or_empty(trial.usage.memory_others_page_cache_bytes)
+    }),
+    ("memory_shared_peak_bytes", |_, trial| or_empty(trial.usage.memory_shared_peak_bytes)),
 ];
 
 /// All findings as one JSON object, ended by a line feed.
@@ -49,32 +66,12 @@ pub fn csv_trials(findings: &Findings) -> String {
     let trials = || findings.arms.iter().flat_map(|arm| &arm.trials);
     let of_workload: BTreeSet<&String> = trials().flat_map(|trial| trial.metrics.keys()).collect();
     let own = of_workload.iter().map(|name| name.to_string());
-    let mut text = row(TRIAL_FIELDS.map(String::from).into_iter().chain(own));
+    let mut text = row(TRIAL_FIELDS.iter().map(|(name, _)| (*name).to_owned()).chain(own));
     for arm in &findings.arms {
         for trial in &arm.trials {
-            let fields = [
-                arm.arm.to_string(),
-                arm.stack.clone(),
-                arm.part.clone(),
-                trial.block.to_string(),
-                trial.position.to_string(),
-                trial.attempt.to_string(),
-                trial.at_ns.to_string(),
-                trial.state.clone(),
-                or_empty(trial.wall_ns),
-                or_empty(trial.start_ns),
-                trial.why.clone(),
-                trial.disturbed(),
-                or_empty(trial.usage.cpu_user_ns),
-                or_empty(trial.usage.cpu_system_ns),
-                or_empty(trial.usage.cpu_others_ns),
-                or_empty(trial.usage.memory_peak_bytes),
-                or_empty(trial.usage.memory_others_peak_bytes),
-                or_empty(trial.usage.memory_others_page_cache_bytes),
-                or_empty(trial.usage.memory_shared_peak_bytes),
-            ];
+            let fields = TRIAL_FIELDS.iter().map(|(_, value)| value(arm, trial));
             let own = of_workload.iter().map(|name| or_empty(trial.metrics.get(*name)));
-            text += &row(fields.into_iter().chain(own));
+            text += &row(fields.chain(own));
         }
     }
     text

@@ -8,11 +8,12 @@ mod table;
 
 use super::page::Page;
 use crate::finding::answer::Answer;
-use crate::finding::number;
-use crate::finding::reasons;
-use crate::finding::reasons::{Failure, no_numbers};
+use crate::finding::reasons::{self, Failure, no_numbers};
 use crate::finding::stacks::Stacks;
-use crate::finding::{ArmFindings, Findings, Verdict, foreign, workload};
+use crate::finding::{
+    ArmFindings, Findings, Verdict, claims, foreign, instances, isolation, memory, number,
+    settings, starts, workload,
+};
 use crate::plan::shell_line;
 use comfy_table::{
     Attribute, Cell, CellAlignment, Color, ContentArrangement, LineStyle, Table, presets,
@@ -93,19 +94,17 @@ pub fn render(findings: &Findings, look: Look) -> String {
         page.paragraph("", &(Answer::of(findings).headline() + "."), 0);
         page.gap();
         page.add(&table::table(findings, look));
-        if let Some(remark) = crate::finding::memory::remark(findings) {
-            page.paragraph("Memory of others: ", &remark, 2);
-        }
-        if let Some(remark) = crate::finding::starts::remark(findings) {
-            page.paragraph("Start and stop: ", &remark.replace('`', ""), 2);
-        }
-        if let Some(remark) = crate::finding::claims::remark(findings) {
-            page.paragraph("Claims: ", &remark.replace('`', ""), 2);
+        for (label, remark) in [
+            ("Memory of others: ", memory::remark(findings)),
+            ("Start and stop: ", starts::remark(findings).map(|it| it.replace('`', ""))),
+            ("Claims: ", claims::remark(findings).map(|it| it.replace('`', ""))),
+        ] {
+            remark.iter().for_each(|remark| page.paragraph(label, remark, 2));
         }
         page.gap();
         workload(&mut page, findings, look);
-        instances(&mut page, findings);
-        isolation(&mut page, findings);
+        between(&mut page, findings);
+        beside(&mut page, findings);
         noise_floor(&mut page, findings);
         reasons(&mut page, findings);
     }
@@ -166,7 +165,6 @@ fn workload(page: &mut Page, findings: &Findings, look: Look) {
     let title = findings.run.workload.as_deref().unwrap_or("the workload");
     page.paragraph("", &format!("What `{}` measured", foreign::line(title)), 0);
     let mut table = plain(look);
-    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(look.width);
     table.set_header(["Metric", "Stack", "Median", "Overhead", "Verdict"]);
     for row in &rows {
         let metric = if row.is_first { row.metric } else { "" };
@@ -179,16 +177,12 @@ fn workload(page: &mut Page, findings: &Findings, look: Look) {
             Cell::new(row.verdict).fg(colour(verdict.unwrap_or(&Verdict::Baseline))),
         ]);
     }
-    for column in table.column_iter_mut() {
-        column.set_padding((0, 1));
-    }
-    page.add(&(table.trim_fmt() + "\n"));
-    page.gap();
+    add_broken(page, table, look);
     if let Some(remark) = workload::remark(&rows) {
         page.paragraph("Overhead: ", &remark, 2);
     }
-    for settings in crate::finding::settings::lines(findings) {
-        page.paragraph("Measured with ", &settings, 2);
+    for line in settings::lines(findings) {
+        page.paragraph("Measured with ", &line, 2);
     }
     let reasons = reasons::of_metrics(&rows);
     for reason in reasons.iter().take(REASONS_MAX) {
@@ -208,9 +202,9 @@ fn workload(page: &mut Page, findings: &Findings, look: Look) {
 }
 
 /// Writes what a neighbour cost each stack, where there was one.
-fn isolation(page: &mut Page, findings: &Findings) {
-    let Some(neighbour) = crate::finding::isolation::neighbour(findings) else { return };
-    let lines = crate::finding::isolation::lines(findings);
+fn beside(page: &mut Page, findings: &Findings) {
+    let Some(neighbour) = isolation::neighbour(findings) else { return };
+    let lines = isolation::lines(findings);
     for (metric, stacks) in lines.iter().take(REASONS_MAX) {
         page.paragraph(&format!("Beside {neighbour}, {metric}: "), stacks, 2);
     }
@@ -224,8 +218,8 @@ fn isolation(page: &mut Page, findings: &Findings) {
 }
 
 /// Writes how far the instances were apart, where several ran at once.
-fn instances(page: &mut Page, findings: &Findings) {
-    let lines = crate::finding::instances::lines(findings);
+fn between(page: &mut Page, findings: &Findings) {
+    let lines = instances::lines(findings);
     if lines.is_empty() {
         return;
     }
@@ -313,6 +307,16 @@ fn cautions(page: &mut Page, findings: &Findings) {
         page.paragraph("  - ", &caution.finding, 4);
         page.paragraph("    → ", &caution.advice, 6);
     }
+}
+
+/// Adds a table whose long cells are broken to fit.
+fn add_broken(page: &mut Page, mut table: Table, look: Look) {
+    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(look.width);
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 1));
+    }
+    page.add(&(table.trim_fmt() + "\n"));
+    page.gap();
 }
 
 /// An empty table with a line below its header and none between its rows.

@@ -2,8 +2,7 @@
 
 use crate::finding::arm_trials::ArmTrials;
 use crate::finding::caution::signs::{Signs, caution};
-use crate::finding::estimate;
-use crate::finding::estimate::WALL;
+use crate::finding::estimate::{self, WALL};
 use crate::finding::foreign::line;
 use crate::finding::stacks::{FEW, Stacks};
 use crate::finding::verdict::departure;

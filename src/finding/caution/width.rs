@@ -6,8 +6,7 @@
 use crate::finding::Caution;
 use crate::finding::caution::signs::{Signs, caution};
 use crate::finding::estimate::half_width_with;
-use crate::finding::number;
-use crate::finding::number::percent;
+use crate::finding::number::{self, percent};
 use crate::finding::stacks::Stacks;
 use crate::finding::verdict::{departure, reasonable};
 use crate::plan::percentage::LARGEST_PPM;

@@ -39,16 +39,16 @@ pub(super) fn json(findings: &Findings) -> String {
 fn of(stack: &Stack<'_>, command: &str) -> Option<Command> {
     let seconds = |ns: u64| estimate::float(ns) / 1e9;
     let times: Vec<f64> = stack.counted().filter_map(|trial| trial.wall_ns).map(seconds).collect();
-    let mean = mean(&times)?;
+    let mean = estimate::mean(&times)?;
     // What is not known of every trial is not known: `null`, where hyperfine has zero.
     let cpu = |of: fn(&TrialPoint) -> Option<u64>| {
         let known: Option<Vec<f64>> = stack.counted().map(|trial| of(trial).map(seconds)).collect();
-        known.and_then(|known| self::mean(&known))
+        known.and_then(|known| estimate::mean(&known))
     };
     Some(Command {
         command: format!("{}: {command}", stack.name),
         mean,
-        stddev: deviation(&times, mean),
+        stddev: estimate::deviation(&times, mean),
         median: estimate::median(&times)?,
         user: cpu(|trial| trial.usage.cpu_user_ns),
         system: cpu(|trial| trial.usage.cpu_system_ns),
@@ -61,19 +61,6 @@ fn of(stack: &Stack<'_>, command: &str) -> Option<Command> {
         times,
         parameters: BTreeMap::from([("stack", stack.name.to_owned())]),
     })
-}
-
-/// The mean; `None` of nothing.
-fn mean(values: &[f64]) -> Option<f64> {
-    let count = estimate::float(u64::try_from(values.len()).ok()?);
-    (!values.is_empty()).then(|| values.iter().sum::<f64>() / count)
-}
-
-/// The standard deviation of a sample; `None` of fewer than two.
-fn deviation(values: &[f64], mean: f64) -> Option<f64> {
-    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-    let freedom = estimate::float(u64::try_from(values.len().checked_sub(1)?).ok()?);
-    (freedom > 0.0).then(|| (squares / freedom).sqrt())
 }
 
 #[cfg(test)]
@@ -102,13 +89,5 @@ mod tests {
         let mut sorted = keys.clone();
         sorted.sort_unstable();
         assert_eq!(sorted.join(" "), expected);
-    }
-
-    #[test]
-    fn mean_and_deviation_are_those_of_a_sample() {
-        let values = [2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0];
-        assert_eq!(mean(&values), Some(5.0));
-        assert!((deviation(&values, 5.0).unwrap() - (32.0_f64 / 7.0).sqrt()).abs() < 1e-12);
-        assert_eq!((mean(&[]), deviation(&[1.0], 1.0)), (None, None));
     }
 }

@@ -66,19 +66,19 @@ pub(super) fn xml(findings: &Findings) -> String {
     text += "    </properties>\n";
     for (name, miss) in &tests {
         let opened = format!("    <testcase classname=\"surtax\" name=\"{}\"", attribute(name));
-        text += &match miss {
-            None => format!("{opened}/>\n"),
-            Some(Miss { element: "skipped", message, .. }) => {
-                format!(
-                    "{opened}>\n      <skipped message=\"{}\"/>\n    </testcase>\n",
-                    attribute(message)
-                )
-            }
-            Some(Miss { element, kind, message }) => format!(
-                "{opened}>\n      <{element} type=\"{kind}\" message=\"{}\"/>\n    </testcase>\n",
-                attribute(message)
-            ),
+        let Some(Miss { element, kind, message }) = miss else {
+            text += &format!("{opened}/>\n");
+            continue;
         };
+        // What is skipped has no type there.
+        let kind = match *element {
+            "skipped" => String::new(),
+            _ => format!(" type=\"{kind}\""),
+        };
+        let message = attribute(message);
+        text += &format!(
+            "{opened}>\n      <{element}{kind} message=\"{message}\"/>\n    </testcase>\n"
+        );
     }
     text + "  </testsuite>\n</testsuites>\n"
 }

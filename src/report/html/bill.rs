@@ -74,7 +74,7 @@ pub fn payers(arms: &[Arm<'_>], caption: &str) -> String {
                 Cell::Code(arm.name.clone()),
                 Cell::Text(payer.name()),
                 Cell::Text(payer.role.clone()),
-                Cell::Number(payer.level.to_string(), f64::from(payer.level)),
+                Cell::count(payer.level),
                 Cell::number(Some(payer.cpu_ns), number::time),
             ];
             cells.extend(quantities.iter().map(|it| {

@@ -3,8 +3,7 @@
 use super::escape;
 use super::legend::Arm;
 use super::table::{Cell, Table};
-use crate::finding::number;
-use crate::finding::{Findings, claims, estimate, memory};
+use crate::finding::{Findings, claims, estimate, memory, number};
 
 /// The section.
 pub fn comparison(findings: &Findings, arms: &[Arm<'_>]) -> String {
@@ -19,7 +18,7 @@ pub fn comparison(findings: &Findings, arms: &[Arm<'_>]) -> String {
         let median = |name| arm.found.metric(name).map(|metric| metric.median);
         let bytes = |name| Cell::number(median(name), |bytes| number::amount(bytes, "bytes"));
         let overhead = match arm.overhead() {
-            Some(interval) => Cell::Number(number::overhead(&interval), interval.ratio),
+            Some(interval) => Cell::overhead(Some(&interval)),
             None => Cell::number(estimate::rough_ratio(&findings.arms, arm.found), number::rough),
         };
         let of_wall =

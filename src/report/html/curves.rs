@@ -155,12 +155,11 @@ fn numbers(curves: &[Curve<'_>]) -> String {
     let mut table = Table::new("Percentiles, and the largest value", &columns);
     for (arm, found) in curves {
         let mut row = |name: String, share: f64, value_ns: u64| {
-            let values = float(found.value_count);
             let cells = vec![
                 Cell::Code(arm.name.clone()),
                 Cell::Number(name, share),
                 Cell::number(Some(float(value_ns)), number::time),
-                Cell::number(Some(values), |count| format!("{count:.0}")),
+                Cell::number(Some(float(found.value_count)), |count| format!("{count:.0}")),
             ];
             table.row(Some(arm.found.arm), cells);
         };

@@ -3,25 +3,12 @@
 use super::legend::Arm;
 use super::table::{Cell, Table};
 use super::{bill, escape};
-use crate::finding::number;
 use crate::finding::verdict::TELLING;
 use crate::finding::{ArmFailure, KeyValue, LevelEvidence, MetricFindings};
+use crate::finding::{estimate, number};
 
 /// As many different outputs or exit statuses of one arm are listed.
 const VARIANTS_MAX: usize = 8;
-
-/// Metrics as people call them.
-const METRICS: [(&str, &str); 9] = [
-    ("wall_ns", "wall time"),
-    ("cpu_user_ns", "CPU, user"),
-    ("cpu_system_ns", "CPU, system"),
-    ("cpu_others_ns", "CPU, others"),
-    ("cpu_total_ns", "CPU, all"),
-    ("memory_peak_bytes", "memory, peak"),
-    ("memory_others_peak_bytes", "memory of others, peak"),
-    ("start_ns", "time to start"),
-    ("stop_ns", "time to stop"),
-];
 
 /// The section.
 pub fn details(arms: &[Arm<'_>]) -> String {
@@ -108,17 +95,12 @@ fn metrics(metrics: &[MetricFindings]) -> String {
     let mut table = Table::new("Metrics", &columns);
     for metric in metrics {
         let amount = |value| number::amount(value, &metric.unit);
-        let pair = |low, high| Cell::Number(format!("{} – {}", amount(low), amount(high)), low);
-        let overhead = match &metric.overhead {
-            Some(interval) => Cell::Number(number::overhead(interval), interval.ratio),
-            None => Cell::Gap,
-        };
         let cells = vec![
             Cell::Text(name_of(metric)),
             Cell::number(Some(metric.median), amount),
-            pair(metric.quartiles.0, metric.quartiles.1),
-            pair(metric.min, metric.max),
-            overhead,
+            Cell::range(metric.quartiles.0, metric.quartiles.1, amount),
+            Cell::range(metric.min, metric.max, amount),
+            Cell::overhead(metric.overhead.as_ref()),
         ];
         table.row(None, cells);
     }
@@ -127,8 +109,7 @@ fn metrics(metrics: &[MetricFindings]) -> String {
 
 /// Names a metric, and who claims it where this host has not counted it.
 fn name_of(metric: &MetricFindings) -> String {
-    let known = METRICS.iter().find(|(name, _)| *name == metric.metric);
-    let name = known.map_or(metric.metric.as_str(), |(_, name)| name);
+    let name = estimate::spoken(&metric.metric);
     match &metric.claimed_by {
         Some(who) => format!("{name} (says {who})"),
         None => name.to_owned(),
@@ -140,18 +121,13 @@ fn quantiles(arm: &Arm<'_>) -> String {
     let columns = ["Quantile", "#Value", "#Interval", "Remark"];
     let mut table = Table::new("Quantiles of wall time", &columns);
     for found in arm.found.metric("wall_ns").iter().flat_map(|metric| &metric.quantiles) {
-        let interval = match found.low.zip(found.high) {
-            Some((low, high)) => {
-                Cell::Number(format!("{} – {}", number::time(low), number::time(high)), low)
-            }
-            None => Cell::Gap,
-        };
+        let ends = found.low.zip(found.high);
         let covers = |share: f64| format!("{:.1} % interval", share * 100.0);
         let remark = found.why.clone().or(found.confidence.map(covers)).unwrap_or_default();
         let cells = vec![
             Cell::Text(format!("p{}", number::trimmed(found.p * 100.0, 1))),
             Cell::number(found.value, number::time),
-            interval,
+            ends.map_or(Cell::Gap, |(low, high)| Cell::range(low, high, number::time)),
             Cell::Prose(remark),
         ];
         table.row(None, cells);

@@ -6,14 +6,13 @@
 //! itself.
 
 use crate::finding::foreign;
-use std::fmt::Write;
 
 /// Longest text that the report repeats; the ledger has the rest.
 pub const LENGTH_MAX: usize = 16_000;
 
 /// One line, fit for an element's content and for an attribute in double quotes.
 pub fn line(text: &str) -> String {
-    markup(&visible(text, Breaks::Shown))
+    markup(&visible(text, foreign::line))
 }
 
 /// One line whose `names in backticks`, as our own messages have them, are set as code. The lines
@@ -38,12 +37,12 @@ pub fn name(text: &str) -> String {
 
 /// Several lines, fit for the content of `<pre>`.
 pub fn lines(text: &str) -> String {
-    markup(&visible(text, Breaks::Kept))
+    markup(&visible(text, foreign::message))
 }
 
 /// One line without acting characters, for a place that escapes markup by itself.
 pub fn plain(text: &str) -> String {
-    visible(text, Breaks::Shown)
+    visible(text, foreign::line)
 }
 
 /// At most `length` characters of a text; an ellipsis stands for the rest.
@@ -57,27 +56,11 @@ pub fn shortened(text: &str, length: usize) -> String {
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Breaks {
-    Kept,
-    Shown,
-}
-
-fn visible(text: &str, breaks: Breaks) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for (count, character) in text.chars().enumerate() {
-        if count == LENGTH_MAX {
-            let rest = text.chars().count() - LENGTH_MAX;
-            // Writing to a string cannot fail.
-            let _ = write!(shown, "… and {rest} more characters");
-            break;
-        }
-        match character {
-            '\n' | '\t' if breaks == Breaks::Kept => shown.push(character),
-            _ => foreign::push(&mut shown, character),
-        }
-    }
-    shown
+/// Text that `shown` makes visible, and of one without end how much is left out.
+fn visible(text: &str, shown: fn(&str) -> String) -> String {
+    let Some((end, _)) = text.char_indices().nth(LENGTH_MAX) else { return shown(text) };
+    let (kept, rest) = text.split_at(end);
+    format!("{}… and {} more characters", shown(kept), rest.chars().count())
 }
 
 /// Text that HTML and XML show as it is, also within quotes; what acts on a reader stays.

@@ -2,8 +2,7 @@
 
 use super::legend::Arm;
 use super::table::{Cell, Table};
-use crate::finding::number;
-use crate::finding::{Findings, instances};
+use crate::finding::{Findings, instances, number};
 
 /// The section; nothing where one ran.
 pub fn instances(findings: &Findings, arms: &[Arm<'_>]) -> Option<String> {
@@ -19,7 +18,7 @@ pub fn instances(findings: &Findings, arms: &[Arm<'_>]) -> Option<String> {
         let cells = vec![
             Cell::Code(found.metric.clone()),
             arm.map_or_else(|| Cell::Code(row.arm.name.clone()), |arm| Cell::Markup(arm.label())),
-            Cell::Number(found.instance_count.to_string(), f64::from(found.instance_count)),
+            Cell::count(found.instance_count),
             Cell::Number(row.least, found.min),
             Cell::Number(row.most, found.max),
             Cell::number(found.variation_ratio, number::percent),

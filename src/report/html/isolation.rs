@@ -17,7 +17,7 @@ pub fn isolation(findings: &Findings) -> Option<String> {
             Cell::Code(row.found.metric.clone()),
             Cell::Code(row.stack.to_owned()),
             Cell::Code(row.neighbour.to_owned()),
-            Cell::Number(row.overhead, row.found.overhead.ratio),
+            Cell::overhead(Some(&row.found.overhead)),
         ];
         table.row(Some(row.arm.arm), cells);
     }

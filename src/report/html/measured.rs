@@ -23,18 +23,14 @@ pub fn measured(findings: &Findings, arms: &[Arm<'_>]) -> Option<String> {
         let found = row.found;
         let amount = |value| number::amount(value, &found.unit);
         let arm = arms.iter().find(|arm| arm.found.arm == row.arm.arm);
-        let overhead = match &found.overhead {
-            Some(interval) => Cell::Number(row.overhead.clone(), interval.ratio),
-            None => Cell::Gap,
-        };
         let because = found.judgement.as_ref().map(|judged| judged.because.as_str());
         let because = because.filter(|it| common.iter().all(|reason| reason.because != *it));
         let mut cells = vec![
             Cell::Code(row.metric.to_owned()),
             arm.map_or_else(|| Cell::Code(row.arm.name.clone()), |arm| Cell::Markup(arm.label())),
             Cell::number(Some(found.median), amount),
-            Cell::Number(format!("{} – {}", amount(found.min), amount(found.max)), found.min),
-            overhead,
+            Cell::range(found.min, found.max, amount),
+            Cell::overhead(found.overhead.as_ref()),
             Cell::Text(row.verdict.to_owned()),
         ];
         cells.extend((!own.is_empty()).then(|| Cell::Prose(because.unwrap_or_default().into())));

@@ -154,7 +154,6 @@ fn numbers(list: &List<'_>, arms: &[Arm<'_>]) -> String {
     for row in &list.rows {
         for (arm, cell) in of_arms(list, row, arms) {
             let Price::Price(found) = cell else { continue };
-            let range = format!("{} – {}", number::price(found.min), number::price(found.max));
             let ratio = match (cell.overhead(), ratio(cell)) {
                 (Some(overhead), Some(interval)) => Cell::Number(overhead, interval.ratio),
                 _ => Cell::Gap,
@@ -164,7 +163,7 @@ fn numbers(list: &List<'_>, arms: &[Arm<'_>]) -> String {
                 Cell::Text(row.operation.into()),
                 Cell::Markup(arm.label()),
                 Cell::number(Some(found.median), number::price),
-                Cell::Number(range, found.min),
+                Cell::range(found.min, found.max, number::price),
                 ratio,
             ];
             table.row(Some(arm.found.arm), cells);

@@ -10,8 +10,7 @@ use super::chart::{self, Anchor, Canvas, Fill};
 use super::escape;
 use super::legend::Arm;
 use super::table::{Cell, Table};
-use crate::finding::number;
-use crate::finding::{Findings, Interval, ProgressPoint};
+use crate::finding::{Findings, Interval, ProgressPoint, number};
 
 /// Layout of one of the two drawings.
 struct Frame {
@@ -292,10 +291,9 @@ fn numbers(rows: &[(&Arm<'_>, Vec<ProgressPoint>)], each: usize) -> String {
         shown.reverse();
         for point in shown {
             let Interval { ratio: middle, low, high, .. } = point.overhead;
-            let blocks = point.block_count;
             let cells = vec![
                 Cell::Code(arm.name.clone()),
-                Cell::Number(blocks.to_string(), f64::from(blocks)),
+                Cell::count(point.block_count),
                 ratio(middle),
                 ratio(low),
                 ratio(high),

@@ -10,8 +10,7 @@ use super::escape;
 use super::legend::{self, Arm};
 use super::table::{Cell, Table};
 use crate::finding::estimate::float;
-use crate::finding::number;
-use crate::finding::{Findings, QuantileFindings};
+use crate::finding::{Findings, QuantileFindings, number};
 use surtax_statistics::{Sample, quantile};
 
 /// As many dots stand for an arm.
@@ -286,7 +285,7 @@ fn numbers(arms: &[Arm<'_>]) -> String {
         };
         let cells = vec![
             Cell::Code(arm.name.clone()),
-            Cell::Number(arm.found.trial_count.to_string(), f64::from(arm.found.trial_count)),
+            Cell::count(arm.found.trial_count),
             time(wall.min),
             time(wall.quartiles.0),
             time(wall.median),

@@ -1,7 +1,8 @@
 //! Writes tables. Every cell that holds text escapes it, so that no caller can forget.
 
 use super::escape;
-use crate::finding::number::GAP;
+use crate::finding::Interval;
+use crate::finding::number::{self, GAP};
 
 /// One cell.
 pub enum Cell {
@@ -88,6 +89,21 @@ impl Cell {
             Some(value) => Self::Number(shown(value), value),
             None => Self::Gap,
         }
+    }
+
+    /// A number that is shown as it is.
+    pub fn count(number: impl ToString + Into<f64>) -> Self {
+        Self::Number(number.to_string(), number.into())
+    }
+
+    /// A value from one end to the other, sorted by the lower one.
+    pub fn range(low: f64, high: f64, shown: impl Fn(f64) -> String) -> Self {
+        Self::Number(format!("{} – {}", shown(low), shown(high)), low)
+    }
+
+    /// An overhead with its interval, or the gap where there is none.
+    pub fn overhead(found: Option<&Interval>) -> Self {
+        found.map_or(Self::Gap, |found| Self::Number(number::overhead(found), found.ratio))
     }
 
     fn written(self) -> (String, String) {

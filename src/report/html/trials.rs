@@ -11,8 +11,7 @@ use super::escape;
 use super::legend::{self, Arm, counts};
 use super::table::{Cell, Table};
 use crate::finding::estimate::float;
-use crate::finding::number;
-use crate::finding::{Findings, TrialPoint};
+use crate::finding::{Findings, TrialPoint, number};
 use thin::Bin;
 
 /// As many trials are shown one by one.
@@ -186,7 +185,7 @@ fn one_by_one(rows: &[(&Arm<'_>, &TrialPoint)], trial_count: usize) -> String {
         let state = escape::shortened(&state(trial), WHY_LENGTH_MAX);
         let ns = |ns: Option<u64>| Cell::number(ns.map(float), number::time);
         let cells = vec![
-            Cell::Number(trial.block.to_string(), f64::from(trial.block)),
+            Cell::count(trial.block),
             Cell::Code(escape::shortened(&arm.name, WHY_LENGTH_MAX)),
             ns(Some(trial.at_ns)),
             ns(trial.wall_ns),
@@ -209,7 +208,7 @@ fn stretches(series: &[Series<'_>]) -> String {
                 Cell::Code(escape::shortened(&one.arm.name, WHY_LENGTH_MAX)),
                 time(bin.from_ns),
                 time(bin.to_ns),
-                Cell::Number(bin.trial_count.to_string(), f64::from(bin.trial_count)),
+                Cell::count(bin.trial_count),
                 time(bin.wall_ns_min),
                 time(bin.wall_ns_median),
                 time(bin.wall_ns_max),

@@ -3,23 +3,18 @@
 use super::{Look, Page, colour, name};
 use crate::finding::foreign;
 use crate::finding::prices::{Cell as Price, List, Row};
-use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement};
+use comfy_table::{Attribute, Cell, CellAlignment, Color};
 
 /// The table, what its marks mean, and why there are gaps.
 pub(super) fn prices(page: &mut Page, list: &List<'_>, look: Look) {
     let mut table = super::plain(look);
-    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(look.width);
     let head = |text: &str| Cell::new(text).add_attribute(Attribute::Bold);
     let stacks = list.arms.iter().map(|arm| head(&name(arm)).set_alignment(CellAlignment::Right));
     table.set_header([head("Price")].into_iter().chain(stacks));
     for row in &list.rows {
         table.add_row(cells(row));
     }
-    for column in table.column_iter_mut() {
-        column.set_padding((0, 1));
-    }
-    page.add(&(table.trim_fmt() + "\n"));
-    page.gap();
+    super::add_broken(page, table, look);
     page.paragraph("Prices: ", &list.legend(), 2);
     let trials: Vec<String> = list.arms.iter().map(|arm| arm.trial_count.to_string()).collect();
     page.paragraph("Trials: ", &format!("{}, in the order of the stacks", trials.join(", ")), 2);

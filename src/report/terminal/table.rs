@@ -5,32 +5,24 @@ use crate::finding::number::GAP;
 use crate::finding::{ArmFindings, Findings, estimate, number};
 use comfy_table::{Attribute, Cell, CellAlignment, Color};
 
-/// The columns after the stack's, with what makes room first where the terminal is narrow: all of
-/// it is in the other formats too.
-const COLUMNS: [(&str, Need); 8] = [
-    ("Trials", Need::First),
-    ("Wall", Need::Always),
-    ("Overhead", Need::Always),
-    ("Verdict", Need::Always),
-    ("CPU\ncommand", Need::Fifth),
-    ("CPU\nothers", Need::Fourth),
-    ("Memory\ncommand", Need::Third),
-    ("Memory\nothers", Need::Second),
+/// The columns after the stack's, with which of them makes room first where the terminal is narrow:
+/// all of it is in the other formats too.
+const COLUMNS: [(&str, u8); 8] = [
+    ("Trials", 1),
+    ("Wall", NEVER),
+    ("Overhead", NEVER),
+    ("Verdict", NEVER),
+    ("CPU\ncommand", 5),
+    ("CPU\nothers", 4),
+    ("Memory\ncommand", 3),
+    ("Memory\nothers", 2),
 ];
+
+/// A column that is not left out.
+const NEVER: u8 = u8::MAX;
 
 /// Those that say nothing where the workload runs for a time that it is told.
 const OF_WALL_TIME: [&str; 3] = ["Wall", "Overhead", "Verdict"];
-
-/// In which order columns are left out.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Need {
-    First,
-    Second,
-    Third,
-    Fourth,
-    Fifth,
-    Always,
-}
 
 /// A stack's text is broken rather than a column left out, down to this width.
 const NAME_WIDTH_MIN: usize = 16;
@@ -94,7 +86,7 @@ fn fitting(
         let others: usize = kept.iter().map(|column| wide(*column) + APART).sum();
         let room = width.saturating_sub(others);
         let next = kept.iter().map(|column| COLUMNS[*column].1).min();
-        if room >= longest.min(NAME_WIDTH_MIN) || next.is_none_or(|need| need == Need::Always) {
+        if room >= longest.min(NAME_WIDTH_MIN) || next.is_none_or(|next| next == NEVER) {
             return (kept, room.max(NAME_WIDTH_MIN));
         }
         kept.retain(|column| Some(COLUMNS[*column].1) != next);

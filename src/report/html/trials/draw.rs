@@ -7,8 +7,7 @@ use super::super::axis::Axis;
 use super::super::chart::{self, Anchor, Canvas, Fill, Shape};
 use super::{Counted, Series, thin};
 use crate::finding::estimate::float;
-use crate::finding::number;
-use crate::finding::{Findings, TrialPoint};
+use crate::finding::{Findings, TrialPoint, number};
 
 /// Layout of one of the two drawings.
 #[derive(Clone, Copy)]
