@@ -144,11 +144,10 @@ fn changed_evidence(signs: &Signs<'_>) -> Vec<Caution> {
         }
     }
     let all = Stacks::counted(signs.arms);
-    let each = by_words(changes).into_iter().map(|((key, values), stacks)| {
+    let each = all.by_words(changes).map(|((key, values), stacks)| {
         let shown = values.iter().take(4).map(|value| line(value)).collect::<Vec<_>>();
         let finding = format!(
-            "{} changed during the run: `{}` was {}",
-            all.words(&stacks),
+            "{stacks} changed during the run: `{}` was {}",
             line(key),
             named(shown.iter().map(String::as_str))
         );
@@ -200,9 +199,8 @@ fn unavailable(signs: &Signs<'_>) -> Vec<Caution> {
         (arm.stack.as_str(), (why, remedy.unwrap_or("see `surtax doctor`")))
     });
     let all = Stacks::of(signs.arms);
-    let each = by_words(said).into_iter().map(|((why, advice), stacks)| {
-        let finding = format!("{} was not measured: {why}", all.words(&stacks));
-        caution("layer-unavailable", finding, advice)
+    let each = all.by_words(said).map(|((why, advice), stacks)| {
+        caution("layer-unavailable", format!("{stacks} was not measured: {why}"), advice)
     });
     each.collect()
 }

@@ -4,7 +4,7 @@
 //! what this host saw: see `trial/held_against.rs`. Within that only they know it.
 
 use crate::driver;
-use crate::finding::stacks::Stacks;
+use crate::finding::stacks::{Stacks, joined};
 use crate::finding::{ArmFindings, Findings, LevelEvidence, MetricFindings, estimate};
 use std::collections::BTreeSet;
 use surtax_instrument::wire::{Fact, Role};
@@ -69,8 +69,7 @@ pub(crate) fn remark(findings: &Findings) -> Option<String> {
         .map(|what| format!("{what}, as {ELSEWHERE} counts that, of which this host sees nothing"));
     let workload = (!claimed(findings, WORKLOAD, |_| true).is_empty())
         .then(|| String::from("the workload's numbers, as it prints them"));
-    let said: Vec<String> = [inside, elsewhere, workload].into_iter().flatten().collect();
-    (!said.is_empty()).then(|| said.join("; "))
+    joined([inside, elsewhere, workload].into_iter().flatten(), "; ")
 }
 
 /// Says what of the command one claimant counts, and in which stacks; `None` where it is nothing.
@@ -87,12 +86,9 @@ fn of_a_kernel(findings: &Findings, who: &str) -> Option<String> {
         () if cpu == memory => vec![("CPU time and memory", cpu)],
         () => vec![("CPU time", cpu), ("memory", memory)],
     };
-    let said: Vec<String> = said
-        .into_iter()
-        .filter(|(_, set)| !set.is_empty())
-        .map(|(what, set)| format!("{what} in {}", stacks.words(&set)))
-        .collect();
-    (!said.is_empty()).then(|| format!("the command's {}", said.join(" and ")))
+    let said = said.into_iter().filter(|(_, set)| !set.is_empty());
+    let said = said.map(|(what, set)| format!("{what} in {}", stacks.words(&set)));
+    Some(format!("the command's {}", joined(said, " and ")?))
 }
 
 /// The stacks in which somebody claims a metric that is such a one.

@@ -7,12 +7,12 @@
 //! What a group consists of is known of the moment after the command; and who serves all trials of
 //! a run, such as a daemon, is told apart from what a trial had.
 
-use crate::finding::stacks::{Stacks, by_words};
+use crate::finding::stacks::{Stacks, joined};
 use crate::finding::{ArmFindings, Findings, PayerFindings};
 use crate::finding::{estimate, number};
 use crate::ledger::StoredTrial;
 use crate::plan::TrialId;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use surtax_instrument::amount::{Key, MEMORY_PAGE_CACHE, MEMORY_PEAK, MEMORY_SHMEM};
 use surtax_instrument::wire::Reading;
 
@@ -63,8 +63,7 @@ fn of_level_0(trial: &StoredTrial, is_shared: bool, key: Key) -> Option<u64> {
 /// is shared, where that is more than a little.
 pub(crate) fn remark(findings: &Findings) -> Option<String> {
     let said = [of_native(findings), cached(findings), in_memory(findings), served(findings)];
-    let said: Vec<String> = said.into_iter().flatten().collect();
-    (!said.is_empty()).then(|| said.join("; "))
+    joined(said.into_iter().flatten(), "; ")
 }
 
 fn of_native(findings: &Findings) -> Option<String> {
@@ -123,11 +122,7 @@ fn by_stack(findings: &Findings, of: impl Fn(&ArmFindings) -> Option<f64>) -> Op
         Some((arm.stack.as_str(), number::amount(bytes, "bytes")))
     });
     let all = Stacks::counted(&findings.arms);
-    let said: Vec<String> = by_words(words)
-        .into_iter()
-        .map(|(text, stacks): (String, BTreeSet<&str>)| format!("{text} in {}", all.words(&stacks)))
-        .collect();
-    (!said.is_empty()).then(|| said.join(", "))
+    joined(all.by_words(words).map(|(text, stacks)| format!("{text} in {stacks}")), ", ")
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! shown as the dash of a gap, never as zero.
 
 use crate::finding::Interval;
+use std::fmt::Display;
 use surtax_instrument::quantity::{Bytes, Nanoseconds};
 
 /// Ratio from which on a cost is said as a factor and not in percent.
@@ -172,8 +173,10 @@ pub fn trimmed(value: f64, decimals: usize) -> String {
 }
 
 /// A count of things: `1 trial`, `12 trials`.
-pub fn count(number: usize, one: &str) -> String {
-    if number == 1 { format!("1 {one}") } else { format!("{number} {one}s") }
+pub fn count(number: impl Display, one: &str) -> String {
+    let number = number.to_string();
+    let ending = if number == "1" { "" } else { "s" };
+    format!("{number} {one}{ending}")
 }
 
 /// Decimals of a percentage that are not lost in its interval.

@@ -7,7 +7,7 @@
 
 use crate::finding::caution::caution;
 use crate::finding::foreign::line;
-use crate::finding::stacks::{OTHERS, Stacks, by_words, grouped, once};
+use crate::finding::stacks::{OTHERS, Stacks, by_words, grouped, joined, once};
 use crate::finding::{ArmFindings, Caution, Findings};
 use crate::workload::SETTING;
 use std::collections::BTreeSet;
@@ -121,15 +121,14 @@ pub(crate) fn unequal(arms: &[ArmFindings]) -> Option<Caution> {
         let rest: String = rest.iter().map(|words| format!(", {words}")).collect();
         differing.push(format!("`{}` was `{}`{rest}, and {last}", line(name), shown(expected)));
     }
-    (!differing.is_empty()).then(|| {
-        caution(
-            "settings-differ",
-            format!("the workload was not measured alike in all stacks: {}", differing.join(NEXT)),
-            "read such an overhead as that of the stack and of the setting together, or make them \
-             alike: by a parameter of the workload such as `place`, and where a stack has a kernel \
-             of its own by CPUs for it (`cpuset=`)",
-        )
-    })
+    let differing = joined(differing, NEXT)?;
+    Some(caution(
+        "settings-differ",
+        format!("the workload was not measured alike in all stacks: {differing}"),
+        "read such an overhead as that of the stack and of the setting together, or make them \
+         alike: by a parameter of the workload such as `place`, and where a stack has a kernel of \
+         its own by CPUs for it (`cpuset=`)",
+    ))
 }
 
 /// Advice on a setting that changed from trial to trial.

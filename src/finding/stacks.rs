@@ -56,6 +56,14 @@ impl<'a> Stacks<'a> {
         self.in_common(&these)
     }
 
+    /// What is said of them, each with the stacks of which it is, in words.
+    pub(crate) fn by_words<W: PartialEq>(
+        &self,
+        said: impl IntoIterator<Item = (&'a str, W)>,
+    ) -> impl Iterator<Item = (W, String)> {
+        by_words(said).into_iter().map(|(words, stacks)| (words, self.words(&stacks)))
+    }
+
     /// Sets that have no stack in common, each in words: the largest, where it is of many and they
     /// are all together, as `the others`.
     pub(crate) fn apart<'s>(
@@ -194,6 +202,11 @@ fn marks(stack: &str) -> Vec<Mark<'_>> {
     let (kind, options) = stack.split_once(':').unwrap_or((stack, ""));
     let options = options.split(',').filter(|option| !option.is_empty());
     std::iter::once(Mark::Kind(kind)).chain(options.map(Mark::Option)).collect()
+}
+
+/// Parts of a sentence, with this between them; `None` of none.
+pub(crate) fn joined(parts: impl IntoIterator<Item = String>, between: &str) -> Option<String> {
+    parts.into_iter().reduce(|said, part| said + between + &part)
 }
 
 /// `a`, `b` and `c`, in backticks.

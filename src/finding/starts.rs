@@ -1,6 +1,7 @@
 //! Times to start and to stop a stack, which are in no time of a command: in words for a table that
 //! has no room for them.
 
+use crate::finding::stacks::joined;
 use crate::finding::{ArmFindings, Findings, number};
 
 /// As many stacks are told one by one.
@@ -22,10 +23,9 @@ pub(crate) fn remark(findings: &Findings) -> Option<String> {
     if known.len() > EACH_MAX {
         known.sort_by(|one, other| one.1.total_cmp(&other.1));
         let ends = [known.first(), known.last()].into_iter().flatten().map(told);
-        return Some(format!("from {}", ends.collect::<Vec<_>>().join(" to ")));
+        return Some(format!("from {}", joined(ends, " to ")?));
     }
-    let all: Vec<String> = known.iter().map(told).collect();
-    (!all.is_empty()).then(|| all.join(", "))
+    joined(known.iter().map(told), ", ")
 }
 
 #[cfg(test)]

@@ -69,10 +69,9 @@ pub(crate) fn add_to(arms: &mut [ArmFindings], found: &BTreeMap<u32, WarmUpFindi
 /// A sentence for the arms of which iterations are left out.
 fn sentence(found: &WarmUpFindings) -> Option<String> {
     let ratio = found.ratio.filter(|_| found.left_out > 0)?;
-    let left_out = usize::try_from(found.left_out).unwrap_or(usize::MAX);
     Some(format!(
         "warmed up for {} of {} in each start, which took {} of the later ones",
-        count(left_out, "iteration"),
+        count(found.left_out, "iteration"),
         found.iterations,
         percent(ratio)
     ))
@@ -111,7 +110,7 @@ pub(crate) fn conduct(plan: &Plan, is_of_fixed_time: bool) -> String {
         words.push(format!("each start runs the command {} times", conduct.iterations));
     }
     if plan.warm_up > 0 {
-        let runs = count(usize::try_from(plan.warm_up).unwrap_or(usize::MAX), "run");
+        let runs = count(plan.warm_up, "run");
         words.push(format!("{runs} before it uncounted"));
     }
     words.extend(conduct.cache.word().map(|word| format!("caches {word}")));

@@ -146,7 +146,7 @@ fn heading(page: &mut Page, findings: &Findings) {
         Some(planned) if planned != run.blocks_done => {
             format!("{} of {planned} blocks", run.blocks_done)
         }
-        _ => number::count(usize::try_from(run.blocks_done).unwrap_or(usize::MAX), "block"),
+        _ => number::count(run.blocks_done, "block"),
     };
     page.paragraph("", &format!("{} ({}, {blocks})", run.title, run.state), 0);
     if !run.conduct.is_empty() {

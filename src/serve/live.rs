@@ -202,8 +202,7 @@ impl RunCourse {
         let now = Host::open(Path::new("/")).read();
         let mut words = Vec::new();
         if let (Some(load), Some(cpu)) = (now.load_1min, now.cpu) {
-            let cpus = usize::try_from(cpu.cpu_count).unwrap_or(usize::MAX);
-            words.push(format!("load {load:.1} on {}", number::count(cpus, "CPU")));
+            words.push(format!("load {load:.1} on {}", number::count(cpu.cpu_count, "CPU")));
         }
         if !self.disturbances.is_empty() {
             words.push(format!("the last trial was disturbed: {}", self.disturbances));

@@ -44,7 +44,7 @@ pub(super) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
 /// Says which trials were disturbed and count.
 fn disturbed_trials(arms: &[ArmFindings]) -> String {
     let hit: Vec<&ArmFindings> = arms.iter().filter(|arm| arm.disturbed_count > 0).collect();
-    let trials = |count: u32| number::count(usize::try_from(count).unwrap_or(usize::MAX), "trial");
+    let trials = |count: u32| number::count(count, "trial");
     let is_all = arms.iter().all(|arm| arm.disturbed_count == arm.trial_count);
     if hit.len() <= FEW && (hit.len() == 1 || !is_all) {
         let of_arm = |arm: &&ArmFindings| {

@@ -3,7 +3,7 @@
 use super::signs::{baseline, compared};
 use super::{Signs, caution};
 use crate::finding::foreign::line;
-use crate::finding::stacks::{Stacks, by_words};
+use crate::finding::stacks::{Stacks, joined};
 use crate::finding::{ArmFindings, Caution};
 use std::collections::BTreeSet;
 
@@ -23,35 +23,28 @@ fn counted(signs: &Signs<'_>) -> Option<Caution> {
     let counted = signs.columns.iter().flat_map(|column| &column.counted);
     let statuses = counted.filter_map(|trial| trial.exit_status.as_deref());
     let failures: BTreeSet<&str> = statuses.filter(|status| *status != SUCCESS).collect();
-    (!failures.is_empty()).then(|| {
-        let named: Vec<String> = failures.iter().copied().take(NAMED_LIMIT).map(line).collect();
-        let more = if failures.len() > NAMED_LIMIT { " and others" } else { "" };
-        caution(
-            "failures-counted",
-            format!("runs that ended with {}{more} count: failure is ignored", named.join(", ")),
-            "leave out `--ignore-failure` if the command should succeed",
-        )
-    })
+    let named = joined(failures.iter().copied().take(NAMED_LIMIT).map(line), ", ")?;
+    let more = if failures.len() > NAMED_LIMIT { " and others" } else { "" };
+    Some(caution(
+        "failures-counted",
+        format!("runs that ended with {named}{more} count: failure is ignored"),
+        "leave out `--ignore-failure` if the command should succeed",
+    ))
 }
 
 fn differ(arms: &[ArmFindings]) -> Option<Caution> {
     let statuses = |arm: &ArmFindings| arm.exit_statuses.iter().cloned().collect::<BTreeSet<_>>();
     let expected: BTreeSet<String> = baseline(arms).flat_map(statuses).collect();
-    let words: Vec<String> = by_words(
-        compared(arms)
-            .filter(|arm| !arm.exit_statuses.is_empty() && statuses(arm) != expected)
-            .map(|arm| (arm.stack.as_str(), arm.exit_statuses.join(", "))),
-    )
-    .into_iter()
-    .map(|(words, stacks)| format!("{} ended with {words}", Stacks::of(arms).words(&stacks)))
-    .collect();
-    (!words.is_empty() && !expected.is_empty()).then(|| {
-        let baseline: Vec<String> = expected.into_iter().collect();
-        caution(
-            "exit-statuses-differ",
-            format!("the baseline ended with {}, but {}", baseline.join(", "), words.join("; ")),
-            "see the command's last words; unless failure is ignored, only trials that ended with \
-             `exit 0` count",
-        )
-    })
+    let others = compared(arms)
+        .filter(|arm| !arm.exit_statuses.is_empty() && statuses(arm) != expected)
+        .map(|arm| (arm.stack.as_str(), arm.exit_statuses.join(", ")));
+    let all = Stacks::of(arms);
+    let words = all.by_words(others).map(|(words, stacks)| format!("{stacks} ended with {words}"));
+    let (baseline, words) = (joined(expected.iter().cloned(), ", ")?, joined(words, "; ")?);
+    Some(caution(
+        "exit-statuses-differ",
+        format!("the baseline ended with {baseline}, but {words}"),
+        "see the command's last words; unless failure is ignored, only trials that ended with \
+         `exit 0` count",
+    ))
 }

@@ -7,7 +7,7 @@
 
 use crate::finding::caution::signs::caution;
 use crate::finding::foreign::line;
-use crate::finding::stacks::{Stacks, by_words, named};
+use crate::finding::stacks::{Stacks, joined, named};
 use crate::finding::{ArmFindings, Caution};
 use std::collections::BTreeSet;
 
@@ -36,10 +36,8 @@ pub(super) fn differ(arms: &[ArmFindings]) -> Option<Caution> {
         return None;
     }
     let all = Stacks::counted(arms);
-    let words = by_words(found.iter().copied()).into_iter();
-    let words: Vec<String> = words
-        .map(|(release, stacks)| format!("{} on `{}`", all.words(&stacks), line(release)))
-        .collect();
+    let words = all.by_words(found.iter().copied());
+    let words = words.map(|(release, stacks)| format!("{stacks} on `{}`", line(release)));
     let advice = if others.len() > 1 {
         let shown: Vec<String> = others.iter().map(|release| line(release)).collect();
         format!(
@@ -56,7 +54,7 @@ pub(super) fn differ(arms: &[ArmFindings]) -> Option<Caution> {
     };
     Some(caution(
         "kernels-differ",
-        format!("the kernels were not the same: {}", words.join("; ")),
+        format!("the kernels were not the same: {}", joined(words, "; ")?),
         advice,
     ))
 }

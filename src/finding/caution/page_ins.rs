@@ -34,21 +34,19 @@ pub(super) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
         .filter_map(|arm| Some((signs.arms.get(arm)?, of(arm..arm + 1).filter(is_unequal)?)))
         .map(|(arm, read)| (arm.stack.as_str(), read))
         .collect();
-    (!found.is_empty()).then(|| {
-        let all = Stacks::counted(signs.arms);
-        let words = all.with_numbers("ran,", &found, |read| bytes(read).to_string());
-        caution(
-            "unequal-cache",
-            format!(
-                "while the baseline ran, the whole machine read {} from its disks in a trial, but \
-                 while {words}: what one found in memory the other did not, or somebody else read \
-                 meanwhile, who is counted as well",
-                bytes(expected)
-            ),
-            "let every stack find the same: let the command read its files once more with \
-             `--warmup 1`",
-        )
-    })
+    found.first()?;
+    let all = Stacks::counted(signs.arms);
+    let words = all.with_numbers("ran,", &found, |read| bytes(read).to_string());
+    Some(caution(
+        "unequal-cache",
+        format!(
+            "while the baseline ran, the whole machine read {} from its disks in a trial, but \
+             while {words}: what one found in memory the other did not, or somebody else read \
+             meanwhile, who is counted as well",
+            bytes(expected)
+        ),
+        "let every stack find the same: let the command read its files once more with `--warmup 1`",
+    ))
 }
 
 #[expect(

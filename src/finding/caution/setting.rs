@@ -7,7 +7,7 @@
 use crate::finding::caution::kernels::NOT_LINUX;
 use crate::finding::caution::signs::{Signs, baseline, caution, compared};
 use crate::finding::number::percent;
-use crate::finding::stacks::{Stacks, by_words};
+use crate::finding::stacks::{Stacks, joined};
 use crate::finding::{ArmFindings, Caution, LevelEvidence, estimate};
 use std::collections::BTreeSet;
 use surtax_instrument::held::{DISK, MEMORY};
@@ -43,8 +43,15 @@ fn said<'a>(evidence: &'a [LevelEvidence], key: &str) -> Option<&'a str> {
 
 /// The compared stacks of which `holds` is true, in words; nothing where it is true of none.
 fn stacks(arms: &[ArmFindings], holds: impl Fn(&ArmFindings) -> bool) -> Option<String> {
-    let found: BTreeSet<&str> =
-        compared(arms).filter(|arm| holds(arm)).map(|arm| arm.stack.as_str()).collect();
+    named_of(arms, compared(arms).filter(|arm| holds(arm)))
+}
+
+/// The stacks of some of these arms, in words; nothing of none.
+fn named_of<'a>(
+    arms: &'a [ArmFindings],
+    these: impl Iterator<Item = &'a ArmFindings>,
+) -> Option<String> {
+    let found: BTreeSet<&str> = these.map(|arm| arm.stack.as_str()).collect();
     (!found.is_empty()).then(|| Stacks::counted(arms).words(&found))
 }
 
@@ -146,19 +153,15 @@ pub(super) fn helpers(arms: &[ArmFindings]) -> Option<Caution> {
             format!("those of `{}` used {} of its {what}", arm.stack, percent(share))
         })
     };
-    let words: Vec<String> = compared(arms).filter_map(of_arm).collect();
-    (!words.is_empty()).then(|| {
-        caution(
-            "helpers-limited",
-            format!(
-                "a limit holds for the helpers of a stack together with the command: {}, by what \
-                 the command used itself",
-                words.join(", ")
-            ),
-            "give the layer one CPU more than the command has, or put the limit on a layer inside \
-             it",
-        )
-    })
+    let words = joined(compared(arms).filter_map(of_arm), ", ")?;
+    Some(caution(
+        "helpers-limited",
+        format!(
+            "a limit holds for the helpers of a stack together with the command: {words}, by what \
+             the command used itself"
+        ),
+        "give the layer one CPU more than the command has, or put the limit on a layer inside it",
+    ))
 }
 
 /// A guest's disk whose writes end in this machine's memory; gVisor's files, which it opens for its
@@ -172,26 +175,23 @@ pub(super) fn page_cache(arms: &[ArmFindings]) -> Option<Caution> {
             .is_some_and(|release| release.contains(NOT_LINUX));
         is_in("disk_cache", &CACHED) || is_gvisor && is_in("scratch", &ON_A_DISK)
     };
-    stacks(arms, is_cached).map(|found| {
-        caution(
-            "host-page-cache",
-            format!(
-                "the disk of {found} goes through this machine's page cache: direct I/O inside \
-                 reads and writes memory here"
-            ),
-            "compare disks with `cache=none`, which gVisor has not, or read the times as those of \
-             a cache",
-        )
-    })
+    let found = stacks(arms, is_cached)?;
+    Some(caution(
+        "host-page-cache",
+        format!(
+            "the disk of {found} goes through this machine's page cache: direct I/O inside reads \
+             and writes memory here"
+        ),
+        "compare disks with `cache=none`, which gVisor has not, or read the times as those of a \
+         cache",
+    ))
 }
 
 /// Data of some stacks in memory, and of others on a disk.
 pub(super) fn media(arms: &[ArmFindings]) -> Option<Caution> {
-    let all = |place: &str| -> Option<String> {
+    let all = |place: &str| {
         let lies_there = |arm: &&ArmFindings| said(&arm.evidence, "scratch_lies_in") == Some(place);
-        let found = arms.iter().filter(|arm| arm.trial_count > 0).filter(lies_there);
-        let found: BTreeSet<&str> = found.map(|arm| arm.stack.as_str()).collect();
-        (!found.is_empty()).then(|| Stacks::counted(arms).words(&found))
+        named_of(arms, arms.iter().filter(|arm| arm.trial_count > 0).filter(lies_there))
     };
     let (memory, disk) = (all(MEMORY)?, all(DISK)?);
     Some(caution(
@@ -251,18 +251,17 @@ pub(super) fn filters(arms: &[ArmFindings]) -> Option<Caution> {
     let mode = |arm: &ArmFindings| said(&arm.evidence, "inside_seccomp").map(String::from);
     let expected = arms.iter().filter(|arm| !arm.is_compared()).find_map(mode)?;
     let differs = |arm: &ArmFindings| mode(arm).is_some_and(|mode| mode != expected);
-    stacks(arms, differs).map(|found| {
-        let (there, here) = if expected == "0" { ("a", "none") } else { ("no such", "one") };
-        caution(
-            "seccomp-differs",
-            format!(
-                "system calls of the command pass {there} seccomp filter in {found}, and {here} in \
-                 the baseline"
-            ),
-            "to see what the filter costs, compare with a stack that differs in nothing else, such \
-             as `docker:seccomp=unconfined`",
-        )
-    })
+    let found = stacks(arms, differs)?;
+    let (there, here) = if expected == "0" { ("a", "none") } else { ("no such", "one") };
+    Some(caution(
+        "seccomp-differs",
+        format!(
+            "system calls of the command pass {there} seccomp filter in {found}, and {here} in the \
+             baseline"
+        ),
+        "to see what the filter costs, compare with a stack that differs in nothing else, such as \
+         `docker:seccomp=unconfined`",
+    ))
 }
 
 /// Kernels that do not work around the same weaknesses of the processor.
@@ -282,20 +281,15 @@ pub(super) fn mitigations<'s>(signs: &'s Signs<'_>) -> Option<Caution> {
         Some((arm.stack.as_str(), words))
     };
     let all = Stacks::counted(signs.arms);
-    let words: Vec<String> = by_words(compared(signs.arms).filter_map(of_arm))
-        .into_iter()
-        .map(|(words, stacks)| format!("{} around {words}", all.words(&stacks)))
-        .collect();
-    (!words.is_empty()).then(|| {
-        caution(
-            "mitigations-differ",
-            format!(
-                "this machine's kernel works around {} weaknesses of its processor, but {}: system \
-                 calls and switches cost them differently",
-                ours.len(),
-                words.join(", ")
-            ),
-            "see `inside_mitigations` in the evidence; a guest's CPU model and kernel decide",
-        )
-    })
+    let words = all.by_words(compared(signs.arms).filter_map(of_arm));
+    let words = joined(words.map(|(words, stacks)| format!("{stacks} around {words}")), ", ")?;
+    Some(caution(
+        "mitigations-differ",
+        format!(
+            "this machine's kernel works around {} weaknesses of its processor, but {words}: \
+             system calls and switches cost them differently",
+            ours.len()
+        ),
+        "see `inside_mitigations` in the evidence; a guest's CPU model and kernel decide",
+    ))
 }

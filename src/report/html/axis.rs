@@ -11,7 +11,8 @@ use kuva::render::render_utils::{generate_ticks, generate_ticks_log};
 pub struct Axis {
     low: f64,
     high: f64,
-    is_log: bool,
+    /// True if equal distances are equal factors.
+    pub is_log: bool,
     start: f64,
     end: f64,
 }
@@ -79,11 +80,6 @@ impl Axis {
     /// Tells whether a value lies on the axis.
     pub fn has(&self, value: f64) -> bool {
         (self.low..=self.high).contains(&value)
-    }
-
-    /// Tells whether equal distances are equal factors.
-    pub fn is_log(&self) -> bool {
-        self.is_log
     }
 
     /// Ticks for ratios to the baseline, at least `apart` pixels from each other.
@@ -188,14 +184,14 @@ mod tests {
     #[test]
     fn overheads_up_to_a_factor_of_twenty_share_a_logarithmic_axis() {
         let axis = Axis::over([1.0, 1.02, 8.0, 20.0].into_iter(), 0.0, 500.0);
-        assert!(axis.is_log());
+        assert!(axis.is_log);
         assert_eq!(labels(axis.ratio_ticks(48.0)), ["+0 %", "2×", "3×", "5×", "10×", "20×"]);
     }
 
     #[test]
     fn small_overheads_have_percent_ticks_around_zero() {
         let axis = Axis::over([0.98, 1.12].into_iter(), 0.0, 400.0);
-        assert!(!axis.is_log());
+        assert!(!axis.is_log);
         let expected = ["−2.5 %", "+0 %", "+2.5 %", "+5 %", "+7.5 %", "+10 %", "+12.5 %"];
         assert_eq!(labels(axis.ratio_ticks(60.0)), expected);
     }

@@ -4,7 +4,7 @@
 //! without readings keeps its row and says so.
 
 use super::axis::Axis;
-use super::chart::{self, Anchor, Canvas};
+use super::chart::{self, Anchor, Canvas, Frame};
 use super::escape;
 use super::legend::Arm;
 use super::table::{Cell, Table};
@@ -21,15 +21,6 @@ const ROLES: [(&str, &str, &str); 6] = [
     ("", "others", "role-others"),
 ];
 
-/// Layout of one of the two drawings.
-struct Frame {
-    class: &'static str,
-    width: f64,
-    row_height: f64,
-    bars: (f64, f64),
-    names_above: bool,
-}
-
 const TOTAL_WIDTH: f64 = 76.0;
 
 /// The section; `None` when nobody's CPU time is known.
@@ -37,14 +28,9 @@ pub fn bill(arms: &[Arm<'_>]) -> Option<String> {
     if arms.iter().all(|arm| arm.found.payers.is_empty()) {
         return None;
     }
-    let names = arms.iter().map(|arm| chart::width_of(&arm.name, 13)).fold(90.0, f64::max);
-    let left = (names + 34.0).min(360.0);
-    let bars = (left, chart::WIDE - TOTAL_WIDTH);
-    let wide =
-        Frame { class: "wide", width: chart::WIDE, row_height: 34.0, bars, names_above: false };
-    let bars = (2.0, chart::NARROW - TOTAL_WIDTH);
-    let narrow =
-        Frame { class: "narrow", width: chart::NARROW, row_height: 52.0, bars, names_above: true };
+    let left = chart::names_width(arms.iter().map(|arm| arm.name.as_str()), 360.0);
+    let wide = Frame::wide(34.0, left, TOTAL_WIDTH);
+    let narrow = Frame::narrow(52.0, 2.0, TOTAL_WIDTH);
     Some(format!(
         "<section id=\"bill\"><h2>Who used the CPU</h2>\n{}<figure>\n{}{}\
          <figcaption>Median CPU time per trial, by payer, as the kernel of its level counts it. \
@@ -100,11 +86,10 @@ pub fn payers(arms: &[Arm<'_>], caption: &str) -> String {
 }
 
 fn draw(arms: &[Arm<'_>], frame: &Frame) -> String {
-    let count = u32::try_from(arms.len()).unwrap_or(u32::MAX);
-    let mut canvas = Canvas::new(frame.width, frame.row_height * f64::from(count) + 6.0);
+    let mut canvas = Canvas::new(frame.width, frame.bottom(6.0, arms.len()));
     let longest = arms.iter().map(total_ns).fold(0.0, f64::max);
-    let axis = Axis::from_zero(longest, frame.bars.0, frame.bars.1);
-    for (arm, top) in arms.iter().zip((0..count).map(|i| frame.row_height * f64::from(i))) {
+    let axis = Axis::from_zero(longest, frame.plot.0, frame.plot.1);
+    for (arm, top) in arms.iter().zip(frame.tops(0.0)) {
         row(&mut canvas, arm, frame, &axis, top);
     }
     let said: Vec<String> = arms.iter().map(spoken).collect();
@@ -117,25 +102,20 @@ fn row(canvas: &mut Canvas, arm: &Arm<'_>, frame: &Frame, axis: &Axis, top: f64)
     } else {
         ((0.0, top + frame.row_height / 2.0 + 4.0), top + 7.0)
     };
-    let room = if frame.names_above { frame.width } else { frame.bars.0 - 12.0 };
+    let room = if frame.names_above { frame.width } else { frame.plot.0 - 12.0 };
     canvas.group_of("row", Some(arm.found.arm), None, |canvas| {
         canvas.text_in("name", name_at, 13, Anchor::Start, &chart::fitting(&arm.name, room, 13));
         let base = bar_top + 14.5;
         if arm.found.payers.is_empty() {
             canvas.group("gap", |canvas| {
-                let room = frame.width - frame.bars.0;
+                let room = frame.width - frame.plot.0;
                 let reason = chart::fitting_prose(&format!("no reading: {}", arm.gap()), room, 12);
-                canvas.text((frame.bars.0, base), 12, Anchor::Start, &reason);
+                canvas.text((frame.plot.0, base), 12, Anchor::Start, &reason);
             });
         } else {
             let end = segments(canvas, arm, axis, bar_top);
-            canvas.text_in(
-                "value",
-                (end + 8.0, base),
-                13,
-                Anchor::Start,
-                &number::time(total_ns(arm)),
-            );
+            let time = number::time(total_ns(arm));
+            canvas.text_in("value", (end + 8.0, base), 13, Anchor::Start, &time);
         }
     });
 }

@@ -52,6 +52,49 @@ pub const WIDE: f64 = 960.0;
 /// Width of the charts for telephones.
 pub const NARROW: f64 = 340.0;
 
+/// Layout of one of the two drawings of a chart with rows.
+pub struct Frame {
+    /// `wide` or `narrow`.
+    pub class: &'static str,
+    /// Width of the drawing.
+    pub width: f64,
+    /// Distance from row to row.
+    pub row_height: f64,
+    /// Begin and end of what is drawn to scale.
+    pub plot: (f64, f64),
+    /// True if a row's name stands above it, for want of room beside it.
+    pub names_above: bool,
+}
+
+impl Frame {
+    /// For screens with room, and for paper; `right` is left free behind the plot.
+    pub fn wide(row_height: f64, left: f64, right: f64) -> Self {
+        let plot = (left, WIDE - right);
+        Self { class: "wide", width: WIDE, row_height, plot, names_above: false }
+    }
+
+    /// For telephones.
+    pub fn narrow(row_height: f64, left: f64, right: f64) -> Self {
+        let plot = (left, NARROW - right);
+        Self { class: "narrow", width: NARROW, row_height, plot, names_above: true }
+    }
+
+    /// The tops of rows below a head.
+    pub fn tops(&self, head: f64) -> impl Iterator<Item = f64> {
+        (0_u32..).map(move |place| head + self.row_height * f64::from(place))
+    }
+
+    /// Where so many rows end.
+    pub fn bottom(&self, head: f64, count: usize) -> f64 {
+        self.tops(head).nth(count).unwrap_or(head)
+    }
+}
+
+/// Width of the longest of these names and what stands beside them, within reason.
+pub fn names_width<'a>(names: impl Iterator<Item = &'a str>, most: f64) -> f64 {
+    (names.map(|name| width_of(name, 13)).fold(90.0, f64::max) + 34.0).min(most)
+}
+
 impl Canvas {
     /// An empty drawing.
     pub fn new(width: f64, height: f64) -> Self {
@@ -121,6 +164,11 @@ impl Canvas {
             stroke_width: width,
             stroke_dasharray: dashes.map(str::to_owned),
         });
+    }
+
+    /// A thin line in a group of its own.
+    pub fn line_in(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
+        self.group(class, |canvas| canvas.line(from, to, 1.0, None));
     }
 
     /// A filled rectangle.

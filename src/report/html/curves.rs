@@ -82,12 +82,12 @@ fn draw(
     let across = |share: f64| left + (right - left) * (nines(share) / most).clamp(0.0, 1.0);
 
     for tick in times.span_ticks(APART) {
-        canvas.group("grid", |canvas| canvas.line((left, tick.at), (right, tick.at), 1.0, None));
+        canvas.line_in("grid", (left, tick.at), (right, tick.at));
         canvas.text_in("axis", (left - 6.0, tick.at + 4.0), 11, Anchor::End, &tick.label);
     }
     for (label, share) in shares(most) {
         let x = across(share);
-        canvas.group("grid", |canvas| canvas.line((x, TOP), (x, bottom), 1.0, None));
+        canvas.line_in("grid", (x, TOP), (x, bottom));
         canvas.text_in("axis", (x.min(width - 22.0), bottom + 17.0), 11, Anchor::Middle, &label);
     }
     for (arm, found) in curves {

@@ -1,10 +1,11 @@
 //! The details of each arm: every metric, who paid, what proves where it ran, what went wrong.
 
+use super::heading::advice;
 use super::legend::Arm;
 use super::table::{Cell, Table};
 use super::{bill, escape};
 use crate::finding::verdict::TELLING;
-use crate::finding::{ArmFailure, KeyValue, LevelEvidence, MetricFindings};
+use crate::finding::{KeyValue, LevelEvidence, MetricFindings};
 use crate::finding::{estimate, number};
 
 /// As many different outputs or exit statuses of one arm are listed.
@@ -14,15 +15,6 @@ const VARIANTS_MAX: usize = 8;
 pub fn details(arms: &[Arm<'_>]) -> String {
     let all: String = arms.iter().map(arm).collect();
     format!("<section id=\"arms\"><h2>Each stack in detail</h2>\n{all}</section>\n")
-}
-
-/// Shows what went wrong: why, what would help, what the command said.
-pub fn trouble(trouble: &ArmFailure) -> String {
-    let mut text = format!("<p class=\"why\">{}</p>", escape::prose(&trouble.why));
-    if let Some(remedy) = &trouble.remedy {
-        text.push_str(&format!("<p class=\"advice\">{}</p>", escape::prose(remedy)));
-    }
-    text
 }
 
 /// Facts with their source, as a table.
@@ -66,7 +58,9 @@ fn arm(arm: &Arm<'_>) -> String {
         }
         return text + &findings(arm) + "</details>\n";
     };
-    text.push_str(&format!("<div class=\"trouble\">{}", trouble(found)));
+    let remedy = found.remedy.as_deref().map_or_else(String::new, advice);
+    let why = escape::prose(&found.why);
+    text.push_str(&format!("<div class=\"trouble\"><p class=\"why\">{why}</p>{remedy}"));
     if let Some(stderr) = &found.stderr {
         let said = escape::lines(stderr);
         text.push_str(&format!(

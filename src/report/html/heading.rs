@@ -28,7 +28,7 @@ const CAUTIONS_MAX: usize = 60;
 /// Head of a page whose answer is no comparison: title, command, run and machine.
 pub fn titled(findings: &Findings) -> String {
     let run = &findings.run;
-    let trial_count = findings.arms.iter().map(|arm| arm.trials.len()).sum();
+    let trial_count: usize = findings.arms.iter().map(|arm| arm.trials.len()).sum();
     let facts =
         [blocks(run), number::count(trial_count, "trial"), number::span(run.wall_ns), date(run)];
     let machine: Vec<String> =
@@ -94,7 +94,7 @@ pub fn answered(findings: &Findings, answer: &Answer<'_>) -> String {
 
 /// Says how many blocks there are, and where that is not what was planned, of how many.
 fn blocks(run: &RunFacts) -> String {
-    let done = usize::try_from(run.blocks_done).unwrap_or(usize::MAX);
+    let done = run.blocks_done;
     let runs = match run.blocks_planned {
         Some(planned) if planned != run.blocks_done => format!("at least {done} of {planned} runs"),
         _ => number::count(done, "run"),
@@ -127,20 +127,10 @@ fn said(fact: &KeyValue) -> Option<String> {
         (_, "" | "unknown") | ("virtualised", "no") => return None,
         ("virtualised", _) => String::from("itself a virtual machine"),
         ("kernel_release", _) => format!("Linux {value}"),
-        ("cpus_online", _) => number::count(usize::try_from(whole()?).ok()?, "CPU"),
+        ("cpus_online", _) => number::count(whole()?, "CPU"),
         ("memory_total_bytes", _) => Bytes(whole()?).to_string(),
         _ => value,
     })
-}
-
-/// A verdict, and what is said of it.
-#[derive(Clone, PartialEq)]
-struct Explanation {
-    /// The verdict in its class, as markup.
-    verdict: String,
-    because: String,
-    remedy: Option<String>,
-    last_words: String,
 }
 
 /// One sentence for all stacks of which it is true, about the metric of the answer; `None` where
@@ -151,19 +141,13 @@ pub fn verdicts(arms: &[Arm<'_>], answer: &Answer<'_>, has_numbers: bool) -> Opt
     if groups.is_empty() {
         return None;
     }
-    let items = groups.iter().fold(String::new(), |items, (reason, labels)| {
-        let remedy = reason.remedy.as_ref().map_or_else(String::new, |remedy| {
-            format!("<p class=\"advice\">{}</p>", escape::prose(remedy))
-        });
-        let item = format!(
-            "<li><p class=\"who\"><span class=\"names\">{}</span> {}</p><p>{}</p>{remedy}{}</li>\n",
-            labels.join(" "),
-            reason.verdict,
-            escape::prose(&reason.because),
-            reason.last_words
-        );
-        items + &item
-    });
+    let items: String = groups
+        .iter()
+        .map(|(reason, labels)| {
+            let names = labels.join(" ");
+            format!("<li><p class=\"who\"><span class=\"names\">{names}</span> {reason}</li>\n")
+        })
+        .collect();
     let list = format!("<ul class=\"verdicts\">\n{items}</ul>");
     let open = if has_numbers && answer.has_baseline() { "" } else { " open" };
     Some(format!(
@@ -172,16 +156,20 @@ pub fn verdicts(arms: &[Arm<'_>], answer: &Answer<'_>, has_numbers: bool) -> Opt
     ))
 }
 
-/// The reason of an arm's verdict: that on the metric of the answer, or of a baseline on wall time.
-fn reason(arm: &Arm<'_>, answer: &Answer<'_>) -> Option<Explanation> {
+/// An arm's verdict in its class, and its reason: on the metric of the answer, or of a baseline on
+/// wall time. Markup that stands behind the names of those of which it is true.
+fn reason(arm: &Arm<'_>, answer: &Answer<'_>) -> Option<String> {
     let row = answer.rows.iter().find(|row| std::ptr::eq(row.arm, arm.found));
     let (verdict, because) = match row {
-        Some(row) => (arm.said(row), row.because.clone()),
-        None if arm.is_judged() => (arm.verdict(), arm.found.because.clone()),
+        Some(row) => (arm.said(row), &row.because),
+        None if arm.is_judged() => (arm.verdict(), &arm.found.because),
         None => return None,
     };
-    let remedy = arm.found.trouble.as_ref().and_then(|trouble| trouble.remedy.clone());
-    Some(Explanation { verdict, because, remedy, last_words: last_words(arm) })
+    let trouble = arm.found.trouble.as_ref();
+    let remedy =
+        trouble.and_then(|trouble| trouble.remedy.as_deref()).map_or_else(String::new, advice);
+    let (because, last_words) = (escape::prose(because), last_words(arm));
+    Some(format!("{verdict}</p><p>{because}</p>{remedy}{last_words}"))
 }
 
 /// The last lines that a command said in an arm of which nothing counts; all that is kept of them
@@ -199,6 +187,11 @@ fn last_words(arm: &Arm<'_>) -> String {
     )
 }
 
+/// What somebody should do.
+pub fn advice(text: &str) -> String {
+    format!("<p class=\"advice\">{}</p>", escape::prose(text))
+}
+
 /// Shows what the reader must know before believing a number; `None` when there is nothing.
 pub fn cautions(cautions: &[Caution]) -> Option<String> {
     // What is unavailable is among the verdicts, with the remedy.
@@ -210,7 +203,7 @@ pub fn cautions(cautions: &[Caution]) -> Option<String> {
     let mut items = cautions.iter().take(CAUTIONS_MAX).fold(String::new(), |items, caution| {
         let advice = match caution.advice.as_str() {
             "" => String::new(),
-            advice => format!("<p class=\"advice\">{}</p>", escape::prose(advice)),
+            text => advice(text),
         };
         let (finding, code) = (escape::prose(&caution.finding), escape::line(&caution.code));
         items + &format!("<li><p>{finding} <code class=\"aside\">{code}</code></p>{advice}</li>\n")

@@ -6,29 +6,13 @@
 //! for narrow screens, because a scaled drawing has scaled letters.
 
 use super::axis::Axis;
-use super::chart::{self, Anchor, Canvas, Fill};
+use super::chart::{self, Anchor, Canvas, Fill, Frame};
 use super::escape;
 use super::legend::Arm;
 use super::table::{Cell, Table};
 use crate::finding::answer::{Answer, Row, Said};
 use crate::finding::verdict::departure;
 use crate::finding::{Findings, Interval, number};
-
-/// Layout of one of the two drawings.
-struct Frame {
-    class: &'static str,
-    width: f64,
-    row_height: f64,
-    names: Names,
-    plot: (f64, f64),
-}
-
-/// Place of a row's name and number.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Names {
-    Beside,
-    Above,
-}
 
 const HEAD: f64 = 26.0;
 const FOOT: f64 = 34.0;
@@ -68,22 +52,10 @@ pub fn overhead(findings: &Findings, arms: &[Arm<'_>], answer: &Answer<'_>) -> O
     if lines.is_empty() || !says {
         return None;
     }
-    let names = lines.iter().map(|line| chart::width_of(&line.arm.name, 13));
-    let left = (names.fold(90.0, f64::max) + 34.0).min(330.0);
-    let wide = Frame {
-        class: "wide",
-        width: chart::WIDE,
-        row_height: if is_long { 24.0 } else { 34.0 },
-        names: Names::Beside,
-        plot: (left + MEDIAN_WIDTH, chart::WIDE - WORDS_WIDTH - RANGE_WIDTH - 12.0),
-    };
-    let narrow = Frame {
-        class: "narrow",
-        width: chart::NARROW,
-        row_height: if is_long { 46.0 } else { 52.0 },
-        names: Names::Above,
-        plot: (6.0, chart::NARROW - 6.0),
-    };
+    let left = chart::names_width(lines.iter().map(|line| line.arm.name.as_str()), 330.0);
+    let (wide, narrow) = if is_long { (24.0, 46.0) } else { (34.0, 52.0) };
+    let wide = Frame::wide(wide, left + MEDIAN_WIDTH, WORDS_WIDTH + RANGE_WIDTH + 12.0);
+    let narrow = Frame::narrow(narrow, 6.0, 6.0);
     Some(format!(
         "<section id=\"overhead\" aria-label=\"The answer, stack by stack\">\n<figure>\n{}{}\
          </figure>\n<details><summary>How to read this chart, and its numbers</summary>\
@@ -96,8 +68,7 @@ pub fn overhead(findings: &Findings, arms: &[Arm<'_>], answer: &Answer<'_>) -> O
 }
 
 fn draw(findings: &Findings, answer: &Answer<'_>, lines: &[Line<'_>], frame: &Frame) -> String {
-    let count = u32::try_from(lines.len()).unwrap_or(u32::MAX);
-    let bottom = HEAD + frame.row_height * f64::from(count);
+    let bottom = frame.bottom(HEAD, lines.len());
     let mut canvas = Canvas::new(frame.width, bottom + FOOT);
     let intervals = lines.iter().filter_map(|line| line.row.ratio).chain(answer.floor);
     let ends = intervals.flat_map(|interval| [interval.low, interval.ratio, interval.high]);
@@ -106,8 +77,7 @@ fn draw(findings: &Findings, answer: &Answer<'_>, lines: &[Line<'_>], frame: &Fr
 
     let spans = spans(lines, frame, bottom);
     ground(&mut canvas, (findings, answer), frame, &axis, (&spans, bottom));
-    for (line, top) in lines.iter().zip((0..count).map(|i| HEAD + frame.row_height * f64::from(i)))
-    {
+    for (line, top) in lines.iter().zip(frame.tops(HEAD)) {
         row(&mut canvas, line, frame, &axis, top);
     }
     let what = answer.metric.unwrap_or("wall time");
@@ -122,11 +92,10 @@ fn draw(findings: &Findings, answer: &Answer<'_>, lines: &[Line<'_>], frame: &Fr
 /// From where to where lines run behind the rows: where names stand above, beside those alone
 /// that have a mark, for a line through a name reads badly.
 fn spans(lines: &[Line<'_>], frame: &Frame, bottom: f64) -> Vec<(f64, f64)> {
-    if frame.names == Names::Beside {
+    if !frame.names_above {
         return vec![(HEAD, bottom)];
     }
-    let tops = (0..).map(|i: u32| HEAD + frame.row_height * f64::from(i));
-    let rows = lines.iter().zip(tops).filter(|(line, _)| line.row.ratio.is_some());
+    let rows = lines.iter().zip(frame.tops(HEAD)).filter(|(line, _)| line.row.ratio.is_some());
     rows.map(|(_, top)| (top + 26.0, top + 46.0)).collect()
 }
 
@@ -146,7 +115,7 @@ fn ground(
             }
         });
     }
-    let apart = if frame.names == Names::Beside { 58.0 } else { 60.0 };
+    let apart = if !frame.names_above { 58.0 } else { 60.0 };
     for tick in axis.ratio_ticks(apart) {
         canvas.group("grid", |canvas| {
             down(canvas, tick.at, spans, None);
@@ -187,9 +156,9 @@ fn down(canvas: &mut Canvas, x: f64, spans: &[(f64, f64)], dashes: Option<&str>)
 
 fn row(canvas: &mut Canvas, line: &Line<'_>, frame: &Frame, axis: &Axis, top: f64) {
     let Line { row, arm } = line;
-    let (name_at, middle) = match frame.names {
-        Names::Beside => ((22.0, top + frame.row_height / 2.0 + 4.0), top + frame.row_height / 2.0),
-        Names::Above => ((22.0, top + 19.0), top + 36.0),
+    let (name_at, middle) = match frame.names_above {
+        false => ((22.0, top + frame.row_height / 2.0 + 4.0), top + frame.row_height / 2.0),
+        true => ((22.0, top + 19.0), top + 36.0),
     };
     canvas.group_of("row", Some(arm.found.arm), Some(&hint(line)), |canvas| {
         canvas.group(&arm.class, |canvas| {
@@ -197,18 +166,18 @@ fn row(canvas: &mut Canvas, line: &Line<'_>, frame: &Frame, axis: &Axis, top: f6
         });
 
         let words = words_of(row, arm, frame);
-        let room = match frame.names {
-            Names::Beside => frame.plot.0 - MEDIAN_WIDTH - 34.0,
-            Names::Above => frame.width - 30.0 - chart::prose_width_of(&words, 13),
+        let room = match frame.names_above {
+            false => frame.plot.0 - MEDIAN_WIDTH - 34.0,
+            true => frame.width - 30.0 - chart::prose_width_of(&words, 13),
         };
         text(canvas, "name", name_at, Anchor::Start, &chart::fitting(&arm.name, room, 13));
-        let words_x = match frame.names {
-            Names::Beside => frame.width - WORDS_WIDTH - RANGE_WIDTH + 4.0,
-            Names::Above => frame.width - 2.0,
+        let words_x = match frame.names_above {
+            false => frame.width - WORDS_WIDTH - RANGE_WIDTH + 4.0,
+            true => frame.width - 2.0,
         };
-        let anchor = if frame.names == Names::Beside { Anchor::Start } else { Anchor::End };
+        let anchor = if !frame.names_above { Anchor::Start } else { Anchor::End };
         text(canvas, class_of(row), (words_x, name_at.1), anchor, &words);
-        if frame.names == Names::Beside {
+        if !frame.names_above {
             let median = row.median.as_deref().unwrap_or_default();
             text(canvas, "aside", (frame.plot.0 - 18.0, name_at.1), Anchor::End, median);
             text(canvas, "aside", (frame.width - 2.0, name_at.1), Anchor::End, &row.range);
@@ -216,16 +185,16 @@ fn row(canvas: &mut Canvas, line: &Line<'_>, frame: &Frame, axis: &Axis, top: f6
         match row.ratio {
             Some(interval) => whisker(canvas, line, axis, interval, middle),
             None => {
-                let x = match frame.names {
+                let x = match frame.names_above {
                     // Beside the baseline's line, unless that stands too far to the right.
-                    Names::Beside if axis.at(1.0) < f64::midpoint(frame.plot.0, words_x) => {
+                    false if axis.at(1.0) < f64::midpoint(frame.plot.0, words_x) => {
                         frame.plot.0.max(axis.at(1.0) + 10.0)
                     }
-                    Names::Beside => frame.plot.0,
-                    Names::Above => 22.0,
+                    false => frame.plot.0,
+                    true => 22.0,
                 };
-                let y = if frame.names == Names::Beside { middle + 4.0 } else { middle + 2.0 };
-                let end = if frame.names == Names::Beside { words_x - 10.0 } else { frame.width };
+                let y = if !frame.names_above { middle + 4.0 } else { middle + 2.0 };
+                let end = if !frame.names_above { words_x - 10.0 } else { frame.width };
                 let reason = chart::fitting_prose(&row.because, end - x, 12);
                 canvas.text_in("gap", (x, y), 12, Anchor::Start, &reason);
             }
@@ -235,7 +204,7 @@ fn row(canvas: &mut Canvas, line: &Line<'_>, frame: &Frame, axis: &Axis, top: f6
 
 /// The verdict in words; on a narrow screen with the interval, where it fits beside the name.
 fn words_of(row: &Row<'_>, arm: &Arm<'_>, frame: &Frame) -> String {
-    if frame.names == Names::Beside || row.range.is_empty() {
+    if !frame.names_above || row.range.is_empty() {
         return row.words.clone();
     }
     let both = format!("{}, {}", row.words, row.range);

@@ -4,7 +4,7 @@
 //! a glance, and that it is dear in one thing only as well. Drawn twice, as every chart.
 
 use super::axis::Axis;
-use super::chart::{self, Anchor, Canvas, Fill};
+use super::chart::{self, Anchor, Canvas, Fill, Frame};
 use super::escape;
 use super::legend::{self, Arm};
 use super::table::{Cell, Table};
@@ -15,35 +15,13 @@ use crate::finding::{Findings, Interval, Verdict};
 const HEAD: f64 = 26.0;
 const FOOT: f64 = 34.0;
 
-/// Layout of one of the two drawings.
-struct Frame {
-    class: &'static str,
-    width: f64,
-    row_height: f64,
-    /// Distance of the marks of a row from its top.
-    middle: f64,
-    plot: (f64, f64),
-}
-
 /// The section; nothing where no prices were measured.
 pub fn prices(findings: &Findings, arms: &[Arm<'_>]) -> Option<String> {
     let list = list(findings)?;
     let compared: Vec<&Arm<'_>> = arms.iter().filter(|arm| arm.found.is_compared()).collect();
     let longest = list.rows.iter().map(|row| chart::width_of(row.name, 12)).fold(90.0, f64::max);
-    let wide = Frame {
-        class: "wide",
-        width: chart::WIDE,
-        row_height: 22.0,
-        middle: 11.0,
-        plot: (longest + 16.0, chart::WIDE - 12.0),
-    };
-    let narrow = Frame {
-        class: "narrow",
-        width: chart::NARROW,
-        row_height: 38.0,
-        middle: 27.0,
-        plot: (6.0, chart::NARROW - 6.0),
-    };
+    let wide = Frame::wide(22.0, longest + 16.0, 12.0);
+    let narrow = Frame::narrow(38.0, 6.0, 6.0);
     let figure = if compared.is_empty() {
         String::new()
     } else {
@@ -73,30 +51,23 @@ pub fn prices(findings: &Findings, arms: &[Arm<'_>]) -> Option<String> {
 }
 
 fn draw(findings: &Findings, list: &List<'_>, arms: &[Arm<'_>], frame: &Frame) -> String {
-    let count = u32::try_from(list.rows.len()).unwrap_or(u32::MAX);
-    let bottom = HEAD + frame.row_height * f64::from(count);
+    let bottom = frame.bottom(HEAD, list.rows.len());
     let mut canvas = Canvas::new(frame.width, bottom + FOOT);
     let drawn = list.rows.iter().flat_map(|row| &row.cells).filter_map(ratio);
     let ends = drawn.flat_map(|interval| [interval.low, interval.ratio, interval.high]);
     let axis = Axis::over(ends.chain([0.9, 1.0, 1.1]), frame.plot.0, frame.plot.1);
     for tick in axis.ratio_ticks(58.0) {
-        canvas.group("grid", |canvas| canvas.line((tick.at, HEAD), (tick.at, bottom), 1.0, None));
-        canvas.group("axis", |canvas| {
-            let x = tick.at.clamp(18.0, frame.width - 18.0);
-            canvas.text((x, bottom + 18.0), 12, Anchor::Middle, &tick.label);
-        });
+        canvas.line_in("grid", (tick.at, HEAD), (tick.at, bottom));
+        let x = tick.at.clamp(18.0, frame.width - 18.0);
+        canvas.text_in("axis", (x, bottom + 18.0), 12, Anchor::Middle, &tick.label);
     }
-    canvas.group("one", |canvas| {
-        canvas.line((axis.at(1.0), HEAD - 6.0), (axis.at(1.0), bottom), 1.0, None)
-    });
-    let tops = (0..count).map(|place| HEAD + frame.row_height * f64::from(place));
-    for (row, top) in list.rows.iter().zip(tops) {
-        canvas.group("name", |canvas| {
-            let under = if frame.class == "wide" { top + frame.middle + 4.0 } else { top + 13.0 };
-            canvas.text((4.0, under), 12, Anchor::Start, row.name);
-        });
+    canvas.line_in("one", (axis.at(1.0), HEAD - 6.0), (axis.at(1.0), bottom));
+    // From the top of a row to its name's foot, and to the middle of its marks.
+    let (name, middle) = if frame.names_above { (13.0, 27.0) } else { (15.0, 11.0) };
+    for (row, top) in list.rows.iter().zip(frame.tops(HEAD)) {
+        canvas.text_in("name", (4.0, top + name), 12, Anchor::Start, row.name);
         for (arm, cell) in of_arms(list, row, arms) {
-            mark(&mut canvas, row, arm, cell, &axis, top + frame.middle);
+            mark(&mut canvas, row, arm, cell, &axis, top + middle);
         }
     }
     canvas.svg(

@@ -152,17 +152,11 @@ fn head(
     width: f64,
 ) {
     let value = points.last().map(|point| number::overhead(&point.overhead)).unwrap_or_default();
-    let room = width - 18.0;
+    let name = chart::fitting(&arm.name, width - 18.0, 12);
     canvas.group(&arm.class, |canvas| {
         canvas.marks(arm.shape, &[(left + 6.0, base - 4.0)], 4.0, Fill::Solid)
     });
-    canvas.text_in(
-        "name",
-        (left + 18.0, base),
-        12,
-        Anchor::Start,
-        &chart::fitting(&arm.name, room, 12),
-    );
+    canvas.text_in("name", (left + 18.0, base), 12, Anchor::Start, &name);
     canvas.text_in("value", (left + 18.0, base + 16.0), 12, Anchor::Start, &value);
 }
 
@@ -208,14 +202,9 @@ impl Panel {
         let Self { left, right, top, bottom, blocks } = *self;
         if !axis.has(1.0) {
             let is_below = axis.at(1.0) >= bottom - 1.0;
-            let (y, arrow) = if is_below { (bottom - 6.0, "↓") } else { (top + 12.0, "↑") };
-            canvas.text_in(
-                "axis",
-                (left + 4.0, y),
-                11,
-                Anchor::Start,
-                &format!("{arrow} no overhead"),
-            );
+            let below = (bottom - 6.0, "↓ no overhead");
+            let (y, text) = if is_below { below } else { (top + 12.0, "↑ no overhead") };
+            canvas.text_in("axis", (left + 4.0, y), 11, Anchor::Start, text);
         } else if let Some(bounds) = margin {
             let [low, high] = bounds.map(|bound| axis.at(bound));
             canvas.group_of("margin-band", None, Some("margin of equivalence"), |canvas| {
@@ -229,15 +218,13 @@ impl Panel {
         }
         for tick in axis.ratio_ticks(24.0) {
             if (tick.value - 1.0).abs() > 1e-9 {
-                canvas.group("grid", |canvas| {
-                    canvas.line((left, tick.at), (right, tick.at), 1.0, None)
-                });
+                canvas.line_in("grid", (left, tick.at), (right, tick.at));
             }
             canvas.text_in("axis", (left - 6.0, tick.at + 4.0), 11, Anchor::End, &tick.label);
         }
         if axis.has(1.0) {
             let one = axis.at(1.0);
-            canvas.group("one", |canvas| canvas.line((left, one), (right, one), 1.0, None));
+            canvas.line_in("one", (left, one), (right, one));
         }
         canvas.group("axis", |canvas| {
             canvas.line((left, bottom), (right, bottom), 1.0, None);
@@ -256,7 +243,7 @@ impl Panel {
 /// Describes a chart, for those who cannot see it.
 fn spoken(arm: &Arm<'_>, points: &[ProgressPoint]) -> String {
     let said = |point: &ProgressPoint| {
-        let blocks = number::count(usize::try_from(point.block_count).unwrap_or(0), "block");
+        let blocks = number::count(point.block_count, "block");
         format!("{} after {blocks}", number::overhead(&point.overhead))
     };
     match (points.first(), points.last()) {

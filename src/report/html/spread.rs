@@ -5,7 +5,7 @@
 //! quantiles: Kay, Kola, Hullman and Munson, "When (ish) is My Bus?", CHI 2016.
 
 use super::axis::Axis;
-use super::chart::{self, Anchor, Canvas, Fill, Shape};
+use super::chart::{self, Anchor, Canvas, Fill, Frame, Shape};
 use super::escape;
 use super::legend::{self, Arm};
 use super::table::{Cell, Table};
@@ -26,15 +26,6 @@ const RADIUS: f64 = 2.7;
 const HEAP_HEIGHT: f64 = 30.0;
 const FOOT: f64 = 28.0;
 const TIME_WIDTH: f64 = 76.0;
-
-/// Layout of one of the two drawings.
-struct Frame {
-    class: &'static str,
-    width: f64,
-    row_height: f64,
-    plot: (f64, f64),
-    names_above: bool,
-}
 
 /// Data that is shown of one arm.
 struct DotStack<'a> {
@@ -64,22 +55,9 @@ pub fn spread(findings: &Findings, arms: &[Arm<'_>]) -> Option<String> {
     if dot_stacks.is_empty() {
         return None;
     }
-    let names = dot_stacks.iter().map(|heap| chart::width_of(&heap.arm.name, 13));
-    let left = (names.fold(90.0, f64::max) + 34.0).min(360.0);
-    let wide = Frame {
-        class: "wide",
-        width: chart::WIDE,
-        row_height: 50.0,
-        plot: (left, chart::WIDE - TIME_WIDTH - 12.0),
-        names_above: false,
-    };
-    let narrow = Frame {
-        class: "narrow",
-        width: chart::NARROW,
-        row_height: 66.0,
-        plot: (6.0, chart::NARROW - 6.0),
-        names_above: true,
-    };
+    let names = dot_stacks.iter().map(|heap| heap.arm.name.as_str());
+    let wide = Frame::wide(50.0, chart::names_width(names, 360.0), TIME_WIDTH + 12.0);
+    let narrow = Frame::narrow(66.0, 6.0, 6.0);
     Some(format!(
         "<section id=\"spread\"><h2>How the times scatter</h2>\n<figure>\n{}{}\
          <figcaption>{}</figcaption></figure>\n\
@@ -126,31 +104,25 @@ impl<'a> DotStack<'a> {
 }
 
 fn draw(findings: &Findings, dot_stacks: &[DotStack<'_>], frame: &Frame) -> String {
-    let count = u32::try_from(dot_stacks.len()).unwrap_or(u32::MAX);
-    let bottom = frame.row_height * f64::from(count) + 4.0;
+    let bottom = frame.bottom(4.0, dot_stacks.len());
     let mut canvas = Canvas::new(frame.width, bottom + FOOT);
     let near = dot_stacks.iter().flat_map(|heap| {
         heap.dots.iter().map(|dot| dot.ratio).filter(|ratio| heap.is_near(*ratio))
     });
     let axis = Axis::over(near.chain([0.99, 1.01]), frame.plot.0, frame.plot.1);
     for tick in axis.ratio_ticks(60.0) {
-        canvas.group(if (tick.value - 1.0).abs() < 1e-9 { "one" } else { "grid" }, |canvas| {
-            canvas.line((tick.at, 4.0), (tick.at, bottom), 1.0, None)
-        });
-        canvas.group("axis", |canvas| {
-            let x = tick.at.clamp(18.0, frame.width - 18.0);
-            let label =
-                if (tick.value - 1.0).abs() < 1e-9 { "median" } else { tick.label.as_str() };
-            canvas.text((x, bottom + 18.0), 12, Anchor::Middle, label);
-        });
+        let is_median = (tick.value - 1.0).abs() < 1e-9;
+        let (class, label) = if is_median { ("one", "median") } else { ("grid", &*tick.label) };
+        canvas.line_in(class, (tick.at, 4.0), (tick.at, bottom));
+        let x = tick.at.clamp(18.0, frame.width - 18.0);
+        canvas.text_in("axis", (x, bottom + 18.0), 12, Anchor::Middle, label);
     }
     let heights: Vec<Vec<(f64, u32)>> =
         dot_stacks.iter().map(|heap| stacked(heap, &axis, frame.plot.0)).collect();
     let tallest = heights.iter().flatten().map(|(_, height)| height + 1).max().unwrap_or(1);
     let step = (2.0 * RADIUS).min(HEAP_HEIGHT / f64::from(tallest));
-    for ((heap, places), row) in dot_stacks.iter().zip(&heights).zip(0..count) {
-        let base = frame.row_height * f64::from(row + 1) - 8.0;
-        heap.draw(&mut canvas, frame, &axis, places, base, step);
+    for ((heap, places), end) in dot_stacks.iter().zip(&heights).zip(frame.tops(0.0).skip(1)) {
+        heap.draw(&mut canvas, frame, &axis, places, end - 8.0, step);
     }
     let said: Vec<String> = dot_stacks.iter().map(DotStack::spoken).collect();
     canvas.svg(
@@ -188,17 +160,10 @@ impl DotStack<'_> {
             let name_at = if frame.names_above { (2.0, base - 42.0) } else { (0.0, base - 4.0) };
             let room =
                 if frame.names_above { frame.width - TIME_WIDTH } else { frame.plot.0 - 12.0 };
-            canvas.text_in(
-                "name",
-                name_at,
-                13,
-                Anchor::Start,
-                &chart::fitting(&self.arm.name, room, 13),
-            );
-            canvas.group("value", |canvas| {
-                let time = number::time(self.median_ns);
-                canvas.text((frame.width - 2.0, name_at.1), 13, Anchor::End, &time);
-            });
+            let name = chart::fitting(&self.arm.name, room, 13);
+            canvas.text_in("name", name_at, 13, Anchor::Start, &name);
+            let (time_at, time) = ((frame.width - 2.0, name_at.1), number::time(self.median_ns));
+            canvas.text_in("value", time_at, 13, Anchor::End, &time);
 
             canvas.group(&self.arm.class, |canvas| {
                 let of = |is_disturbed: bool| -> Vec<(f64, f64)> {

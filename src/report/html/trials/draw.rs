@@ -137,9 +137,7 @@ fn ground(canvas: &mut Canvas, frame: Frame, plot: &Plot) {
     let Plot { x, y, bottom, .. } = plot;
     let foot = frame.height - FOOT;
     for tick in y.time_ticks(44.0) {
-        canvas.group("grid", |canvas| {
-            canvas.line((LEFT, tick.at), (frame.width, tick.at), 1.0, None)
-        });
+        canvas.line_in("grid", (LEFT, tick.at), (frame.width, tick.at));
         canvas.text_in("axis", (LEFT - 8.0, tick.at + 4.0), 12, Anchor::End, &tick.label);
     }
     canvas.group("axis", |canvas| {
@@ -154,7 +152,7 @@ fn ground(canvas: &mut Canvas, frame: Frame, plot: &Plot) {
             canvas.line((LEFT, *bottom), (frame.width, *bottom), 1.0, Some("2 4"));
             canvas.text((LEFT - 8.0, bottom + LANE / 2.0 + 4.0), 12, Anchor::End, "off scale");
         }
-        let scale = if y.is_log() { "wall time, logarithmic" } else { "wall time" };
+        let scale = if y.is_log { "wall time, logarithmic" } else { "wall time" };
         canvas.text((0.0, 14.0), 12, Anchor::Start, scale);
         let since = "time since the first trial began";
         canvas.text((frame.width, frame.height - 6.0), 12, Anchor::End, since);
