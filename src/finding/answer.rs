@@ -113,7 +113,7 @@ impl<'a> Answer<'a> {
 
     /// Leaves out all that has a number, where every number has a place of its own.
     pub(crate) fn keep_gaps(&mut self) {
-        self.rows.retain(|row| matches!(row.arm.verdict, Verdict::Invalid { .. }));
+        self.rows.retain(|row| row.arm.is_invalid());
     }
 
     /// Tells whether the baseline has a trial that counts.
@@ -184,9 +184,8 @@ impl<'a> Answer<'a> {
     where
         'a: 'r,
     {
-        let set: BTreeSet<&str> = rows.map(|row| row.arm.stack.as_str()).collect();
         let all = Stacks::of(compared(&self.findings.arms));
-        (!set.is_empty()).then(|| all.words(&set).replace('`', ""))
+        Some(all.words_of(rows.map(|row| row.arm))?.replace('`', ""))
     }
 
     /// Says how far those are from the baseline that differ in one direction: each where they are

@@ -60,7 +60,7 @@ pub(super) fn trouble(
         None if last.state == TrialState::Failed => words(Stream::Stdout)?,
         words => words,
     };
-    let peak = peak_of(sources.baseline).filter(|_| column.is_compared());
+    let peak = peak_of(sources.baseline).filter(|_| column.arm.is_compared());
     let enough = peak.and_then(|peak| {
         let baseline = sources.plan.baseline.to_string();
         oom::enough(&column.arm.stack, &last.why, (&baseline, peak))
@@ -90,7 +90,7 @@ fn against_failure(
     if status == DEADLINE {
         return Some(String::from("give it more time with `--deadline`, or find out why it hangs"));
     }
-    let is_baseline = !column.is_compared() && column.counted.is_empty();
+    let is_baseline = !column.arm.is_compared() && column.counted.is_empty();
     (is_baseline && sources.plan.workload.is_none() && status.starts_with("exit ")).then(|| {
         String::from("make the command succeed here; `--ignore-failure` counts failures too")
     })

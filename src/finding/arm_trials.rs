@@ -32,11 +32,6 @@ impl ArmTrials<'_> {
         self.ended.iter().copied().filter(|trial| trial.state == TrialState::Disturbed)
     }
 
-    /// Tells whether it is compared with the baseline, and not a part of that.
-    pub(crate) fn is_compared(&self) -> bool {
-        self.arm.is_compared()
-    }
-
     pub(crate) fn part(&self) -> &'static str {
         match self.arm.index {
             0 => "baseline",

@@ -104,14 +104,12 @@ fn outputs(signs: &Signs<'_>) -> Option<Caution> {
         ));
     }
     let others = compared(arms).filter(|arm| arm.trial_count > 0 && hashes(arm) != expected);
-    let names = Stacks::counted(arms).words(&others.map(|arm| arm.stack.as_str()).collect());
-    (!names.is_empty() && !expected.is_empty()).then(|| {
-        caution(
-            "outputs-differ",
-            format!("the command printed something else in {names} than in the baseline"),
-            "make sure that it did the same work: run it there with `surtax enter STACK`",
-        )
-    })
+    let names = Stacks::counted(arms).words_of(others).filter(|_| !expected.is_empty())?;
+    Some(caution(
+        "outputs-differ",
+        format!("the command printed something else in {names} than in the baseline"),
+        "make sure that it did the same work: run it there with `surtax enter STACK`",
+    ))
 }
 
 fn changed_evidence(signs: &Signs<'_>) -> Vec<Caution> {

@@ -155,7 +155,7 @@ fn arm_findings(
     let hashes = column.counted.iter().filter_map(|trial| trial.stdout_hash.as_deref());
     let statuses = column.ended.iter().filter_map(|trial| trial.exit_status.as_deref());
     let evidence = evidence(column, sources.proofs);
-    let baseline = (column.is_compared() && is_valid).then_some(judge.baseline);
+    let baseline = (column.arm.is_compared() && is_valid).then_some(judge.baseline);
     let compared = wall.and_then(|wall| wall.overhead.as_ref().ok());
     let points = column.ended.iter().map(|trial| point(trial, sources));
     Ok(ArmFindings {

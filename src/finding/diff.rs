@@ -230,18 +230,13 @@ fn of_stacks(before: &Findings, after: &Findings, margin: f64) -> (Vec<Change>, 
     (changes, missing)
 }
 
-/// Tells whether a stack has no number that counts.
-pub(super) fn is_invalid(arm: &ArmFindings) -> bool {
-    matches!(arm.verdict, crate::finding::Verdict::Invalid { .. })
-}
-
 /// The changes of every metric of a stack that has an overhead in both.
 fn of_a_stack(
     (before, earlier): (&Findings, &ArmFindings),
     (after, later): (&Findings, &ArmFindings),
     margin: f64,
 ) -> Vec<Change> {
-    if is_invalid(earlier) || is_invalid(later) {
+    if earlier.is_invalid() || later.is_invalid() {
         return Vec::new();
     }
     let of = |metric: &crate::finding::MetricFindings| {

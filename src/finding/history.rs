@@ -7,7 +7,7 @@
 
 use crate::fault::Fault;
 use crate::finding::caution::compared;
-use crate::finding::diff::{self, RunOfDiff, is_invalid};
+use crate::finding::diff::{self, RunOfDiff};
 use crate::finding::estimate::{WALL, interval};
 use crate::finding::question;
 use crate::finding::same_machine::{self, FactChange, SameMachine};
@@ -120,7 +120,7 @@ fn series(runs: &[Findings]) -> Vec<Series> {
 /// Every cost in a run over its baseline, by stack and metric.
 fn costs(run: &Findings) -> impl Iterator<Item = (&ArmFindings, (&str, Interval))> {
     let is_fixed = run.run.is_of_fixed_time;
-    compared(&run.arms).filter(|arm| !is_invalid(arm)).flat_map(move |arm| {
+    compared(&run.arms).filter(|arm| !arm.is_invalid()).flat_map(move |arm| {
         let has_meaning = move |metric: &str| !(is_fixed && metric == WALL);
         let of = |it: &'_ crate::finding::MetricFindings| it.overhead;
         let metrics = arm.metrics.iter().filter(move |it| has_meaning(&it.metric));

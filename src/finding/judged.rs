@@ -52,7 +52,7 @@ pub(crate) struct Judged<'a> {
 impl Judged<'_> {
     /// Adds the verdicts to the metrics of an arm that is compared and counts.
     pub(crate) fn add_to(&self, arm: &mut ArmFindings, measures: &[Measure], judge: &Judge<'_>) {
-        let is_judged = arm.is_compared() && !matches!(arm.verdict, Verdict::Invalid { .. });
+        let is_judged = arm.is_compared() && !arm.is_invalid();
         let place = usize::try_from(arm.arm).unwrap_or(usize::MAX);
         let of_metrics = measures.iter().zip(self.overheads).zip(self.noises).zip(self.step_sizes);
         for (((measure, overheads), noise), size) in of_metrics.filter(|_| is_judged) {

@@ -29,9 +29,7 @@ impl Reason<'_> {
 /// runs for a fixed time only those without numbers have anything to say.
 pub(crate) fn told(findings: &Findings) -> impl Iterator<Item = &ArmFindings> {
     let says_wall = !findings.run.is_of_fixed_time;
-    let is_told =
-        move |arm: &&ArmFindings| says_wall || matches!(arm.verdict, Verdict::Invalid { .. });
-    findings.arms.iter().filter(is_told)
+    findings.arms.iter().filter(move |arm| says_wall || arm.is_invalid())
 }
 
 /// The reasons of the verdicts on wall time of these arms.

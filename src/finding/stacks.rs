@@ -56,6 +56,15 @@ impl<'a> Stacks<'a> {
         self.in_common(&these)
     }
 
+    /// The stacks of some arms, as [`words`](Self::words) has them; `None` of none.
+    pub(crate) fn words_of<'s>(
+        &self,
+        arms: impl IntoIterator<Item = &'s ArmFindings>,
+    ) -> Option<String> {
+        let set: BTreeSet<&str> = arms.into_iter().map(|arm| arm.stack.as_str()).collect();
+        (!set.is_empty()).then(|| self.words(&set))
+    }
+
     /// What is said of them, each with the stacks of which it is, in words.
     pub(crate) fn by_words<W: PartialEq>(
         &self,

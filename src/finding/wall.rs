@@ -75,7 +75,7 @@ pub(crate) fn of_columns(
 ) -> (Vec<Option<Wall>>, Vec<Vec<Overhead>>) {
     let of_metric = |measure: &Measure| -> Vec<Option<Vec<Block>>> {
         let of = |column: &ArmTrials<'_>| {
-            baseline.blocks(&column.counted, measure).filter(|_| column.is_compared())
+            baseline.blocks(&column.counted, measure).filter(|_| column.arm.is_compared())
         };
         columns.iter().map(of).collect()
     };

@@ -83,18 +83,17 @@ pub fn csv_trials(findings: &Findings) -> String {
 /// Source: OWASP, "CSV Injection".
 #[must_use]
 pub fn row(fields: impl IntoIterator<Item = String>) -> String {
-    let is_formula =
-        |field: &str| field.starts_with(['=', '+', '-', '@']) && field.parse::<f64>().is_err();
-    let plain = fields.into_iter().map(|field| foreign::line(&field));
-    let plain = plain.map(|field| if is_formula(&field) { format!("'{field}") } else { field });
-    let quoted = plain.map(|field| {
-        if field.contains([',', '"', '\n', '\r']) {
-            format!("\"{}\"", field.replace('"', "\"\""))
-        } else {
-            field
+    let cell = |field: String| {
+        let mut cell = foreign::line(&field);
+        if cell.starts_with(['=', '+', '-', '@']) && cell.parse::<f64>().is_err() {
+            cell.insert(0, '\'');
         }
-    });
-    quoted.collect::<Vec<_>>().join(",") + "\r\n"
+        match cell.contains([',', '"', '\n', '\r']) {
+            true => format!("\"{}\"", cell.replace('"', "\"\"")),
+            false => cell,
+        }
+    };
+    fields.into_iter().map(cell).collect::<Vec<_>>().join(",") + "\r\n"
 }
 
 #[cfg(test)]

@@ -85,11 +85,12 @@ fn fenced(text: &str) -> String {
 }
 
 /// A table and an empty line behind it; a column whose name begins with `#` holds numbers.
-fn table(columns: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+fn table(columns: &[impl AsRef<str>], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
-    let head = line(columns.iter().map(|name| name.trim_start_matches('#').to_owned()).collect());
-    let rule = |name: &&str| if name.starts_with('#') { "--:|" } else { "---|" };
-    let rules: String = columns.iter().map(rule).collect();
+    let head =
+        line(columns.iter().map(|name| name.as_ref().trim_start_matches('#').to_owned()).collect());
+    let rule = |name: &str| if name.starts_with('#') { "--:|" } else { "---|" };
+    let rules: String = columns.iter().map(|name| rule(name.as_ref())).collect();
     format!("{head}|{rules}\n{}\n", rows.into_iter().map(line).collect::<String>())
 }
 
@@ -148,9 +149,7 @@ fn of_workload(findings: &Findings) -> String {
     for line in settings::lines(findings) {
         text += &format!("Measured with {}.\n\n", sentence(&line));
     }
-    for reason in reasons::of_metrics(&rows) {
-        text += &format!("- {}: {}\n", sentence(&reason.whose), sentence(reason.because));
-    }
+    text += &listed(&reasons::of_metrics(&rows));
     for (what, why) in workload::gaps(findings) {
         text += &format!("- no number of {}: {}\n", plain(&what), plain(why));
     }
@@ -201,7 +200,6 @@ fn priced(list: &prices::List<'_>) -> String {
         }
         cells
     };
-    let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
     let table = table(&columns, list.rows.iter().map(row));
     let legend = sentence(&list.legend());
     let mut text = format!("## What primitives cost\n\n{table}Prices: {legend}.\n\n");
@@ -238,11 +236,14 @@ fn noise_floor(findings: &Findings) -> String {
 
 fn reasons(findings: &Findings) -> String {
     let compared = reasons::told(findings).filter(|arm| arm.is_compared());
-    let lines: String = reasons::of_arms(compared)
-        .iter()
-        .map(|it| format!("- {}: {}\n", sentence(&it.whose), sentence(it.because)))
-        .collect();
+    let lines = listed(&reasons::of_arms(compared));
     if lines.is_empty() { lines } else { lines + "\n" }
+}
+
+fn listed(reasons: &[reasons::Reason<'_>]) -> String {
+    let line =
+        |it: &reasons::Reason<'_>| format!("- {}: {}\n", sentence(&it.whose), sentence(it.because));
+    reasons.iter().map(line).collect()
 }
 
 fn troubles(findings: &Findings) -> String {
@@ -275,8 +276,7 @@ fn cautions(findings: &Findings) -> String {
 
 fn bill(findings: &Findings) -> String {
     let quantities = PayerFindings::columns(findings.arms.iter().flat_map(|arm| &arm.payers));
-    let mut columns = ["Stack", "Payer", "Role", "#Level", "#CPU"].map(String::from).to_vec();
-    columns.extend(quantities.iter().filter_map(|it| Some(format!("#{}", it.heading?))));
+    let columns = PayerFindings::headings(&quantities);
     let row = |(arm, payer): (&ArmFindings, &PayerFindings)| {
         let (level, cpu) = (payer.level.to_string(), number::time(payer.cpu_ns));
         let mut cells = vec![name(arm), plain(&payer.name()), payer.role.clone(), level, cpu];
@@ -286,7 +286,6 @@ fn bill(findings: &Findings) -> String {
         }));
         cells
     };
-    let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
     let payers = findings.arms.iter().flat_map(|arm| arm.payers.iter().map(move |it| (arm, it)));
     let table = table(&columns, payers.map(row));
     format!("## Who used the CPU\n\n{table}{}\n\n", sentence(memory::PARTS))

@@ -31,7 +31,8 @@ pub(super) enum Refusal {
 /// The secret that every address of this server begins with.
 #[derive(Debug)]
 pub(super) struct Secret {
-    text: String,
+    /// The secret itself, for whoever started the server.
+    pub(super) text: String,
     hash: [u8; 32],
 }
 
@@ -39,11 +40,6 @@ impl Secret {
     pub(super) fn new(text: String) -> Self {
         let hash = Sha256::digest(&text).into();
         Self { text, hash }
-    }
-
-    /// The secret itself, for whoever started the server.
-    pub(super) fn text(&self) -> &str {
-        &self.text
     }
 
     /// Compares hashes, whose first different byte says nothing of the secret.
@@ -206,6 +202,6 @@ mod tests {
         let secret = Secret::new("s".into());
         let uri = "/s/".parse().unwrap();
         assert_eq!(admit(&Method::GET, &uri, &headers, &secret), Err(Refusal::Host));
-        assert_eq!(secret.text(), "s");
+        assert_eq!(secret.text, "s");
     }
 }

@@ -116,7 +116,7 @@ impl PageServer {
     /// The address to open, with its secret.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("http://{}/{}/", self.address, self.service.secret.text())
+        format!("http://{}/{}/", self.address, self.service.secret.text)
     }
 
     /// Answers until the process ends.
@@ -169,7 +169,7 @@ async fn answer(request: &Request<Incoming>, service: &Arc<Service>) -> Response
             Ok(path) => path,
             Err(refusal) => return refused(refusal),
         };
-    let root = format!("/{}/", service.secret.text());
+    let root = format!("/{}/", service.secret.text);
     let Some(route) = Route::of(path, request.uri().query().unwrap_or_default()) else {
         let text = pages::refused("Nothing is here", "", None, &root);
         return page(StatusCode::NOT_FOUND, text);

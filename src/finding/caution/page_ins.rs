@@ -7,8 +7,8 @@
 use crate::finding::Caution;
 use crate::finding::caution::{Signs, caution};
 use crate::finding::estimate::median;
+use crate::finding::number;
 use crate::finding::stacks::Stacks;
-use surtax_instrument::quantity::Bytes;
 
 /// Less than this is what programs and their libraries come to, and what others read meanwhile.
 const SLACK_BYTES: f64 = 8.0 * 1_048_576.0;
@@ -36,26 +36,17 @@ pub(super) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
         .collect();
     found.first()?;
     let all = Stacks::counted(signs.arms);
-    let words = all.with_numbers("ran,", &found, |read| bytes(read).to_string());
+    let words = all.with_numbers("ran,", &found, |read| number::amount(read, "bytes"));
     Some(caution(
         "unequal-cache",
         format!(
             "while the baseline ran, the whole machine read {} from its disks in a trial, but \
              while {words}: what one found in memory the other did not, or somebody else read \
              meanwhile, who is counted as well",
-            bytes(expected)
+            number::amount(expected, "bytes")
         ),
         "let every stack find the same: let the command read its files once more with `--warmup 1`",
     ))
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a count of bytes, for people"
-)]
-fn bytes(count: f64) -> Bytes {
-    Bytes(count as u64)
 }
 
 #[cfg(test)]

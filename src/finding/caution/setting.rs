@@ -6,7 +6,7 @@
 
 use crate::finding::caution::kernels::NOT_LINUX;
 use crate::finding::caution::signs::{Signs, baseline, caution, compared};
-use crate::finding::number::percent;
+use crate::finding::number::{self, percent};
 use crate::finding::stacks::{Stacks, joined};
 use crate::finding::{ArmFindings, Caution, LevelEvidence, estimate};
 use std::collections::BTreeSet;
@@ -43,16 +43,7 @@ fn said<'a>(evidence: &'a [LevelEvidence], key: &str) -> Option<&'a str> {
 
 /// The compared stacks of which `holds` is true, in words; nothing where it is true of none.
 fn stacks(arms: &[ArmFindings], holds: impl Fn(&ArmFindings) -> bool) -> Option<String> {
-    named_of(arms, compared(arms).filter(|arm| holds(arm)))
-}
-
-/// The stacks of some of these arms, in words; nothing of none.
-fn named_of<'a>(
-    arms: &'a [ArmFindings],
-    these: impl Iterator<Item = &'a ArmFindings>,
-) -> Option<String> {
-    let found: BTreeSet<&str> = these.map(|arm| arm.stack.as_str()).collect();
-    (!found.is_empty()).then(|| Stacks::counted(arms).words(&found))
+    Stacks::counted(arms).words_of(compared(arms).filter(|arm| holds(arm)))
 }
 
 /// A number that the innermost level proved.
@@ -93,9 +84,7 @@ fn cpu_millis(evidence: &[LevelEvidence]) -> Option<u64> {
 
 /// A number of CPUs: `2`, `0.5`.
 fn cpus_text(millis: u64) -> String {
-    let (whole, rest) = (millis / 1000, millis % 1000);
-    let text = format!("{whole}.{rest:03}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    number::trimmed(estimate::float(millis) / 1000.0, 3)
 }
 
 pub(super) fn cpus(arms: &[ArmFindings]) -> Option<Caution> {
@@ -191,7 +180,8 @@ pub(super) fn page_cache(arms: &[ArmFindings]) -> Option<Caution> {
 pub(super) fn media(arms: &[ArmFindings]) -> Option<Caution> {
     let all = |place: &str| {
         let lies_there = |arm: &&ArmFindings| said(&arm.evidence, "scratch_lies_in") == Some(place);
-        named_of(arms, arms.iter().filter(|arm| arm.trial_count > 0).filter(lies_there))
+        let found = arms.iter().filter(|arm| arm.trial_count > 0).filter(lies_there);
+        Stacks::counted(arms).words_of(found)
     };
     let (memory, disk) = (all(MEMORY)?, all(DISK)?);
     Some(caution(
@@ -206,9 +196,8 @@ pub(super) fn media(arms: &[ArmFindings]) -> Option<Caution> {
 }
 
 /// Networks that differ in more than their speed.
-pub(super) fn networks(arms: &[ArmFindings]) -> Vec<Caution> {
+pub(super) fn networks(arms: &[ArmFindings]) -> impl Iterator<Item = Caution> {
     let network = |arm: &ArmFindings| said(&arm.evidence, "network").map(String::from);
-    let mut cautions = Vec::new();
     // Only layers whose network is the engine's or the tool's say how addresses are translated.
     let translation =
         |arm: &ArmFindings| said(&arm.evidence, "network_translation").map(String::from);
@@ -217,33 +206,32 @@ pub(super) fn networks(arms: &[ArmFindings]) -> Vec<Caution> {
         Some(translation) => translation == "user mode",
         None => network(arm).as_deref() == Some("user"),
     };
-    if let Some(user) = stacks(arms, is_user) {
-        cautions.push(caution(
+    let user_mode = stacks(arms, is_user).map(|user| {
+        caution(
             "user-mode-network",
             format!(
                 "{user} has a network in user mode: one thread copies every packet, and no ICMP \
                  passes, neither `ping` nor the discovery of a path's MTU"
             ),
             "use `net=tap` to measure a machine's network, and `net=bridge` for a container's",
-        ));
-    }
+        )
+    });
     let is_translated = |arm: &ArmFindings| match translation(arm) {
         Some(translation) => translation != "none",
         None => network(arm).is_some_and(|it| TRANSLATED.contains(&it.as_str())),
     };
-    let translated = stacks(arms, is_translated);
     let has_plain = arms.iter().any(|arm| arm.trial_count > 0 && !is_translated(arm));
-    if let Some(translated) = translated.filter(|_| has_plain) {
-        cautions.push(caution(
+    let translated = stacks(arms, is_translated).filter(|_| has_plain).map(|translated| {
+        caution(
             "address-translation",
             format!(
                 "what leaves {translated} for another machine goes through address translation \
                  (NAT), and what leaves the others does not"
             ),
             "compare with a network without it, such as `net=host`, `net=macvlan` or `net=tap`",
-        ));
-    }
-    cautions
+        )
+    });
+    user_mode.into_iter().chain(translated)
 }
 
 /// A filter of system calls that the baseline has not.

@@ -7,7 +7,7 @@ use crate::finding::wall::Wall;
 use crate::finding::{ArmFindings, Caution};
 use crate::ledger::{Ledger, Proofs};
 use crate::plan::{Plan, TrialId};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use surtax_statistics::NoiseFloor;
 
 /// Signs that the cautions are read from.
@@ -48,8 +48,7 @@ impl<'a> Signs<'a> {
         is_true: impl Fn(&ArmTrials<'_>, &ArmFindings) -> bool,
     ) -> Option<String> {
         let arms = self.arms().filter(|(column, arm)| is_true(column, arm));
-        let found: BTreeSet<&str> = arms.map(|(_, arm)| arm.stack.as_str()).collect();
-        (!found.is_empty()).then(|| Stacks::counted(self.arms).words(&found))
+        Stacks::counted(self.arms).words_of(arms.map(|(_, arm)| arm))
     }
 }
 

@@ -3,12 +3,12 @@
 //!
 //! A forecast takes the noise as it was in this run.
 
-use crate::finding::Caution;
 use crate::finding::caution::signs::{Signs, caution};
 use crate::finding::estimate::half_width_with;
 use crate::finding::number::{self, percent};
 use crate::finding::stacks::Stacks;
 use crate::finding::verdict::{departure, reasonable};
+use crate::finding::{ArmFindings, Caution};
 use crate::plan::percentage::LARGEST_PPM;
 use std::collections::BTreeSet;
 use surtax_statistics::{
@@ -99,19 +99,12 @@ pub(super) fn precision(signs: &Signs<'_>) -> Option<Caution> {
     if signs.is_of_fixed_time {
         return None;
     }
-    let is_unknown = |arm: &&crate::finding::ArmFindings| {
-        arm.is_compared() && arm.trial_count > 0 && arm.overhead.is_none()
-    };
+    let is_unknown =
+        |arm: &&ArmFindings| arm.is_compared() && arm.trial_count > 0 && arm.overhead.is_none();
     if let Some(arm) = signs.arms.iter().find(is_unknown) {
-        return Some(caution(
-            "precision-missed",
-            format!(
-                "the goal of ±{} was not reached: the overhead of `{}` has no interval",
-                percent(goal),
-                arm.stack
-            ),
-            format!("give the run more time, or at least {LOOK_FROM} blocks"),
-        ));
+        let finding = format!("the overhead of `{}` has no interval", arm.stack);
+        let advice = format!("give the run more time, or at least {LOOK_FROM} blocks");
+        return Some(missed(goal, &finding, advice));
     }
     let (name, estimate) =
         widest(signs).filter(|(_, estimate)| relative_half_width(estimate) > goal)?;
@@ -126,40 +119,29 @@ pub(super) fn precision(signs: &Signs<'_>) -> Option<Caution> {
             number::trimmed((width * 1000.0).ceil() / 10.0, 1)
         ),
     };
-    Some(caution(
-        "precision-missed",
-        format!(
-            "the goal of ±{} was not reached: `{name}` is known {}",
-            percent(goal),
-            to_width(width)
-        ),
-        advice,
-    ))
+    Some(missed(goal, &format!("`{name}` is known {}", to_width(width)), advice))
 }
 
 /// The same of the workload's first metric.
 fn metric_precision(signs: &Signs<'_>, goal: f64) -> Option<Caution> {
     let name = signs.main_metric.as_deref()?;
     let compared = signs.arms.iter().filter(|arm| arm.is_compared() && arm.trial_count > 0);
-    let width = |arm: &crate::finding::ArmFindings| {
+    let width = |arm: &ArmFindings| {
         let metric = arm.metric(name);
         let overhead = metric.and_then(|metric| metric.overhead);
         overhead.map(|it| (it.high - it.low) / 2.0 / it.ratio)
     };
     let widths = compared.filter_map(|arm| Some((arm, width(arm)?)));
     let (arm, width) = widths.max_by(|(_, one), (_, other)| one.total_cmp(other))?;
-    (width > goal).then(|| {
-        caution(
-            "precision-missed",
-            format!(
-                "the goal of ±{} was not reached: `{name}` of `{}` is known {}",
-                percent(goal),
-                arm.stack,
-                to_width(width)
-            ),
-            "give the run more time, or a quieter machine",
-        )
-    })
+    let finding = format!("`{name}` of `{}` is known {}", arm.stack, to_width(width));
+    let advice = "give the run more time, or a quieter machine";
+    (width > goal).then(|| missed(goal, &finding, advice))
+}
+
+/// A goal that was not reached, and as what it is seen.
+fn missed(goal: f64, finding: &str, advice: impl Into<String>) -> Caution {
+    let finding = format!("the goal of ±{} was not reached: {finding}", percent(goal));
+    caution("precision-missed", finding, advice)
 }
 
 /// The arm that is known least: a compared one, or the baseline's second.

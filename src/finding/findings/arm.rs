@@ -1,6 +1,6 @@
 //! Questions that are asked of an arm's findings.
 
-use super::{ArmFindings, MetricFindings};
+use super::{ArmFindings, MetricFindings, Verdict};
 use crate::finding::number;
 
 impl ArmFindings {
@@ -8,6 +8,12 @@ impl ArmFindings {
     #[must_use]
     pub fn is_compared(&self) -> bool {
         self.part == "compared"
+    }
+
+    /// Tells whether no number of it counts.
+    #[must_use]
+    pub fn is_invalid(&self) -> bool {
+        matches!(self.verdict, Verdict::Invalid { .. })
     }
 
     /// The metric of this name, where any trial that counts has it.

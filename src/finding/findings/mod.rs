@@ -353,6 +353,17 @@ impl PayerFindings {
             |it: &&Quantity| payers.clone().any(|payer| payer.amounts.get(it.key).is_some());
         QUANTITIES.iter().filter(|it| it.heading.is_some()).filter(is_known).collect()
     }
+
+    /// The headings of such a table; a `#` stands before those of numbers.
+    #[must_use]
+    pub fn headings(columns: &[&Quantity]) -> Vec<String> {
+        let own = columns.iter().filter_map(|it| Some(format!("#{}", it.heading?)));
+        ["Stack", "Payer", "Role", "#Level", "#CPU"]
+            .map(String::from)
+            .into_iter()
+            .chain(own)
+            .collect()
+    }
 }
 
 /// A field for each quantity of the table.

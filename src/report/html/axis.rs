@@ -96,9 +96,8 @@ impl Axis {
         if self.is_log {
             return self.spread(RATIOS.into_iter(), apart, label);
         }
-        let room = ((self.end - self.start).abs() / apart).clamp(2.0, 10.0);
         let percent = |ratio: f64| (ratio - 1.0) * 100.0;
-        let ticks = generate_ticks(percent(self.low), percent(self.high), whole(room));
+        let ticks = generate_ticks(percent(self.low), percent(self.high), self.room(apart));
         let ratios = std::iter::once(0.0).chain(ticks).map(|percent| 1.0 + percent / 100.0);
         self.spread(ratios, apart * 0.75, label)
     }
@@ -115,11 +114,10 @@ impl Axis {
         };
         let label = |ns: f64| format!("{} {unit}", number::trimmed(ns / unit_ns, 3));
         let (low, high) = (self.low / unit_ns, self.high / unit_ns);
-        let room = whole(((self.end - self.start).abs() / apart).clamp(2.0, 10.0));
         let ticks = if self.is_log {
             generate_ticks_log(low, high)
         } else {
-            generate_ticks(low, high, room)
+            generate_ticks(low, high, self.room(apart))
         };
         self.spread(ticks.into_iter().map(|tick| tick * unit_ns), apart * 0.75, label)
     }
@@ -144,6 +142,17 @@ impl Axis {
         }
     }
 
+    /// As many ticks have room that stand so far apart.
+    fn room(&self, apart: f64) -> usize {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "between 2 and 10"
+        )]
+        let count = ((self.end - self.start).abs() / apart).clamp(2.0, 10.0) as usize;
+        count
+    }
+
     /// Keeps the ticks that lie on the axis and not too near to an earlier one.
     fn spread(
         &self,
@@ -161,16 +170,6 @@ impl Axis {
         ticks.sort_by(|a, b| a.value.total_cmp(&b.value));
         ticks
     }
-}
-
-fn whole(room: f64) -> usize {
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "clamped to between 2 and 10 by the callers"
-    )]
-    let count = room as usize;
-    count
 }
 
 #[cfg(test)]

@@ -49,11 +49,7 @@ pub fn bill(arms: &[Arm<'_>]) -> Option<String> {
 /// Payers as a table, with the arm's name when they are of several.
 pub fn payers(arms: &[Arm<'_>], caption: &str) -> String {
     let quantities = PayerFindings::columns(arms.iter().flat_map(|arm| &arm.found.payers));
-    let mut columns: Vec<String> =
-        ["Stack", "Payer", "Role", "#Level", "#CPU"].map(String::from).into();
-    columns.extend(quantities.iter().filter_map(|it| Some(format!("#{}", it.heading?))));
-    let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
-    let mut table = Table::new(caption, &columns);
+    let mut table = Table::new(caption, &PayerFindings::headings(&quantities));
     for arm in arms {
         for payer in &arm.found.payers {
             let mut cells = vec![

@@ -75,7 +75,7 @@ impl Arm<'_> {
 
     /// Tells whether it has a verdict: on wall time, or that it has no number.
     pub fn is_judged(&self) -> bool {
-        self.has_wall || matches!(self.found.verdict, Verdict::Invalid { .. })
+        self.has_wall || self.found.is_invalid()
     }
 
     /// Returns the verdict as a word in the verdict's class; nothing where it has none.

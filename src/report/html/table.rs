@@ -33,7 +33,8 @@ pub struct Table {
 
 impl Table {
     /// Begins a table; a column whose name starts with `#` holds numbers.
-    pub fn new(caption: &str, columns: &[&str]) -> Self {
+    pub fn new(caption: &str, columns: &[impl AsRef<str>]) -> Self {
+        let columns: Vec<&str> = columns.iter().map(AsRef::as_ref).collect();
         let head = columns.iter().fold(String::new(), |head, name| match name.strip_prefix('#') {
             Some(name) => head + "<th scope=\"col\" class=\"number\">" + name + "</th>",
             None => head + "<th scope=\"col\">" + name + "</th>",
