@@ -8,8 +8,7 @@
 //! a run, such as a daemon, is told apart from what a trial had.
 
 use crate::finding::stacks::{Stacks, joined};
-use crate::finding::{ArmFindings, Findings, PayerFindings};
-use crate::finding::{estimate, number};
+use crate::finding::{ArmFindings, Findings, estimate, number};
 use crate::ledger::StoredTrial;
 use crate::plan::TrialId;
 use std::collections::HashMap;
@@ -93,11 +92,7 @@ fn cached(findings: &Findings) -> Option<String> {
 
 /// Says how much of it is files in memory.
 fn in_memory(findings: &Findings) -> Option<String> {
-    let own = |payer: &&PayerFindings| payer.level == 0 && !payer.is_shared;
-    let said = by_stack(findings, |arm| {
-        let shmem = arm.payers.iter().filter(own).filter_map(|it| it.amounts.get(MEMORY_SHMEM));
-        shmem.reduce(|sum, bytes| sum + bytes)
-    })?;
+    let said = by_stack(findings, |arm| sum_of(arm, false, MEMORY_SHMEM))?;
     Some(format!(
         "when the command had ended, of it was in files that lie in memory alone, which the kernel \
          cannot drop: {said}"
@@ -106,12 +101,14 @@ fn in_memory(findings: &Findings) -> Option<String> {
 
 /// Says how much memory those have who serve all trials.
 fn served(findings: &Findings) -> Option<String> {
-    let shared = |payer: &&PayerFindings| payer.level == 0 && payer.is_shared;
-    let said = by_stack(findings, |arm| {
-        let peaks = arm.payers.iter().filter(shared).filter_map(|it| it.amounts.get(MEMORY_PEAK));
-        peaks.reduce(|sum, bytes| sum + bytes)
-    })?;
+    let said = by_stack(findings, |arm| sum_of(arm, true, MEMORY_PEAK))?;
     Some(format!("shared by all trials, and in none of these numbers: {said}"))
+}
+
+/// The sum of an amount over those on this level who serve all trials, or over the others.
+fn sum_of(arm: &ArmFindings, is_shared: bool, key: Key) -> Option<f64> {
+    let such = arm.payers.iter().filter(|it| it.level == 0 && it.is_shared == is_shared);
+    such.filter_map(|it| it.amounts.get(key)).reduce(|sum, bytes| sum + bytes)
 }
 
 /// Says how much it is in which stacks; `None` where it is not worth a word.

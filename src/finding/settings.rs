@@ -32,10 +32,6 @@ fn values<'a>(arms: &'a [ArmFindings], name: &str) -> Vec<(&'a str, Vec<&'a ArmF
     grouped(arms.iter().filter_map(|arm| Some((value(arm)?, arm))))
 }
 
-fn stacks<'a>(arms: &[&'a ArmFindings]) -> BTreeSet<&'a str> {
-    arms.iter().map(|arm| arm.stack.as_str()).collect()
-}
-
 /// Words of a workload for an end that nobody knows.
 const UNKNOWN: [&str; 3] = ["?", "unknown", "nobody knows where"];
 
@@ -114,8 +110,9 @@ pub(crate) fn unequal(arms: &[ArmFindings]) -> Option<Caution> {
         let values = values(arms, name);
         let [(expected, _), others @ ..] = values.as_slice() else { continue };
         let apart = others.iter().filter(|(value, _)| are_apart(expected, value));
+        let stacks = |arms: &Vec<&ArmFindings>| all.words_of(arms.iter().copied());
         let words: Vec<String> = apart
-            .map(|(value, arms)| format!("`{}` in {}", shown(value), all.words(&stacks(arms))))
+            .filter_map(|(value, arms)| Some(format!("`{}` in {}", shown(value), stacks(arms)?)))
             .collect();
         let Some((last, rest)) = words.split_last() else { continue };
         let rest: String = rest.iter().map(|words| format!(", {words}")).collect();

@@ -3,6 +3,7 @@
 
 use crate::finding::by_metric::by_metric;
 use crate::finding::number::GAP;
+use crate::finding::stacks::named;
 use crate::finding::{AbsenceFindings, ArmFindings, Findings, MetricFindings, number};
 
 /// One metric of one arm, in words.
@@ -80,13 +81,10 @@ pub(crate) fn gaps(findings: &Findings) -> Vec<(String, &str)> {
 /// Explains the overheads of rates; `None` where no metric is a rate.
 pub(crate) fn remark(rows: &[Row<'_>]) -> Option<String> {
     let is_rate = |row: &&Row<'_>| row.found.better == "higher" && row.is_first;
-    let names: Vec<String> =
-        rows.iter().filter(is_rate).map(|row| format!("`{}`", row.metric)).collect();
-    let (last, first) = names.split_last()?;
-    let names =
-        if first.is_empty() { last.clone() } else { format!("{} and {last}", first.join(", ")) };
+    let names = named(rows.iter().filter(is_rate).map(|row| row.metric));
+    let rates = (!names.is_empty()).then_some(names)?;
     Some(format!(
-        "of {names} more is better, so it is what one of them costs: +25 % is four fifths of the \
+        "of {rates} more is better, so it is what one of them costs: +25 % is four fifths of the \
          number"
     ))
 }

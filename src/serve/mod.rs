@@ -170,17 +170,19 @@ async fn answer(request: &Request<Incoming>, service: &Arc<Service>) -> Response
             Err(refusal) => return refused(refusal),
         };
     let root = format!("/{}/", service.secret.text);
+    let no = |status, title, why: &str, remedy: Option<&str>| {
+        page(status, pages::refused(title, why, remedy, &root))
+    };
     let Some(route) = Route::of(path, request.uri().query().unwrap_or_default()) else {
-        let text = pages::refused("Nothing is here", "", None, &root);
-        return page(StatusCode::NOT_FOUND, text);
+        return no(StatusCode::NOT_FOUND, "Nothing is here", "", None);
     };
     if !route.is_asked_by(request.method()) {
         return refused(Refusal::Method);
     }
     if route.is_act() && !service.may_stop {
         let remedy = "start the server with `--allow-stop`";
-        let text = pages::refused("Not allowed", "nobody may end a run here", Some(remedy), &root);
-        return page(StatusCode::FORBIDDEN, text);
+        let why = "nobody may end a run here";
+        return no(StatusCode::FORBIDDEN, "Not allowed", why, Some(remedy));
     }
     let at_work = Arc::clone(service);
     let done = tokio::task::spawn_blocking(move || at_work.answer(&route)).await;
@@ -191,16 +193,15 @@ async fn answer(request: &Request<Incoming>, service: &Arc<Service>) -> Response
         Ok(Ok(Answered::Done)) => there("./"),
         Ok(Ok(Answered::NoRun(name))) => {
             let why = format!("there is no run `{name}`");
-            page(StatusCode::NOT_FOUND, pages::refused("No such run", &why, None, &root))
+            no(StatusCode::NOT_FOUND, "No such run", &why, None)
         }
         Ok(Err(fault)) => {
-            let hint = fault.hint.as_deref();
-            let text = pages::refused("This cannot be shown", &fault.message, hint, &root);
-            page(StatusCode::UNPROCESSABLE_ENTITY, text)
+            let (status, hint) = (StatusCode::UNPROCESSABLE_ENTITY, fault.hint.as_deref());
+            no(status, "This cannot be shown", &fault.message, hint)
         }
         Err(_) => {
-            let text = pages::refused("This cannot be shown", "surtax has a bug here", None, &root);
-            page(StatusCode::INTERNAL_SERVER_ERROR, text)
+            let (status, why) = (StatusCode::INTERNAL_SERVER_ERROR, "surtax has a bug here");
+            no(status, "This cannot be shown", why, None)
         }
     }
 }

@@ -8,14 +8,12 @@ use crate::finding::{ArmFindings, Findings, Interval, MetricFindings, number};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Value of a measure, and the ends of its interval where it has one.
+/// Value of a measure, and the ends of its interval.
 #[derive(Serialize)]
 struct Value {
     value: f64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    lower_value: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    upper_value: Option<f64>,
+    lower_value: f64,
+    upper_value: f64,
 }
 
 /// Bencher's: every metric of every stack by its name with its unit, its quartiles as ends, and
@@ -24,12 +22,11 @@ pub(super) fn metric_format(findings: &Findings) -> String {
     let mut all: BTreeMap<&str, BTreeMap<String, Value>> = BTreeMap::new();
     for (arm, metric) in metrics(findings) {
         let measures = all.entry(&arm.name).or_default();
-        let (low, high) = metric.quartiles;
-        let spread =
-            Value { value: metric.median, lower_value: Some(low), upper_value: Some(high) };
+        let (lower_value, upper_value) = metric.quartiles;
+        let spread = Value { value: metric.median, lower_value, upper_value };
         measures.insert(metric.metric.clone(), spread);
         if let Some(Interval { ratio, low, high, .. }) = metric.overhead {
-            let cost = Value { value: ratio, lower_value: Some(low), upper_value: Some(high) };
+            let cost = Value { value: ratio, lower_value: low, upper_value: high };
             measures.insert(format!("{}_cost_ratio", metric.metric), cost);
         }
     }

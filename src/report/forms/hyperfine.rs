@@ -9,11 +9,6 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 #[derive(Serialize)]
-struct Results {
-    results: Vec<Command>,
-}
-
-#[derive(Serialize)]
 struct Command {
     command: String,
     mean: f64,
@@ -31,9 +26,10 @@ struct Command {
 /// Findings as one JSON object; a stack of which no trial counts is not in it.
 pub(super) fn json(findings: &Findings) -> String {
     let command = shell_line(findings.run.command.iter().map(crate::plan::Word::as_bytes));
-    let results = Stack::all(findings).iter().filter_map(|stack| of(stack, &command)).collect();
+    let stacks = Stack::all(findings);
+    let results: Vec<Command> = stacks.iter().filter_map(|stack| of(stack, &command)).collect();
     // Strings, finite numbers and lists of them: nothing that JSON could refuse.
-    crate::report::json::pretty(&Results { results }).unwrap_or_default()
+    crate::report::json::pretty(&BTreeMap::from([("results", results)])).unwrap_or_default()
 }
 
 fn of(stack: &Stack<'_>, command: &str) -> Option<Command> {

@@ -185,9 +185,9 @@ fn roles(arms: &[Arm<'_>]) -> String {
         .zip(ROLES)
         .filter(|(sum_ns, _)| *sum_ns > 0.0)
         .map(|(_, (_, name, class))| {
-            let mut canvas = Canvas::new(14.0, 14.0);
-            canvas.group(class, |canvas| canvas.rect((1.0, 1.0), (12.0, 12.0), 1.0));
-            format!("<li>{}{}</li>\n", canvas.ornament("swatch"), escape::line(name))
+            let square = |canvas: &mut Canvas| canvas.rect((1.0, 1.0), (12.0, 12.0), 1.0);
+            let swatch = Canvas::swatch(|canvas| canvas.group(class, square));
+            format!("<li>{swatch}{}</li>\n", escape::line(name))
         })
         .collect();
     format!("<ul class=\"legend\" aria-label=\"Payers\">\n{items}</ul>\n")

@@ -257,9 +257,11 @@ impl Canvas {
         self.written(&head)
     }
 
-    /// A small drawing beside a name that says everything.
-    pub fn ornament(self, class: &str) -> String {
-        self.written(&format!("class=\"{class}\" aria-hidden=\"true\">"))
+    /// A small drawing beside a name that says everything, in a square of 14.
+    pub fn swatch(draw: impl FnOnce(&mut Self)) -> String {
+        let mut canvas = Self::new(14.0, 14.0);
+        draw(&mut canvas);
+        canvas.written("class=\"swatch\" aria-hidden=\"true\">")
     }
 
     fn written(mut self, head: &str) -> String {

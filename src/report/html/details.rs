@@ -5,8 +5,7 @@ use super::legend::Arm;
 use super::table::{Cell, Table};
 use super::{bill, escape};
 use crate::finding::verdict::TELLING;
-use crate::finding::{KeyValue, LevelEvidence, MetricFindings};
-use crate::finding::{estimate, number};
+use crate::finding::{KeyValue, LevelEvidence, MetricFindings, estimate, number};
 
 /// As many different outputs or exit statuses of one arm are listed.
 const VARIANTS_MAX: usize = 8;

@@ -105,10 +105,8 @@ impl Arm<'_> {
 
     /// Draws the arm's mark, to stand beside its name.
     pub fn swatch(&self) -> String {
-        let mut canvas = Canvas::new(14.0, 14.0);
-        canvas
-            .group(&self.class, |canvas| canvas.marks(self.shape, &[(7.0, 7.0)], 5.0, Fill::Solid));
-        canvas.ornament("swatch")
+        let mark = |canvas: &mut Canvas| canvas.marks(self.shape, &[(7.0, 7.0)], 5.0, Fill::Solid);
+        Canvas::swatch(|canvas| canvas.group(&self.class, mark))
     }
 
     /// Returns the arm's mark and its name, as markup.
@@ -125,9 +123,7 @@ pub fn counts(trial: &TrialPoint) -> bool {
 
 /// A hollow mark, to stand beside what it means.
 pub fn hollow() -> String {
-    let mut canvas = Canvas::new(14.0, 14.0);
-    canvas.marks(Shape::Circle, &[(7.0, 7.0)], 5.0, Fill::Hollow);
-    canvas.ornament("swatch")
+    Canvas::swatch(|canvas| canvas.marks(Shape::Circle, &[(7.0, 7.0)], 5.0, Fill::Hollow))
 }
 
 /// The list of arms, and entries of the caller's behind it; the script makes each arm a button that
