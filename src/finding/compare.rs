@@ -222,10 +222,7 @@ fn number(count: usize) -> u32 {
 /// The stack for people. See [`ArmFindings::name`].
 fn name(column: &ArmTrials<'_>, evidence: &[LevelEvidence]) -> String {
     let chosen = evidence.iter().filter(|level| !level.layer.contains("accel="));
-    let mut said: Vec<&str> = chosen
-        .filter_map(|level| level.facts.iter().find(|fact| fact.key == "accelerator"))
-        .map(|fact| fact.value.as_str())
-        .collect();
+    let mut said: Vec<&str> = chosen.filter_map(|level| level.fact("accelerator")).collect();
     said.extend((column.part() == "baseline-again").then_some("again"));
     let stack = line(&column.arm.to_string());
     if said.is_empty() { stack } else { format!("{stack} ({})", line(&said.join(", "))) }

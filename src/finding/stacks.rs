@@ -65,7 +65,7 @@ impl<'a> Stacks<'a> {
         (!set.is_empty()).then(|| self.words(&set))
     }
 
-    /// What is said of them, each with the stacks of which it is, in words.
+    /// Groups what is said of them, each with the stacks of which it is, in words.
     pub(crate) fn by_words<W: PartialEq>(
         &self,
         said: impl IntoIterator<Item = (&'a str, W)>,
@@ -174,7 +174,7 @@ pub(crate) fn by_words<'a, W: PartialEq>(
     groups.map(|(words, stacks)| (words, stacks.into_iter().collect())).collect()
 }
 
-/// What has the same key together, in the order in which the keys are first met.
+/// Groups things by their keys, in the order in which the keys are first met.
 pub(crate) fn grouped<K: PartialEq, T>(
     things: impl IntoIterator<Item = (K, T)>,
 ) -> Vec<(K, Vec<T>)> {

@@ -8,8 +8,11 @@ use crate::finding::workload::absent;
 use crate::finding::{ArmFindings, Findings, TrialPoint, foreign};
 use std::collections::BTreeSet;
 
+/// A field of a trial by its name.
+type TrialField = (&'static str, fn(&ArmFindings, &TrialPoint) -> String);
+
 /// Fields of [`csv_trials`], and where the value of each comes from.
-const TRIAL_FIELDS: [(&str, fn(&ArmFindings, &TrialPoint) -> String); 19] = [
+const TRIAL_FIELDS: [TrialField; 19] = [
     ("arm", |arm, _| arm.arm.to_string()),
     ("stack", |arm, _| arm.stack.clone()),
     ("part", |arm, _| arm.part.clone()),

@@ -16,7 +16,7 @@ pub fn pretty(value: &impl Serialize) -> serde_json::Result<String> {
     let json = serde_json::to_string_pretty(value)?;
     let mut seen = String::with_capacity(json.len() + 1);
     for letter in json.chars() {
-        // Outside of a text JSON has line feeds and nothing else that acts, and in one no line feed.
+        // Outside of a text nothing acts but line feeds, and none of them stands in a text.
         if letter == '\n' || !foreign::acts(letter) {
             seen.push(letter);
             continue;

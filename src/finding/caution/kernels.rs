@@ -20,8 +20,7 @@ pub(super) const NOT_LINUX: &str = "gvisor";
 /// The kernel on which the command of an arm ran.
 fn release(arm: &ArmFindings) -> Option<&str> {
     let level = arm.evidence.last()?;
-    let said = |key: &&str| level.facts.iter().find(|fact| fact.key == **key);
-    let release = RELEASE.iter().find_map(said)?.value.as_str();
+    let release = RELEASE.iter().find_map(|key| level.fact(key))?;
     (!release.contains(NOT_LINUX)).then_some(release)
 }
 

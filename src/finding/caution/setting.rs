@@ -37,8 +37,7 @@ const TRANSLATED: [&str; 2] = ["bridge", "user"];
 
 /// The innermost level's word for `key`.
 fn said<'a>(evidence: &'a [LevelEvidence], key: &str) -> Option<&'a str> {
-    let of_level = |level: &'a LevelEvidence| level.facts.iter().find(|fact| fact.key == key);
-    evidence.iter().rev().find_map(of_level).map(|fact| fact.value.as_str())
+    evidence.iter().rev().find_map(|level| level.fact(key))
 }
 
 /// The compared stacks of which `holds` is true, in words; nothing where it is true of none.
@@ -125,7 +124,7 @@ pub(super) fn memory(arms: &[ArmFindings]) -> Option<Caution> {
 pub(super) fn helpers(arms: &[ArmFindings]) -> Option<Caution> {
     let of_arm = |arm: &ArmFindings| {
         let (level, limit) = arm.evidence.iter().enumerate().find_map(|(index, level)| {
-            let has = |key: &str| level.facts.iter().any(|fact| fact.key == key);
+            let has = |key: &str| level.fact(key).is_some();
             let limits = ["limit_cpu_quota_us", "limit_cpuset"];
             let limit = limits.into_iter().find(|key| has(key))?;
             has("limited_together").then_some((index, limit))

@@ -1,7 +1,8 @@
-//! Questions that are asked of an arm's findings.
+//! Questions that are asked of an arm's findings, its payers and its levels.
 
-use super::{ArmFindings, MetricFindings, Verdict};
+use super::{ArmFindings, LevelEvidence, MetricFindings, PayerFindings, Verdict};
 use crate::finding::number;
+use surtax_instrument::amount::{QUANTITIES, Quantity};
 
 impl ArmFindings {
     /// Tells whether it is compared with the baseline, and not a part of that.
@@ -46,5 +47,44 @@ impl ArmFindings {
         self.bill_gap.as_ref()?;
         let total = self.metric("cpu_total_ns")?.median;
         Some((format!("≤ {}", number::time(total)), total))
+    }
+}
+
+impl PayerFindings {
+    /// The quantities that have a column in a table of these payers: of which at least one knows
+    /// its amount.
+    #[must_use]
+    pub fn columns<'a>(payers: impl Iterator<Item = &'a Self> + Clone) -> Vec<&'static Quantity> {
+        let is_known =
+            |it: &&Quantity| payers.clone().any(|payer| payer.amounts.get(it.key).is_some());
+        QUANTITIES.iter().filter(|it| it.heading.is_some()).filter(is_known).collect()
+    }
+
+    /// The headings of such a table; a `#` stands before those of numbers.
+    #[must_use]
+    pub fn headings(columns: &[&Quantity]) -> Vec<String> {
+        let own = columns.iter().filter_map(|it| Some(format!("#{}", it.heading?)));
+        ["Stack", "Payer", "Role", "#Level", "#CPU"]
+            .map(String::from)
+            .into_iter()
+            .chain(own)
+            .collect()
+    }
+
+    /// Returns the payer's name, with a word where it serves all trials.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match self.is_shared {
+            true => format!("{} (shared by all trials)", self.payer),
+            false => self.payer.clone(),
+        }
+    }
+}
+
+impl LevelEvidence {
+    /// The value of a fact about it.
+    #[must_use]
+    pub fn fact(&self, key: &str) -> Option<&str> {
+        self.facts.iter().find(|fact| fact.key == key).map(|fact| fact.value.as_str())
     }
 }

@@ -344,28 +344,6 @@ impl Medians {
     }
 }
 
-impl PayerFindings {
-    /// The quantities that have a column in a table of these payers: of which at least one knows
-    /// its amount.
-    #[must_use]
-    pub fn columns<'a>(payers: impl Iterator<Item = &'a Self> + Clone) -> Vec<&'static Quantity> {
-        let is_known =
-            |it: &&Quantity| payers.clone().any(|payer| payer.amounts.get(it.key).is_some());
-        QUANTITIES.iter().filter(|it| it.heading.is_some()).filter(is_known).collect()
-    }
-
-    /// The headings of such a table; a `#` stands before those of numbers.
-    #[must_use]
-    pub fn headings(columns: &[&Quantity]) -> Vec<String> {
-        let own = columns.iter().filter_map(|it| Some(format!("#{}", it.heading?)));
-        ["Stack", "Payer", "Role", "#Level", "#CPU"]
-            .map(String::from)
-            .into_iter()
-            .chain(own)
-            .collect()
-    }
-}
-
 /// A field for each quantity of the table.
 impl Serialize for Medians {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -408,17 +386,6 @@ pub struct BillGap {
     pub unread_payers: Vec<String>,
     /// All this in words.
     pub why: String,
-}
-
-impl PayerFindings {
-    /// Returns the payer's name, with a word where it serves all trials.
-    #[must_use]
-    pub fn name(&self) -> String {
-        match self.is_shared {
-            true => format!("{} (shared by all trials)", self.payer),
-            false => self.payer.clone(),
-        }
-    }
 }
 
 impl Findings {

@@ -84,7 +84,7 @@ impl Frame {
         (0_u32..).map(move |place| head + self.row_height * f64::from(place))
     }
 
-    /// Where so many rows end.
+    /// The end of so many rows.
     pub fn bottom(&self, head: f64, count: usize) -> f64 {
         self.tops(head).nth(count).unwrap_or(head)
     }

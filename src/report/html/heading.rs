@@ -187,7 +187,7 @@ fn last_words(arm: &Arm<'_>) -> String {
     )
 }
 
-/// What somebody should do.
+/// Shows what somebody should do.
 pub fn advice(text: &str) -> String {
     format!("<p class=\"advice\">{}</p>", escape::prose(text))
 }
