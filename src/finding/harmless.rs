@@ -38,8 +38,13 @@ fn join(text: &mut String) {
 }
 
 /// Makes text safe that has lines of its own.
-fn keep_lines<'a>(texts: impl IntoIterator<Item = &'a mut String>) {
-    texts.into_iter().for_each(|text| *text = lines(text));
+fn keep_lines(text: &mut String) {
+    *text = lines(text);
+}
+
+/// The same of text that may be there.
+fn keep_any_lines(text: &mut Option<String>) {
+    text.iter_mut().for_each(keep_lines);
 }
 
 /// Leaves what is no text, is ours, or is quoted by whoever shows it.
@@ -78,22 +83,6 @@ impl Foreign for Verdict {
     }
 }
 
-impl Foreign for KeyValue {
-    fn tame(&mut self) {
-        let Self { key, value, source } = self;
-        [key, source].into_iter().for_each(tame);
-        keep_lines([value]);
-    }
-}
-
-impl Foreign for ArmFailure {
-    fn tame(&mut self) {
-        let Self { why, remedy, stderr } = self;
-        keep_lines(stderr.iter_mut().chain([why]));
-        tame(remedy);
-    }
-}
-
 /// Says of every field of a type what is done with it; a field that is not named does not compile.
 macro_rules! foreign {
     ($($type:ident { $($act:ident: $($field:ident)+;)+ })+) => {
@@ -127,6 +116,8 @@ foreign! {
     DistributionFindings { tame: metric; leave: value_count highest_ns points; }
     AbsenceFindings { tame: metric why; }
     LevelEvidence { tame: layer facts; }
+    KeyValue { tame: key source; keep_lines: value; }
+    ArmFailure { tame: remedy; keep_lines: why; keep_any_lines: stderr; }
     TrialPoint {
         tame: metrics state disturbances;
         join: why;

@@ -3,7 +3,6 @@
 use super::caution::{FOREIGN_RUN, caution};
 use super::{Caution, Findings, compare};
 use crate::fault::Fault;
-use crate::layer::StackSpec;
 use crate::ledger::{Ledger, RunState, calendar, shelf};
 use crate::plan::Plan;
 use std::path::Path;
@@ -48,7 +47,10 @@ impl KeptRun {
             counted_trial_count: ledger.counted_trial_count()?,
             wall_ns: ledger.took()?.map(|took| took.0),
             // A plan that this surtax does not know is a run all the same.
-            stacks: ledger.plan().map_or_else(|_| Vec::new(), |plan| texts(&plan.stacks)),
+            stacks: ledger.plan().map_or_else(
+                |_| Vec::new(),
+                |plan| plan.stacks.iter().map(ToString::to_string).collect(),
+            ),
             title: run.title,
             path: path.to_string_lossy().into_owned(),
         })
@@ -132,10 +134,6 @@ fn ago(since: Nanoseconds) -> String {
         _ => (minutes / 1440, "days"),
     };
     format!("{count} {unit} ago")
-}
-
-fn texts(stacks: &[StackSpec]) -> Vec<String> {
-    stacks.iter().map(ToString::to_string).collect()
 }
 
 #[cfg(test)]

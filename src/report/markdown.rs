@@ -298,7 +298,8 @@ fn evidence(findings: &Findings) -> String {
     let arms: Vec<&ArmFindings> = findings.arms.iter().filter(shown).collect();
     let is_everywhere = |fact: &KeyValue| {
         let has = |arm: &&ArmFindings| {
-            arm.evidence.iter().any(|level| level.facts.iter().any(|it| same(it, fact)))
+            let mut facts = arm.evidence.iter().flat_map(|level| &level.facts);
+            facts.any(|it| it.key == fact.key && it.value == fact.value)
         };
         arms.len() > 1 && arms.iter().all(has)
     };
@@ -318,10 +319,6 @@ fn evidence(findings: &Findings) -> String {
     }
     let columns = ["Stack", "#Level", "Layer", "What tells it from the others"];
     format!("## What was read back\n\n{}", table(&columns, rows))
-}
-
-fn same(one: &KeyValue, other: &KeyValue) -> bool {
-    one.key == other.key && one.value == other.value
 }
 
 /// The first letters of a value, such as a command line.

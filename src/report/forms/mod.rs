@@ -36,26 +36,21 @@ pub static FORMS: [Form; 13] = [
     Form::of("bmf", &["json"], bencher::metric_format)
         .about("Bencher Metric Format: every metric of every stack, and what it costs"),
     Form::of("brief", &["md"], brief::brief).about("Markdown for a pull request, 30 lines at most"),
-    Form::of("csv", &["csv"], export::csv).usual().about("a row for each stack and metric"),
+    Form::usual("csv", &["csv"], export::csv).about("a row for each stack and metric"),
     Form::of("github", &["txt"], github::annotations)
         .about("annotations of GitHub Actions: what is crossed or not decided, and the answer"),
-    Form::of("html", &["html", "htm"], html::html).usual().about("the report, one file"),
+    Form::usual("html", &["html", "htm"], html::html).about("the report, one file"),
     Form::of("hyperfine", &["json"], hyperfine::json)
         .about("what `hyperfine --export-json` writes, a command for each stack"),
-    Form::of("json", &["json"], export::json)
-        .usual()
+    Form::usual("json", &["json"], export::json)
         .about("all findings, as `--format json` prints them"),
-    Form::of("junit", &["xml"], junit::xml)
-        .usual()
+    Form::usual("junit", &["xml"], junit::xml)
         .about("JUnit XML: a test for each threshold and stack"),
-    Form::of("markdown", &["md", "markdown"], markdown::markdown)
-        .usual()
+    Form::usual("markdown", &["md", "markdown"], markdown::markdown)
         .about("the whole report as Markdown"),
-    Form::of("openmetrics", &["prom"], openmetrics::text)
-        .usual()
+    Form::usual("openmetrics", &["prom"], openmetrics::text)
         .about("OpenMetrics text, for a collector of text files"),
-    Form::of("table", &["txt"], |findings| terminal::render(findings, terminal::PLAIN))
-        .usual()
+    Form::usual("table", &["txt"], |findings| terminal::render(findings, terminal::PLAIN))
         .about("the table of the terminal"),
     Form::of("trials", &["csv"], export::csv_trials)
         .about("CSV with a row for each trial, those that do not count included"),
@@ -70,12 +65,17 @@ impl Form {
         Self { name, about: "", endings, is_usual: false, write }
     }
 
-    const fn about(self, about: &'static str) -> Self {
-        Self { about, ..self }
+    /// The same of a form that its endings alone mean.
+    const fn usual(
+        name: &'static str,
+        endings: &'static [&'static str],
+        write: fn(&Findings) -> String,
+    ) -> Self {
+        Self { is_usual: true, ..Self::of(name, endings, write) }
     }
 
-    const fn usual(self) -> Self {
-        Self { is_usual: true, ..self }
+    const fn about(self, about: &'static str) -> Self {
+        Self { about, ..self }
     }
 
     /// The form of this name.

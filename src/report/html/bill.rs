@@ -144,15 +144,12 @@ fn segments(canvas: &mut Canvas, arm: &Arm<'_>, axis: &Axis, top: f64) -> f64 {
 /// CPU time per role, in the order of [`ROLES`].
 fn shares_ns(arm: &Arm<'_>) -> [f64; ROLES.len()] {
     let mut shares_ns = [0.0; ROLES.len()];
-    for payer in arm.found.payers.iter().filter(|payer| is_amount(payer)) {
+    let is_amount = |payer: &&PayerFindings| payer.cpu_ns.is_finite() && payer.cpu_ns > 0.0;
+    for payer in arm.found.payers.iter().filter(is_amount) {
         let place = ROLES.iter().position(|(role, ..)| *role == payer.role);
         shares_ns[place.unwrap_or(ROLES.len() - 1)] += payer.cpu_ns;
     }
     shares_ns
-}
-
-fn is_amount(payer: &PayerFindings) -> bool {
-    payer.cpu_ns.is_finite() && payer.cpu_ns > 0.0
 }
 
 fn total_ns(arm: &Arm<'_>) -> f64 {

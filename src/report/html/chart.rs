@@ -276,7 +276,15 @@ impl Canvas {
 
 /// As much of a stack's text as fits a width, in the fixed-width font.
 pub fn fitting(text: &str, width: f64, size: u32) -> String {
-    cut(text, width / (NAME_WIDTH * f64::from(size)))
+    // A hair more, or a text that has just its width would lose a letter to rounding.
+    let length = width / (NAME_WIDTH * f64::from(size)) + 1e-6;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a count of characters between 4 and a few hundred"
+    )]
+    let length = length.clamp(4.0, 400.0) as usize;
+    escape::shortened(&escape::plain(text), length)
 }
 
 /// As much of a sentence as fits a width, in the proportional font.
@@ -292,18 +300,6 @@ pub fn fitting_prose(text: &str, width: f64, size: u32) -> String {
     };
     let kept: String = text.chars().take_while(fits).collect();
     format!("{}…", kept.trim_end())
-}
-
-fn cut(text: &str, length: f64) -> String {
-    // A hair more, or a text that has just its width would lose a letter to rounding.
-    let length = length + 1e-6;
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a count of characters between 4 and a few hundred"
-    )]
-    let length = length.clamp(4.0, 400.0) as usize;
-    escape::shortened(&escape::plain(text), length)
 }
 
 /// Width of a stack's text in the fixed-width font.

@@ -5,7 +5,7 @@ use super::legend::Arm;
 use super::table::{Cell, Table};
 use super::{bill, escape};
 use crate::finding::verdict::TELLING;
-use crate::finding::{KeyValue, LevelEvidence, MetricFindings, estimate, number};
+use crate::finding::{KeyValue, MetricFindings, estimate, number};
 
 /// As many different outputs or exit statuses of one arm are listed.
 const VARIANTS_MAX: usize = 8;
@@ -76,7 +76,8 @@ fn findings(arm: &Arm<'_>) -> String {
     text.push_str(&chance(arm));
     text.push_str(&bill::payers(std::slice::from_ref(arm), "Who paid"));
     for (place, level) in arm.found.evidence.iter().enumerate() {
-        text.push_str(&evidence(place, level));
+        let caption = format!("Evidence of level {place}, {}", level.layer);
+        text.push_str(&facts(&caption, &level.facts));
     }
     text.push_str(&variants("Hash of standard output", &arm.found.stdout_hashes));
     text.push_str(&variants("Exit status", &arm.found.exit_statuses));
@@ -149,10 +150,6 @@ fn chance(arm: &Arm<'_>) -> String {
         ));
     }
     format!("<p class=\"variants\">{}</p>\n", escape::line(&text))
-}
-
-fn evidence(level: usize, found: &LevelEvidence) -> String {
-    facts(&format!("Evidence of level {level}, {}", found.layer), &found.facts)
 }
 
 /// The distinct values of something that should have one.
