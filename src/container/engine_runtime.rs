@@ -10,18 +10,11 @@
 
 use crate::fault::Fault;
 use crate::lab::{IoLimits, Limits};
-use crate::layer::{LayerSpec, OptionSpec, value_of};
+use crate::layer::{LayerSpec, value_of};
 use surtax_instrument::wire::Fact;
 
 /// The key of the option that names the runtime.
 pub(crate) const KEY: &str = "runtime";
-
-/// The option for the engine's filter of system calls.
-pub(crate) const SECCOMP: OptionSpec = OptionSpec {
-    key: "seccomp",
-    values: &["default", "unconfined"],
-    help: "the engine's filter of system calls, or none (default: default)",
-};
 
 /// Whose kernel is inside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +40,7 @@ impl Kernel {
 
     /// By the runtime that a spec names.
     pub fn asked(spec: &LayerSpec) -> Self {
-        spec.options.get(KEY).map_or(Self::Shared, |name| Self::behind(name))
+        spec.option(KEY).map_or(Self::Shared, Self::behind)
     }
 }
 
@@ -64,7 +57,7 @@ pub(crate) fn refuse(spec: &LayerSpec, limits: &Limits, holds_a_layer: bool) -> 
 }
 
 fn refuse_of_gvisor(spec: &LayerSpec, limits: &Limits) -> Result<(), Fault> {
-    let (what, why) = if spec.options.contains_key(SECCOMP.key) {
+    let (what, why) = if spec.options.contains_key("seccomp") {
         ("seccomp", "its kernel takes no filter of an engine's")
     } else if limits.pids.is_some() {
         (
@@ -84,22 +77,21 @@ fn refuse_of_gvisor(spec: &LayerSpec, limits: &Limits) -> Result<(), Fault> {
 }
 
 fn refuse_of_machine(spec: &LayerSpec, limits: &Limits, holds_a_layer: bool) -> Result<(), Fault> {
-    let is = |key: &str, value: &str| spec.options.get(key).is_some_and(|word| word == value);
     let (what, why, hint) = if *limits != Limits::default() {
         (
             "a limit",
             "its machine has the CPUs and the memory of Kata's own configuration",
             "leave the limits out, and set `default_vcpus` and `default_memory` there",
         )
-    } else if spec.options.contains_key(SECCOMP.key) {
+    } else if spec.options.contains_key("seccomp") {
         (
             "seccomp",
             "whether there is a filter in its machine is a matter of Kata's own configuration",
             "leave `seccomp` out, and set `disable_guest_seccomp` there",
         )
-    } else if is("net", "host") {
+    } else if spec.says("net", "host") {
         ("net=host", "a machine has no part in this level's network", "use `net=bridge`")
-    } else if is("privileged", "true") || holds_a_layer {
+    } else if spec.says("privileged", "true") || holds_a_layer {
         (
             "a layer inside",
             "the devices of this level would be put into its machine",
@@ -118,7 +110,7 @@ fn refuse_of_machine(spec: &LayerSpec, limits: &Limits, holds_a_layer: bool) -> 
 /// # Errors
 /// The machine's: they are not as was asked for.
 pub(crate) fn prove_filter(spec: &LayerSpec, privileges: &[Fact]) -> Result<(), Fault> {
-    let Some(asked) = spec.options.get(SECCOMP.key) else { return Ok(()) };
+    let Some(asked) = spec.option("seccomp") else { return Ok(()) };
     let expected = if asked == "unconfined" { "none" } else { "filter" };
     let found = value_of(privileges, "seccomp")?;
     if found == expected {

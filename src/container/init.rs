@@ -16,7 +16,7 @@ use crate::container::oci::config::AGENT;
 use crate::container::stdio;
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Process};
-use crate::layer::{LayerSpec, OptionSpec, Root, Site, Unavailable};
+use crate::layer::{LayerSpec, Root, Site, Unavailable};
 use std::fs::{self, File, Permissions};
 use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
@@ -26,14 +26,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surtax_instrument::clock::monotonic_raw;
 use surtax_instrument::wire::Fact;
-
-/// The option that names the init.
-pub(crate) const CHOICE: OptionSpec = OptionSpec {
-    key: "init",
-    values: &["none", "systemd", "busybox"],
-    help: "who is the container's first process: the agent itself (default), or an init that \
-           starts it as a service",
-};
 
 /// Path in the container where the agent finds the host's socket.
 const SOCKET: &str = "/run/surtax-agent.socket";
@@ -64,7 +56,7 @@ const MASKED: [&str; 2] = ["tmp.mount", "systemd-tmpfiles-setup.service"];
 impl Init {
     /// Reads a spec.
     pub fn of(spec: &LayerSpec) -> Self {
-        match spec.options.get(CHOICE.key).map(String::as_str) {
+        match spec.option("init") {
             Some("systemd") => Self::Systemd,
             Some("busybox") => Self::Busybox,
             _ => Self::None,
@@ -111,7 +103,7 @@ impl Init {
 /// Refuses an init in this level's network.
 pub(crate) fn refuse(spec: &LayerSpec) -> Result<(), Fault> {
     let init = Init::of(spec);
-    if init == Init::None || spec.options.get("net").is_none_or(|word| word != "host") {
+    if init == Init::None || !spec.says("net", "host") {
         return Ok(());
     }
     let (kind, name) = (&spec.kind, init.name());

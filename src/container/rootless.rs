@@ -15,19 +15,11 @@ use crate::container::users::{over_etc, prove_map};
 use crate::fault::{Doing, Fault};
 use crate::lab::users::{COUNT, FIRST};
 use crate::lab::{self, Mount};
-use crate::layer::{LayerSpec, OptionSpec, Unavailable};
+use crate::layer::{LayerSpec, Unavailable};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use surtax_instrument::wire::Fact;
-
-/// The option.
-pub(crate) const CHOICE: OptionSpec = OptionSpec {
-    key: "rootless",
-    values: &["on", "off"],
-    help: "whether the engine is run by a user without privileges, whom surtax makes for it \
-           (default: off)",
-};
 
 /// The number of the user and of its group.
 pub(crate) const USER: u32 = FIRST;
@@ -44,7 +36,7 @@ const FORBIDDING: [(&str, &str); 3] = [
 
 /// Tells whether a spec asks for a rootless engine.
 pub(crate) fn is_asked(spec: &LayerSpec) -> bool {
-    spec.options.get(CHOICE.key).is_some_and(|word| word == "on")
+    spec.says("rootless", "on")
 }
 
 /// The map of the users of its containers, as the kernel prints it: inside, here, how many.

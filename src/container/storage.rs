@@ -7,20 +7,12 @@
 
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Room, ToolRun, disk};
-use crate::layer::{LayerSpec, OptionSpec, value_of};
+use crate::layer::{LayerSpec, value_of};
 use std::fs::{self, File};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surtax_instrument::wire::Fact;
-
-/// The option that names the driver.
-pub const CHOICE: OptionSpec = OptionSpec {
-    key: "storage",
-    values: &["overlay2", "vfs", "btrfs", "devicemapper"],
-    help: "what makes the container's own layer, where `scratch=layer` is; on this level's disk if \
-           named (default: the daemon's, overlay2 in a private one)",
-};
 
 /// File name of the image of a btrfs, beside the directory where it is mounted.
 pub const BTRFS_IMAGE: &str = "btrfs.image";
@@ -50,7 +42,7 @@ impl Storage {
     /// # Errors
     /// The user's: a driver that a private daemon cannot have.
     pub fn read(spec: &LayerSpec) -> Result<Self, Fault> {
-        Ok(match spec.options.get(CHOICE.key).map(String::as_str) {
+        Ok(match spec.option("storage") {
             None => Self::Default,
             Some("vfs") => Self::Vfs,
             Some("btrfs") => Self::Btrfs,
@@ -92,7 +84,7 @@ impl Storage {
     /// # Errors
     /// The user's: it has another.
     pub fn require_of(spec: &LayerSpec, found: Option<&str>) -> Result<(), Fault> {
-        let Some(asked) = spec.options.get(CHOICE.key) else { return Ok(()) };
+        let Some(asked) = spec.option("storage") else { return Ok(()) };
         let found = found.unwrap_or("unknown");
         if found == asked {
             return Ok(());
@@ -168,10 +160,10 @@ pub fn mount_image(image: &Path, target: &Path, namespace: &OwnedFd) -> Result<(
 /// # Errors
 /// The machine's: it is not.
 pub fn prove(spec: &LayerSpec, inside: &[Fact]) -> Result<Option<Fact>, Fault> {
-    let Some(asked) = spec.options.get(CHOICE.key) else { return Ok(None) };
+    let Some(asked) = spec.option("storage") else { return Ok(None) };
     let mounted = value_of(inside, "root_mount")?;
     let kind = mounted.split(' ').next().unwrap_or_default();
-    let fits = match asked.as_str() {
+    let fits = match asked {
         "overlay2" => kind == "overlay",
         "btrfs" => kind == "btrfs",
         // A plain directory of whatever file system the daemon's data is on.

@@ -35,6 +35,7 @@ use rustix::process::Signal;
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use std::time::Duration;
 use surtax_instrument::probe::cgroup::Hierarchies;
 use surtax_instrument::wire::{Fact, Role};
@@ -48,7 +49,7 @@ const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(30);
 /// A tool, and what sets it apart from the others.
 pub struct ContainerTool {
     /// Descriptor of the layer.
-    pub(crate) descriptor: &'static Descriptor,
+    pub(crate) descriptor: &'static LazyLock<Descriptor>,
     /// Name of its program in `PATH`.
     pub(crate) program: &'static str,
     /// The command that installs it.
@@ -357,7 +358,7 @@ impl Running for RunningContainer {
             facts.push(proved.map_err(|fault| fault.during(self.kind))?);
         }
         if let Some(proved) = storage::prove(&self.spec, inside)? {
-            let asked = self.spec.options.get(storage::CHOICE.key).cloned().unwrap_or_default();
+            let asked = self.spec.option("storage").unwrap_or_default();
             facts.extend([Fact::new("storage_driver", asked, "its start"), proved]);
         }
         let proved = self.network.prove(kernel, inside);

@@ -10,9 +10,7 @@ use crate::fault::Fault;
 use crate::lab::network::OUTSIDE;
 use crate::lab::{self, Mount, Process, Room};
 use crate::layer::impairment::Shaped;
-use crate::layer::{
-    LayerSpec, OptionSpec, Site, Unavailable, WorkloadNetwork, impairment, value_of,
-};
+use crate::layer::{LayerSpec, Site, Unavailable, WorkloadNetwork, impairment, value_of};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -49,16 +47,6 @@ pub(crate) enum Wiring {
 /// A network that a tool has: its word, and on what it is made.
 pub(crate) type NamedNetwork = (&'static str, Wiring);
 
-/// The option of a tool that has these networks.
-pub(crate) const fn choice(values: &'static [&'static str]) -> OptionSpec {
-    OptionSpec {
-        key: KEY,
-        values,
-        help: "the network: only `lo` (`none`, default), this level's own (`host`), or a link in a \
-               namespace of the trial's, that leads to the outside of the container",
-    }
-}
-
 /// The words of those whose link surtax makes: it can be shaped.
 pub(crate) fn made_here(known: &[NamedNetwork]) -> Vec<&'static str> {
     let is_made = |(_, wiring): &&NamedNetwork| *wiring == Wiring::Prepared;
@@ -67,7 +55,7 @@ pub(crate) fn made_here(known: &[NamedNetwork]) -> Vec<&'static str> {
 
 /// That what makes the network of a spec is there.
 pub(crate) fn require(spec: &LayerSpec, known: &[NamedNetwork]) -> Result<(), Unavailable> {
-    let word = spec.options.get(KEY).map_or("none", String::as_str);
+    let word = spec.option(KEY).unwrap_or("none");
     if [Wiring::Pair, Wiring::Prepared].into_iter().any(|wiring| known.contains(&(word, wiring)))
         && lab::find("ip").is_none()
     {
@@ -106,7 +94,7 @@ impl ToolNetwork {
         site: &Site<'_>,
         room: &Room,
     ) -> Result<Self, Fault> {
-        let word = spec.options.get(KEY).map_or("none", String::as_str);
+        let word = spec.option(KEY).unwrap_or("none");
         let wiring = known.iter().find(|(name, _)| *name == word).map(|(_, wiring)| *wiring);
         let held = match wiring {
             None => None,

@@ -5,18 +5,10 @@ use crate::container::rootless;
 use crate::fault::{Doing, Fault};
 use crate::lab::users::{COUNT, FIRST};
 use crate::lab::{Mount, Room, Users};
-use crate::layer::{Inner, LayerSpec, OptionSpec, Root, value_of};
+use crate::layer::{Inner, LayerSpec, Root, value_of};
 use std::fs;
 use std::path::{Path, PathBuf};
 use surtax_instrument::wire::Fact;
-
-/// The option for users of its own.
-pub(crate) const CHOICE: OptionSpec = OptionSpec {
-    key: "user",
-    values: &["host", "private"],
-    help: "whether root inside is root here (`host`, default), or nobody here; the files of its \
-           root are mapped",
-};
 
 /// The users of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +26,7 @@ impl ContainerUsers {
     pub fn of(spec: &LayerSpec) -> Self {
         if rootless::is_asked(spec) {
             Self::OfAnEngine
-        } else if spec.options.get(CHOICE.key).is_some_and(|word| word == "private") {
+        } else if spec.says("user", "private") {
             Self::Own
         } else {
             Self::OfTheLevel

@@ -11,19 +11,20 @@
 //!   the command: engine.
 //! - **Checked against** runsc 20260905 (`runsc flags`), `g3doc/user_guide/platforms.md`.
 
+use super::options;
 use super::qemu::equipped_guest;
 use crate::container::engine_runtime::Kernel;
 use crate::container::first_process::FirstProcess;
-use crate::container::oci::{Oci, PRIVILEGED};
+use crate::container::oci::Oci;
 use crate::container::tool_network;
 use crate::container::tool_network::Wiring;
 use crate::fault::Fault;
 use crate::lab;
 use crate::layer::{
-    Descriptor, Inner, LayerSpec, Limit, Need, OptionSpec, Reach, Site, StartGuess, Unavailable,
-    impairment, medium, value_of,
+    Descriptor, Inner, LayerSpec, Limit, Need, Reach, Site, StartGuess, Unavailable, value_of,
 };
 use std::path::Path;
+use std::sync::LazyLock;
 use std::time::Duration;
 use surtax_instrument::wire::Fact;
 
@@ -33,55 +34,23 @@ const ASK_DEADLINE: Duration = Duration::from_secs(10);
 /// Default way for the command's system calls to reach the sentry.
 const PLATFORM: &str = "systrap";
 
-/// Variants that the doctor asks about.
-const VARIANTS: &[&str] = &[
-    "gvisor:platform=systrap", "gvisor:platform=ptrace", "gvisor:platform=kvm", "gvisor:net=host",
-    "gvisor:net=sandbox", "gvisor:overlay=memory", "gvisor:overlay=none", "gvisor:directfs=false",
-];
+static DESCRIPTOR: LazyLock<Descriptor> = LazyLock::new(|| Descriptor {
+    summary: "a container on gVisor's kernel in user space, by runsc",
+    aliases: &[("runsc", "")],
+    reach: &[("host", Reach::Level), ("sandbox", Reach::Link)],
+    // A limit on processes would count the sentry's own threads, whose number the command does
+    // not choose, and a sentry that may start no more of them dies.
+    // None on a disk: direct I/O inside goes through this level's page cache.
+    limits: &[Limit::Cpus, Limit::Cpuset, Limit::Memory, Limit::Weight, Limit::Numa],
+    holds_layers: true,
+    both_ways: &["sandbox", "host"],
+    start_guess: StartGuess::of(800),
+    ..options::container("gvisor")
+});
 
 /// gVisor, by its own OCI runtime.
 pub static GVISOR: Oci = Oci {
-    descriptor: &Descriptor {
-        kind: "gvisor",
-        summary: "a container on gVisor's kernel in user space, by runsc",
-        aliases: &[("runsc", "")],
-        reach: &[("host", Reach::Level), ("sandbox", Reach::Link)],
-        options: &[
-            OptionSpec {
-                key: "platform",
-                values: &["systrap", "ptrace", "kvm"],
-                help: "how system calls reach gVisor's kernel (default: systrap)",
-            },
-            OptionSpec {
-                key: "overlay",
-                values: &["self", "memory", "none"],
-                help: "where gVisor keeps what is written to its root: a file beside it (default), \
-                       its own memory, or the root itself",
-            },
-            OptionSpec {
-                key: "directfs",
-                values: &["true", "false"],
-                help: "whether the sandbox opens files itself and not through its gofer (default: \
-                       true)",
-            },
-            tool_network::choice(&["none", "host", "sandbox"]),
-            impairment::DELAY,
-            impairment::LOSS,
-            impairment::RATE,
-            medium::CHOICE,
-            PRIVILEGED,
-        ],
-        // A limit on processes would count the sentry's own threads, whose number the command does
-        // not choose, and a sentry that may start no more of them dies.
-        // None on a disk: direct I/O inside goes through this level's page cache.
-        limits: &[Limit::Cpus, Limit::Cpuset, Limit::Memory, Limit::Weight, Limit::Numa],
-        holds_layers: true,
-        both_ways: &["sandbox", "host"],
-        start_guess: StartGuess::of(800),
-        variants: VARIANTS,
-        not_yet_run: &["gvisor:platform=kvm"],
-        ..Descriptor::CONTAINER
-    },
+    descriptor: &DESCRIPTOR,
     program: "runsc",
     remedy: "CGO_ENABLED=0 go install gvisor.dev/gvisor/runsc@go",
     kernel: Kernel::Gvisor,
@@ -96,8 +65,7 @@ pub static GVISOR: Oci = Oci {
 
 /// Refuses layers that ask more of a kernel than gVisor's has, which is not Linux.
 fn holds(spec: &LayerSpec, inside: Inner<'_>) -> Result<(), Fault> {
-    let shares_network =
-        spec.options.get(tool_network::KEY).is_some_and(|network| network == "host");
+    let shares_network = spec.says(tool_network::KEY, "host");
     let kind = &inside.spec.kind;
     if inside.needs(Need::FileServer) {
         let message = format!(
@@ -115,11 +83,11 @@ fn holds(spec: &LayerSpec, inside: Inner<'_>) -> Result<(), Fault> {
 }
 
 fn platform(spec: &LayerSpec) -> &str {
-    spec.options.get("platform").map_or(PLATFORM, String::as_str)
+    spec.option("platform").unwrap_or(PLATFORM)
 }
 
 fn arguments(spec: &LayerSpec) -> Vec<String> {
-    let network = spec.options.get("net").map_or("none", String::as_str);
+    let network = spec.option("net").unwrap_or("none");
     let mut words = vec![format!("--platform={}", platform(spec)), format!("--network={network}")];
     words.extend(file_system(spec).map(|(flag, value)| format!("--{flag}={value}")));
     words
@@ -128,12 +96,12 @@ fn arguments(spec: &LayerSpec) -> Vec<String> {
 /// The flags of the file-system options, and the values that they get; none for an option that is
 /// not there.
 fn file_system(spec: &LayerSpec) -> impl Iterator<Item = (&'static str, &str)> {
-    let overlay = spec.options.get("overlay").map(|medium| match medium.as_str() {
+    let overlay = spec.option("overlay").map(|medium| match medium {
         "memory" => "root:memory",
         "none" => "none",
         _ => DEFAULTS[0].1,
     });
-    let directfs = spec.options.get("directfs").map(String::as_str);
+    let directfs = spec.option("directfs");
     let flags = [(DEFAULTS[0].0, overlay), (DEFAULTS[1].0, directfs)];
     flags.into_iter().filter_map(|(flag, value)| Some((flag, value?)))
 }
@@ -182,7 +150,7 @@ fn prove(sandbox: &FirstProcess, spec: &LayerSpec, inside: &[Fact]) -> Result<Ve
         let asked = file_system(spec).find_map(|(asked, value)| (asked == name).then_some(value));
         (name, asked.unwrap_or(default), flag(&command_line, name).unwrap_or(default))
     });
-    let network = spec.options.get("net").map_or("none", String::as_str);
+    let network = spec.option("net").unwrap_or("none");
     // What is not there is the default, which `sandbox` is.
     let others = [
         ("platform", platform, flag(&command_line, "platform").unwrap_or_default()),

@@ -13,8 +13,7 @@ mod namespaces;
 mod native;
 mod nspawn;
 mod oci;
-#[cfg(test)]
-mod pages;
+mod options;
 mod podman;
 mod qemu;
 pub mod scratch_proof;
@@ -153,6 +152,8 @@ pub fn borrowed(stack: &StackSpec) -> Vec<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    mod pages;
+
     use super::*;
     use std::collections::BTreeSet;
 

@@ -11,69 +11,38 @@
 //! - **Checked against** `namespaces(7)`, `unshare(2)`, Linux 6.18.
 
 use super::native::{Grouping, PlainProcess, same_kernel};
+use super::options;
 use crate::agent::Link;
 use crate::container::first_process::FirstProcess;
-use crate::container::oci::NET;
 use crate::fault::{Doing, Fault};
 use crate::lab::{Limits, Room};
 use crate::layer::{
-    Descriptor, Inner, Layer, LayerSpec, Limit, OptionSpec, Payer, Reach, Running, Site,
-    StartGuess, Unavailable, Usable, WorkloadNetwork, medium,
+    Descriptor, Inner, Layer, LayerSpec, Limit, Payer, Reach, Running, Site, StartGuess,
+    Unavailable, Usable, WorkloadNetwork,
 };
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use surtax_instrument::wire::Fact;
 
 /// Namespaces of this level's kernel.
 pub struct Namespaces;
 
-/// Values for a kind of namespace: one of its own, or this level's.
-const OWN: &[&str] = &["private", "host"];
-
-const fn choice(key: &'static str, help: &'static str) -> OptionSpec {
-    OptionSpec { key, values: OWN, help }
-}
-
-/// Variants that the doctor asks about.
-const VARIANTS: &[&str] = &[
-    "namespaces", "namespaces:pid=host", "namespaces:net=host", "namespaces:ipc=host",
-    "namespaces:uts=host", "namespaces:cgroup=host", "namespaces:group=none",
-    "namespaces:user=private", "namespaces:time=private",
-];
-
-static DESCRIPTOR: Descriptor = Descriptor {
-    kind: "namespaces",
+static DESCRIPTOR: LazyLock<Descriptor> = LazyLock::new(|| Descriptor {
     summary: "plain namespaces without any tool: the least that a container costs",
     reach: &[("host", Reach::Level)],
-    options: &[
-        choice("pid", "process ids of its own, or this level's (default: private)"),
-        NET,
-        choice("ipc", "System V and POSIX queues of its own (default: private)"),
-        choice("uts", "a host name of its own (default: private)"),
-        choice("cgroup", "its own group as the root of them all (default: private)"),
-        OptionSpec {
-            key: GROUP,
-            values: &["own", "none"],
-            help: "a group of its own in the hierarchies of cgroups, or this level's as it is \
-                   (default: own)",
-        },
-        choice("user", "users of its own, each mapped to itself (default: host)"),
-        choice("time", "clock offsets of its own, all of them zero (default: host)"),
-        medium::CHOICE,
-    ],
     limits: Limit::OF_A_GROUP,
     both_ways: &["host"],
     start_guess: StartGuess::of(2_000),
-    variants: VARIANTS,
-    ..Descriptor::CONTAINER
-};
+    ..options::container("namespaces")
+});
 
 /// The key of the option for its group.
 const GROUP: &str = "group";
 
 /// Returns the group that the layer is put into.
 fn grouping(spec: &LayerSpec) -> Grouping {
-    match spec.options.get(GROUP).map(String::as_str) {
+    match spec.option(GROUP) {
         Some("none") => Grouping::OfTheLevel,
         _ => Grouping::Own,
     }
@@ -93,7 +62,7 @@ const KINDS: [(&str, bool); 7] = [
 /// The kinds of which it gets its own.
 fn private(spec: &LayerSpec) -> Vec<&'static str> {
     let is_private = |(kind, by_default): &(&'static str, bool)| {
-        let told = spec.options.get(*kind).map(|word| word != "host");
+        let told = spec.option(kind).map(|word| word != "host");
         told.unwrap_or(*by_default).then_some(*kind)
     };
     KINDS.iter().filter_map(is_private).collect()

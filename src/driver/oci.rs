@@ -7,49 +7,27 @@
 //!   command.
 //! - **Checked against** runc 1.1.5, crun 1.8.1; youki by its own documents.
 
-use crate::container::oci::{Oci, PRIVILEGED};
-use crate::container::tool_network;
-use crate::layer::{Descriptor, Limit, Need, OptionSpec, Reach, impairment, medium};
+use super::options;
+use crate::container::oci::Oci;
+use crate::layer::{Descriptor, Limit, Need, Reach};
+use std::sync::LazyLock;
 
-/// The options of all three.
-const OPTIONS: &[OptionSpec] = &[
-    tool_network::choice(&["none", "host", "veth"]),
-    impairment::DELAY,
-    impairment::LOSS,
-    impairment::RATE,
-    medium::CHOICE,
-    PRIVILEGED,
-];
-
-const fn descriptor(
-    kind: &'static str,
-    summary: &'static str,
-    variants: &'static [&'static str],
-) -> Descriptor {
+fn descriptor(kind: &'static str, summary: &'static str) -> Descriptor {
     Descriptor {
-        kind,
         summary,
         reach: &[("host", Reach::Level), ("veth", Reach::Bridge { joins: true })],
-        options: OPTIONS,
         limits: Limit::OF_A_CONTAINER,
         holds_layers: true,
         both_ways: &["veth", "host"],
-        variants,
-        ..Descriptor::CONTAINER
+        ..options::container(kind)
     }
 }
 
 /// The reference runtime, in Go.
 pub static RUNC: Oci = Oci::plain(&RUNC_DESCRIPTOR, "runc", "apt-get install runc");
 
-static RUNC_DESCRIPTOR: Descriptor = descriptor(
-    "runc",
-    "a container by runc, the reference OCI runtime",
-    &[
-        "runc", "runc:net=host", "runc:net=veth", "runc:net=veth,delay=20ms",
-        "runc:privileged=true", "runc+runc",
-    ],
-);
+static RUNC_DESCRIPTOR: LazyLock<Descriptor> =
+    LazyLock::new(|| descriptor("runc", "a container by runc, the reference OCI runtime"));
 
 /// The one in C.
 pub static CRUN: Oci = Oci {
@@ -58,10 +36,10 @@ pub static CRUN: Oci = Oci {
     ..Oci::plain(&CRUN_DESCRIPTOR, "crun", "apt-get install crun")
 };
 
-static CRUN_DESCRIPTOR: Descriptor = Descriptor {
+static CRUN_DESCRIPTOR: LazyLock<Descriptor> = LazyLock::new(|| Descriptor {
     needs: |_| &[Need::OwnNetwork],
-    ..descriptor("crun", "a container by crun, the OCI runtime in C", &["crun", "crun:net=veth"])
-};
+    ..descriptor("crun", "a container by crun, the OCI runtime in C")
+});
 
 /// The one in Rust.
 pub static YOUKI: Oci = Oci::plain(
@@ -70,8 +48,5 @@ pub static YOUKI: Oci = Oci::plain(
     "cargo install youki --locked --no-default-features --features v1,v2",
 );
 
-static YOUKI_DESCRIPTOR: Descriptor = descriptor(
-    "youki",
-    "a container by youki, the OCI runtime in Rust",
-    &["youki", "youki:net=veth"],
-);
+static YOUKI_DESCRIPTOR: LazyLock<Descriptor> =
+    LazyLock::new(|| descriptor("youki", "a container by youki, the OCI runtime in Rust"));

@@ -15,18 +15,18 @@ mod shape;
 /// Words that may follow `shape=`.
 pub use shape::NAMES as NOISE_SHAPES;
 
+use super::options;
 use crate::agent::{Link, Listener, Speaker, Stamped};
 use crate::fault::Fault;
 use crate::lab::Room;
 use crate::layer::{
-    Descriptor, Files, Layer, LayerSpec, OptionSpec, Payer, Running, Site, StartGuess, Unavailable,
-    Usable,
+    Descriptor, Files, Layer, LayerSpec, Payer, Running, Site, StartGuess, Unavailable, Usable,
 };
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use shape::{Shape, TrialPosition};
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 use surtax_instrument::quantity::{Bytes, Nanoseconds};
 use surtax_instrument::wire::{
@@ -39,30 +39,15 @@ const BASE_NS: f64 = 1e9;
 /// The layer of known cost.
 pub struct Simulated;
 
-static DESCRIPTOR: Descriptor = Descriptor {
-    kind: "simulated",
+static DESCRIPTOR: LazyLock<Descriptor> = LazyLock::new(|| Descriptor {
     summary: "no isolation at all: a known cost in simulated time, to test surtax itself",
     reach: &[],
-    options: &[
-        OptionSpec { key: "cost", values: &[], help: "true ratio to 1 s (default 1)" },
-        OptionSpec {
-            key: "noise",
-            values: &[],
-            help: "standard deviation of its logarithm (default 0.03)",
-        },
-        OptionSpec {
-            key: "shape",
-            values: shape::NAMES,
-            help: "kind of noise (default lognormal)",
-        },
-        OptionSpec { key: "seed", values: &[], help: "seed of the noise (default 0)" },
-    ],
     limits: &[],
     files: Files::AsTheyAre,
     start_guess: StartGuess::of(0),
     is_listed: false,
-    ..Descriptor::CONTAINER
-};
+    ..options::container("simulated")
+});
 
 impl Layer for Simulated {
     fn descriptor(&self) -> &'static Descriptor {
@@ -129,7 +114,7 @@ impl Model {
             ))
             .hint("use a `cost` above 0 and a `noise` from 0 to 10"));
         }
-        let shape = match spec.options.get("shape") {
+        let shape = match spec.option("shape") {
             None => Shape::Lognormal,
             Some(name) => Shape::named(name).ok_or_else(|| {
                 Fault::user(format!("simulated: `{name}` is no shape of noise"))
@@ -149,7 +134,7 @@ impl Model {
 }
 
 fn number<T: std::str::FromStr>(spec: &LayerSpec, key: &str, default: T) -> Result<T, Fault> {
-    let Some(text) = spec.options.get(key) else { return Ok(default) };
+    let Some(text) = spec.option(key) else { return Ok(default) };
     text.parse().map_err(|_| {
         Fault::user(format!("simulated: `{key}={text}` is not a number"))
             .hint(format!("write for example `simulated:{key}=1`"))

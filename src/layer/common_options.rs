@@ -41,7 +41,7 @@ impl LayerSpec {
     /// # Errors
     /// The user's, for a value that cannot be read; never for a spec that was parsed.
     pub fn limits(&self) -> Result<Limits, Fault> {
-        let text = |key| self.options.get(key).map(String::as_str);
+        let text = |key| self.option(key);
         Ok(Limits {
             cpu_millis: text("cpus").map(cpu_millis).transpose()?,
             cpuset: text("cpuset").map(numbers).transpose()?,

@@ -7,7 +7,7 @@
 
 use crate::fault::Fault;
 use crate::lab::{self, RoomNetwork, Shape, kernel_part};
-use crate::layer::{LayerSpec, OptionSpec, Site, Unavailable};
+use crate::layer::{LayerSpec, Site, Unavailable};
 use std::time::Duration;
 use surtax_instrument::wire::Fact;
 
@@ -24,72 +24,44 @@ const DELAY_MOST: Duration = Duration::from_secs(60);
 /// The slowest link, in bits per second: a telephone's.
 const RATE_LEAST: u64 = 8_000;
 
-/// Options of an impaired link: delay, loss and rate.
-pub(crate) const DELAY: OptionSpec = OptionSpec {
-    key: "delay",
-    values: &[],
-    help: "how much later every frame reaches the workload, as in `20ms` or `150us`: by the \
-           kernel's netem on this level's end of the link (default: not at all)",
-};
-pub(crate) const LOSS: OptionSpec = OptionSpec {
-    key: "loss",
-    values: &[],
-    help: "the share of frames that are lost on their way to the workload, as in `1%` (default: \
-           none)",
-};
-pub(crate) const RATE: OptionSpec = OptionSpec {
-    key: "rate",
-    values: &[],
-    help: "how many bits of frames a second go to the workload at most, as in `100M` (default: no \
-           limit)",
-};
-
 /// Reads the impairment that a spec asks for; `None` where it asks for none. Texts of errors begin
 /// without the name of the layer.
 ///
 /// # Errors
 /// The user's: a value that cannot be read, or a network whose link is not made here.
 pub(crate) fn read(spec: &LayerSpec, links: &[&str]) -> Result<Option<Shape>, Fault> {
-    let text = |choice: &OptionSpec| spec.options.get(choice.key).map(String::as_str);
-    let Some(key) = [&DELAY, &LOSS, &RATE].iter().find(|it| text(it).is_some()).map(|it| it.key)
+    let Some(key) = ["delay", "loss", "rate"].into_iter().find(|key| spec.option(key).is_some())
     else {
         return Ok(None);
     };
-    if !spec.options.get("net").is_some_and(|word| links.contains(&word.as_str())) {
+    if !spec.option("net").is_some_and(|word| links.contains(&word)) {
         let (kind, first) = (&spec.kind, links.first().copied().unwrap_or_default());
         return Err(Fault::user(format!(
             "`{key}=` is of a link that surtax makes, and there is none"
         ))
         .hint(format!("write `{kind}:net={first},{key}=…`")));
     }
-    let bad = |choice: &OptionSpec, why: &str| {
-        let (key, value) = (choice.key, text(choice).unwrap_or_default());
-        Fault::user(format!("`{key}={value}` is no {why}"))
-    };
     Ok(Some(Shape {
-        delay: text(&DELAY)
-            .map(|value| {
-                delay(value).ok_or_else(|| {
-                    bad(&DELAY, "delay from 1us to 60s").hint("write for example `delay=20ms`")
-                })
-            })
-            .transpose()?,
-        loss: text(&LOSS)
-            .map(|value| {
-                loss(value).ok_or_else(|| {
-                    bad(&LOSS, "share of frames below 100 %").hint("write for example `loss=0.1%`")
-                })
-            })
-            .transpose()?,
-        rate: text(&RATE)
-            .map(|value| {
-                rate(value).ok_or_else(|| {
-                    bad(&RATE, "number of bits a second from 8k up")
-                        .hint("write for example `rate=100M`")
-                })
-            })
-            .transpose()?,
+        delay: value(spec, "delay", delay, "delay from 1us to 60s", "20ms")?,
+        loss: value(spec, "loss", loss, "share of frames below 100 %", "0.1%")?,
+        rate: value(spec, "rate", rate, "number of bits a second from 8k up", "100M")?,
     }))
+}
+
+/// Reads the value of one option, which is to be `what`.
+fn value<T>(
+    spec: &LayerSpec,
+    key: &str,
+    read: fn(&str) -> Option<T>,
+    what: &str,
+    example: &str,
+) -> Result<Option<T>, Fault> {
+    let Some(text) = spec.option(key) else { return Ok(None) };
+    let refuse = || {
+        Fault::user(format!("`{key}={text}` is no {what}"))
+            .hint(format!("write for example `{key}={example}`"))
+    };
+    read(text).map(Some).ok_or_else(refuse)
 }
 
 /// That this level can do it; looks, and loads nothing. Only in a guest of ours the module is

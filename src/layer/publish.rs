@@ -3,16 +3,9 @@
 
 use crate::fault::Fault;
 use crate::lab;
-use crate::layer::{LayerSpec, OptionSpec, WorkloadNetwork};
+use crate::layer::{LayerSpec, WorkloadNetwork};
 use std::time::Duration;
 use surtax_instrument::wire::Fact;
-
-/// The option that publishes a port.
-pub const CHOICE: OptionSpec = OptionSpec {
-    key: "publish",
-    values: &[],
-    help: "a port that is the same outside, by destination NAT: `8080`, `5201/udp` (default: none)",
-};
 
 /// The networks of engines that translate addresses.
 const TRANSLATED: [&str; 2] = ["bridge", "user"];
@@ -39,7 +32,7 @@ impl Port {
     /// # Errors
     /// The user's: a port that is none, or one of a network that has no NAT.
     pub fn read(spec: &LayerSpec, net: &str) -> Result<Option<Self>, Fault> {
-        let Some(text) = spec.options.get(CHOICE.key) else { return Ok(None) };
+        let Some(text) = spec.option("publish") else { return Ok(None) };
         let port = parse(&spec.kind, text)?;
         if TRANSLATED.contains(&net) {
             return Ok(Some(port));

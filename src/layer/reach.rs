@@ -40,7 +40,7 @@ impl Descriptor {
     /// Returns the meaning of a layer's network; [`Reach::Nothing`] for an unknown word.
     #[must_use]
     pub fn reach_of(&self, layer: &LayerSpec) -> Reach {
-        let word = layer.options.get(KEY).map_or("", String::as_str);
+        let word = layer.option(KEY).unwrap_or("");
         let known = self.reach.iter().find(|(known, _)| *known == word);
         known.map_or(Reach::Nothing, |(_, reach)| *reach)
     }

@@ -32,6 +32,18 @@ pub struct LayerSpec {
 }
 
 impl LayerSpec {
+    /// Value of an option, where it is given.
+    #[must_use]
+    pub fn option(&self, key: &str) -> Option<&str> {
+        self.options.get(key).map(String::as_str)
+    }
+
+    /// Tells whether an option is given with this value.
+    #[must_use]
+    pub fn says(&self, key: &str, value: &str) -> bool {
+        self.option(key) == Some(value)
+    }
+
     /// Lists files of this level that options name, absolute: those that a descriptor says are
     /// paths, and any other value with a slash that is absolute or leads somewhere. A variable of
     /// the command's own names none.

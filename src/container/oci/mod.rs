@@ -22,8 +22,8 @@ use crate::container::{stdio, tool_network};
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Limits, Mount, Process, Program, Room, tool_version};
 use crate::layer::{
-    Descriptor, Inner, Layer, LayerSpec, OptionSpec, Payer, Running, Site, Source, Unavailable,
-    Usable, impairment, medium,
+    Descriptor, Inner, Layer, LayerSpec, Payer, Running, Site, Source, Unavailable, Usable,
+    impairment, medium,
 };
 use crate::rootfs::root::Lower;
 use crate::rootfs::{root, scratch, secrets};
@@ -32,6 +32,7 @@ use config::{Container, NetworkNamespace};
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use std::time::Duration;
 use surtax_instrument::clock::monotonic_raw;
 use surtax_instrument::probe::cgroup::Hierarchies;
@@ -49,7 +50,7 @@ type Prove = fn(&FirstProcess, &LayerSpec, &[Fact]) -> Result<Vec<Fact>, Fault>;
 /// An OCI runtime, and what sets it apart from the others.
 pub struct Oci {
     /// Descriptor of the layer.
-    pub(crate) descriptor: &'static Descriptor,
+    pub(crate) descriptor: &'static LazyLock<Descriptor>,
     /// Name of its program in `PATH`.
     pub(crate) program: &'static str,
     /// The command that installs it.
@@ -73,25 +74,11 @@ pub struct Oci {
     pub(crate) prove: Prove,
 }
 
-/// A container's own network and no link, or this level's: the choice of those that prepare none.
-pub(crate) const NET: OptionSpec = OptionSpec {
-    key: "net",
-    values: &["none", "host"],
-    help: "the network: `none` is a namespace with only `lo` (default), `host` is this level's own",
-};
-
-/// Option that lets layers be started inside.
-pub(crate) const PRIVILEGED: OptionSpec = OptionSpec {
-    key: "privileged",
-    values: &["true", "false"],
-    help: "all capabilities, devices and groups, as layers inside may need (default: false)",
-};
-
 impl Oci {
     /// A runtime on this level's kernel that needs nothing special, by its descriptor, its program
     /// and what installs it.
     pub(crate) const fn plain(
-        descriptor: &'static Descriptor,
+        descriptor: &'static LazyLock<Descriptor>,
         program: &'static str,
         remedy: &'static str,
     ) -> Self {
@@ -354,7 +341,7 @@ fn write_bundle(
 
 /// Tells whether layers may be started inside: the user says so, or one will be.
 fn is_privileged(spec: &LayerSpec, site: &Site<'_>) -> bool {
-    site.carries_layers || spec.options.get("privileged").is_some_and(|value| value == "true")
+    site.carries_layers || spec.says("privileged", "true")
 }
 
 /// Tells whether swap can be limited: a kernel without swap accounting refuses to be asked.
@@ -379,7 +366,7 @@ fn same_kernel(
     spec: &LayerSpec,
     inside: &[Fact],
 ) -> Result<Vec<Fact>, Fault> {
-    let shared: &[&str] = match spec.options.get("net").map(String::as_str) {
+    let shared: &[&str] = match spec.option("net") {
         Some("host") => &["net", "user"],
         _ => &["user"],
     };

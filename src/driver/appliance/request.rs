@@ -26,8 +26,8 @@ impl ApplianceOptions {
     /// # Errors
     /// The user's: there is no such recipe, or the command or a root is none for it.
     pub(super) fn read(spec: &LayerSpec, site: &Site<'_>) -> Result<Self, Fault> {
-        let option = |key: &str| spec.options.get(key).map(String::as_str);
-        let name = option("recipe").ok_or_else(|| Fault::bug("an appliance without a recipe"))?;
+        let name =
+            spec.option("recipe").ok_or_else(|| Fault::bug("an appliance without a recipe"))?;
         let found = FoundRecipe::find(name, site.cache)?;
         if found.recipe.command.runs != CommandPlace::Beside {
             if site.view.root != Root::Overlay || !site.view.writable.is_empty() {
@@ -36,8 +36,8 @@ impl ApplianceOptions {
             }
             site.command.map(proxy::words).transpose()?;
         }
-        let accelerator = option("accel").map(String::from);
-        let image = option("image").map(PathBuf::from);
+        let accelerator = spec.option("accel").map(String::from);
+        let image = spec.option("image").map(PathBuf::from);
         Ok(Self { found, image, accelerator, spec: spec.clone() })
     }
 
@@ -55,9 +55,8 @@ impl ApplianceOptions {
             _ => String::new(),
         };
         let mut machine = Machine::of(&self.found, self.image.as_deref(), accelerator, &words);
-        let option = |key: &str| self.spec.options.get(key).map(String::as_str);
-        machine.board = option("machine").map_or(machine.board, board);
-        machine.cpu = option("cpu").map(cpu_model).transpose().map_err(named)?;
+        machine.board = self.spec.option("machine").map_or(machine.board, board);
+        machine.cpu = self.spec.option("cpu").map(cpu_model).transpose().map_err(named)?;
         if let Some(millis) = site.limits.cpu_millis {
             machine.cpus = whole_cpus(millis)?;
         }
@@ -140,13 +139,13 @@ pub(super) fn refuse(spec: &LayerSpec, limits: &Limits) -> Result<(), Fault> {
     if kind_of(spec)?.is_some() {
         refuse_for_domain(spec, limits)?;
     }
-    spec.options.get("cpu").map(|name| cpu_model(name)).transpose().map_err(named)?;
+    spec.option("cpu").map(cpu_model).transpose().map_err(named)?;
     limits.cpu_millis.map(whole_cpus).transpose().map(drop)
 }
 
 /// Lists a recipe of the user's and the files that it names; none if it cannot be read.
 pub(super) fn files(spec: &LayerSpec) -> Vec<PathBuf> {
-    let name = spec.options.get("recipe").map_or("", String::as_str);
+    let name = spec.option("recipe").unwrap_or("");
     FoundRecipe::find(name, Path::new("/")).map_or_else(|_| Vec::new(), |found| found.files())
 }
 
@@ -156,7 +155,7 @@ pub(super) fn files(spec: &LayerSpec) -> Vec<PathBuf> {
 /// # Errors
 /// The user's: there is no such recipe, or stack and recipe contradict each other.
 pub(super) fn kind_of(spec: &LayerSpec) -> Result<Option<Kind>, Fault> {
-    let name = spec.options.get("recipe").map_or("", String::as_str);
+    let name = spec.option("recipe").unwrap_or("");
     domain_of(spec, &FoundRecipe::find(name, Path::new("/"))?)
 }
 
@@ -164,7 +163,7 @@ pub(super) fn kind_of(spec: &LayerSpec) -> Result<Option<Kind>, Fault> {
 /// the recipe.
 fn domain_of(spec: &LayerSpec, found: &FoundRecipe) -> Result<Option<Kind>, Fault> {
     let of_recipe = domain(&found.recipe.machine.board);
-    let Some(asked) = spec.options.get("machine") else { return Ok(of_recipe) };
+    let Some(asked) = spec.option("machine") else { return Ok(of_recipe) };
     let of_stack = domain(asked);
     if of_stack.is_some() == of_recipe.is_some() {
         return Ok(of_stack);

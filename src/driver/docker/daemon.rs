@@ -105,7 +105,8 @@ pub fn look(spec: &LayerSpec) -> Result<Candidate, Fault> {
     if rootless::is_asked(spec) {
         return program();
     }
-    let named = spec.options.get("socket").cloned().or_else(|| std::env::var("DOCKER_HOST").ok());
+    let named =
+        spec.option("socket").map(String::from).or_else(|| std::env::var("DOCKER_HOST").ok());
     if let Some(named) = named {
         let path = PathBuf::from(socket_path(&named)?);
         return match listens(&path) {

@@ -25,20 +25,21 @@ mod rootless;
 mod running;
 mod runtimes;
 
+use super::options;
 use super::qemu::equipped_guest;
 use crate::agent::{ConsoleTail, Link};
 use crate::container::engine_runtime::Kernel;
 use crate::container::first_process::FirstProcess;
 use crate::container::oci::config;
 use crate::container::skeleton::{self, Skeleton};
-use crate::container::storage::{self, Storage};
+use crate::container::storage::Storage;
 use crate::container::{engine_runtime, group, rootless as layer_rootless};
 use crate::fault::{Doing, Fault};
 use crate::lab::conceal::Owners;
 use crate::lab::{self, Limits, Room, Undo, tool_version};
 use crate::layer::{
-    Descriptor, Inner, Layer, LayerSpec, Limit, OptionSpec, Reach, Running, Site, StartGuess,
-    Unavailable, Usable, medium, publish,
+    Descriptor, Inner, Layer, LayerSpec, Limit, Reach, Running, Site, StartGuess, Unavailable,
+    Usable,
 };
 use crate::rootfs::root::{Lower, Writes};
 use crate::rootfs::secrets::Hidden;
@@ -50,6 +51,7 @@ use facts::{container_facts, daemon_facts};
 use running::{RunningDocker, pid};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use std::time::Duration;
 use surtax_instrument::wire::{Fact, SCRATCH};
 
@@ -63,20 +65,7 @@ const REPOSITORY: &str = "surtax/root";
 /// A container by the Engine API.
 pub struct Docker;
 
-/// Specs that the doctor asks about.
-const VARIANTS: &[&str] = &[
-    "docker", "docker:net=bridge", "docker:net=bridge,publish=5201", "docker:net=user",
-    "docker:net=macvlan", "docker:net=host", "docker:net=none", "docker:runtime=runc",
-    "docker:runtime=crun", "docker:runtime=youki", "docker:runtime=runsc", "docker:runtime=kata",
-    "docker:seccomp=default", "docker:seccomp=unconfined", "docker:rootless=on",
-    "docker:rootless=on,net=user", "docker:rootless=on,storage=overlay2",
-    "docker:rootless=on,storage=vfs", "docker:storage=overlay2", "docker:storage=vfs",
-    "docker:storage=btrfs", "docker:scratch=layer", "docker:scratch=volume", "docker:scratch=bind",
-    "docker:scratch=tmpfs", "docker+runc", "docker+qemu:accel=tcg", "docker+qemu:accel=tcg+runc",
-];
-
-static DESCRIPTOR: Descriptor = Descriptor {
-    kind: "docker",
+static DESCRIPTOR: LazyLock<Descriptor> = LazyLock::new(|| Descriptor {
     summary: "a container by Docker's daemon: the machine's own, or a private one",
     aliases: &[("kata", "runtime=kata")],
     reach: &[
@@ -87,41 +76,13 @@ static DESCRIPTOR: Descriptor = Descriptor {
         ("user", Reach::Engine),
         ("macvlan", Reach::Engine),
     ],
-    options: &[
-        network::NET,
-        publish::CHOICE,
-        OptionSpec {
-            key: engine_runtime::KEY,
-            values: &[],
-            help: "the OCI runtime by the daemon's name for it; a private daemon knows runc, crun, \
-                   runsc and youki where they are installed (default: the daemon's)",
-        },
-        OptionSpec {
-            key: "socket",
-            values: &[],
-            help: "the daemon's unix socket (default: $DOCKER_HOST, /var/run/docker.sock, a \
-                   private daemon)",
-        },
-        storage::CHOICE,
-        layer_rootless::CHOICE,
-        medium::choice(&["layer", "bind", "tmpfs", "volume"]),
-        engine_runtime::SECCOMP,
-        OptionSpec {
-            key: "privileged",
-            values: &["true", "false"],
-            help: "all capabilities and devices, as layers inside may need (default: false)",
-        },
-    ],
     limits: Limit::OF_A_CONTAINER,
     holds_layers: true,
     both_ways: &["bridge", "host"],
     maps_owners: true,
     start_guess: StartGuess::of(1_000),
-    variants: VARIANTS,
-    not_yet_run: &["docker:runtime=kata"],
-    paths: &["socket"],
-    ..Descriptor::CONTAINER
-};
+    ..options::container("docker")
+});
 
 impl Layer for Docker {
     fn descriptor(&self) -> &'static Descriptor {
@@ -213,10 +174,10 @@ impl Layer for Docker {
             view: site.view,
             scratch: disk.as_deref(),
             network: &network,
-            runtime: spec.options.get("runtime").map(String::as_str),
-            is_unfiltered: is_asked(spec, "seccomp", "unconfined"),
+            runtime: spec.option("runtime"),
+            is_unfiltered: spec.says("seccomp", "unconfined"),
             is_rootless: daemon.is_rootless(),
-            is_privileged: site.carries_layers || is_asked(spec, "privileged", "true"),
+            is_privileged: site.carries_layers || spec.says("privileged", "true"),
             bounding_capabilities: config::bounding_capabilities()?,
         };
         let body = container::body(&wanted)?;
@@ -287,10 +248,6 @@ impl Shared {
         let image = image(site, &daemon, &engine, &skeleton)?;
         Ok(Self { daemon, engine, about, network, lowers, skeleton, image })
     }
-}
-
-fn is_asked(spec: &LayerSpec, key: &str, value: &str) -> bool {
-    spec.options.get(key).is_some_and(|word| word == value)
 }
 
 /// The skeleton's image in this daemon; imported once, and removed when the lab is closed.
@@ -417,8 +374,8 @@ fn counted(spec: &LayerSpec, site: &Site<'_>, parent: Option<PathBuf>) -> Option
 /// Tells whether the container is counted and limited by a group around its own, which root inside
 /// may write to.
 fn has_group_around(spec: &LayerSpec, carries_layers: bool) -> bool {
-    let is_privileged = carries_layers || is_asked(spec, "privileged", "true");
-    is_asked(spec, "seccomp", "unconfined") && !is_privileged
+    let is_privileged = carries_layers || spec.says("privileged", "true");
+    spec.says("seccomp", "unconfined") && !is_privileged
 }
 
 /// Tells whether the daemon takes a path for the parent of a container's group; systemd's names are

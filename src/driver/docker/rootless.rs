@@ -40,19 +40,18 @@ pub fn refuse(spec: &LayerSpec, holds_a_layer: bool) -> Result<(), Fault> {
     if !rootless::is_asked(spec) {
         return Ok(());
     }
-    let is = |key: &str, value: &str| spec.options.get(key).is_some_and(|word| word == value);
-    let other_runtime = spec.options.get("runtime").filter(|name| *name != "runc");
+    let other_runtime = spec.option("runtime").filter(|name| *name != "runc");
     let (what, why, hint) = if spec.options.contains_key("socket") {
         ("`socket`", "would be a daemon of somebody else's", "leave `socket` out")
-    } else if is("net", "host") {
+    } else if spec.says("net", "host") {
         ("`net=host`", "is the daemon's own network and not this level's", "use `net=bridge`")
-    } else if is("net", "macvlan") {
+    } else if spec.says("net", "macvlan") {
         ("`net=macvlan`", "needs a link of this level", "use `net=bridge` or `net=user`")
     } else if spec.options.contains_key("publish") {
         ("`publish`", "goes through another process, which is not measured yet", "leave it out")
-    } else if is("storage", "btrfs") {
+    } else if spec.says("storage", "btrfs") {
         ("`storage=btrfs`", "needs a mount of root's", "use `storage=overlay2` or `storage=vfs`")
-    } else if is("privileged", "true") || holds_a_layer {
+    } else if spec.says("privileged", "true") || holds_a_layer {
         ("a layer inside", "gets no privileges to give", "nest in `docker` without `rootless=on`")
     } else if other_runtime.is_some() {
         ("another runtime than runc", "is not set up for such a user", "leave `runtime` out")

@@ -32,7 +32,7 @@ fn is_kata(name: &str) -> bool {
 /// # Errors
 /// The user's: it would not.
 pub fn require(spec: &LayerSpec) -> Result<(), Fault> {
-    match spec.options.get("runtime").map(String::as_str) {
+    match spec.option("runtime") {
         None | Some("runc") => Ok(()),
         Some(name) if NAMES.contains(&name) => match lab::find(name) {
             Some(_) => Ok(()),
@@ -57,7 +57,7 @@ pub fn require(spec: &LayerSpec) -> Result<(), Fault> {
 /// # Errors
 /// The user's: it has others.
 pub fn require_of(spec: &LayerSpec, about: &About) -> Result<(), Fault> {
-    let Some(wanted) = spec.options.get("runtime") else { return Ok(()) };
+    let Some(wanted) = spec.option("runtime") else { return Ok(()) };
     // From 23.0 on, with which version 1.42 came, a daemon finds a shim by its full name, without
     // being told.
     let is_found = wanted.starts_with(SHIM_TYPE)

@@ -20,6 +20,7 @@ pub mod library;
 
 use super::machine_group::MachineGroup;
 use super::monitor::{names_of_threads, numbered_threads, vsock};
+use super::options;
 use super::qemu::equipped_guest::{self, EquippedGuest};
 use crate::agent::{ConsoleTail, Link};
 use crate::container::first_process::FirstProcess;
@@ -27,7 +28,7 @@ use crate::fault::Fault;
 use crate::guest::kernel::sha256;
 use crate::lab::{self, Limits, Process, Program, Room};
 use crate::layer::{
-    Descriptor, Inner, Layer, LayerSpec, Limit, Payer, Running, Site, Unavailable, Usable, medium,
+    Descriptor, Inner, Layer, LayerSpec, Limit, Payer, Running, Site, Unavailable, Usable,
     take_link,
 };
 use found::Library;
@@ -36,6 +37,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use std::time::Duration;
 use surtax_instrument::wire::Fact;
 
@@ -62,16 +64,14 @@ const LAST_WORDS: Duration = Duration::from_millis(200);
 /// libkrun.
 pub struct Krun;
 
-static DESCRIPTOR: Descriptor = Descriptor {
-    kind: KIND,
+static DESCRIPTOR: LazyLock<Descriptor> = LazyLock::new(|| Descriptor {
     summary: "a virtual machine by libkrun, under KVM; not yet run on hardware",
     reach: &[],
-    options: &[medium::CHOICE],
     limits: Limit::OF_A_MACHINE,
     holds_layers: true,
     may_prove_kvm: true,
-    ..Descriptor::MACHINE
-};
+    ..options::machine(KIND)
+});
 
 impl Layer for Krun {
     fn descriptor(&self) -> &'static Descriptor {

@@ -21,6 +21,7 @@ pub(super) mod definition;
 mod guest;
 mod process;
 
+use super::options;
 use super::qemu::accelerator::Accelerator;
 use crate::agent::ssh_bootstrap::{Arrival, KEEP_ALIVE, LEASE};
 use crate::agent::{ConsoleTail, Link, ssh_bootstrap};
@@ -28,8 +29,8 @@ use crate::fault::{Doing, Fault};
 use crate::guest::memory::has_memory;
 use crate::lab::{self, Domain, DomainState, Limits, Room, VIRSH};
 use crate::layer::{
-    Descriptor, Inner, Layer, LayerSpec, OptionSpec, Payer, RootKind, Running, Site, Unavailable,
-    Usable, value_of,
+    Descriptor, Inner, Layer, LayerSpec, Payer, RootKind, Running, Site, Unavailable, Usable,
+    value_of,
 };
 use definition::{Definition, SOURCE};
 use guest::Started;
@@ -37,6 +38,7 @@ use process::Qemu;
 use std::fs::{self, File};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use std::time::Duration;
 use surtax_instrument::wire::Fact;
 
@@ -55,30 +57,17 @@ const STOP_DEADLINE: Duration = Duration::from_secs(5);
 /// A domain of libvirt's.
 pub struct Libvirt;
 
-pub(super) static DESCRIPTOR: Descriptor = Descriptor {
-    kind: "libvirt",
+pub(super) static DESCRIPTOR: LazyLock<Descriptor> = LazyLock::new(|| Descriptor {
     summary: "a virtual machine that libvirt already has, by its guest agent; writes to its disks \
               stay",
     reach: &[],
-    options: &[
-        OptionSpec {
-            key: "domain",
-            values: &[],
-            help: "its name, as `virsh list --all` shows it: `libvirt:web`",
-        },
-        OptionSpec {
-            key: "uri",
-            values: &[],
-            help: "where libvirt is asked (default: LIBVIRT_DEFAULT_URI, else qemu:///system)",
-        },
-    ],
     subject: Some("domain"),
     limits: &[],
     holds_layers: true,
     elsewhere: true,
     roots: &[RootKind::Host],
-    ..Descriptor::MACHINE
-};
+    ..options::machine("libvirt")
+});
 
 /// Lists files of the domain that a layer borrows, as this level's libvirt describes it; none where
 /// it knows none.
@@ -108,7 +97,7 @@ struct ExistingDomain {
 
 impl DomainOptions {
     fn read(spec: &LayerSpec) -> Result<Self, Fault> {
-        let named = spec.options.get("uri").cloned();
+        let named = spec.option("uri").map(String::from);
         let uri = named
             .or_else(|| std::env::var("LIBVIRT_DEFAULT_URI").ok().filter(|uri| !uri.is_empty()))
             .unwrap_or_else(|| String::from(DEFAULT_URI));
@@ -118,7 +107,7 @@ impl DomainOptions {
                 "write `uri=qemu:///system`; to go to another machine, `ssh:HOST+libvirt:DOMAIN`",
             ));
         }
-        let name = spec.options.get("domain").cloned();
+        let name = spec.option("domain").map(String::from);
         if let Some(name) = name.as_ref().filter(|name| name.starts_with('-')) {
             return Err(Fault::user(format!("libvirt: `{name}` could be an option of `{VIRSH}`"))
                 .hint("name the domain by its UUID"));

@@ -27,7 +27,6 @@ pub use cloud_hypervisor::CLOUD_HYPERVISOR;
 pub use firecracker::FIRECRACKER;
 
 use super::machine_group::MachineGroup;
-use super::qemu::disk::{AIO, CACHE, DISK_SIZE};
 use super::qemu::equipped_guest::{self, EquippedGuest};
 use super::qemu::nic;
 use crate::agent::{ConsoleTail, Link};
@@ -38,8 +37,7 @@ use crate::guest::kernel;
 use crate::lab::{self, Limits, Process, Program, Room, tool_version};
 use crate::layer::impairment::Shaped;
 use crate::layer::{
-    Descriptor, Inner, Layer, LayerSpec, Limit, OptionSpec, Root, Running, Site, Unavailable,
-    Usable, impairment,
+    Descriptor, Inner, Layer, LayerSpec, Limit, Root, Running, Site, Unavailable, Usable,
 };
 use http::Api;
 use running::RunningMonitor;
@@ -47,6 +45,7 @@ use std::fs;
 use std::ops::RangeInclusive;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use std::time::Duration;
 use surtax_instrument::wire::Fact;
 
@@ -56,16 +55,9 @@ const LISTEN_DEADLINE: Duration = Duration::from_secs(10);
 /// Time that the monitor's end is waited for when the agent is gone.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
-const KERNEL: OptionSpec = OptionSpec {
-    key: "kernel",
-    values: &[],
-    help: "a kernel's file that is entered by PVH, its modules in ../lib/modules (default: as \
-           `qemu`)",
-};
-
 /// A monitor: what it is called, and what it is asked.
 pub struct Monitor {
-    descriptor: &'static Descriptor,
+    descriptor: &'static LazyLock<Descriptor>,
     /// The program, as it is found in `PATH`.
     program: &'static str,
     /// Arguments before the socket's path on the command line, and those behind it.
@@ -127,13 +119,6 @@ struct Disk {
     cache: String,
     aio: String,
 }
-
-/// Option that chooses the network of these monitors.
-const NET: OptionSpec = OptionSpec {
-    values: &["none", "tap"],
-    help: "the network: `tap` is a bridge on this level (default: none; not yet run on hardware)",
-    ..nic::NET
-};
 
 /// A machine that was switched on.
 struct Booted {
@@ -230,11 +215,9 @@ impl MachineNetwork {
 impl Monitor {
     /// The disk of the scratch directory, as a spec has it.
     fn disk(&self, spec: &LayerSpec, file: &Path) -> Disk {
-        let word = |choice: &OptionSpec, default: &str| {
-            spec.options.get(choice.key).map_or_else(|| default.to_owned(), Clone::clone)
-        };
+        let word = |key: &str, default: &str| spec.option(key).unwrap_or(default).to_owned();
         let (cache, aio) = self.disk;
-        Disk { file: file.to_owned(), cache: word(&CACHE, cache), aio: word(&AIO, aio) }
+        Disk { file: file.to_owned(), cache: word("cache", cache), aio: word("aio", aio) }
     }
 
     fn found(&self) -> Result<PathBuf, Fault> {

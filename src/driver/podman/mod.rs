@@ -14,6 +14,7 @@
 mod network;
 mod storage;
 
+use super::options;
 use crate::container::conmon::Conmon;
 use crate::container::engine_runtime::Kernel;
 use crate::container::first_process::THROTTLING;
@@ -23,19 +24,16 @@ use crate::container::tool::{
 };
 use crate::container::tool_network::Wiring;
 use crate::container::users::ContainerUsers;
-use crate::container::{
-    engine_runtime, oci, rootless, storage as engine_storage, tool_network, users,
-};
+use crate::container::{engine_runtime, oci, rootless, storage as engine_storage, tool_network};
 use crate::fault::{Doing, Fault};
 use crate::lab::users::{COUNT, FIRST};
 use crate::lab::{self, Limits, Mount};
 use crate::layer::publish::Port;
-use crate::layer::{
-    Descriptor, LayerSpec, Limit, OptionSpec, Reach, Site, StartGuess, Unavailable, medium, publish,
-};
+use crate::layer::{Descriptor, LayerSpec, Limit, Reach, Site, StartGuess, Unavailable, medium};
 use rustix::process::{Resource, getrlimit};
 use std::fs;
 use std::path::Path;
+use std::sync::LazyLock;
 use storage::Store;
 use surtax_instrument::wire::SCRATCH;
 
@@ -46,51 +44,25 @@ const RUN: &str = "/run/surtax-podman";
 /// Limit on processes to which podman lowers its own, and so the most that it can pass on.
 const PROCESSES: u64 = 32 << 10;
 
-/// Variants that the doctor asks about.
-const VARIANTS: &[&str] = &[
-    "podman", "podman:net=host", "podman:net=bridge", "podman:net=bridge,publish=5201",
-    "podman:net=user", "podman:net=macvlan", "podman:net=slirp4netns", "podman:runtime=runc",
-    "podman:runtime=crun", "podman:runtime=youki", "podman:runtime=runsc",
-    "podman:seccomp=default", "podman:seccomp=unconfined", "podman:user=private",
-    "podman:rootless=on", "podman:rootless=on,net=host", "podman:rootless=on,net=slirp4netns",
-    "podman:storage=overlay2", "podman:storage=vfs", "podman:storage=btrfs",
-    "podman:scratch=layer", "podman:scratch=volume", "podman:scratch=bind", "podman:scratch=tmpfs",
-];
+static DESCRIPTOR: LazyLock<Descriptor> = LazyLock::new(|| Descriptor {
+    summary: "a container by podman, Docker's command line without a daemon",
+    reach: &[
+        ("host", Reach::Level),
+        ("bridge", Reach::Link),
+        ("user", Reach::Link),
+        ("macvlan", Reach::Link),
+        ("slirp4netns", Reach::Link),
+    ],
+    limits: Limit::OF_A_GROUP,
+    both_ways: &["bridge", "slirp4netns", "host"],
+    maps_owners: true,
+    start_guess: StartGuess::of(1_000),
+    ..options::container("podman")
+});
 
 /// Podman.
 pub static PODMAN: ContainerTool = ContainerTool {
-    descriptor: &Descriptor {
-        kind: "podman",
-        summary: "a container by podman, Docker's command line without a daemon",
-        reach: &[
-            ("host", Reach::Level),
-            ("bridge", Reach::Link),
-            ("user", Reach::Link),
-            ("macvlan", Reach::Link),
-            ("slirp4netns", Reach::Link),
-        ],
-        options: &[
-            tool_network::choice(&["none", "host", "bridge", "user", "macvlan", "slirp4netns"]),
-            publish::CHOICE,
-            OptionSpec {
-                key: engine_runtime::KEY,
-                values: &["runc", "crun", "youki", "runsc"],
-                help: "the OCI runtime, which must be installed (default: runc, or crun where \
-                       there is no runc)",
-            },
-            engine_runtime::SECCOMP,
-            rootless::CHOICE,
-            storage::CHOICE,
-            users::CHOICE,
-            medium::choice(&["layer", "bind", "tmpfs", "volume"]),
-        ],
-        limits: Limit::OF_A_GROUP,
-        both_ways: &["bridge", "slirp4netns", "host"],
-        maps_owners: true,
-        start_guess: StartGuess::of(1_000),
-        variants: VARIANTS,
-        ..Descriptor::CONTAINER
-    },
+    descriptor: &DESCRIPTOR,
     program: "podman",
     remedy: "apt-get install podman",
     refuse,
@@ -108,12 +80,12 @@ pub static PODMAN: ContainerTool = ContainerTool {
 
 /// The network that a spec names.
 fn net(spec: &LayerSpec) -> &str {
-    spec.options.get(tool_network::KEY).map_or("none", String::as_str)
+    spec.option(tool_network::KEY).unwrap_or("none")
 }
 
 /// Tells whether the layer's users are others than those of the level.
 fn has_users(spec: &LayerSpec) -> bool {
-    spec.options.get(users::CHOICE.key).is_some_and(|word| word == "private")
+    spec.says("user", "private")
 }
 
 fn refuse(spec: &LayerSpec, limits: &Limits) -> Result<(), Fault> {
@@ -139,7 +111,7 @@ fn refuse_of_gvisor(spec: &LayerSpec) -> Result<(), Fault> {
         ("rootless=on", "is not set up for such a user", "leave `runtime` or `rootless=on` out")
     } else if has_users(spec) {
         ("user=private", "would map the sandbox and not what is in it", "leave `user=private` out")
-    } else if spec.options.contains_key(storage::CHOICE.key) {
+    } else if spec.options.contains_key("storage") {
         (
             "storage",
             "is hidden by the sandbox's own overlay, so that nothing could prove it",
@@ -156,7 +128,7 @@ fn refuse_of_rootless(spec: &LayerSpec) -> Result<(), Fault> {
     if !rootless::is_asked(spec) {
         return Ok(());
     }
-    let (option, why, hint) = match spec.options.get(tool_network::KEY).map(String::as_str) {
+    let (option, why, hint) = match spec.option(tool_network::KEY) {
         Some("macvlan") => (
             "net=macvlan",
             "would be on a link of this level, which its user may not touch",
@@ -196,17 +168,17 @@ fn require_of_rootless(spec: &LayerSpec, site: &Site<'_>) -> Result<(), Unavaila
 
 fn require(spec: &LayerSpec, site: &Site<'_>) -> Result<(), Unavailable> {
     require_of_rootless(spec, site)?;
-    if spec.options.contains_key(storage::CHOICE.key) {
+    if spec.options.contains_key("storage") {
         engine_storage::Storage::read(spec)?.require("podman")?;
     }
     Conmon::with(runtime(spec), Path::new(RUN))?;
-    network::require(net(spec), spec.options.contains_key(publish::CHOICE.key))
+    network::require(net(spec), spec.options.contains_key("publish"))
 }
 
 /// The runtime that a spec names, or the one that there is.
 fn runtime(spec: &LayerSpec) -> &str {
     let installed = || if lab::find("runc").is_some() { "runc" } else { "crun" };
-    spec.options.get(engine_runtime::KEY).map_or_else(installed, String::as_str)
+    spec.option(engine_runtime::KEY).unwrap_or_else(installed)
 }
 
 fn order(wanted: &ContainerRequest<'_>) -> Result<ToolStart, Fault> {
@@ -321,7 +293,7 @@ fn told_if_asked(wanted: &ContainerRequest<'_>, port: Option<Port>) -> Vec<Strin
     if let Some(Port { number, protocol }) = port {
         words.push(format!("--publish={number}:{number}/{protocol}"));
     }
-    if wanted.spec.options.get(engine_runtime::SECCOMP.key).is_some_and(|it| it == "unconfined") {
+    if wanted.spec.says("seccomp", "unconfined") {
         words.push(String::from("--security-opt=seccomp=unconfined"));
     }
     words.extend(shown(wanted));

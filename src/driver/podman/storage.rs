@@ -14,26 +14,18 @@ use crate::container::tool::{ContainerRequest, word};
 use crate::container::{rootless, skeleton, storage};
 use crate::fault::{Doing, Fault};
 use crate::lab::{Mount, Room, Service, ToolRun};
+use crate::layer::LayerSpec;
 use crate::layer::medium::Medium;
-use crate::layer::{LayerSpec, OptionSpec};
 use std::fs;
 use std::path::{Path, PathBuf};
 use surtax_instrument::wire::SCRATCH;
-
-/// The option that names the driver.
-pub(super) const CHOICE: OptionSpec = OptionSpec {
-    key: storage::CHOICE.key,
-    values: &["overlay2", "vfs", "btrfs"],
-    help: "what makes the container's own layer, where `scratch=layer` is, on this level's disk \
-           (default: none: the root is a directory)",
-};
 
 /// Refuses a driver to a user without privileges.
 ///
 /// # Errors
 /// The user's.
 pub(super) fn refuse(spec: &LayerSpec) -> Result<(), Fault> {
-    if !rootless::is_asked(spec) || !spec.options.contains_key(CHOICE.key) {
+    if !rootless::is_asked(spec) || !spec.options.contains_key("storage") {
         return Ok(());
     }
     Err(Fault::user("podman: with `rootless=on` its root is a directory, which no driver makes")
@@ -55,7 +47,7 @@ impl Store {
     /// # Errors
     /// The machine's: podman's, or that there is no space.
     pub fn of(wanted: &ContainerRequest<'_>) -> Result<Option<Self>, Fault> {
-        if !wanted.spec.options.contains_key(CHOICE.key) {
+        if !wanted.spec.options.contains_key("storage") {
             return Ok(None);
         }
         let storage = Storage::read(wanted.spec)?;

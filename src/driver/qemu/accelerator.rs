@@ -1,7 +1,5 @@
 //! Accelerator: who runs a guest's instructions.
 
-use crate::layer::OptionSpec;
-
 /// The program.
 pub(in crate::driver) const PROGRAM: &str = "qemu-system-x86_64";
 
@@ -9,21 +7,6 @@ pub(in crate::driver) const PROGRAM: &str = "qemu-system-x86_64";
 /// programs and other scheduling.
 pub(in crate::driver) const SANDBOX: &str =
     "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny";
-
-/// The option that names an accelerator.
-pub(in crate::driver) const ACCELERATOR: OptionSpec = OptionSpec {
-    key: "accel",
-    values: &["kvm", "tcg"],
-    help: "who runs its instructions (default: kvm where a reference guest proved it, else tcg)",
-};
-
-/// The option that names a CPU model.
-pub(in crate::driver) const CPU_MODEL: OptionSpec = OptionSpec {
-    key: "cpu",
-    values: &[],
-    help: "the CPU model, as `qemu-system-x86_64 -cpu help` lists them (default: host under kvm, \
-           max under tcg)",
-};
 
 /// Kind of executor of the guest's instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

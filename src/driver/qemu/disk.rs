@@ -7,11 +7,11 @@
 //! guest's own drivers.
 
 use super::qmp::{BlockDevice, Qmp};
-use super::vcpu::{IOTHREAD, IOTHREAD_ID};
+use super::vcpu::IOTHREAD_ID;
 use crate::driver::qemu::board::Board;
 use crate::fault::{Doing, Fault};
 use crate::lab::{Jail, Room, ToolRun};
-use crate::layer::{LayerSpec, OptionSpec, medium, value_of};
+use crate::layer::{LayerSpec, medium, value_of};
 use crate::rootfs::scratch;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -30,33 +30,6 @@ const BACKING: &str = "disk.raw";
 /// QEMU's name for the disk, and its serial number.
 pub(super) const DRIVE: &str = "scratch";
 
-/// The media of a machine.
-pub(super) const MEDIA: OptionSpec =
-    medium::choice(&["layer", "bind", "tmpfs", "virtio-blk", "virtio-scsi", "ide", "nvme"]);
-
-/// The options of a disk.
-pub(in crate::driver) const FORMAT: OptionSpec = OptionSpec {
-    key: "format",
-    values: &["raw", "qcow2", "qcow2-backed"],
-    help: "the format of the scratch disk's file; `qcow2-backed` begins as a copy of another \
-           (default: raw)",
-};
-pub(in crate::driver) const CACHE: OptionSpec = OptionSpec {
-    key: "cache",
-    values: &["none", "writeback", "writethrough", "directsync", "unsafe"],
-    help: "how QEMU caches the scratch disk (default: none)",
-};
-pub(in crate::driver) const AIO: OptionSpec = OptionSpec {
-    key: "aio",
-    values: &["threads", "native", "io_uring"],
-    help: "how QEMU reads and writes the scratch disk's file (default: threads)",
-};
-pub(in crate::driver) const DISK_SIZE: OptionSpec = OptionSpec {
-    key: "disk-size",
-    values: &[],
-    help: "how large the scratch disk is (default: 1G)",
-};
-
 /// Controller that the guest sees of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Controller {
@@ -72,9 +45,9 @@ enum Controller {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::driver) struct Disk {
     controller: Controller,
-    format: &'static str,
-    cache: &'static str,
-    aio: &'static str,
+    format: String,
+    cache: String,
+    aio: String,
     size: Bytes,
     /// It has a thread of its own in QEMU.
     pub(super) iothread: bool,
@@ -145,10 +118,9 @@ impl Disk {
     /// # Errors
     /// The user's: options of a disk without one, or ones that contradict each other.
     pub(in crate::driver) fn read(spec: &LayerSpec, board: Board) -> Result<Option<Self>, Fault> {
-        let option = |key: &str| spec.options.get(key).map(String::as_str);
-        let Some(controller) = option(medium::KEY).and_then(Controller::of) else {
-            let own = [FORMAT.key, CACHE.key, AIO.key, DISK_SIZE.key, IOTHREAD.key];
-            return match own.into_iter().find(|key| option(key).is_some()) {
+        let Some(controller) = spec.option(medium::KEY).and_then(Controller::of) else {
+            let own = ["format", "cache", "aio", "disk-size", "iothread"];
+            return match own.into_iter().find(|key| spec.option(key).is_some()) {
                 None => Ok(None),
                 Some(key) => Err(Fault::user(format!(
                     "`{key}=` is of a scratch disk, and the machine has none"
@@ -160,37 +132,34 @@ impl Disk {
             };
         };
         if board == Board::Microvm && matches!(controller, Controller::Ide | Controller::Nvme) {
-            let word = option(medium::KEY).unwrap_or_default();
+            let word = spec.option(medium::KEY).unwrap_or_default();
             return Err(Fault::user(format!("a microvm has no PCI for `scratch={word}`"))
                 .hint("use `machine=q35` or `machine=pc`, or `scratch=virtio-blk`"));
         }
-        let word = |choice: &OptionSpec| {
-            let said = option(choice.key);
-            choice.values.iter().find(|value| said == Some(value)).copied()
-        };
-        let cache = word(&CACHE).unwrap_or("none");
+        let word = |key: &str, default: &str| spec.option(key).unwrap_or(default).to_owned();
+        let cache = word("cache", "none");
         // The QEMU of a domain has one way for each, and is not told of another.
-        let default_aio = match (controller, cache) {
+        let default_aio = match (controller, cache.as_str()) {
             (Controller::Blkfront, "none") => "native",
             _ => "threads",
         };
         let disk = Self {
             controller,
-            format: word(&FORMAT).unwrap_or("raw"),
+            format: word("format", "raw"),
+            aio: word("aio", default_aio),
             cache,
-            aio: word(&AIO).unwrap_or(default_aio),
-            size: option(DISK_SIZE.key).map_or(Ok(SIZE), size)?,
-            iothread: option(IOTHREAD.key) == Some("on"),
+            size: spec.option("disk-size").map_or(Ok(SIZE), size)?,
+            iothread: spec.says("iothread", "on"),
         };
         if disk.iothread && !matches!(controller, Controller::VirtioBlk | Controller::VirtioScsi) {
-            let word = option(medium::KEY).unwrap_or_default();
+            let word = spec.option(medium::KEY).unwrap_or_default();
             return Err(Fault::user(format!(
                 "a disk by `scratch={word}` has no thread of its own"
             ))
             .hint("use `scratch=virtio-blk` or `scratch=virtio-scsi`, or drop `iothread=on`"));
         }
         if disk.aio == "native" && !disk.is_direct() {
-            let cache = disk.cache;
+            let cache = &disk.cache;
             return Err(Fault::user(format!(
                 "`aio=native` goes past this level's page cache, and `cache={cache}` through it"
             ))
@@ -201,7 +170,7 @@ impl Disk {
 
     /// Tells whether the disk's input and output bypass this level's page cache.
     pub(in crate::driver) fn is_direct(&self) -> bool {
-        matches!(self.cache, "none" | "directsync")
+        matches!(self.cache.as_str(), "none" | "directsync")
     }
 
     /// Tells whether a kernel for clouds, where there is no such controller, lacks a driver for it.
@@ -312,9 +281,9 @@ impl Made {
         let driver = self.disk.controller.driver(board);
         let is_there = drivers.split(' ').any(|name| name.replace('-', "_") == driver);
         for (what, asked, found) in [
-            ("format", self.disk.format, format),
-            ("cache", self.disk.cache, cache),
-            ("aio", self.disk.aio, aio),
+            ("format", self.disk.format.as_str(), format),
+            ("cache", &self.disk.cache, cache),
+            ("aio", &self.disk.aio, aio),
             ("controller", driver, if is_there { driver } else { drivers }),
         ] {
             if asked != found {
@@ -455,6 +424,7 @@ mod tests {
             }));
             seen.push(cache_of(&block.unwrap()));
         }
-        assert_eq!(seen, CACHE.values);
+        let cache = super::super::DESCRIPTOR.options.iter().find(|option| option.key == "cache");
+        assert_eq!(seen, cache.unwrap().values);
     }
 }

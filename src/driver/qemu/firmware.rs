@@ -13,25 +13,12 @@ use crate::driver::qemu::accelerator::PROGRAM;
 use crate::fault::Fault;
 use crate::guest::kernel::Entry;
 use crate::lab::{Room, ToolRun};
-use crate::layer::{LayerSpec, OptionSpec, value_of};
+use crate::layer::{LayerSpec, value_of};
 use std::path::Path;
 use surtax_instrument::wire::Fact;
 
 /// The version of the boot parameters that Linux says it has when it was entered by PVH.
 const PVH_PROTOCOL: &str = "0x020c";
-
-/// The options.
-pub(super) const FIRMWARE: OptionSpec = OptionSpec {
-    key: "firmware",
-    values: &["seabios", "qboot", "ovmf"],
-    help: "the firmware, of which `ovmf` is UEFI (default: seabios)",
-};
-pub(super) const ENTRY: OptionSpec = OptionSpec {
-    key: "entry",
-    values: &["pvh", "bzimage"],
-    help: "how the firmware enters the kernel: the unpacked one directly, or the packed one as a \
-           boot loader would (default: pvh where the kernel has it; bzimage with `firmware=ovmf`)",
-};
 
 /// A firmware.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,13 +36,12 @@ pub(super) enum Firmware {
 /// # Errors
 /// The user's: a combination that does not boot.
 pub(super) fn read(spec: &LayerSpec, board: Board) -> Result<(Firmware, Option<Entry>), Fault> {
-    let option = |choice: &OptionSpec| spec.options.get(choice.key).map(String::as_str);
-    let firmware = match option(&FIRMWARE) {
+    let firmware = match spec.option("firmware") {
         Some("qboot") => Firmware::Qboot,
         Some("ovmf") => Firmware::Ovmf,
         _ => Firmware::Seabios,
     };
-    let entry = match option(&ENTRY) {
+    let entry = match spec.option("entry") {
         Some("pvh") => Some(Entry::Pvh),
         Some("bzimage") => Some(Entry::BzImage),
         _ => (firmware == Firmware::Ovmf).then_some(Entry::BzImage),

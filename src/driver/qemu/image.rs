@@ -111,17 +111,16 @@ pub(super) fn refuse(spec: &LayerSpec) -> Result<(), Fault> {
     if !matches!(spec.root()?, Root::Image(_)) {
         return Ok(());
     }
-    let said = |key: &str| spec.options.get(key).map(String::as_str);
     if let Some((key, why)) = OTHERS.iter().find(|(key, _)| spec.options.contains_key(*key)) {
         return Err(Fault::user(format!("`{key}=`: a system from an image {why}"))
             .hint(format!("drop `{key}=`, or the image")));
     }
     let alone = [("machine", "microvm"), ("firmware", "qboot")];
-    if let Some((key, value)) = alone.iter().find(|(key, value)| said(key) == Some(value)) {
+    if let Some((key, value)) = alone.iter().find(|(key, value)| spec.says(key, value)) {
         return Err(Fault::user(format!("`{key}={value}` boots no disk"))
             .hint("use `machine=q35` with `firmware=seabios` or `firmware=ovmf`"));
     }
-    if said(medium::KEY) == Some("bind") {
+    if spec.says(medium::KEY, "bind") {
         return Err(Fault::user("a system from an image sees no directory of this level")
             .hint("use `scratch=layer`, `scratch=tmpfs` or a disk, such as `scratch=virtio-blk`"));
     }

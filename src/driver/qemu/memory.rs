@@ -16,7 +16,7 @@ use crate::fault::{Doing, Fault};
 use crate::guest::memory::{LEAST_MIB, has_memory};
 use crate::guest::share::Protocol;
 use crate::lab::huge_pages::{HUGE_PAGE_MIB, Pool};
-use crate::layer::{LayerSpec, OptionSpec, value_of};
+use crate::layer::{LayerSpec, value_of};
 use std::fs;
 use std::time::Duration;
 use surtax_instrument::clock::monotonic_raw;
@@ -38,30 +38,6 @@ const ASK_AGAIN: Duration = Duration::from_millis(10);
 
 /// QEMU's name for the memory.
 const ID: &str = "memory";
-
-/// The options.
-pub(super) const PREALLOC: OptionSpec = OptionSpec {
-    key: "prealloc",
-    values: &["on", "off"],
-    help: "whether all memory is allocated before the machine starts (default: off)",
-};
-pub(super) const HUGEPAGES: OptionSpec = OptionSpec {
-    key: "hugepages",
-    values: &["on", "off"],
-    help: "whether memory is of huge pages (2 MiB) of this level's pool, which must hold them \
-           (default: off)",
-};
-pub(super) const MERGEABLE: OptionSpec = OptionSpec {
-    key: "mergeable",
-    values: &["on", "off"],
-    help: "whether KSM may merge memory with that of others, where this level's KSM runs; only \
-           with `files=9p` (default: off)",
-};
-pub(super) const BALLOON: OptionSpec = OptionSpec {
-    key: "balloon",
-    values: &[],
-    help: "how much memory a balloon leaves to the guest (default: no balloon)",
-};
 
 /// The memory of a machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -94,15 +70,13 @@ impl Memory {
     /// The user's: options that contradict each other, or a balloon that leaves too little or
     /// nothing to take.
     pub(super) fn read(spec: &LayerSpec, mib: u64, files: Protocol) -> Result<Self, Fault> {
-        let is_on =
-            |choice: &OptionSpec| spec.options.get(choice.key).is_some_and(|word| word == "on");
-        let balloon = spec.options.get(BALLOON.key);
+        let balloon = spec.option("balloon");
         let memory = Self {
             mib,
             is_shared: files == Protocol::Virtiofs || nic::has_switch(spec),
-            prealloc: is_on(&PREALLOC),
-            hugepages: is_on(&HUGEPAGES),
-            mergeable: is_on(&MERGEABLE),
+            prealloc: spec.says("prealloc", "on"),
+            hugepages: spec.says("hugepages", "on"),
+            mergeable: spec.says("mergeable", "on"),
             balloon_mib: balloon.map(|text| left_by_balloon(text, mib)).transpose()?,
             dom0_mib: None,
         };
@@ -122,7 +96,7 @@ impl Memory {
             ))
             .hint(hint));
         }
-        let unlike_huge = [(MERGEABLE.key, memory.mergeable), (BALLOON.key, balloon.is_some())];
+        let unlike_huge = [("mergeable", memory.mergeable), ("balloon", balloon.is_some())];
         if let Some((key, _)) = unlike_huge.iter().find(|(_, is_asked)| *is_asked)
             && memory.hugepages
         {

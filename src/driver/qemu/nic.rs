@@ -17,7 +17,7 @@ use crate::driver::qemu::board::Board;
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Jail, Room, Shape, ToolRun, kernel_part, network};
 use crate::layer::impairment::Shaped;
-use crate::layer::{LayerSpec, OptionSpec, Site, Unavailable, WorkloadNetwork, impairment};
+use crate::layer::{LayerSpec, Site, Unavailable, WorkloadNetwork, impairment};
 use queues::queues;
 pub(super) use queues::vhost_workers;
 use std::fs::File;
@@ -56,35 +56,6 @@ const VIRTIO_OFFLOADS: [&str; 12] = [
     "csum", "gso", "guest_csum", "guest_tso4", "guest_tso6", "guest_ufo", "guest_ecn", "host_tso4",
     "host_tso6", "host_ecn", "host_ufo", "mrg_rxbuf",
 ];
-
-/// The options of a network device.
-pub(in crate::driver) const NET: OptionSpec = OptionSpec {
-    key: "net",
-    values: &["none", "user", "tap", "ovs", "vhost-user"],
-    help: "the network: `user` is QEMU's own stack, `tap` a bridge on this level, `ovs` one of \
-           Open vSwitch's, `vhost-user` the first behind a switch in user space (default: none)",
-};
-pub(super) const NIC: OptionSpec = OptionSpec {
-    key: "nic",
-    values: &["virtio", "e1000", "rtl8139"],
-    help: "the network device (default: virtio)",
-};
-pub(super) const VHOST: OptionSpec = OptionSpec {
-    key: "vhost",
-    values: &["on", "off"],
-    help: "whether this level's kernel moves the frames of a virtio device on a tap, and not QEMU \
-           (default: off; not yet run on hardware)",
-};
-pub(super) const OFFLOADS: OptionSpec = OptionSpec {
-    key: "offloads",
-    values: &["on", "off"],
-    help: "whether checksums and large frames are left to a virtio device on a tap (default: on)",
-};
-pub(super) const QUEUES: OptionSpec = OptionSpec {
-    key: "queues",
-    values: &[],
-    help: "how many pairs of queues a virtio device on a tap has (default: 1)",
-};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Backend {
@@ -139,7 +110,7 @@ pub(super) struct NetBackend {
 
 /// Tells whether a switch in user space reads and writes the machine's memory.
 pub(super) fn has_switch(spec: &LayerSpec) -> bool {
-    spec.options.get(NET.key).is_some_and(|word| word == "vhost-user")
+    spec.says("net", "vhost-user")
 }
 
 impl Model {
@@ -169,13 +140,11 @@ impl Nic {
     /// # Errors
     /// The user's: options of a device without one, or ones that contradict each other.
     pub(super) fn read(spec: &LayerSpec, board: Board, cpus: u32) -> Result<Option<Self>, Fault> {
-        let option = |choice: &OptionSpec| spec.options.get(choice.key).map(String::as_str);
-        let own = [&NIC, &VHOST, &OFFLOADS, &QUEUES];
-        let said = |choices: &[&'static OptionSpec]| {
-            choices.iter().find(|choice| option(choice).is_some()).map(|choice| choice.key)
-        };
+        let own = ["nic", "vhost", "offloads", "queues"];
+        let said =
+            |keys: &[&'static str]| keys.iter().copied().find(|key| spec.option(key).is_some());
         let shape = impairment::read(spec, &TAPS)?;
-        let backend = match (option(&NET), said(&own)) {
+        let backend = match (spec.option("net"), said(&own)) {
             (Some("user"), _) => Backend::User,
             (Some("tap"), _) => Backend::Tap,
             (Some("ovs"), _) => Backend::OpenVswitch,
@@ -188,18 +157,18 @@ impl Nic {
                 .hint("name what stands behind it, as in `net=tap`"));
             }
         };
-        let model = match option(&NIC) {
+        let model = match spec.option("nic") {
             Some("e1000") => Model::E1000,
             Some("rtl8139") => Model::Rtl8139,
             _ => Model::Virtio,
         };
         if board == Board::Microvm && model != Model::Virtio {
-            let word = option(&NIC).unwrap_or_default();
+            let word = spec.option("nic").unwrap_or_default();
             return Err(Fault::user(format!("a microvm has no PCI for `nic={word}`"))
                 .hint("use `machine=q35` or `machine=pc`, or `nic=virtio`"));
         }
         if backend == Backend::VhostUser && model != Model::Virtio {
-            let word = option(&NIC).unwrap_or_default();
+            let word = spec.option("nic").unwrap_or_default();
             return Err(Fault::user(format!("`net=vhost-user` knows no `nic={word}`"))
                 .hint("use `nic=virtio`, or `net=tap`"));
         }
@@ -209,12 +178,12 @@ impl Nic {
             return Err(Fault::user(format!("`{key}=` is of a virtio device on a tap"))
                 .hint("use `net=tap` and `nic=virtio`"));
         }
-        let queues = option(&QUEUES).map_or(Ok(1), |text| queues(text, cpus))?;
+        let queues = spec.option("queues").map_or(Ok(1), |text| queues(text, cpus))?;
         Ok(Some(Self {
             backend,
             model,
-            has_vhost: option(&VHOST) == Some("on"),
-            has_offloads: is_virtio_on_tap && option(&OFFLOADS) != Some("off"),
+            has_vhost: spec.says("vhost", "on"),
+            has_offloads: is_virtio_on_tap && !spec.says("offloads", "off"),
             queues,
             shape,
             socket: PathBuf::new(),

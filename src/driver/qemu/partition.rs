@@ -6,43 +6,21 @@
 //! and `hlt`, `pause` and `mwait` that do not leave the guest. `profile=partition` is all of these
 //! at once; each is an option of its own too, and each is read back.
 
-use super::memory::{HUGEPAGES, PREALLOC};
 use super::qmp::Qmp;
-use super::vcpu::PIN;
 use crate::driver::qemu::accelerator::Accelerator;
 use crate::fault::{Doing, Fault};
-use crate::layer::{LayerSpec, OptionSpec};
+use crate::layer::LayerSpec;
 use std::fs;
 use surtax_instrument::wire::Fact;
-
-/// The options.
-pub(super) const MEM_LOCK: OptionSpec = OptionSpec {
-    key: "mem-lock",
-    values: &["on", "off"],
-    help: "whether all of QEMU's memory is locked, so that none is ever swapped out (default: off)",
-};
-pub(super) const CPU_PM: OptionSpec = OptionSpec {
-    key: "cpu-pm",
-    values: &["on", "off"],
-    help: "whether the guest's idle and pause instructions stay in the guest, which then keeps its \
-           CPUs busy (kvm only; default: off; not yet run on hardware)",
-};
-pub(super) const PROFILE: OptionSpec = OptionSpec {
-    key: "profile",
-    values: &["partition"],
-    help: "`partition`: CPUs and memory of its own and no exits when idle: \
-           `accel=kvm,pin=on,hugepages=on,prealloc=on,mem-lock=on,cpu-pm=on` (not yet run on \
-           hardware)",
-};
 
 /// Options that `profile=partition` stands for.
 const PARTITION: [(&str, &str); 6] = [
     ("accel", "kvm"),
-    (PIN.key, "on"),
-    (HUGEPAGES.key, "on"),
-    (PREALLOC.key, "on"),
-    (MEM_LOCK.key, "on"),
-    (CPU_PM.key, "on"),
+    ("pin", "on"),
+    ("hugepages", "on"),
+    ("prealloc", "on"),
+    ("mem-lock", "on"),
+    ("cpu-pm", "on"),
 ];
 
 /// Resources that QEMU is not to take from the guest when it is short of something.
@@ -60,13 +38,13 @@ pub(super) struct Overcommit {
 /// The user's: an option that contradicts the profile.
 pub(super) fn expanded(spec: &LayerSpec) -> Result<LayerSpec, Fault> {
     let mut expanded = spec.clone();
-    if !spec.options.contains_key(PROFILE.key) {
+    if !spec.options.contains_key("profile") {
         return Ok(expanded);
     }
     for (key, value) in PARTITION {
-        match spec.options.get(key).map(String::as_str) {
+        match spec.option(key) {
             // A list of CPUs is as good as any.
-            Some(said) if said == value || (key == PIN.key && said != "off") => {}
+            Some(said) if said == value || (key == "pin" && said != "off") => {}
             Some("tcg") => {
                 return Err(Fault::user(
                     "`profile=partition` is about exits from the guest, and under `accel=tcg` \
@@ -98,10 +76,9 @@ impl Overcommit {
     /// # Errors
     /// The user's: `cpu-pm` where KVM is not asked for.
     pub(super) fn read(spec: &LayerSpec) -> Result<Self, Fault> {
-        let is_on =
-            |choice: &OptionSpec| spec.options.get(choice.key).is_some_and(|word| word == "on");
-        let overcommit = Self { mem_lock: is_on(&MEM_LOCK), cpu_pm: is_on(&CPU_PM) };
-        if overcommit.cpu_pm && spec.options.get("accel").is_none_or(|accel| accel != "kvm") {
+        let overcommit =
+            Self { mem_lock: spec.says("mem-lock", "on"), cpu_pm: spec.says("cpu-pm", "on") };
+        if overcommit.cpu_pm && !spec.says("accel", "kvm") {
             return Err(Fault::user(
                 "`cpu-pm=on` is of KVM, and QEMU ignores it without a word under tcg",
             )

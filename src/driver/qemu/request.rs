@@ -74,7 +74,6 @@ impl QemuOptions {
     fn read_unnamed(spec: &LayerSpec, limits: &Limits) -> Result<Self, Fault> {
         let spec = &partition::expanded(spec)?;
         image::refuse(spec)?;
-        let option = |key: &str| spec.options.get(key).map(String::as_str);
         if limits.pids.is_some() {
             return Err(Fault::user("a machine has no limit on processes")
                 .hint("put `pids=` on a layer inside it, as in `qemu+runc:pids=100`"));
@@ -83,8 +82,8 @@ impl QemuOptions {
             Some(asked) => enough_memory(asked)?,
             None => MEMORY_DEFAULT_MIB.min(level_memory_mib()? / 2),
         };
-        let icount = option("icount").and_then(|shift| shift.parse().ok());
-        let accelerator = match option("accel") {
+        let icount = spec.option("icount").and_then(|shift| shift.parse().ok());
+        let accelerator = match spec.option("accel") {
             Some("kvm") if icount.is_some() => {
                 return Err(Fault::user("`icount=` counts the instructions that TCG translates")
                     .hint("drop `accel=kvm`, or `icount=`"));
@@ -93,7 +92,7 @@ impl QemuOptions {
             Some("tcg") => Some(Accelerator::Tcg),
             _ => icount.map(|_| Accelerator::Tcg),
         };
-        let board = match option("machine") {
+        let board = match spec.option("machine") {
             Some("microvm") => Board::Microvm,
             Some("pc") => Board::Pc,
             _ => Board::Q35,
@@ -113,8 +112,8 @@ impl QemuOptions {
             board,
             disk: Disk::read(spec, board)?,
             nic: Nic::read(spec, board, cpus)?,
-            kernel: option("kernel").map(String::from),
-            cpu: option("cpu").map(cpu_model).transpose()?,
+            kernel: spec.option("kernel").map(String::from),
+            cpu: spec.option("cpu").map(cpu_model).transpose()?,
             cpus,
             pinned: pin.map_or(Ok(Vec::new()), |pin| pin.resolve(cpus, limits))?,
             memory: Memory {

@@ -1,20 +1,12 @@
 //! Way in which files come to a guest of QEMU's: the option, and what QEMU is told.
 
 use crate::guest::share::{Protocol, SERVED_WRITABLE, Share, TAG, WRITABLE_TAG};
-use crate::layer::{LayerSpec, OptionSpec};
+use crate::layer::LayerSpec;
 use std::path::Path;
-
-/// The option.
-pub(super) const FILES: OptionSpec = OptionSpec {
-    key: "files",
-    values: &["virtiofs", "9p"],
-    help: "how this level's files come to the guest; `9p` takes the distribution's full kernel \
-           (default: virtiofs)",
-};
 
 /// Reads the option.
 pub(super) fn read(spec: &LayerSpec) -> Protocol {
-    match spec.options.get(FILES.key).map(String::as_str) {
+    match spec.option("files") {
         Some("9p") => Protocol::Ninep,
         _ => Protocol::Virtiofs,
     }

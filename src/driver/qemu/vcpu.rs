@@ -5,7 +5,7 @@
 use super::qmp::{IoThread, Qmp, VirtualCpu};
 use crate::fault::{Doing, Fault};
 use crate::lab::Limits;
-use crate::layer::{LayerSpec, OptionSpec};
+use crate::layer::LayerSpec;
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::fs;
@@ -14,20 +14,6 @@ use surtax_instrument::wire::Fact;
 
 /// QEMU's name for the disk's thread.
 pub(super) const IOTHREAD_ID: &str = "iothread";
-
-/// The options.
-pub(super) const PIN: OptionSpec = OptionSpec {
-    key: "pin",
-    values: &[],
-    help: "`on` keeps each virtual CPU on a CPU of its own, of `cpuset=` if that is given; a list \
-           such as `2;3` says on which, in their order (default: off)",
-};
-pub(super) const IOTHREAD: OptionSpec = OptionSpec {
-    key: "iothread",
-    values: &["on", "off"],
-    help: "whether the scratch disk has a thread of its own; virtio-blk and virtio-scsi (default: \
-           off)",
-};
 
 /// CPUs that the virtual CPUs are pinned to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,8 +30,8 @@ impl Pin {
     /// # Errors
     /// The user's: it is no list of CPUs, or one is in it twice.
     pub(super) fn read(spec: &LayerSpec) -> Result<Option<Self>, Fault> {
-        let Some(text) = spec.options.get(PIN.key) else { return Ok(None) };
-        match text.as_str() {
+        let Some(text) = spec.option("pin") else { return Ok(None) };
+        match text {
             "off" => return Ok(None),
             "on" => return Ok(Some(Self::Any)),
             _ => {}

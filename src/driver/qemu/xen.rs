@@ -18,7 +18,7 @@ use crate::guest::files::Dom0Files;
 use crate::guest::kernel::write_whole;
 use crate::guest::unpack::unpack;
 use crate::lab::Room;
-use crate::layer::{LayerSpec, OptionSpec, value_of};
+use crate::layer::{LayerSpec, value_of};
 use std::fs;
 use std::path::{Path, PathBuf};
 use surtax_instrument::quantity::Bytes;
@@ -53,20 +53,6 @@ const DOM0_LEAST_MIB: u64 = 512;
 /// Memory that Xen and the smallest domains need beside Dom0, in MiB.
 const REST_LEAST_MIB: u64 = 320;
 
-/// The options.
-pub(super) const HYPERVISOR: OptionSpec = OptionSpec {
-    key: "hypervisor",
-    values: &["none", "xen"],
-    help: "what runs under the guest's kernel: with `xen` that is its Dom0, in which `xen` can be \
-           the next layer (default: none)",
-};
-pub(super) const DOM0_MEMORY: OptionSpec = OptionSpec {
-    key: "dom0-memory",
-    values: &[],
-    help: "with `hypervisor=xen`: how much of `memory` is Dom0's; its domains have the rest \
-           (default: half)",
-};
-
 /// Dom0 options that a spec asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Dom0 {
@@ -94,9 +80,8 @@ impl Dom0 {
     /// The user's: options that contradict each other, or too little memory for Dom0 or for
     /// domains.
     pub(super) fn read(spec: &LayerSpec, memory_mib: u64) -> Result<Option<Self>, Fault> {
-        let option = |key: &str| spec.options.get(key).map(String::as_str);
-        let asked = option(DOM0_MEMORY.key);
-        if option(HYPERVISOR.key) != Some("xen") {
+        let asked = spec.option("dom0-memory");
+        if !spec.says("hypervisor", "xen") {
             return match asked {
                 Some(text) => {
                     Err(Fault::user(format!("`dom0-memory={text}`: without Xen there is no Dom0"))
@@ -140,11 +125,11 @@ fn refuse(spec: &LayerSpec) -> Result<(), Fault> {
         ("profile", "", "drop `profile=`: a partition has no hypervisor of its own"),
     ];
     let found = UNLIKE.iter().find(|(key, value, _)| {
-        spec.options.get(*key).is_some_and(|asked| value.is_empty() || asked == value)
+        spec.option(key).is_some_and(|asked| value.is_empty() || asked == *value)
     });
     match found {
         Some((key, _, hint)) => {
-            let asked = spec.options.get(*key).map_or("", String::as_str);
+            let asked = spec.option(*key).unwrap_or("");
             Err(Fault::user(format!("Xen is not booted with `{key}={asked}`")).hint(*hint))
         }
         None => Ok(()),

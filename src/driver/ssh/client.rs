@@ -52,13 +52,13 @@ impl Client {
     /// The user's: a port that is none, a user that could be an option, a path that is not
     /// absolute.
     pub(super) fn read(spec: &LayerSpec) -> Result<Self, Fault> {
-        let option = |key: &str| spec.options.get(key).map(String::as_str);
-        let path = |key: &str| option(key).map(|value| absolute(key, value)).transpose();
-        let host = option("host").ok_or_else(|| Fault::bug("`ssh` was asked without a host"))?;
+        let path = |key: &str| spec.option(key).map(|value| absolute(key, value)).transpose();
+        let host =
+            spec.option("host").ok_or_else(|| Fault::bug("`ssh` was asked without a host"))?;
         Ok(Self {
             host: host.to_owned(),
-            user: option("user").map(user).transpose()?,
-            port: option("port").map(port).transpose()?,
+            user: spec.option("user").map(user).transpose()?,
+            port: spec.option("port").map(port).transpose()?,
             identity: path("identity")?,
             known_hosts: path("known-hosts")?,
             config: path("config")?,

@@ -24,16 +24,18 @@
 
 mod client;
 
+use super::options;
 use crate::agent::ssh_bootstrap::{Arrival, KEEP_ALIVE, LEASE, SYSTEM};
 use crate::agent::{ConsoleTail, Link, ssh_bootstrap};
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Process, Program, Room, tool_version};
 use crate::layer::{
-    Descriptor, Files, Layer, LayerSpec, OptionSpec, Payer, Reach, RootKind, Running, Site, Source,
-    StartGuess, Unavailable, Usable, WorkloadNetwork, value_of,
+    Descriptor, Files, Layer, LayerSpec, Payer, Reach, RootKind, Running, Site, Source, StartGuess,
+    Unavailable, Usable, WorkloadNetwork, value_of,
 };
 use client::Client;
 use std::fs::{self, File};
+use std::sync::LazyLock;
 use std::time::Duration;
 use surtax_instrument::wire::{Fact, Role};
 
@@ -49,26 +51,9 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 /// Another machine.
 pub struct Ssh;
 
-static DESCRIPTOR: Descriptor = Descriptor {
-    kind: "ssh",
+static DESCRIPTOR: LazyLock<Descriptor> = LazyLock::new(|| Descriptor {
     summary: "another machine by ssh: its own kernel and files, on which writes stay",
     reach: &[("", Reach::Far)],
-    options: &[
-        OptionSpec {
-            key: "host",
-            values: &[],
-            help: "the machine, as `ssh` and its configuration know it: `ssh:lab7`, `ssh:me@lab7`",
-        },
-        OptionSpec { key: "user", values: &[], help: "who logs in there (default: as configured)" },
-        OptionSpec { key: "port", values: &[], help: "where its `sshd` listens (default: 22)" },
-        OptionSpec { key: "identity", values: &[], help: "the private key's file, and no other" },
-        OptionSpec {
-            key: "known-hosts",
-            values: &[],
-            help: "the file of known host keys, and no other",
-        },
-        OptionSpec { key: "config", values: &[], help: "the client's configuration, and no other" },
-    ],
     subject: Some("host"),
     limits: &[],
     holds_layers: true,
@@ -76,9 +61,8 @@ static DESCRIPTOR: Descriptor = Descriptor {
     files: Files::AsTheyAre,
     roots: &[RootKind::Host],
     start_guess: StartGuess::of(2_000),
-    paths: &["identity", "known-hosts", "config"],
-    ..Descriptor::CONTAINER
-};
+    ..options::container("ssh")
+});
 
 impl Layer for Ssh {
     fn descriptor(&self) -> &'static Descriptor {

@@ -12,7 +12,7 @@ use super::toolstack;
 use super::vbd::CONNECTED;
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Room, ToolRun, kernel_part, network};
-use crate::layer::{LayerSpec, OptionSpec, Site, Unavailable, WorkloadNetwork, value_of};
+use crate::layer::{LayerSpec, Site, Unavailable, WorkloadNetwork, value_of};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,13 +27,6 @@ const NETBACK: &str = "/sys/bus/xen-backend/drivers/vif";
 /// Program that does nothing, in place of a script.
 const NO_SCRIPT: &str = "true";
 
-/// The option.
-pub(super) const NET: OptionSpec = OptionSpec {
-    key: "net",
-    values: &["none", "bridge"],
-    help: "the network: `bridge` is one of this level's, through xen-netback (default: none)",
-};
-
 /// A network device, as it is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Nic {
@@ -44,7 +37,7 @@ pub(super) struct Nic {
 impl Nic {
     /// Tells whether a spec asks for a network device.
     pub(super) fn is_asked_for(spec: &LayerSpec) -> bool {
-        spec.options.get(NET.key).is_some_and(|word| word == "bridge")
+        spec.says("net", "bridge")
     }
 
     /// Sees to it that there is something for the other end. Only in a guest of ours a module is

@@ -4,7 +4,7 @@
 //! `SURTAX_BLESS=1 cargo test pages` writes them; the test holds that they are what it would
 //! write.
 
-use super::REGISTRY;
+use crate::driver::REGISTRY;
 use crate::layer::{Descriptor, OptionSpec, RootKind};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
