@@ -25,6 +25,7 @@ use runtime::Bundle;
 use std::process::ExitCode;
 use std::time::Duration;
 use surtax::lab::Program;
+use surtax::layer::Started;
 use surtax_instrument::clock;
 use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::{Reply, Request};
@@ -178,8 +179,7 @@ fn steps(opened: &OpenedLab, stack: &str) -> Result<Vec<f64>, String> {
         let mut marks = vec![clock::monotonic_raw()];
         let room = site.lab.room("steps")?;
         marks.push(clock::monotonic_raw());
-        let mut running = driver.start(spec, site, &room)?;
-        let mut link = running.link()?;
+        let Started { mut running, mut link } = driver.start(spec, site, &room)?;
         marks.push(clock::monotonic_raw());
         link.receive(site.start_deadline)?;
         marks.push(clock::monotonic_raw());

@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surtax::lab::{Program, Room};
-use surtax::layer::Root;
+use surtax::layer::{Root, Started};
 use surtax::rootfs::root;
 use surtax_instrument::clock;
 
@@ -96,8 +96,9 @@ pub fn namespace(room: &Room, cache: &Path) -> OwnedFd {
 fn written_by_the_driver(stack: &str, opened: &OpenedLab) -> Result<Value, String> {
     opened.at(stack, |driver, spec, site| {
         let room = site.lab.room("written")?;
-        let mut running = driver.start(spec, site, &room)?;
-        running.link()?.receive(site.start_deadline)?;
+        let Started { running, mut link } = driver.start(spec, site, &room)?;
+        link.receive(site.start_deadline)?;
+        drop(link);
         let file = bundle(&room).join("config.json");
         let text = std::fs::read(file).expect("the driver has written its bundle");
         running.stop()?;

@@ -26,6 +26,7 @@ use figure::Sheet;
 use opened_lab::OpenedLab;
 use std::process::ExitCode;
 use std::time::Duration;
+use surtax::layer::Started;
 use surtax_instrument::clock;
 use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::{Reply, Request};
@@ -122,9 +123,8 @@ fn start_and_remove(opened: &OpenedLab, stack: &str) -> Result<Vec<f64>, String>
         let mut marks = vec![clock::monotonic_raw()];
         let room = site.lab.room("starts")?;
         marks.push(clock::monotonic_raw());
-        let mut running = driver.start(spec, site, &room)?;
+        let Started { running, mut link } = driver.start(spec, site, &room)?;
         marks.push(clock::monotonic_raw());
-        let mut link = running.link()?;
         let first = link.receive(site.start_deadline)?;
         assert!(matches!(first.reply, Reply::Hello(_)), "{:?}", first.reply);
         marks.push(clock::monotonic_raw());

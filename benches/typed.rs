@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surtax::fault::Fault;
 use surtax::lab::{Limits, Mount, Program, Room};
-use surtax::layer::{Root, value_of};
+use surtax::layer::{Root, Started, value_of};
 use surtax::rootfs::root;
 use surtax_instrument::clock;
 use surtax_instrument::wire::{Reply, Request};
@@ -144,8 +144,7 @@ impl Written {
         }
         opened.at(kind, |driver, spec, site| {
             let room = site.lab.room("written")?;
-            let mut running = driver.start(spec, site, &room)?;
-            let mut link = running.link()?;
+            let Started { mut running, mut link } = driver.start(spec, site, &room)?;
             link.receive(site.start_deadline)?;
             let Reply::Identity(inside) = link.ask(&Request::Identify, DEADLINE)?.reply else {
                 return Err(Fault::bug("the agent does not say what it sees"));

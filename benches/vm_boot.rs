@@ -24,7 +24,7 @@ use rustix::time::{ClockId, clock_gettime};
 use std::process::ExitCode;
 use std::time::Duration;
 use surtax::fault::Fault;
-use surtax::layer::{Payer, Source};
+use surtax::layer::{Payer, Source, Started};
 use surtax_instrument::clock;
 use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::Reply;
@@ -100,7 +100,7 @@ fn boot(stack: &str, opened: &OpenedLab) -> Result<Booted, String> {
     opened.at(stack, |driver, spec, site| {
         let opened = clock::monotonic_raw();
         let room = site.lab.room("ours")?;
-        let mut running = driver.start(spec, site, &room)?;
+        let Started { running, mut link } = driver.start(spec, site, &room)?;
         let (qemu, virtiofsd) = processes(&running.payers())?;
         let began = started(qemu);
         let argv = bare_guest::Argv {
@@ -108,7 +108,8 @@ fn boot(stack: &str, opened: &OpenedLab) -> Result<Booted, String> {
             qemu: command_line(qemu),
             virtiofsd: command_line(virtiofsd),
         };
-        let first = running.link()?.receive(site.start_deadline)?;
+        let first = link.receive(site.start_deadline)?;
+        drop(link);
         assert!(matches!(first.reply, Reply::Hello(_)), "{:?}", first.reply);
         running.stop()?;
         room.close()?;

@@ -12,7 +12,6 @@
 //!   way to the group that has them.
 //! - **Checked against** what each tool's own file says.
 
-use crate::agent::Link;
 use crate::container::conmon::Conmon;
 use crate::container::engine_runtime::Kernel;
 use crate::container::first_process::{FirstProcess, empties, limited_together};
@@ -26,8 +25,8 @@ use crate::lab::disk::Disk;
 use crate::lab::{self, Lab, Limits, Mount, Process, Program, Room, tool_version};
 use crate::layer::publish::Port;
 use crate::layer::{
-    Descriptor, Inner, Layer, LayerSpec, Payer, Running, Site, Source, Unavailable, Usable,
-    WorkloadNetwork, medium,
+    Descriptor, Inner, Layer, LayerSpec, Payer, Running, Site, Source, Started, Unavailable,
+    Usable, WorkloadNetwork, medium,
 };
 use crate::rootfs::root::Lower;
 use crate::rootfs::{root, scratch, secrets};
@@ -170,12 +169,7 @@ impl Layer for ContainerTool {
         Ok(Usable { facts })
     }
 
-    fn start(
-        &self,
-        spec: &LayerSpec,
-        site: &Site<'_>,
-        room: &Room,
-    ) -> Result<Box<dyn Running>, Fault> {
+    fn start(&self, spec: &LayerSpec, site: &Site<'_>, room: &Room) -> Result<Started, Fault> {
         let kind = self.descriptor.kind;
         let path = self.find()?;
         let scratch = room.memory_directory()?;
@@ -222,9 +216,8 @@ impl Layer for ContainerTool {
         let started = Fact::new("tool_command_line", command_line, "its start");
         let of_root = root::facts(&site.view.root, &lowers);
         let facts = [tool_facts(&path)?, vec![started], of_root].concat();
-        Ok(Box::new(RunningContainer {
+        let running = RunningContainer {
             process,
-            link: Some(link),
             init: init.map_or(Init::None, |init| init.init),
             group,
             hierarchies: site.lab.hierarchies().clone(),
@@ -235,7 +228,8 @@ impl Layer for ContainerTool {
             beside,
             spec: spec.clone(),
             facts,
-        }))
+        };
+        Ok(Started::new(link, running))
     }
 }
 
@@ -300,7 +294,6 @@ fn mounts(
 
 struct RunningContainer {
     process: Process,
-    link: Option<Link>,
     init: Init,
     group: PathBuf,
     hierarchies: Hierarchies,
@@ -314,10 +307,6 @@ struct RunningContainer {
 }
 
 impl Running for RunningContainer {
-    fn link(&mut self) -> Result<Link, Fault> {
-        crate::layer::take_link(&mut self.link, self.kind)
-    }
-
     fn payers(&self) -> Vec<Payer> {
         vec![Payer::new(self.kind, Role::Engine, Source::Group(self.group.clone())).carrying(true)]
     }
@@ -375,7 +364,6 @@ impl Running for RunningContainer {
     }
 
     fn stop(mut self: Box<Self>) -> Result<(), Fault> {
-        drop(self.link.take());
         let deadline = if self.init == Init::None { STOP_DEADLINE } else { SHUTDOWN_DEADLINE };
         let ended = self.process.wait(deadline)?;
         self.end_what_was_left()?;

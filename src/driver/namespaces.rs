@@ -12,12 +12,11 @@
 
 use super::native::{Grouping, PlainProcess, same_kernel};
 use super::options;
-use crate::agent::Link;
 use crate::container::first_process::FirstProcess;
 use crate::fault::{Doing, Fault};
 use crate::lab::{Limits, Room};
 use crate::layer::{
-    Descriptor, Inner, Layer, LayerSpec, Limit, Payer, Reach, Running, Site, StartGuess,
+    Descriptor, Inner, Layer, LayerSpec, Limit, Payer, Reach, Running, Site, StartGuess, Started,
     Unavailable, Usable, WorkloadNetwork,
 };
 use std::fs;
@@ -111,21 +110,17 @@ impl Layer for Namespaces {
         Ok(Usable { facts: vec![Fact::new("own_namespaces", kinds.join(" "), "/proc/self/ns")] })
     }
 
-    fn start(
-        &self,
-        spec: &LayerSpec,
-        site: &Site<'_>,
-        room: &Room,
-    ) -> Result<Box<dyn Running>, Fault> {
+    fn start(&self, spec: &LayerSpec, site: &Site<'_>, room: &Room) -> Result<Started, Fault> {
         let private = private(spec);
-        let plain = PlainProcess::start(
+        let (link, plain) = PlainProcess::start(
+            None,
             grouping(spec),
             DESCRIPTOR.kind,
             &["enclosed", &private.join(",")],
             site,
             room,
         )?;
-        Ok(Box::new(RunningNamespaces { plain, private }))
+        Ok(Started::new(link, RunningNamespaces { plain, private }))
     }
 }
 
@@ -135,10 +130,6 @@ struct RunningNamespaces {
 }
 
 impl Running for RunningNamespaces {
-    fn link(&mut self) -> Result<Link, Fault> {
-        self.plain.link()
-    }
-
     fn payers(&self) -> Vec<Payer> {
         self.plain.payers()
     }

@@ -16,7 +16,7 @@ use crate::lab::network::OUTSIDE;
 use crate::lab::{self, Limits, Process, Program, Room};
 use crate::layer::{
     Descriptor, Layer, LayerSpec, Limit, Payer, Reach, Root, RootKind, Running, Site, Source,
-    StartGuess, Unavailable, Usable, WorkloadNetwork,
+    StartGuess, Started, Unavailable, Usable, WorkloadNetwork,
 };
 use crate::rootfs::{root, scratch};
 use std::fs::File;
@@ -60,16 +60,11 @@ impl Layer for Native {
         Ok(Usable { facts: vec![Fact::new("kernel_release", release, "uname(2)")] })
     }
 
-    fn start(
-        &self,
-        _: &LayerSpec,
-        site: &Site<'_>,
-        room: &Room,
-    ) -> Result<Box<dyn Running>, Fault> {
+    fn start(&self, _: &LayerSpec, site: &Site<'_>, room: &Room) -> Result<Started, Fault> {
         let enter = |path: &Path| File::open(path).doing(format!("open `{}`", path.display()));
         let network = site.network.map(enter).transpose()?;
         let elsewhere = site.network.map(link_of).transpose()?;
-        let plain = PlainProcess::start_in(
+        let (link, plain) = PlainProcess::start(
             network.map(OwnedFd::from),
             Grouping::Own,
             "native",
@@ -78,7 +73,7 @@ impl Layer for Native {
             room,
         )?;
         let bridge = site.network.map(Path::to_path_buf);
-        Ok(Box::new(RunningNative { plain, elsewhere, bridge }))
+        Ok(Started::new(link, RunningNative { plain, elsewhere, bridge }))
     }
 }
 
@@ -87,7 +82,6 @@ impl Layer for Native {
 pub(super) struct PlainProcess {
     kind: &'static str,
     pub process: Process,
-    link: Option<Link>,
     /// Group of the process; `None` where it was left in this level's own.
     pub group: Option<PathBuf>,
     pub hierarchies: Hierarchies,
@@ -105,32 +99,19 @@ pub(super) enum Grouping {
 }
 
 impl PlainProcess {
-    /// Starts the agent with these arguments, in a group with the limits of the site.
+    /// Starts the agent with these arguments, in a group with the limits of the site; and in this
+    /// network namespace, if it is to be in another than this level's.
     ///
     /// # Errors
     /// The machine's: the group, a mount or the process could not be made.
     pub fn start(
-        grouping: Grouping,
-        kind: &'static str,
-        arguments: &[&str],
-        site: &Site<'_>,
-        room: &Room,
-    ) -> Result<Self, Fault> {
-        Self::start_in(None, grouping, kind, arguments, site, room)
-    }
-
-    /// The same in a network namespace.
-    ///
-    /// # Errors
-    /// As [`PlainProcess::start`].
-    pub fn start_in(
         network: Option<OwnedFd>,
         grouping: Grouping,
         kind: &'static str,
         arguments: &[&str],
         site: &Site<'_>,
         room: &Room,
-    ) -> Result<Self, Fault> {
+    ) -> Result<(Link, Self), Fault> {
         let group = match grouping {
             Grouping::Own => Some(room.subgroup("command", site.limits)?),
             Grouping::OfTheLevel => None,
@@ -161,23 +142,15 @@ impl PlainProcess {
             program.mount_namespace = Some(room.mount_namespace(&mounts)?);
         }
         let process = room.spawn(program)?;
-        Ok(Self {
+        let plain = Self {
             kind,
             process,
-            link: Some(link),
             group,
             hierarchies: site.lab.hierarchies().clone(),
             limits: site.limits.clone(),
             root_facts: root::facts(&site.view.root, &lowers),
-        })
-    }
-
-    /// The way to the agent, once.
-    ///
-    /// # Errors
-    /// Ours, the second time.
-    pub fn link(&mut self) -> Result<Link, Fault> {
-        crate::layer::take_link(&mut self.link, self.kind)
+        };
+        Ok((link, plain))
     }
 
     /// The agent and the command.
@@ -228,7 +201,6 @@ impl PlainProcess {
     /// # Errors
     /// It did not, and was killed.
     pub fn stop(mut self) -> Result<(), Fault> {
-        drop(self.link.take());
         let kind = self.kind;
         match self.process.wait(STOP_DEADLINE)? {
             Some(_) => Ok(()),
@@ -273,10 +245,6 @@ struct RunningNative {
 }
 
 impl Running for RunningNative {
-    fn link(&mut self) -> Result<Link, Fault> {
-        self.plain.link()
-    }
-
     fn payers(&self) -> Vec<Payer> {
         self.plain.payers()
     }

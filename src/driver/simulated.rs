@@ -20,7 +20,8 @@ use crate::agent::{Link, Listener, Speaker, Stamped};
 use crate::fault::Fault;
 use crate::lab::Room;
 use crate::layer::{
-    Descriptor, Files, Layer, LayerSpec, Payer, Running, Site, StartGuess, Unavailable, Usable,
+    Descriptor, Files, Layer, LayerSpec, Payer, Running, Site, StartGuess, Started, Unavailable,
+    Usable,
 };
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -61,12 +62,7 @@ impl Layer for Simulated {
         }
     }
 
-    fn start(
-        &self,
-        spec: &LayerSpec,
-        _: &Site<'_>,
-        room: &Room,
-    ) -> Result<Box<dyn Running>, Fault> {
+    fn start(&self, spec: &LayerSpec, _: &Site<'_>, room: &Room) -> Result<Started, Fault> {
         let model = Model::of(spec)?;
         let name = room.directory().file_name().unwrap_or_default();
         let own = ChaCha8Rng::seed_from_u64(fnv1a(name.as_encoded_bytes()) ^ model.seed);
@@ -76,7 +72,8 @@ impl Layer for Simulated {
             SimulatedAgent { model, place, own, now: Nanoseconds(0), said: VecDeque::new() };
         let inside = Arc::new(Mutex::new(inside));
         inside.lock().unwrap_or_else(PoisonError::into_inner).say(Reply::Hello(hello));
-        Ok(Box::new(RunningSimulated { inside, model }))
+        let (speaker, listener) = (Box::new(Mouth(Arc::clone(&inside))), Box::new(Ear(inside)));
+        Ok(Started::new(Link { speaker, listener }, RunningSimulated { model }))
     }
 }
 
@@ -142,18 +139,10 @@ fn number<T: std::str::FromStr>(spec: &LayerSpec, key: &str, default: T) -> Resu
 }
 
 struct RunningSimulated {
-    inside: Arc<Mutex<SimulatedAgent>>,
     model: Model,
 }
 
 impl Running for RunningSimulated {
-    fn link(&mut self) -> Result<Link, Fault> {
-        Ok(Link {
-            speaker: Box::new(Mouth(Arc::clone(&self.inside))),
-            listener: Box::new(Ear(Arc::clone(&self.inside))),
-        })
-    }
-
     fn payers(&self) -> Vec<Payer> {
         Vec::new()
     }

@@ -44,14 +44,6 @@ pub fn value_of<'a>(inside: &'a [Fact], key: &str) -> Result<&'a str, Fault> {
         .ok_or_else(|| Fault::machine(format!("the agent could not see `{key}`")))
 }
 
-/// Takes the link of a layer of this kind.
-///
-/// # Errors
-/// Ours: it was taken before.
-pub(crate) fn take_link(link: &mut Option<Link>, kind: &str) -> Result<Link, Fault> {
-    link.take().ok_or_else(|| Fault::bug(format!("the link of `{kind}` was taken twice")))
-}
-
 impl From<Fault> for Unavailable {
     fn from(fault: Fault) -> Self {
         Self { blame: fault.blame, why: fault.message, remedy: fault.hint }
@@ -114,22 +106,26 @@ pub trait Layer: Sync {
     ///
     /// # Errors
     /// What could not be started, with the foreign tool's last words.
-    fn start(
-        &self,
-        spec: &LayerSpec,
-        site: &Site<'_>,
-        room: &Room,
-    ) -> Result<Box<dyn Running>, Fault>;
+    fn start(&self, spec: &LayerSpec, site: &Site<'_>, room: &Room) -> Result<Started, Fault>;
+}
+
+/// A layer that was started, and the way to its agent.
+pub struct Started {
+    /// The layer.
+    pub running: Box<dyn Running>,
+    /// The way to the agent, which leaves when that ends: so it goes before the layer is stopped.
+    pub link: Link,
+}
+
+impl Started {
+    /// A layer with the way to its agent.
+    pub fn new(link: Link, running: impl Running + 'static) -> Self {
+        Self { running: Box::new(running), link }
+    }
 }
 
 /// A layer whose agent has been started. Dropped, it is stopped without a report.
 pub trait Running: Send {
-    /// The way to the agent, once.
-    ///
-    /// # Errors
-    /// The layer's, when the agent did not come up.
-    fn link(&mut self) -> Result<Link, Fault>;
-
     /// Lists who works for this layer on the level where it was started, right now.
     fn payers(&self) -> Vec<Payer>;
 

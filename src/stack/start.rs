@@ -14,7 +14,8 @@ use crate::fault::{Doing, Fault};
 use crate::lab::{self, Lab, Limits, Room};
 use crate::layer::watch::groups;
 use crate::layer::{
-    Descriptor, LayerSpec, Payer, Root, Running, Site, StackSpec, View, WorkloadNetwork, medium,
+    Descriptor, LayerSpec, Payer, Root, Running, Site, StackSpec, Started, View, WorkloadNetwork,
+    medium,
 };
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -130,8 +131,7 @@ impl StackSpec {
         room.limit_huge_pages(&limits).map_err(|fault| fault.during(&outermost.kind))?;
         let site = context.site(&view, &limits, !rest.is_empty());
         let driver = driver::find(&outermost.kind)?;
-        let mut running = driver.start(outermost, &site, &room)?;
-        let mut link = running.link()?;
+        let Started { mut running, mut link } = driver.start(outermost, &site, &room)?;
         let patience = patience(context.start_deadline);
         let mut has_ended = || running.obituary().is_some();
         let inside = greet(&mut link, &outermost.kind, context.start_deadline, &mut has_ended)

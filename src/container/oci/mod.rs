@@ -13,7 +13,6 @@ mod command_line;
 pub(crate) mod config;
 mod resources;
 
-use crate::agent::Link;
 use crate::container::engine_runtime::Kernel;
 use crate::container::first_process::FirstProcess;
 use crate::container::group;
@@ -22,8 +21,8 @@ use crate::container::{stdio, tool_network};
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Limits, Mount, Process, Program, Room, tool_version};
 use crate::layer::{
-    Descriptor, Inner, Layer, LayerSpec, Payer, Running, Site, Source, Unavailable, Usable,
-    impairment, medium,
+    Descriptor, Inner, Layer, LayerSpec, Payer, Running, Site, Source, Started, Unavailable,
+    Usable, impairment, medium,
 };
 use crate::rootfs::root::Lower;
 use crate::rootfs::{root, scratch, secrets};
@@ -125,12 +124,7 @@ impl Layer for Oci {
         Ok(Usable { facts: runtime_facts(&path, &version) })
     }
 
-    fn start(
-        &self,
-        spec: &LayerSpec,
-        site: &Site<'_>,
-        room: &Room,
-    ) -> Result<Box<dyn Running>, Fault> {
+    fn start(&self, spec: &LayerSpec, site: &Site<'_>, room: &Room) -> Result<Started, Fault> {
         let path = lab::find(self.program).ok_or_else(|| {
             Fault::machine(format!("{}: it is not in `PATH`", self.descriptor.kind))
                 .hint(self.remedy)
@@ -168,13 +162,12 @@ impl Layer for Oci {
         let mut facts = root::facts(&site.view.root, &lowers);
         let privileged = is_privileged(spec, site).to_string();
         facts.push(Fact::new("privileged", privileged, "config.json"));
-        Ok(Box::new(RunningOci {
+        let running = RunningOci {
             version: version(&path)?,
             path,
             process,
             namespace,
             command_line,
-            link: Some(link),
             group,
             hierarchies: site.lab.hierarchies().clone(),
             limits: site.limits.clone(),
@@ -183,7 +176,8 @@ impl Layer for Oci {
             kernel: self.kernel,
             prove: self.prove,
             facts,
-        }))
+        };
+        Ok(Started::new(link, running))
     }
 }
 
@@ -221,7 +215,6 @@ struct RunningOci {
     process: Process,
     namespace: OwnedFd,
     command_line: CommandLine,
-    link: Option<Link>,
     group: PathBuf,
     hierarchies: Hierarchies,
     limits: Limits,
@@ -233,10 +226,6 @@ struct RunningOci {
 }
 
 impl Running for RunningOci {
-    fn link(&mut self) -> Result<Link, Fault> {
-        crate::layer::take_link(&mut self.link, &self.spec.kind)
-    }
-
     fn payers(&self) -> Vec<Payer> {
         let engine = |name: String, source, carries_workload| {
             Payer::new(name, Role::Engine, source).carrying(carries_workload)
@@ -268,7 +257,6 @@ impl Running for RunningOci {
     }
 
     fn stop(mut self: Box<Self>) -> Result<(), Fault> {
-        drop(self.link.take());
         if self.process.wait(STOP_DEADLINE)?.is_some() {
             return Ok(());
         }

@@ -72,9 +72,8 @@ impl Booted {
         if talk.runs == CommandPlace::Beside {
             self.tail.drain(self.console.into());
             let network = self.network.as_ref().map(|network| network.namespace()).transpose()?;
-            let mut client =
-                PlainProcess::start_in(network, Grouping::Own, KIND, &["stdio"], site, room)?;
-            let Link { speaker, listener } = client.link()?;
+            let (Link { speaker, listener }, client) =
+                PlainProcess::start(network, Grouping::Own, KIND, &["stdio"], site, room)?;
             let address = format!("{}:{}", self.address, talk.port.unwrap_or_default());
             let speaker = Box::new(Guide { speaker, address });
             return Ok((Link { speaker, listener }, Some(client)));

@@ -5,14 +5,14 @@ use super::booted::{Booted, KIND};
 use super::guest::Guest;
 use super::recipe::CommandPlace;
 use super::request::ApplianceOptions;
-use crate::agent::{ConsoleTail, Link};
+use crate::agent::ConsoleTail;
 use crate::container::first_process::FirstProcess;
 use crate::driver::native::{PlainProcess, same_kernel};
 use crate::driver::xen::application::{ADDRESS, Application, ApplicationOptions};
 use crate::fault::Fault;
 use crate::guest::kernel;
 use crate::lab::Room;
-use crate::layer::{Payer, Running, Site, take_link};
+use crate::layer::{Payer, Running, Site, Started};
 use std::net::Ipv4Addr;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -27,7 +27,6 @@ const UNKNOWN_STATUS: i32 = 255;
 
 /// A domain that runs, or stands still until it is told its command.
 struct RunningDomain {
-    link: Option<Link>,
     client: Option<PlainProcess>,
     application: Application,
     files: Vec<PathBuf>,
@@ -43,7 +42,7 @@ pub(super) fn start(
     order: ApplicationOptions,
     site: &Site<'_>,
     room: &Room,
-) -> Result<Box<dyn Running>, Fault> {
+) -> Result<Started, Fault> {
     let talk = &asked.found.recipe.command;
     let files = [Some(order.kernel.clone()), order.initrd.clone()].into_iter().flatten().collect();
     let image = order.kernel.clone();
@@ -69,14 +68,10 @@ pub(super) fn start(
         Fact::new("time_taken", "outside, by surtax's own clock", "there is no agent inside"),
     ];
     facts.extend(ready);
-    Ok(Box::new(RunningDomain { link: Some(link), client, application, files, facts }))
+    Ok(Started::new(link, RunningDomain { client, application, files, facts }))
 }
 
 impl Running for RunningDomain {
-    fn link(&mut self) -> Result<Link, Fault> {
-        take_link(&mut self.link, KIND)
-    }
-
     fn payers(&self) -> Vec<Payer> {
         let mut payers = self.client.as_ref().map(PlainProcess::payers).unwrap_or_default();
         payers.extend(self.application.payers(self.client.is_none()));
@@ -102,7 +97,6 @@ impl Running for RunningDomain {
     }
 
     fn stop(mut self: Box<Self>) -> Result<(), Fault> {
-        drop(self.link.take());
         let client = self.client.take().map_or(Ok(()), PlainProcess::stop);
         self.application.stop()?;
         client

@@ -38,7 +38,7 @@ use crate::fault::{Doing, Fault};
 use crate::guest::kernel;
 use crate::lab::{Jail, Limits, Process, Program, Room, RoomNetwork};
 use crate::layer::{
-    Descriptor, Files, Inner, Layer, LayerSpec, Limit, Need, Payer, Reach, Running, Site,
+    Descriptor, Files, Inner, Layer, LayerSpec, Limit, Need, Payer, Reach, Running, Site, Started,
     Unavailable, Usable, WorkloadNetwork,
 };
 use booted::Booted;
@@ -109,12 +109,7 @@ impl Layer for Appliance {
         closed.map(|_| usable)
     }
 
-    fn start(
-        &self,
-        spec: &LayerSpec,
-        site: &Site<'_>,
-        room: &Room,
-    ) -> Result<Box<dyn Running>, Fault> {
+    fn start(&self, spec: &LayerSpec, site: &Site<'_>, room: &Room) -> Result<Started, Fault> {
         let asked = ApplianceOptions::read(spec, site)?;
         if let Some(order) = asked.order(site, room)? {
             return domain::start(&asked, order, site, room);
@@ -123,14 +118,13 @@ impl Layer for Appliance {
             accelerator(asked.accelerator.as_deref(), site, room).map_err(request::named)?;
         let machine = asked.machine(chosen, site)?;
         let mut running = RunningAppliance::boot(machine, &asked, site, room)?;
-        running.open(&asked, site, room)?;
-        Ok(Box::new(running))
+        let link = running.open(&asked, site, room)?;
+        Ok(Started::new(link, running))
     }
 }
 
 /// An appliance that runs, or stands still until it is told its command.
 struct RunningAppliance {
-    link: Option<Link>,
     client: Option<PlainProcess>,
     /// Console of the appliance, until somebody listens to it.
     console: Option<UnixStream>,
@@ -239,13 +233,11 @@ impl RunningAppliance {
             Fact::new("recipe_about", &asked.found.recipe.about, "the recipe"),
         ];
         facts.extend(group.prove(process.pid(), "vCPUs and QEMU's other threads", site)?);
-        let (link, client, console) = (None, None, Some(console));
         let (qmp, network) = (Arc::new(Mutex::new(qmp)), network.map(Arc::new));
         let port = asked.found.recipe.command.port;
         Ok(Self {
-            link,
-            client,
-            console,
+            client: None,
+            console: Some(console),
             tail,
             qmp,
             network,
@@ -265,7 +257,7 @@ impl RunningAppliance {
         asked: &ApplianceOptions,
         site: &Site<'_>,
         room: &Room,
-    ) -> Result<(), Fault> {
+    ) -> Result<Link, Fault> {
         let talk = &asked.found.recipe.command;
         let console = self.console.take();
         let console = console.ok_or_else(|| Fault::bug("an appliance was opened twice"))?;
@@ -281,8 +273,8 @@ impl RunningAppliance {
         let guest = Box::new(InQemu { pid: self.process.pid(), tids: self.tids(), qmp, bell });
         let image = self.machine.image().unwrap_or(Path::new(""));
         let (link, client) = booted.open(talk, guest, image, site, room)?;
-        (self.link, self.client) = (Some(link), client);
-        Ok(())
+        self.client = client;
+        Ok(link)
     }
 
     fn qmp(&self) -> MutexGuard<'_, Qmp> {
@@ -303,10 +295,6 @@ impl RunningAppliance {
 }
 
 impl Running for RunningAppliance {
-    fn link(&mut self) -> Result<Link, Fault> {
-        crate::layer::take_link(&mut self.link, "appliance")
-    }
-
     fn payers(&self) -> Vec<Payer> {
         let [vcpus, others] = Payer::of_machine("QEMU", self.process.pid(), self.tids());
         let mut payers = self.client.as_ref().map(PlainProcess::payers).unwrap_or_default();
@@ -347,7 +335,6 @@ impl Running for RunningAppliance {
     }
 
     fn stop(mut self: Box<Self>) -> Result<(), Fault> {
-        drop(self.link.take());
         let client = self.client.take().map_or(Ok(()), PlainProcess::stop);
         self.qmp().quit();
         if self.process.wait(STOP_DEADLINE)?.is_none() {

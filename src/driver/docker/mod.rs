@@ -38,7 +38,7 @@ use crate::fault::{Doing, Fault};
 use crate::lab::conceal::Owners;
 use crate::lab::{self, Limits, Room, Undo, tool_version};
 use crate::layer::{
-    Descriptor, Inner, Layer, LayerSpec, Limit, Reach, Running, Site, StartGuess, Unavailable,
+    Descriptor, Inner, Layer, LayerSpec, Limit, Reach, Site, StartGuess, Started, Unavailable,
     Usable,
 };
 use crate::rootfs::root::{Lower, Writes};
@@ -145,12 +145,7 @@ impl Layer for Docker {
     }
 
     /// The order of the lines is the protocol.
-    fn start(
-        &self,
-        spec: &LayerSpec,
-        site: &Site<'_>,
-        room: &Room,
-    ) -> Result<Box<dyn Running>, Fault> {
+    fn start(&self, spec: &LayerSpec, site: &Site<'_>, room: &Room) -> Result<Started, Fault> {
         let Shared { daemon, engine, about, network, lowers, skeleton, image } =
             Shared::ready(spec, site)?;
         let disk = scratch::bound(site.view, room)?;
@@ -200,10 +195,10 @@ impl Layer for Docker {
         let privileged = wanted.is_privileged.to_string();
         facts.push(Fact::new("privileged", privileged, "POST /containers/create"));
         facts.extend(root::facts(&site.view.root, &lowers));
-        Ok(Box::new(RunningDocker {
+        let link = Link::over("docker", output, input, &console)?;
+        let running = RunningDocker {
             is_daemon_shared: site.level == 0,
             group: counted(spec, site, parent).map_or_else(|| first.group(), Ok)?,
-            link: Some(Link::over("docker", output, input, &console)?),
             engine,
             daemon,
             name,
@@ -213,7 +208,8 @@ impl Layer for Docker {
             network,
             inspected,
             facts,
-        }))
+        };
+        Ok(Started::new(link, running))
     }
 }
 

@@ -4,13 +4,12 @@
 use super::daemon::Daemon;
 use super::engine::Engine;
 use super::{behind, kata, network};
-use crate::agent::Link;
 use crate::container::engine_runtime::{self, Kernel};
 use crate::container::first_process::FirstProcess;
 use crate::container::{rootless, storage};
 use crate::fault::Fault;
 use crate::lab::Limits;
-use crate::layer::{LayerSpec, Payer, Running, Source, WorkloadNetwork, take_link, value_of};
+use crate::layer::{LayerSpec, Payer, Running, Source, WorkloadNetwork, value_of};
 use bollard::models::ContainerInspectResponse;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -23,7 +22,6 @@ const STOP_DEADLINE: Duration = Duration::from_secs(2);
 pub(super) struct RunningDocker {
     /// True if its daemon serves all trials of a run: further in, it is a trial's own.
     pub(super) is_daemon_shared: bool,
-    pub(super) link: Option<Link>,
     pub(super) engine: Engine,
     pub(super) daemon: Daemon,
     pub(super) name: String,
@@ -37,10 +35,6 @@ pub(super) struct RunningDocker {
 }
 
 impl Running for RunningDocker {
-    fn link(&mut self) -> Result<Link, Fault> {
-        take_link(&mut self.link, "docker")
-    }
-
     fn payers(&self) -> Vec<Payer> {
         let is_machine = self.kernel() == Kernel::Machine;
         let machine = is_machine.then(|| self.machine().ok()).flatten();
@@ -125,8 +119,7 @@ impl Running for RunningDocker {
         Ok(facts)
     }
 
-    fn stop(mut self: Box<Self>) -> Result<(), Fault> {
-        drop(self.link.take());
+    fn stop(self: Box<Self>) -> Result<(), Fault> {
         let ended = self.engine.ends(&self.name, STOP_DEADLINE);
         self.engine.remove(&self.name)?;
         if ended? {

@@ -28,8 +28,7 @@ use crate::fault::Fault;
 use crate::guest::kernel::sha256;
 use crate::lab::{self, Limits, Process, Program, Room};
 use crate::layer::{
-    Descriptor, Inner, Layer, LayerSpec, Limit, Payer, Running, Site, Unavailable, Usable,
-    take_link,
+    Descriptor, Inner, Layer, LayerSpec, Limit, Payer, Running, Site, Started, Unavailable, Usable,
 };
 use found::Library;
 use std::net::Shutdown;
@@ -96,12 +95,7 @@ impl Layer for Krun {
         Ok(Usable { facts })
     }
 
-    fn start(
-        &self,
-        spec: &LayerSpec,
-        site: &Site<'_>,
-        room: &Room,
-    ) -> Result<Box<dyn Running>, Fault> {
+    fn start(&self, spec: &LayerSpec, site: &Site<'_>, room: &Room) -> Result<Started, Fault> {
         let program = program(site);
         let found =
             Library::look(site.cache, room, &program).map_err(|it| it.fault().during(KIND))?;
@@ -122,16 +116,7 @@ impl Layer for Krun {
         let who = "vCPUs and libkrun's other threads";
         let facts = group.prove(booted.process.pid(), who, site)?;
         let Booted { process, vcpus, link, call } = booted;
-        Ok(Box::new(RunningKrun {
-            link: Some(link),
-            call,
-            process,
-            seen,
-            vcpus,
-            found,
-            guest,
-            facts,
-        }))
+        Ok(Started::new(link, RunningKrun { call, process, seen, vcpus, found, guest, facts }))
     }
 }
 
@@ -211,7 +196,6 @@ fn boot(
 
 /// A machine that runs.
 struct RunningKrun {
-    link: Option<Link>,
     call: UnixStream,
     process: Process,
     /// The same, as this level's kernel sees it.
@@ -223,10 +207,6 @@ struct RunningKrun {
 }
 
 impl Running for RunningKrun {
-    fn link(&mut self) -> Result<Link, Fault> {
-        take_link(&mut self.link, KIND)
-    }
-
     fn payers(&self) -> Vec<Payer> {
         Payer::of_machine("libkrun", self.process.pid(), self.vcpus.clone()).to_vec()
     }
@@ -259,7 +239,6 @@ impl Running for RunningKrun {
     }
 
     fn stop(mut self: Box<Self>) -> Result<(), Fault> {
-        drop(self.link.take());
         // An agent that nobody listens to restarts its machine, which libkrun takes for its end.
         let _ = self.call.shutdown(Shutdown::Both);
         if self.process.wait(STOP_DEADLINE)?.is_some() {

@@ -27,7 +27,7 @@ const WORDS_LIMIT: usize = 4096;
 
 /// A program that the guest agent has started.
 #[derive(Clone, Debug)]
-pub(super) struct Started {
+pub(super) struct GuestProgram {
     pid: u64,
 }
 
@@ -83,15 +83,15 @@ pub(super) fn version(domain: &Domain) -> Result<String, Fault> {
 ///
 /// # Errors
 /// The machine's: it would not.
-pub(super) fn start(domain: &Domain, script: &str) -> Result<Started, Fault> {
+pub(super) fn start(domain: &Domain, script: &str) -> Result<GuestProgram, Fault> {
     let arguments = json!({"path": "/bin/sh", "arg": ["-c", script], "capture-output": true});
     let said = ask(domain, &json!({"execute": "guest-exec", "arguments": arguments}))?;
     let pid = said["pid"].as_u64();
-    pid.map(|pid| Started { pid })
+    pid.map(|pid| GuestProgram { pid })
         .ok_or_else(|| Fault::machine("libvirt: the guest agent named no process that it started"))
 }
 
-impl Started {
+impl GuestProgram {
     /// Waits up to this time for its end, and returns its code and its last words. `None` where it
     /// has not ended, or the agent does not answer. Asked for, the agent forgets it.
     pub(super) fn end(&self, domain: &Domain, deadline: Duration) -> Option<(i64, String)> {
@@ -124,7 +124,12 @@ pub(super) fn shell(channel: &str, length: usize, deadline: Duration) -> String 
 }
 
 /// Adds to a fault why no agent came up, in the words of the shell in the guest.
-pub(super) fn explained(domain: &Domain, name: &str, started: &Started, fault: Fault) -> Fault {
+pub(super) fn explained(
+    domain: &Domain,
+    name: &str,
+    started: &GuestProgram,
+    fault: Fault,
+) -> Fault {
     let fault = fault.during(format_args!("libvirt: no agent in `{name}`"));
     match started.end(domain, Duration::ZERO) {
         Some((code, words)) => {

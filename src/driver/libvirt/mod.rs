@@ -29,11 +29,11 @@ use crate::fault::{Doing, Fault};
 use crate::guest::memory::has_memory;
 use crate::lab::{self, Domain, DomainState, Limits, Room, VIRSH};
 use crate::layer::{
-    Descriptor, Inner, Layer, LayerSpec, Payer, RootKind, Running, Site, Unavailable, Usable,
-    value_of,
+    Descriptor, Inner, Layer, LayerSpec, Payer, RootKind, Running, Site, Started, Unavailable,
+    Usable, value_of,
 };
 use definition::{Definition, SOURCE};
-use guest::Started;
+use guest::GuestProgram;
 use process::Qemu;
 use std::fs::{self, File};
 use std::os::fd::OwnedFd;
@@ -192,12 +192,7 @@ impl Layer for Libvirt {
         Ok(Usable { facts })
     }
 
-    fn start(
-        &self,
-        spec: &LayerSpec,
-        site: &Site<'_>,
-        room: &Room,
-    ) -> Result<Box<dyn Running>, Fault> {
+    fn start(&self, spec: &LayerSpec, site: &Site<'_>, room: &Room) -> Result<Started, Fault> {
         let asked = DomainOptions::read(spec)?;
         let versions = versions(&asked.uri).map_err(Unavailable::fault)?;
         let agent = fs::read(site.agent)
@@ -224,11 +219,12 @@ impl Layer for Libvirt {
             .map_err(|fault| guest::explained(&domain, &definition.name, &started, fault))?;
         let console = ConsoleTail::new();
         let name = format!("libvirt:{}", definition.name);
-        let link = Some(Link::kept_alive(name, replies, to_agent, &console, KEEP_ALIVE)?);
+        let link = Link::kept_alive(name, replies, to_agent, &console, KEEP_ALIVE)?;
         let borrowed = Borrowed { domain, channel, was_off };
         let facts = [versions, vec![Fact::new("guest_agent_version", guest_agent, "guest-info")]];
         let facts = facts.concat();
-        Ok(Box::new(RunningDomain { borrowed, definition, qemu, started, link, arrival, facts }))
+        let running = RunningDomain { borrowed, definition, qemu, started, arrival, facts };
+        Ok(Started::new(link, running))
     }
 }
 
@@ -244,17 +240,12 @@ struct RunningDomain {
     borrowed: Borrowed,
     definition: Definition,
     qemu: Qemu,
-    started: Started,
-    link: Option<Link>,
+    started: GuestProgram,
     arrival: Arrival,
     facts: Vec<Fact>,
 }
 
 impl Running for RunningDomain {
-    fn link(&mut self) -> Result<Link, Fault> {
-        crate::layer::take_link(&mut self.link, "libvirt")
-    }
-
     fn payers(&self) -> Vec<Payer> {
         self.qemu.payers()
     }
@@ -320,8 +311,7 @@ impl Running for RunningDomain {
         (!self.qemu.is_alive()).then(|| format!("the process of the domain `{name}` has ended"))
     }
 
-    fn stop(mut self: Box<Self>) -> Result<(), Fault> {
-        drop(self.link.take());
+    fn stop(self: Box<Self>) -> Result<(), Fault> {
         let Borrowed { domain, channel, was_off } = &self.borrowed;
         let left = self.started.end(domain, STOP_DEADLINE).is_some();
         Room::give_back(domain, channel, *was_off)?;

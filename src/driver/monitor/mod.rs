@@ -37,7 +37,7 @@ use crate::guest::kernel;
 use crate::lab::{self, Limits, Process, Program, Room, tool_version};
 use crate::layer::impairment::Shaped;
 use crate::layer::{
-    Descriptor, Inner, Layer, LayerSpec, Limit, Root, Running, Site, Unavailable, Usable,
+    Descriptor, Inner, Layer, LayerSpec, Limit, Root, Site, Started, Unavailable, Usable,
 };
 use http::Api;
 use running::RunningMonitor;
@@ -160,12 +160,7 @@ impl Layer for Monitor {
         Ok(Usable { facts })
     }
 
-    fn start(
-        &self,
-        spec: &LayerSpec,
-        site: &Site<'_>,
-        room: &Room,
-    ) -> Result<Box<dyn Running>, Fault> {
+    fn start(&self, spec: &LayerSpec, site: &Site<'_>, room: &Room) -> Result<Started, Fault> {
         let kind = self.descriptor.kind;
         let program = self.found()?;
         let said = self.version(&program)?;
@@ -194,7 +189,23 @@ impl Layer for Monitor {
         let server = if guest.server().is_some() { " and virtiofsd" } else { "" };
         let who = format!("vCPUs, the monitor's other threads{server}");
         let facts = group.prove(booted.process.pid(), &who, site)?;
-        Ok(Box::new(RunningMonitor::new(self, booted, machine, (guest, wires), said, facts)))
+        let (kind, prove, end) = (self.descriptor.kind, self.prove, self.end);
+        let Booted { process, api, vcpus, link, call } = booted;
+        let running = RunningMonitor {
+            kind,
+            prove,
+            end,
+            call,
+            process,
+            api,
+            vcpus,
+            machine,
+            guest,
+            wires,
+            said,
+            facts,
+        };
+        Ok(Started::new(link, running))
     }
 }
 

@@ -1,8 +1,7 @@
 //! A monitor's machine that runs: who pays for it, what proves it, and how it ends.
 
 use super::http::Api;
-use super::{Booted, LAST_WORDS, Machine, MachineNetwork, Monitor, Prove, agree, numbers};
-use crate::agent::Link;
+use super::{LAST_WORDS, Machine, MachineNetwork, Prove, agree, numbers};
 use crate::driver::qemu::equipped_guest::EquippedGuest;
 use crate::fault::Fault;
 use crate::lab::{Process, network};
@@ -18,58 +17,22 @@ const STOP_DEADLINE: Duration = Duration::from_secs(5);
 
 /// A machine that runs.
 pub(super) struct RunningMonitor {
-    kind: &'static str,
-    prove: Prove,
-    end: fn(&mut Api),
-    link: Option<Link>,
-    call: UnixStream,
-    process: Process,
-    api: Api,
-    vcpus: Vec<u32>,
-    machine: Machine,
-    guest: EquippedGuest,
-    wires: Option<MachineNetwork>,
+    pub(super) kind: &'static str,
+    pub(super) prove: Prove,
+    pub(super) end: fn(&mut Api),
+    pub(super) call: UnixStream,
+    pub(super) process: Process,
+    pub(super) api: Api,
+    pub(super) vcpus: Vec<u32>,
+    pub(super) machine: Machine,
+    pub(super) guest: EquippedGuest,
+    pub(super) wires: Option<MachineNetwork>,
     /// Version that the program told.
-    said: String,
-    facts: Vec<Fact>,
-}
-
-impl RunningMonitor {
-    pub(super) fn new(
-        monitor: &Monitor,
-        booted: Booted,
-        machine: Machine,
-        (guest, wires): (EquippedGuest, Option<MachineNetwork>),
-        said: String,
-        facts: Vec<Fact>,
-    ) -> Self {
-        let (kind, prove, end) = (monitor.descriptor.kind, monitor.prove, monitor.end);
-        let Booted { process, api, vcpus, link, call } = booted;
-        let link = Some(link);
-        Self {
-            kind,
-            prove,
-            end,
-            link,
-            call,
-            process,
-            api,
-            vcpus,
-            machine,
-            guest,
-            wires,
-            said,
-            facts,
-        }
-    }
+    pub(super) said: String,
+    pub(super) facts: Vec<Fact>,
 }
 
 impl Running for RunningMonitor {
-    fn link(&mut self) -> Result<Link, Fault> {
-        let kind = self.kind;
-        self.link.take().ok_or_else(|| Fault::bug(format!("the agent's link of `{kind}` is gone")))
-    }
-
     fn payers(&self) -> Vec<Payer> {
         let (pid, vcpus) = (self.process.pid(), self.vcpus.clone());
         let mut payers = Payer::of_machine(self.kind, pid, vcpus).to_vec();
@@ -105,7 +68,6 @@ impl Running for RunningMonitor {
     }
 
     fn stop(mut self: Box<Self>) -> Result<(), Fault> {
-        drop(self.link.take());
         (self.end)(&mut self.api);
         // An agent that nobody listens to restarts its machine; where the other end is gone
         // already, so is the machine.

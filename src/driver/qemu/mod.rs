@@ -43,13 +43,13 @@ mod xen;
 
 use super::machine_group::MachineGroup;
 use super::options;
-use crate::agent::{ConsoleTail, Link};
+use crate::agent::ConsoleTail;
 use crate::fault::Fault;
 use crate::guest::{Guest, kernel};
 use crate::lab::{Jail, Limits, Process, Room};
 use crate::layer::{
     Descriptor, Inner, Layer, LayerSpec, Limit, Need, Payer, Reach, RootKind, Running, Site,
-    Source, StartGuess, Unavailable, Usable, WorkloadNetwork,
+    Source, StartGuess, Started, Unavailable, Usable, WorkloadNetwork,
 };
 use accelerator::PROGRAM;
 use boot::{BootPlace, Booted, boot};
@@ -147,12 +147,7 @@ impl Layer for Qemu {
         closed.map(|_| usable)
     }
 
-    fn start(
-        &self,
-        spec: &LayerSpec,
-        site: &Site<'_>,
-        room: &Room,
-    ) -> Result<Box<dyn Running>, Fault> {
+    fn start(&self, spec: &LayerSpec, site: &Site<'_>, room: &Room) -> Result<Started, Fault> {
         let mut asked = QemuOptions::read(spec, site.limits)?;
         asked.nic = asked.nic.map(|nic| nic.beside(site.network));
         asked.memory.require_huge_pages()?;
@@ -193,10 +188,8 @@ impl Layer for Qemu {
         let who = "vCPUs, QEMU's other threads and virtiofsd";
         inside.facts.extend(group.prove(guest.process.pid(), who, site)?);
         let Booted { process, qmp, cpus, link } = guest;
-        let link = Some(link);
         let patience = site.start_deadline;
-        Ok(Box::new(RunningQemu {
-            link,
+        let running = RunningQemu {
             qmp,
             process,
             inside,
@@ -206,13 +199,13 @@ impl Layer for Qemu {
             machine,
             patience,
             _jail: jail,
-        }))
+        };
+        Ok(Started::new(link, running))
     }
 }
 
 /// A machine that runs.
 struct RunningQemu {
-    link: Option<Link>,
     qmp: Qmp,
     process: Process,
     inside: GuestRoot,
@@ -227,10 +220,6 @@ struct RunningQemu {
 }
 
 impl Running for RunningQemu {
-    fn link(&mut self) -> Result<Link, Fault> {
-        crate::layer::take_link(&mut self.link, "qemu")
-    }
-
     fn payers(&self) -> Vec<Payer> {
         let pid = self.process.pid();
         let tids: Vec<u32> = self.cpus.iter().map(|cpu| cpu.thread_id).collect();
@@ -308,7 +297,6 @@ impl Running for RunningQemu {
     }
 
     fn stop(mut self: Box<Self>) -> Result<(), Fault> {
-        drop(self.link.take());
         self.qmp.quit();
         let ended = self.process.wait(STOP_DEADLINE)?;
         if ended.is_none() {

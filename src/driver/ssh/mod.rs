@@ -31,7 +31,7 @@ use crate::fault::{Doing, Fault};
 use crate::lab::{self, Process, Program, Room, tool_version};
 use crate::layer::{
     Descriptor, Files, Layer, LayerSpec, Payer, Reach, RootKind, Running, Site, Source, StartGuess,
-    Unavailable, Usable, WorkloadNetwork, value_of,
+    Started, Unavailable, Usable, WorkloadNetwork, value_of,
 };
 use client::Client;
 use std::fs::{self, File};
@@ -85,12 +85,7 @@ impl Layer for Ssh {
         Ok(Usable { facts })
     }
 
-    fn start(
-        &self,
-        spec: &LayerSpec,
-        site: &Site<'_>,
-        room: &Room,
-    ) -> Result<Box<dyn Running>, Fault> {
+    fn start(&self, spec: &LayerSpec, site: &Site<'_>, room: &Room) -> Result<Started, Fault> {
         let client = Client::read(spec)?;
         let version = version_fact()?;
         let agent = fs::read(site.agent)
@@ -114,7 +109,7 @@ impl Layer for Ssh {
         })?;
         let name = format!("ssh:{}", client.host);
         let link = Link::kept_alive(name, replies, to_agent, &console, KEEP_ALIVE)?;
-        Ok(Box::new(RunningSsh { client, version, process, link: Some(link), arrival, console }))
+        Ok(Started::new(link, RunningSsh { client, version, process, arrival, console }))
     }
 }
 
@@ -122,16 +117,11 @@ struct RunningSsh {
     client: Client,
     version: Fact,
     process: Process,
-    link: Option<Link>,
     arrival: Arrival,
     console: ConsoleTail,
 }
 
 impl Running for RunningSsh {
-    fn link(&mut self) -> Result<Link, Fault> {
-        crate::layer::take_link(&mut self.link, "ssh")
-    }
-
     fn payers(&self) -> Vec<Payer> {
         vec![Payer::new("ssh client", Role::Engine, Source::Process(self.process.pid()))]
     }
@@ -185,7 +175,6 @@ impl Running for RunningSsh {
     }
 
     fn stop(mut self: Box<Self>) -> Result<(), Fault> {
-        drop(self.link.take());
         match self.process.wait(STOP_DEADLINE)? {
             Some(_) => Ok(()),
             None => Err(Fault::machine(format!(

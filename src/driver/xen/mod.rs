@@ -33,7 +33,7 @@ use crate::guest::kernel;
 use crate::lab::{Limits, Room, Undo};
 use crate::layer::{
     Descriptor, Inner, Layer, LayerSpec, Limit, Need, Payer, Reach, RootKind, Running, Site,
-    Source, StartGuess, Unavailable, Usable, WorkloadNetwork,
+    Source, StartGuess, Started, Unavailable, Usable, WorkloadNetwork,
 };
 use configuration::Domain;
 use std::fs;
@@ -160,12 +160,7 @@ impl Layer for Xen {
         require_linux(kind).map(|()| usable)
     }
 
-    fn start(
-        &self,
-        spec: &LayerSpec,
-        site: &Site<'_>,
-        room: &Room,
-    ) -> Result<Box<dyn Running>, Fault> {
+    fn start(&self, spec: &LayerSpec, site: &Site<'_>, room: &Room) -> Result<Started, Fault> {
         let kind = Kind::of(spec);
         self.check(spec, site).map_err(|it| it.fault().during("xen"))?;
         let way = (Board::Q35, Channel::Console(1));
@@ -203,8 +198,8 @@ impl Layer for Xen {
         let channel = connect(socket, site.start_deadline)?;
         toolstack::unpause(&domain.name)?;
         let reader = channel.try_clone().doing("copy the socket of a domain's channel")?;
-        let link = Some(Link::over("xen", reader, channel, &console)?);
-        Ok(Box::new(RunningXen { link, guest, domain, id, server, vif }))
+        let link = Link::over("xen", reader, channel, &console)?;
+        Ok(Started::new(link, RunningXen { guest, domain, id, server, vif }))
     }
 }
 
@@ -306,7 +301,6 @@ fn connect(socket: &Path, start_deadline: Duration) -> Result<UnixStream, Fault>
 
 /// A domain that runs.
 struct RunningXen {
-    link: Option<Link>,
     guest: EquippedGuest,
     domain: Domain,
     id: u16,
@@ -328,10 +322,6 @@ fn payers(id: u16, carries_workload: bool) -> Vec<Payer> {
 }
 
 impl Running for RunningXen {
-    fn link(&mut self) -> Result<Link, Fault> {
-        crate::layer::take_link(&mut self.link, "xen")
-    }
-
     fn payers(&self) -> Vec<Payer> {
         payers(self.id, true)
     }
@@ -359,8 +349,7 @@ impl Running for RunningXen {
         is_over.then(|| format!("the domain has ended: `xl list` says `{}`", listed.state))
     }
 
-    fn stop(mut self: Box<Self>) -> Result<(), Fault> {
-        drop(self.link.take());
+    fn stop(self: Box<Self>) -> Result<(), Fault> {
         toolstack::destroy(&self.domain.name, self.id)?;
         // It has nobody to serve any more, and ends by itself.
         let began = monotonic_raw();
