@@ -17,7 +17,7 @@ use crate::fault::{Doing, Fault};
 use crate::lab::{Limits, Room};
 use crate::layer::{
     Descriptor, Inner, Layer, LayerSpec, Limit, Payer, Reach, Running, Site, StartGuess, Started,
-    Unavailable, Usable, WorkloadNetwork,
+    Unavailable, Usable, WorkloadNetwork, require_root,
 };
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -93,12 +93,7 @@ impl Layer for Namespaces {
     }
 
     fn check(&self, spec: &LayerSpec, _: &Site<'_>) -> Result<Usable, Unavailable> {
-        if !rustix::process::geteuid().is_root() {
-            return Err(Unavailable::new(
-                "namespaces and a throw-away layer over `/` need root",
-                "sudo surtax …",
-            ));
-        }
+        require_root("namespaces and a throw-away layer over `/` need root")?;
         let kinds = private(spec);
         let is_missing = |kind: &&&str| !Path::new("/proc/self/ns").join(kind).exists();
         if let Some(kind) = kinds.iter().find(is_missing) {

@@ -8,6 +8,7 @@ use crate::fault::Fault;
 use crate::lab::huge_pages::HUGE_PAGE_MIB;
 use crate::lab::{IoLimits, Limits, Partition};
 use crate::layer::{Descriptor, Files, LayerSpec, Limit, Root, RootKind};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use surtax_instrument::quantity::Bytes;
 
@@ -134,18 +135,7 @@ pub(super) fn refuse_name(name: &str) -> Result<(), Fault> {
 }
 
 fn limit(key: &str) -> Option<Limit> {
-    match key {
-        "cpus" => Some(Limit::Cpus),
-        "cpuset" => Some(Limit::Cpuset),
-        "memory" => Some(Limit::Memory),
-        "hugetlb" => Some(Limit::Hugetlb),
-        "pids" => Some(Limit::Pids),
-        "weight" => Some(Limit::Weight),
-        "partition" => Some(Limit::Partition),
-        "numa" => Some(Limit::Numa),
-        "read-bps" | "write-bps" | "read-iops" | "write-iops" => Some(Limit::Io),
-        _ => None,
-    }
+    Limit::ALL.into_iter().find(|limit| limit.keys().contains(&key))
 }
 
 /// Checks the value of one common option, and that the layer can keep it.
@@ -161,46 +151,44 @@ pub(super) fn refuse_value(
     if !descriptor.takes(key) {
         return Err(cannot_limit(descriptor, key, descriptors));
     }
-    match key {
-        "cpus" => cpu_millis(value).map(drop),
-        "cpuset" => numbers(value).map(drop),
-        "memory" => memory(value).map(drop),
-        "hugetlb" => huge_pages(value).map(drop),
-        "pids" => pids(value).map(drop),
-        "weight" => weight(value).map(drop),
-        "partition" => partition(value).map(drop),
-        "numa" => numbers(value).map(drop),
-        "read-bps" | "write-bps" => bytes_per_second(value).map(drop),
-        "read-iops" | "write-iops" => per_second(value).map(drop),
-        _ => match root(value)? {
-            Root::Host if descriptor.elsewhere => Ok(()),
-            _ if descriptor.elsewhere => Err(Fault::user(format!(
-                "`{}` shows the other machine's files as they are, and not `{value}`",
-                descriptor.kind
-            ))
-            .hint(format!(
-                "drop `root=`, or give it to a layer behind it, as in `{}:…+runc`",
-                descriptor.kind
-            ))),
-            Root::Image(_) if !descriptor.roots.contains(&RootKind::Image) => Err(Fault::user(format!(
-                "`{}` boots no disk, and `{value}` is the image of one",
-                descriptor.kind
-            ))
-            .hint("use `qemu`, or `root=dir:PATH` or `root=oci:PATH`")),
-            Root::Host if !descriptor.roots.contains(&RootKind::Host) => Err(Fault::user(format!(
-                "`{}` cannot take `host` as its root: writes would reach this machine's files",
-                descriptor.kind
-            ))
-            .hint("use `root=overlay`, and `--writable PATH` for what must be kept")),
-            Root::Packed if !descriptor.roots.contains(&RootKind::Packed) => Err(Fault::user(format!(
-                "`{}` cannot take `packed` as its root: that is for a machine with a kernel of its \
-                 own",
-                descriptor.kind
-            ))
-            .hint("use `root=dir:PATH` with a directory that holds little, or `qemu:root=packed`")),
-            _ => Ok(()),
-        },
+    if key == "root" {
+        return refuse_root(descriptor, value);
     }
+    let options = [(key.to_owned(), value.to_owned())].into();
+    LayerSpec { kind: descriptor.kind.to_owned(), options }.limits().map(drop)
+}
+
+/// Refuses a root that the layer cannot have, and what is none.
+fn refuse_root(descriptor: &Descriptor, value: &str) -> Result<(), Fault> {
+    let (kind, takes) = (descriptor.kind, |root| descriptor.roots.contains(&root));
+    let (message, hint) = match root(value)? {
+        Root::Host if descriptor.elsewhere => return Ok(()),
+        _ if descriptor.elsewhere => {
+            let what = "shows the other machine's files as they are, and not";
+            let hint =
+                format!("drop `root=`, or give it to a layer behind it, as in `{kind}:…+runc`");
+            return Err(Fault::user(format!("`{kind}` {what} `{value}`")).hint(hint));
+        }
+        Root::Image(_) if !takes(RootKind::Image) => (
+            format!("`{kind}` boots no disk, and `{value}` is the image of one"),
+            "use `qemu`, or `root=dir:PATH` or `root=oci:PATH`",
+        ),
+        Root::Host if !takes(RootKind::Host) => (
+            format!(
+                "`{kind}` cannot take `host` as its root: writes would reach this machine's files"
+            ),
+            "use `root=overlay`, and `--writable PATH` for what must be kept",
+        ),
+        Root::Packed if !takes(RootKind::Packed) => (
+            format!(
+                "`{kind}` cannot take `packed` as its root: that is for a machine with a kernel of \
+                 its own"
+            ),
+            "use `root=dir:PATH` with a directory that holds little, or `qemu:root=packed`",
+        ),
+        _ => return Ok(()),
+    };
+    Err(Fault::user(message).hint(hint))
 }
 
 /// Refuses `secrets=` where the layer itself says that it conceals nothing, and unknown values.
@@ -328,20 +316,20 @@ fn huge_pages(text: &str) -> Result<Bytes, Fault> {
 }
 
 fn pids(text: &str) -> Result<u32, Fault> {
-    match text.parse() {
-        Ok(count) if (1..=4_194_304).contains(&count) => Ok(count),
-        _ => Err(Fault::user(format!("`{text}` is not a number of processes"))
-            .hint("write a whole number from 1 to 4194304")),
-    }
+    let hint = "write a whole number from 1 to 4194304";
+    whole(text, 1..=4_194_304, "a number of processes", hint)
 }
 
 /// Source: Linux `Documentation/admin-guide/cgroup-v2.rst`, `cpu.weight`.
 fn weight(text: &str) -> Result<u32, Fault> {
-    match text.parse() {
-        Ok(weight) if (1..=10_000).contains(&weight) => Ok(weight),
-        _ => Err(Fault::user(format!("`{text}` is not a weight"))
-            .hint("write a whole number from 1 to 10000; everybody has 100")),
-    }
+    let hint = "write a whole number from 1 to 10000; everybody has 100";
+    whole(text, 1..=10_000, "a weight", hint)
+}
+
+/// A whole number in a range, which is to be `what`.
+fn whole(text: &str, range: RangeInclusive<u32>, what: &str, hint: &str) -> Result<u32, Fault> {
+    let number = text.parse().ok().filter(|number| range.contains(number));
+    number.ok_or_else(|| Fault::user(format!("`{text}` is not {what}")).hint(hint))
 }
 
 fn partition(text: &str) -> Result<Partition, Fault> {
@@ -364,11 +352,8 @@ fn bytes_per_second(text: &str) -> Result<Bytes, Fault> {
 }
 
 fn per_second(text: &str) -> Result<u32, Fault> {
-    match text.parse() {
-        Ok(count) if count > 0 => Ok(count),
-        _ => Err(Fault::user(format!("`{text}` is not a number of operations a second"))
-            .hint("write a whole number, such as `100`")),
-    }
+    let hint = "write a whole number, such as `100`";
+    whole(text, 1..=u32::MAX, "a number of operations a second", hint)
 }
 
 fn root(text: &str) -> Result<Root, Fault> {

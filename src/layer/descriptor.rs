@@ -243,40 +243,25 @@ impl Limit {
         }
     }
 
+    /// Every limit.
+    pub const ALL: [Self; 9] = {
+        use Limit::*;
+        [Cpus, Cpuset, Memory, Hugetlb, Pids, Weight, Numa, Io, Partition]
+    };
+
+    /// Limits that we can tell the kernel of a group of our own.
+    pub const OF_A_GROUP: &'static [Self] = &Self::ALL;
+
     /// Limits that engines and runtimes can tell the kernel of a container's group.
-    pub const OF_A_CONTAINER: &'static [Self] = &[
-        Self::Cpus,
-        Self::Cpuset,
-        Self::Memory,
-        Self::Hugetlb,
-        Self::Pids,
-        Self::Weight,
-        Self::Numa,
-        Self::Io,
-    ];
+    pub const OF_A_CONTAINER: &'static [Self] = {
+        use Limit::*;
+        &[Cpus, Cpuset, Memory, Hugetlb, Pids, Weight, Numa, Io]
+    };
 
     /// Limits that a machine has of its own, and those that hold for the group of those who make
     /// it.
-    pub const OF_A_MACHINE: &'static [Self] = &[
-        Self::Cpus,
-        Self::Cpuset,
-        Self::Memory,
-        Self::Weight,
-        Self::Numa,
-        Self::Io,
-        Self::Partition,
-    ];
-
-    /// Limits that we can tell the kernel of a group of our own.
-    pub const OF_A_GROUP: &'static [Self] = &[
-        Self::Cpus,
-        Self::Cpuset,
-        Self::Memory,
-        Self::Hugetlb,
-        Self::Pids,
-        Self::Weight,
-        Self::Numa,
-        Self::Io,
-        Self::Partition,
-    ];
+    pub const OF_A_MACHINE: &'static [Self] = {
+        use Limit::*;
+        &[Cpus, Cpuset, Memory, Weight, Numa, Io, Partition]
+    };
 }

@@ -18,7 +18,7 @@ pub mod watch;
 
 use crate::agent::Link;
 use crate::fault::{Blame, Fault};
-use crate::lab::{Limits, Room};
+use crate::lab::{self, Limits, Room};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use surtax_instrument::probe::command_group::CommandGroup;
@@ -234,6 +234,24 @@ impl Unavailable {
     pub fn new(why: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { blame: Blame::Machine, why: why.into(), remedy: Some(remedy.into()) }
     }
+}
+
+/// That this process is root's.
+///
+/// # Errors
+/// It is not, and `why` it has to be.
+pub(crate) fn require_root(why: &str) -> Result<(), Unavailable> {
+    let is_root = rustix::process::geteuid().is_root();
+    if is_root { Ok(()) } else { Err(Unavailable::new(why, "sudo surtax …")) }
+}
+
+/// The path of a program, which is installed by `remedy`.
+///
+/// # Errors
+/// It is not in `PATH`.
+pub(crate) fn require_program(program: &str, remedy: &str) -> Result<PathBuf, Unavailable> {
+    let missing = || Unavailable::new(format!("`{program}` is not in `PATH`"), remedy);
+    lab::find(program).ok_or_else(missing)
 }
 
 /// Somebody who works for a layer, and where the kernel counts it.

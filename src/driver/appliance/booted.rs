@@ -1,7 +1,7 @@
 //! An appliance that was booted, whoever carries it: it is waited for, and the way to it opened.
 
 use super::guest::Guest;
-use super::proxy::{Delivery, Proxy};
+use super::proxy::Proxy;
 use super::recipe::{CommandPlace, Talk};
 use super::{evidence, ready};
 use crate::agent::{ConsoleTail, Link, Speaker};
@@ -80,13 +80,8 @@ impl Booted {
         }
         let tail = self.tail.clone();
         let proxy = Proxy {
-            delivery: Delivery {
-                runs: talk.runs,
-                over: talk.over,
-                address: self.address,
-                port: talk.port,
-                ended: talk.ended.clone(),
-            },
+            talk: talk.clone(),
+            address: self.address,
             guest,
             network: self.network,
             console: self.console,

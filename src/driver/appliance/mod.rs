@@ -39,7 +39,7 @@ use crate::guest::kernel;
 use crate::lab::{Jail, Limits, Process, Program, Room, RoomNetwork};
 use crate::layer::{
     Descriptor, Files, Inner, Layer, LayerSpec, Limit, Need, Payer, Reach, Running, Site, Started,
-    Unavailable, Usable, WorkloadNetwork,
+    Unavailable, Usable, WorkloadNetwork, require_root,
 };
 use booted::Booted;
 use command_line::{CONSOLE_DESCRIPTOR, Machine, QMP_DESCRIPTOR};
@@ -362,11 +362,8 @@ fn check_in(room: &Room, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Un
         ));
     }
     let machine = asked.machine(Accelerator::Tcg, site)?;
-    if machine.network.is_some() && !rustix::process::geteuid().is_root() {
-        return Err(Unavailable::new(
-            "a network for the appliance alone can only be made by root",
-            "sudo surtax …",
-        ));
+    if machine.network.is_some() {
+        require_root("a network for the appliance alone can only be made by root")?;
     }
     let version = qemu_version(room)?;
     let chosen = accelerator(asked.accelerator.as_deref(), site, room).map_err(request::named)?;

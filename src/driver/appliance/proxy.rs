@@ -9,7 +9,7 @@
 
 use super::answer::Answer;
 use super::guest::Guest;
-use super::recipe::{Carrier, CommandPlace};
+use super::recipe::{Carrier, CommandPlace, Talk};
 use crate::agent::ConsoleTail;
 use crate::driver::qemu::qmp::is_readable;
 use crate::fault::{Doing, Fault};
@@ -26,7 +26,7 @@ use surtax_instrument::probe::process::Usage;
 use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::{
     Command, Dropped, Fact, Failure, Hello, Opener, Outcome, PROTOCOL, Reply, Request, Sealer,
-    Status, WireError, agents, read_request, write_reply,
+    Status, agents, read_request, write_reply,
 };
 
 /// Number of bytes that are read at once.
@@ -41,22 +41,12 @@ const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
 /// Answer about a machine that took its counts with it.
 const GONE: &str = "the appliance's machine is gone, and what it used can no longer be read";
 
-/// Way in which a command comes to the appliance.
-#[derive(Clone, Debug)]
-pub(super) struct Delivery {
-    pub(super) runs: CommandPlace,
-    pub(super) over: Option<Carrier>,
-    /// Address of the appliance on its network.
-    pub(super) address: Ipv4Addr,
-    /// Port of the appliance at that address.
-    pub(super) port: Option<u16>,
-    /// Beginning of the last line of an answer.
-    pub(super) ended: Option<String>,
-}
-
 /// Part that answers for the appliance.
 pub(super) struct Proxy {
-    pub(super) delivery: Delivery,
+    /// Way in which a command comes to it.
+    pub(super) talk: Talk,
+    /// Address of the appliance on its network.
+    pub(super) address: Ipv4Addr,
     pub(super) guest: Box<dyn Guest>,
     /// The network of its own in which its port is.
     pub(super) network: Option<Arc<RoomNetwork>>,
@@ -117,14 +107,8 @@ struct Run {
 /// End of a conversation: either end is gone, or surtax wants no more.
 struct Over;
 
-impl From<WireError> for Over {
-    fn from(_: WireError) -> Self {
-        Self
-    }
-}
-
-impl From<std::io::Error> for Over {
-    fn from(_: std::io::Error) -> Self {
+impl<E: std::error::Error> From<E> for Over {
+    fn from(_: E) -> Self {
         Self
     }
 }
@@ -190,7 +174,7 @@ impl Conversation {
 
     /// Tells whether a command runs that ends as its machine does.
     fn is_booted_for_this(&self) -> bool {
-        self.running.is_some() && self.proxy.delivery.runs == CommandPlace::Boot
+        self.running.is_some() && self.proxy.talk.runs == CommandPlace::Boot
     }
 
     /// Ends the command if its machine ended, with all that this said until then.
@@ -218,7 +202,7 @@ impl Conversation {
 
     /// Ends a command whose machine ended: that is its end, unless its recipe names another.
     fn end_with_its_machine(&mut self, now: Nanoseconds) -> Result<(), Over> {
-        if self.proxy.delivery.ended.is_none() {
+        if self.proxy.talk.ended.is_none() {
             return self.end(Status::Exit(self.proxy.guest.status()), now);
         }
         if self.running.take().is_none() {
@@ -256,7 +240,7 @@ impl Conversation {
         if count == 0 {
             // The machine is gone. One that was booted for one command is still asked for more.
             self.is_console_open = false;
-            return match self.proxy.delivery.runs {
+            return match self.proxy.talk.runs {
                 CommandPlace::Boot => self.end_with_its_machine(now),
                 _ => Err(Over),
             };
@@ -359,12 +343,12 @@ impl Conversation {
 
     /// Opens the connection over which a command will go, so that this is not timed.
     fn connect(&mut self) -> Result<(), Fault> {
-        if self.proxy.delivery.over != Some(Carrier::Tcp) {
+        if self.proxy.talk.over != Some(Carrier::Tcp) {
             return Ok(());
         }
-        let port = self.proxy.delivery.port.unwrap_or_default();
+        let port = self.proxy.talk.port.unwrap_or_default();
         let open = || {
-            let address = (self.proxy.delivery.address, port).into();
+            let address = (self.proxy.address, port).into();
             let connection = TcpStream::connect_timeout(&address, CONNECT_DEADLINE)?;
             connection.set_nodelay(true)?;
             connection.set_write_timeout(Some(CONNECT_DEADLINE))?;
@@ -384,16 +368,16 @@ impl Conversation {
             Err(fault) => return self.refuse(&fault.message, &fault.hint.unwrap_or_default()),
         };
         let keep = usize::try_from(command.keep_bytes).unwrap_or(0);
-        let answer = Answer::new(self.proxy.delivery.ended.as_deref(), keep);
+        let answer = Answer::new(self.proxy.talk.ended.as_deref(), keep);
         let Some(before) = self.proxy.guest.usage() else { return self.refuse(GONE, "") };
         let began = clock::monotonic_raw();
-        let sent = match (self.proxy.delivery.runs, &mut self.connection) {
+        let sent = match (self.proxy.talk.runs, &mut self.connection) {
             (CommandPlace::Boot, _) => {
                 self.is_spent = true;
                 self.proxy.guest.let_go().map_err(|fault| fault.message)
             }
             (_, Some(tcp)) => tcp.write_all(line.as_bytes()).map_err(|error| error.to_string()),
-            (_, None) if self.proxy.delivery.over == Some(Carrier::Tcp) => {
+            (_, None) if self.proxy.talk.over == Some(Carrier::Tcp) => {
                 Err(String::from("the appliance closed the connection"))
             }
             (_, None) => {

@@ -187,7 +187,7 @@ impl FoundRecipe {
 impl Recipe {
     /// The board.
     pub(super) fn board(&self) -> Board {
-        board(&self.machine.board)
+        Board::of(Some(&self.machine.board))
     }
 
     /// Memory, in MiB.
@@ -202,15 +202,6 @@ pub(super) fn domain(name: &str) -> Option<Kind> {
         "xen-pv" => Some(Kind::Pv),
         "xen-pvh" => Some(Kind::Pvh),
         _ => None,
-    }
-}
-
-/// The board of this name, which was checked.
-pub(super) fn board(name: &str) -> Board {
-    match name {
-        "pc" => Board::Pc,
-        "microvm" => Board::Microvm,
-        _ => Board::Q35,
     }
 }
 

@@ -2,8 +2,9 @@
 
 use super::command_line::Machine;
 use super::proxy;
-use super::recipe::{CommandPlace, FoundRecipe, board, domain};
+use super::recipe::{CommandPlace, FoundRecipe, domain};
 use crate::driver::qemu::accelerator::Accelerator;
+use crate::driver::qemu::board::Board;
 use crate::driver::qemu::request::cpu_model;
 use crate::driver::xen::application::ApplicationOptions;
 use crate::driver::xen::{Kind, image};
@@ -55,7 +56,8 @@ impl ApplianceOptions {
             _ => String::new(),
         };
         let mut machine = Machine::of(&self.found, self.image.as_deref(), accelerator, &words);
-        machine.board = self.spec.option("machine").map_or(machine.board, board);
+        machine.board =
+            self.spec.option("machine").map_or(machine.board, |name| Board::of(Some(name)));
         machine.cpu = self.spec.option("cpu").map(cpu_model).transpose().map_err(named)?;
         if let Some(millis) = site.limits.cpu_millis {
             machine.cpus = whole_cpus(millis)?;

@@ -39,7 +39,7 @@ use crate::lab::conceal::Owners;
 use crate::lab::{self, Limits, Room, Undo, tool_version};
 use crate::layer::{
     Descriptor, Inner, Layer, LayerSpec, Limit, Reach, Site, StartGuess, Started, Unavailable,
-    Usable,
+    Usable, require_root,
 };
 use crate::rootfs::root::{Lower, Writes};
 use crate::rootfs::secrets::Hidden;
@@ -128,10 +128,7 @@ impl Layer for Docker {
             Candidate::Private(program) => {
                 daemon::require_of_private(spec)?;
                 let version = tool_version::of(&program, &[])?;
-                if !rustix::process::geteuid().is_root() {
-                    let why = "a private Docker daemon can only be started by root".to_owned();
-                    return Err(Unavailable::new(why, "sudo surtax …"));
-                }
+                require_root("a private Docker daemon can only be started by root")?;
                 let daemon = Fact::new("daemon", "private, started when needed".to_owned(), "PATH");
                 Ok(Usable {
                     facts: vec![daemon, Fact::new("docker_version", version, "--version")],

@@ -19,7 +19,7 @@ mod found;
 pub mod library;
 
 use super::machine_group::MachineGroup;
-use super::monitor::{names_of_threads, numbered_threads, vsock};
+use super::monitor::{names_of_threads, vcpus, vsock};
 use super::options;
 use super::qemu::equipped_guest::{self, EquippedGuest};
 use crate::agent::{ConsoleTail, Link};
@@ -104,10 +104,10 @@ impl Layer for Krun {
         let group = MachineGroup::make(site, room)?;
         let (guest, export, namespace) =
             EquippedGuest::lay(spec, &found.firmware, (library::AGENT, PORT), site, room)?;
-        let size = (guest.cpus(), guest.memory_mib());
+        let size = (guest.cpus, guest.memory_mib);
         let booted = boot(
             &words(&program, &found, size, &export, room),
-            (namespace, guest.cpus()),
+            (namespace, guest.cpus),
             room,
             group.path(),
             site.start_deadline,
@@ -184,13 +184,7 @@ fn boot(
         ..Program::default()
     })?;
     let (link, call) = listener.accept(KIND, &mut process, &console, deadline)?;
-    let vcpus = numbered_threads(process.pid(), VCPU)?;
-    if vcpus.len() != usize::try_from(cpus).unwrap_or(usize::MAX) {
-        return Err(Fault::machine(format!(
-            "krun: {cpus} virtual CPUs were asked for, and {} of its threads are called `{VCPU}…`",
-            vcpus.len(),
-        )));
-    }
+    let vcpus = vcpus(KIND, process.pid(), VCPU, cpus)?;
     Ok(Booted { process, vcpus, link, call })
 }
 

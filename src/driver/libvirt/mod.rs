@@ -30,7 +30,7 @@ use crate::guest::memory::has_memory;
 use crate::lab::{self, Domain, DomainState, Limits, Room, VIRSH};
 use crate::layer::{
     Descriptor, Inner, Layer, LayerSpec, Payer, RootKind, Running, Site, Started, Unavailable,
-    Usable, value_of,
+    Usable, require_program, value_of,
 };
 use definition::{Definition, SOURCE};
 use guest::GuestProgram;
@@ -176,9 +176,7 @@ impl Layer for Libvirt {
 
     /// Without a domain, as the doctor asks, it is only seen whether libvirt answers.
     fn check(&self, spec: &LayerSpec, _: &Site<'_>) -> Result<Usable, Unavailable> {
-        if lab::find(VIRSH).is_none() {
-            return Err(Unavailable::new(format!("`{VIRSH}` is not in `PATH`"), REMEDY));
-        }
+        require_program(VIRSH, REMEDY)?;
         let asked = DomainOptions::read(spec)?;
         let mut facts = versions(&asked.uri)?;
         if asked.name.is_some() {

@@ -38,6 +38,7 @@ use crate::lab::{self, Limits, Process, Program, Room, tool_version};
 use crate::layer::impairment::Shaped;
 use crate::layer::{
     Descriptor, Inner, Layer, LayerSpec, Limit, Root, Site, Started, Unavailable, Usable,
+    require_program,
 };
 use http::Api;
 use running::RunningMonitor;
@@ -151,7 +152,7 @@ impl Layer for Monitor {
 
     /// Changes nothing but our own cache, as `qemu`'s check, whose reference guest proves KVM.
     fn check(&self, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
-        let program = self.found()?;
+        let program = require_program(self.program, self.remedy)?;
         let said = self.version(&program)?;
         let borrowed = equipped_guest::check(spec, site)?;
         let key = format!("{}_version", self.program.replace('-', "_"));
@@ -162,7 +163,7 @@ impl Layer for Monitor {
 
     fn start(&self, spec: &LayerSpec, site: &Site<'_>, room: &Room) -> Result<Started, Fault> {
         let kind = self.descriptor.kind;
-        let program = self.found()?;
+        let program = require_program(self.program, self.remedy).map_err(Unavailable::fault)?;
         let said = self.version(&program)?;
         // A device that opens proves nothing: these monitors would hang without a word.
         equipped_guest::check(spec, site).map_err(|it| it.fault().during(kind))?;
@@ -171,14 +172,14 @@ impl Layer for Monitor {
         let guest = EquippedGuest::prepare(spec, way, false, site, room, group.path())?;
         let network = guest.network(site, room)?;
         let machine = Machine {
-            cpus: guest.cpus(),
-            memory_mib: guest.memory_mib(),
+            cpus: guest.cpus,
+            memory_mib: guest.memory_mib,
             kernel: guest.kernel().to_owned(),
             initramfs: guest.initramfs().to_owned(),
             files: guest.files().map(Path::to_owned),
             vsock: room.directory().join("vsock"),
             has_tap: network.is_some(),
-            disk: guest.disk().map(|made| self.disk(spec, &made.file)),
+            disk: guest.disk.as_ref().map(|made| self.disk(spec, &made.file)),
         };
         let place = (group.path(), network.as_ref().map(|(network, _)| network));
         let booted = self
@@ -231,11 +232,6 @@ impl Monitor {
         Disk { file: file.to_owned(), cache: word("cache", cache), aio: word("aio", aio) }
     }
 
-    fn found(&self) -> Result<PathBuf, Fault> {
-        let why = || Fault::machine(format!("`{}` is not in `PATH`", self.program));
-        lab::find(self.program).ok_or_else(|| why().hint(self.remedy))
-    }
-
     /// Asks the program for its version. One whose API was not read is an error.
     fn version(&self, program: &Path) -> Result<String, Fault> {
         let said = tool_version::of(program, &[])?;
@@ -280,15 +276,7 @@ impl Monitor {
             console.settle(LAST_WORDS);
             Fault { message: fault.message + &console.quote(), ..fault }
         })?;
-        let vcpus = numbered_threads(process.pid(), self.vcpu)?;
-        if vcpus.len() != usize::try_from(machine.cpus).unwrap_or(usize::MAX) {
-            return Err(Fault::machine(format!(
-                "{kind}: {} virtual CPUs were asked for, and {} of its threads are called `{}…`",
-                machine.cpus,
-                vcpus.len(),
-                self.vcpu
-            )));
-        }
+        let vcpus = vcpus(kind, process.pid(), self.vcpu, machine.cpus)?;
         let (link, call) = listener.accept(kind, &mut process, &console, deadline)?;
         Ok(Booted { process, api, vcpus, link, call })
     }
@@ -327,14 +315,21 @@ fn numbers(said: &str) -> Option<(u64, u64)> {
         .next()
 }
 
-/// The threads of a process whose names begin so, before a number, in its order.
+/// The virtual CPUs of a process, by its threads whose names begin so, before a number.
 ///
 /// # Errors
-/// The machine's: the process is gone.
-pub(super) fn numbered_threads(pid: u32, begins: &str) -> Result<Vec<u32>, Fault> {
+/// The machine's: the process is gone, or has not `count` of them.
+pub(super) fn vcpus(kind: &str, pid: u32, begins: &str, count: u32) -> Result<Vec<u32>, Fault> {
     let numbered =
         |(name, tid): (String, u32)| Some((name.strip_prefix(begins)?.parse().ok()?, tid));
     let mut found: Vec<(u32, u32)> = threads(pid)?.into_iter().filter_map(numbered).collect();
+    if found.len() != usize::try_from(count).unwrap_or(usize::MAX) {
+        return Err(Fault::machine(format!(
+            "{kind}: {count} virtual CPUs were asked for, and {} of its threads are called \
+             `{begins}…`",
+            found.len()
+        )));
+    }
     found.sort_unstable();
     Ok(found.into_iter().map(|(_, tid)| tid).collect())
 }

@@ -14,6 +14,15 @@ pub(in crate::driver) enum Board {
 }
 
 impl Board {
+    /// The board of this name, which was checked; the first where none was named.
+    pub(in crate::driver) fn of(name: Option<&str>) -> Self {
+        match name {
+            Some("microvm") => Self::Microvm,
+            Some("pc") => Self::Pc,
+            _ => Self::Q35,
+        }
+    }
+
     /// The word after `-machine`.
     pub(in crate::driver) fn name(self) -> &'static str {
         match self {

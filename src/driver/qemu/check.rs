@@ -12,7 +12,7 @@ use crate::guest::packed::Packed;
 use crate::guest::share::Protocol;
 use crate::guest::virtiofsd::{self, Virtiofsd};
 use crate::lab::{Limits, Room, ToolRun, tool_version};
-use crate::layer::{LayerSpec, Root, Site, Unavailable, Usable};
+use crate::layer::{LayerSpec, Root, Site, Unavailable, Usable, require_program};
 use std::ffi::OsStr;
 use surtax_instrument::wire::Fact;
 
@@ -30,12 +30,7 @@ pub(super) fn named(fault: Fault) -> Fault {
 /// What is missing, and what would help.
 pub(super) fn check(room: &Room, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
     let asked = QemuOptions::read(spec, site.limits)?;
-    if crate::lab::find(PROGRAM).is_none() {
-        return Err(Unavailable::new(
-            format!("`{PROGRAM}` is not in `PATH`"),
-            "apt-get install qemu-system-x86",
-        ));
-    }
+    require_program(PROGRAM, "apt-get install qemu-system-x86")?;
     let version = qemu_version(room)?;
     let mut facts = vec![Fact::new("qemu_version", version, "qemu-system-x86_64 --version")];
     let is_image = matches!(site.view.root, Root::Image(_));

@@ -6,7 +6,7 @@
 //! QEMU, the way of input and output from what its process holds open, the controller from the
 //! guest's own drivers.
 
-use super::qmp::{BlockDevice, Qmp};
+use super::qmp::{BlockDevice, Inserted, Qmp};
 use super::vcpu::IOTHREAD_ID;
 use crate::driver::qemu::board::Board;
 use crate::fault::{Doing, Fault};
@@ -270,10 +270,10 @@ impl Made {
         let blocks = qmp.block_devices()?;
         // The QEMU of a domain has no other, and gives it no name.
         let is_ours = |block: &&BlockDevice| match self.disk.controller {
-            Controller::Blkfront => block.is_inserted(),
+            Controller::Blkfront => block.inserted.is_some(),
             _ => block.device == DRIVE,
         };
-        let found = blocks.iter().find(is_ours);
+        let found = blocks.iter().find(is_ours).and_then(|block| block.inserted.as_ref());
         let block = found.ok_or_else(|| Fault::machine("QMP lists no scratch disk"))?;
         let (format, cache) = (format_of(block), cache_of(block));
         let aio = aio_of(pid)?;
@@ -297,7 +297,7 @@ impl Made {
             Fact::new("disk_cache", cache, "query-block"),
             Fact::new("disk_aio", aio, "/proc/PID/fd and /proc/PID/maps of QEMU"),
             Fact::new("disk_controller", driver, "drivers in /sys inside"),
-            Fact::new("disk_bytes", block.size().to_string(), "query-block"),
+            Fact::new("disk_bytes", block.image.virtual_size.to_string(), "query-block"),
         ])
     }
 }
@@ -311,8 +311,8 @@ fn size(text: &str) -> Result<Bytes, Fault> {
     Ok(bytes)
 }
 
-fn format_of(block: &BlockDevice) -> &'static str {
-    match (block.format(), block.is_backed()) {
+fn format_of(disk: &Inserted) -> &'static str {
+    match (disk.drv.as_str(), disk.backing_file.is_some()) {
         ("raw", _) => "raw",
         ("qcow2", false) => "qcow2",
         ("qcow2", true) => "qcow2-backed",
@@ -322,8 +322,8 @@ fn format_of(block: &BlockDevice) -> &'static str {
 
 /// Source: `qemu-options.hx`, the table under `cache=`. Whether writes of the guest are written
 /// through is the device's, and not told here where the guest may choose.
-fn cache_of(block: &BlockDevice) -> &'static str {
-    let cache = block.cache();
+fn cache_of(disk: &Inserted) -> &'static str {
+    let cache = disk.cache;
     match (cache.writeback, cache.direct, cache.no_flush) {
         (true, false, true) => "unsafe",
         (true, true, false) => "none",
@@ -414,13 +414,10 @@ mod tests {
             (true, false, true),
         ] {
             let block = serde_json::from_value(serde_json::json!({
-                "device": "scratch",
-                "inserted": {
-                    "drv": "raw",
-                    "backing_file_depth": 0,
-                    "image": {"virtual-size": 1},
-                    "cache": {"writeback": writeback, "direct": direct, "no-flush": no_flush},
-                },
+                "drv": "raw",
+                "backing_file_depth": 0,
+                "image": {"virtual-size": 1},
+                "cache": {"writeback": writeback, "direct": direct, "no-flush": no_flush},
             }));
             seen.push(cache_of(&block.unwrap()));
         }

@@ -26,13 +26,15 @@ use surtax_instrument::wire::Fact;
 pub(in crate::driver) struct EquippedGuest {
     kind: String,
     guest: Guest,
-    cpus: u32,
-    memory_mib: u64,
+    /// Virtual CPUs.
+    pub(in crate::driver) cpus: u32,
+    /// Memory, in MiB.
+    pub(in crate::driver) memory_mib: u64,
     /// Memory that the guest may have beyond that, in bytes: the place of a kernel that the monitor
     /// brings.
     beside: u64,
     /// The disk of the scratch directory, if that is on one.
-    disk: Option<Made>,
+    pub(in crate::driver) disk: Option<Made>,
     /// Hypervisor signature that the guest must see, where its CPU can tell it.
     signature: Option<&'static str>,
     /// Source of the facts about the machine, by name.
@@ -211,16 +213,6 @@ impl EquippedGuest {
         Ok((guest, export, namespace))
     }
 
-    /// Virtual CPUs.
-    pub(in crate::driver) fn cpus(&self) -> u32 {
-        self.cpus
-    }
-
-    /// Memory, in MiB.
-    pub(in crate::driver) fn memory_mib(&self) -> u64 {
-        self.memory_mib
-    }
-
     /// An ELF kernel that is entered by PVH.
     pub(in crate::driver) fn kernel(&self) -> &Path {
         &self.guest.kernel.image
@@ -229,11 +221,6 @@ impl EquippedGuest {
     /// Returns the path of the guest's initramfs.
     pub(in crate::driver) fn initramfs(&self) -> &Path {
         &self.guest.initramfs
-    }
-
-    /// The disk of the scratch directory, if that is on one.
-    pub(in crate::driver) fn disk(&self) -> Option<&Made> {
-        self.disk.as_ref()
     }
 
     /// Makes the network on whose bridge the machine's tap is, where it has one, and says how bad

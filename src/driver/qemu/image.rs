@@ -13,7 +13,7 @@
 //! `doc/rtd/reference/datasources/nocloud.rst`, `network-config-format-v2.rst`.
 
 use super::qcow2::Header;
-use super::qmp::{BlockDevice, Qmp};
+use super::qmp::Qmp;
 use super::{disk, nic};
 use crate::fault::{Doing, Fault};
 use crate::lab::{Jail, Room, ToolRun};
@@ -227,9 +227,10 @@ impl Image {
     ) -> Result<Vec<Fact>, Fault> {
         let blocks = qmp.block_devices()?;
         let block = blocks.iter().find(|block| block.device == DRIVE);
-        let told = block.and_then(|block| block.backing()).unwrap_or_default();
+        let disk = block.and_then(|block| block.inserted.as_ref());
+        let told = disk.and_then(|disk| disk.backing_file.as_deref()).unwrap_or_default();
         let asked = self.source.display().to_string();
-        let depth = block.map_or(0, BlockDevice::depth);
+        let depth = disk.map_or(0, |disk| disk.backing_file_depth);
         if told != IMAGE_SET || depth != 1 || !is_open(pid, &self.opened.0)? {
             return Err(Fault::machine(format!(
                 "qemu: the system was to be from `{asked}`, and QMP says `{told}` and {depth} \

@@ -49,7 +49,7 @@ use crate::guest::{Guest, kernel};
 use crate::lab::{Jail, Limits, Process, Room};
 use crate::layer::{
     Descriptor, Inner, Layer, LayerSpec, Limit, Need, Payer, Reach, RootKind, Running, Site,
-    Source, StartGuess, Started, Unavailable, Usable, WorkloadNetwork,
+    Source, StartGuess, Started, Unavailable, Usable, WorkloadNetwork, require_root,
 };
 use accelerator::PROGRAM;
 use boot::{BootPlace, Booted, boot};
@@ -133,10 +133,7 @@ impl Layer for Qemu {
     /// Changes nothing but our own cache: where KVM might be usable, a reference guest is booted
     /// once per boot of this level, and the kernel for it is fetched if there is none.
     fn check(&self, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
-        if !rustix::process::geteuid().is_root() {
-            let why = "this machine's files can only be shown to a guest by root";
-            return Err(Unavailable::new(why, "sudo surtax …"));
-        }
+        require_root("this machine's files can only be shown to a guest by root")?;
         // The doctor asks about several at the same time, and layers that need what this one needs.
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);

@@ -72,31 +72,40 @@ pub(in crate::driver) struct KvmState {
     pub(in crate::driver) present: bool,
 }
 
-/// One disk, as QEMU has it.
+/// One device for a disk, as QEMU has it.
 #[derive(Clone, Debug, Deserialize)]
 pub(in crate::driver) struct BlockDevice {
     /// The `id` of the device.
     pub(in crate::driver) device: String,
-    inserted: Option<Inserted>,
+    /// Disk in it, if there is one.
+    pub(in crate::driver) inserted: Option<Inserted>,
 }
 
+/// A disk that is in its device.
 #[derive(Clone, Debug, Deserialize)]
-struct Inserted {
-    drv: String,
-    cache: Cache,
-    image: Image,
-    backing_file: Option<String>,
-    backing_file_depth: u32,
+pub(in crate::driver) struct Inserted {
+    /// The driver of its format.
+    pub(in crate::driver) drv: String,
+    /// Cache mode of its file.
+    pub(in crate::driver) cache: Cache,
+    /// Disk as the guest sees it.
+    pub(in crate::driver) image: Image,
+    /// The file of which it begins as a copy.
+    pub(in crate::driver) backing_file: Option<String>,
+    /// Number of files below its own.
+    pub(in crate::driver) backing_file_depth: u32,
 }
 
+/// A disk as the guest sees it.
 #[derive(Clone, Debug, Deserialize)]
-struct Image {
+pub(in crate::driver) struct Image {
+    /// Size of the disk, in bytes.
     #[serde(rename = "virtual-size")]
-    virtual_size: u64,
+    pub(in crate::driver) virtual_size: u64,
 }
 
 /// Cache mode of a disk's file.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize)]
 pub(in crate::driver) struct Cache {
     /// True if written data are safe only after a flush.
     pub(in crate::driver) writeback: bool,
@@ -105,43 +114,6 @@ pub(in crate::driver) struct Cache {
     /// A flush does nothing.
     #[serde(rename = "no-flush")]
     pub(in crate::driver) no_flush: bool,
-}
-
-impl BlockDevice {
-    /// Tells whether there is a disk in the device.
-    pub(in crate::driver) fn is_inserted(&self) -> bool {
-        self.inserted.is_some()
-    }
-
-    /// The driver of its format.
-    pub(in crate::driver) fn format(&self) -> &str {
-        self.inserted.as_ref().map_or("none", |inserted| &inserted.drv)
-    }
-
-    /// Tells whether the disk begins as a copy of another file.
-    pub(in crate::driver) fn is_backed(&self) -> bool {
-        self.inserted.as_ref().is_some_and(|inserted| inserted.backing_file.is_some())
-    }
-
-    /// The file of which it begins as a copy.
-    pub(super) fn backing(&self) -> Option<&str> {
-        self.inserted.as_ref()?.backing_file.as_deref()
-    }
-
-    /// Returns the number of files below the disk's own.
-    pub(super) fn depth(&self) -> u32 {
-        self.inserted.as_ref().map_or(0, |inserted| inserted.backing_file_depth)
-    }
-
-    /// Returns the cache mode of the disk's file.
-    pub(in crate::driver) fn cache(&self) -> Cache {
-        self.inserted.as_ref().map_or_else(Cache::default, |inserted| inserted.cache)
-    }
-
-    /// Returns the size of the disk as the guest sees it, in bytes.
-    pub(in crate::driver) fn size(&self) -> u64 {
-        self.inserted.as_ref().map_or(0, |inserted| inserted.image.virtual_size)
-    }
 }
 
 impl Qmp {
@@ -190,10 +162,7 @@ impl Qmp {
 
     /// The memory that the guest was given, in bytes.
     pub(in crate::driver) fn memory_bytes(&mut self) -> Result<u64, Fault> {
-        let answer = self.ask("query-memory-size-summary", json!({}))?;
-        answer["base-memory"].as_u64().ok_or_else(|| {
-            Fault::machine(format!("QMP: `query-memory-size-summary` answers `{answer}`"))
-        })
+        self.number("query-memory-size-summary", "base-memory")
     }
 
     /// Asks what backs the memory called `id`.
@@ -216,10 +185,7 @@ impl Qmp {
 
     /// Asks for the number of bytes that the balloon leaves to the guest now.
     pub(super) fn balloon_actual(&mut self) -> Result<u64, Fault> {
-        let answer = self.ask("query-balloon", json!({}))?;
-        answer["actual"]
-            .as_u64()
-            .ok_or_else(|| Fault::machine(format!("QMP: `query-balloon` answers `{answer}`")))
+        self.number("query-balloon", "actual")
     }
 
     /// The threads for disks.
@@ -299,6 +265,13 @@ impl Qmp {
     /// Tells QEMU to end, and does not wait for an answer. That it is already gone is no error.
     pub(in crate::driver) fn quit(&mut self) {
         let _ = self.commands.write_all(b"{\"execute\": \"quit\"}\n");
+    }
+
+    /// A number in the answer to a question.
+    fn number(&mut self, command: &str, field: &str) -> Result<u64, Fault> {
+        let answer = self.ask(command, json!({}))?;
+        let number = answer[field].as_u64();
+        number.ok_or_else(|| Fault::machine(format!("QMP: `{command}` answers `{answer}`")))
     }
 
     fn ask_for<T: for<'de> Deserialize<'de>>(

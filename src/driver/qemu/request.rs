@@ -92,11 +92,7 @@ impl QemuOptions {
             Some("tcg") => Some(Accelerator::Tcg),
             _ => icount.map(|_| Accelerator::Tcg),
         };
-        let board = match spec.option("machine") {
-            Some("microvm") => Board::Microvm,
-            Some("pc") => Board::Pc,
-            _ => Board::Q35,
-        };
+        let board = Board::of(spec.option("machine"));
         let pin = Pin::read(spec)?;
         let cpus = cpus(&spec.kind, limits, icount.is_some(), pin.as_ref())?;
         let files = share::read(spec);

@@ -10,7 +10,7 @@
 use crate::agent::ConsoleTail;
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Process, Program, Room, RoomNetwork, network};
-use crate::layer::Site;
+use crate::layer::{Site, Unavailable, require_program};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -45,11 +45,8 @@ pub(super) struct Switch {
 /// # Errors
 /// The machine's: it is not.
 pub(super) fn require() -> Result<(), Fault> {
-    match lab::find(PROGRAM) {
-        Some(_) => Ok(()),
-        None => Err(Fault::machine(format!("`{PROGRAM}` is not in `PATH`"))
-            .hint("apt-get install dpdk-dev, or use `net=tap`")),
-    }
+    let found = require_program(PROGRAM, "apt-get install dpdk-dev, or use `net=tap`");
+    found.map(drop).map_err(Unavailable::fault)
 }
 
 impl Switch {

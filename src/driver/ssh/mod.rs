@@ -31,7 +31,7 @@ use crate::fault::{Doing, Fault};
 use crate::lab::{self, Process, Program, Room, tool_version};
 use crate::layer::{
     Descriptor, Files, Layer, LayerSpec, Payer, Reach, RootKind, Running, Site, Source, StartGuess,
-    Started, Unavailable, Usable, WorkloadNetwork, value_of,
+    Started, Unavailable, Usable, WorkloadNetwork, require_program, value_of,
 };
 use client::Client;
 use std::fs::{self, File};
@@ -71,12 +71,7 @@ impl Layer for Ssh {
 
     /// Without a host, as the doctor asks, the client alone is looked at.
     fn check(&self, spec: &LayerSpec, _: &Site<'_>) -> Result<Usable, Unavailable> {
-        if lab::find(client::PROGRAM).is_none() {
-            return Err(Unavailable::new(
-                format!("`{}` is not in `PATH`", client::PROGRAM),
-                client::REMEDY,
-            ));
-        }
+        require_program(client::PROGRAM, client::REMEDY)?;
         let mut facts = vec![version_fact()?];
         if spec.options.contains_key("host") {
             let client = Client::read(spec)?;

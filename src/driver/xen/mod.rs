@@ -171,15 +171,15 @@ impl Layer for Xen {
         let domain = Domain {
             name: site.container_name(room),
             kind,
-            cpus: guest.cpus(),
+            cpus: guest.cpus,
             cpuset: site.limits.cpuset.clone(),
-            memory_mib: guest.memory_mib(),
+            memory_mib: guest.memory_mib,
             weight: site.limits.weight.map(weight),
             kernel: guest.kernel().to_owned(),
             initramfs: Some(guest.initramfs().to_owned()),
             command_line: configuration::COMMAND_LINE.to_owned(),
             export: served.as_ref().map(|(export, _)| export.clone()),
-            disk: guest.disk().map(vbd::text),
+            disk: guest.disk.as_ref().map(vbd::text),
             nic,
             socket: Some(room.directory().join("agent.sock")),
         };
@@ -333,7 +333,7 @@ impl Running for RunningXen {
     fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
         let mut facts = evidence::of_domain(&self.domain, self.id, inside)?;
         facts.extend(self.guest.prove(inside)?);
-        if let Some(disk) = self.guest.disk() {
+        if let Some(disk) = &self.guest.disk {
             facts.extend(vbd::prove(disk, self.id, self.server, inside)?);
         }
         match &self.vif {

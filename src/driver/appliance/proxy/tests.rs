@@ -50,7 +50,8 @@ fn link_of(
     let qmp = qemu(talks.then(|| theirs.try_clone().unwrap()));
     let bell = qmp.bell().unwrap();
     let proxy = Proxy {
-        delivery: Delivery { runs, over, address: Ipv4Addr::LOCALHOST, port, ended },
+        talk: Talk { runs, over, port, ready: None, probe: None, ended },
+        address: Ipv4Addr::LOCALHOST,
         guest: Box::new(InQemu { pid, tids: vec![pid], qmp: Arc::new(Mutex::new(qmp)), bell }),
         network: None,
         console,
