@@ -164,10 +164,12 @@ fn refuse_root(descriptor: &Descriptor, value: &str) -> Result<(), Fault> {
     let (message, hint) = match root(value)? {
         Root::Host if descriptor.elsewhere => return Ok(()),
         _ if descriptor.elsewhere => {
-            let what = "shows the other machine's files as they are, and not";
-            let hint =
-                format!("drop `root=`, or give it to a layer behind it, as in `{kind}:…+runc`");
-            return Err(Fault::user(format!("`{kind}` {what} `{value}`")).hint(hint));
+            return Err(Fault::user(format!(
+                "`{kind}` shows the other machine's files as they are, and not `{value}`"
+            ))
+            .hint(format!(
+                "drop `root=`, or give it to a layer behind it, as in `{kind}:…+runc`"
+            )));
         }
         Root::Image(_) if !takes(RootKind::Image) => (
             format!("`{kind}` boots no disk, and `{value}` is the image of one"),

@@ -117,8 +117,8 @@ impl Layer for Appliance {
         let chosen =
             accelerator(asked.accelerator.as_deref(), site, room).map_err(request::named)?;
         let machine = asked.machine(chosen, site)?;
-        let mut running = RunningAppliance::boot(machine, &asked, site, room)?;
-        let link = running.open(&asked, site, room)?;
+        let (mut running, console) = RunningAppliance::boot(machine, &asked, site, room)?;
+        let link = running.open(console, &asked, site, room)?;
         Ok(Started::new(link, running))
     }
 }
@@ -126,8 +126,6 @@ impl Layer for Appliance {
 /// An appliance that runs, or stands still until it is told its command.
 struct RunningAppliance {
     client: Option<PlainProcess>,
-    /// Console of the appliance, until somebody listens to it.
-    console: Option<UnixStream>,
     tail: ConsoleTail,
     qmp: Arc<Mutex<Qmp>>,
     /// A network of its own, with its port on the loopback, where it has a card.
@@ -144,17 +142,10 @@ struct RunningAppliance {
     _jail: Option<Jail>,
 }
 
-/// QEMU in a jail.
-struct Held {
-    jail: Jail,
-    argv: Vec<String>,
-    environment: Vec<(String, String)>,
-}
-
-/// Puts QEMU into a jail, unless a user without privileges runs it anyway.
-fn confine(machine: &Machine, room: &Room) -> Result<Option<Held>, Fault> {
+/// QEMU for a machine: in a jail, unless a user without privileges runs it anyway.
+fn confined(machine: &Machine, room: &Room) -> Result<(Program, Option<Jail>), Fault> {
     if !rustix::process::geteuid().is_root() {
-        return Ok(None);
+        return Ok((Program { argv: machine.command_line(), ..Program::default() }, None));
     }
     let mut jail = Jail::make("machine", room)?;
     let shown = machine.within(&mut jail)?;
@@ -167,10 +158,16 @@ fn confine(machine: &Machine, room: &Room) -> Result<Option<Held>, Fault> {
     if let (Some(first), Some(found)) = (argv.first_mut(), crate::lab::find(PROGRAM)) {
         *first = found.display().to_string();
     }
-    let path = std::env::var("PATH").unwrap_or_default();
-    let environment = [("PATH", path), ("TMPDIR", written.display().to_string())];
-    let environment = environment.map(|(key, value)| (key.to_owned(), value)).to_vec();
-    Ok(Some(Held { jail, argv, environment }))
+    let written = (String::from("TMPDIR"), written.display().to_string());
+    let jailed = jail.close(room)?;
+    let program = Program {
+        argv,
+        environment: Some(crate::lab::path_and(vec![written])),
+        mount_namespace: Some(jailed.mount_namespace),
+        confinement: Some(jailed.confinement),
+        ..Program::default()
+    };
+    Ok((program, Some(jail)))
 }
 
 /// QEMU and its virtual CPUs, once it has greeted.
@@ -197,7 +194,7 @@ impl RunningAppliance {
         asked: &ApplianceOptions,
         site: &Site<'_>,
         room: &Room,
-    ) -> Result<Self, Fault> {
+    ) -> Result<(Self, UnixStream), Fault> {
         let (console, console_of_qemu) =
             UnixStream::pair().doing("make a socket pair for a console")?;
         let (qmp, qmp_of_qemu) =
@@ -207,17 +204,9 @@ impl RunningAppliance {
         tail.drain(errors.into());
         let group = MachineGroup::make(site, room)?;
         let network = machine.network.as_ref().map(|_| room.open_network()).transpose()?;
-        let held = confine(&machine, room)?;
-        let argv = held.as_ref().map_or_else(|| machine.command_line(), |held| held.argv.clone());
-        let command_line = argv.join(" ");
-        let jailed = held.as_ref().map(|held| held.jail.close(room)).transpose()?;
-        let (mount_namespace, confinement) =
-            jailed.map(|it| (it.mount_namespace, it.confinement)).unzip();
+        let (program, jail) = confined(&machine, room)?;
+        let command_line = program.argv.join(" ");
         let mut process = room.spawn(Program {
-            argv,
-            environment: held.as_ref().map(|held| held.environment.clone()),
-            mount_namespace,
-            confinement,
             stdio: [None, None, Some(errors_of_qemu.into())],
             descriptors: vec![
                 (console_of_qemu.into(), CONSOLE_DESCRIPTOR),
@@ -225,7 +214,7 @@ impl RunningAppliance {
             ],
             group: group.path().map(Path::to_owned),
             network_namespace: network.as_ref().map(RoomNetwork::namespace).transpose()?,
-            ..Program::default()
+            ..program
         })?;
         let (cpus, qmp) = greeted(qmp, &mut process, &tail)?;
         let mut facts = vec![
@@ -235,9 +224,8 @@ impl RunningAppliance {
         facts.extend(group.prove(process.pid(), "vCPUs and QEMU's other threads", site)?);
         let (qmp, network) = (Arc::new(Mutex::new(qmp)), network.map(Arc::new));
         let port = asked.found.recipe.command.port;
-        Ok(Self {
+        let running = Self {
             client: None,
-            console: Some(console),
             tail,
             qmp,
             network,
@@ -247,20 +235,20 @@ impl RunningAppliance {
             command_line,
             port,
             facts,
-            _jail: held.map(|held| held.jail),
-        })
+            _jail: jail,
+        };
+        Ok((running, console))
     }
 
     /// Waits until it is ready, and opens the way that its recipe names.
     fn open(
         &mut self,
+        console: UnixStream,
         asked: &ApplianceOptions,
         site: &Site<'_>,
         room: &Room,
     ) -> Result<Link, Fault> {
         let talk = &asked.found.recipe.command;
-        let console = self.console.take();
-        let console = console.ok_or_else(|| Fault::bug("an appliance was opened twice"))?;
         let mut booted = Booted {
             console,
             tail: self.tail.clone(),

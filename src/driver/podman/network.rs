@@ -5,13 +5,12 @@
 //! there.
 
 use crate::fault::{Doing, Fault};
+use crate::lab;
 use crate::lab::network::{BELOW, OUTSIDE, PREFIX, WORKLOAD};
-use crate::lab::{self};
 use crate::layer::Unavailable;
-use serde_json::{Value, json};
 use std::fs;
 use std::net::Ipv4Addr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Name of its macvlan.
 const MACVLAN: &str = "surtax-macvlan";
@@ -19,10 +18,7 @@ const MACVLAN: &str = "surtax-macvlan";
 /// Name of its user-defined bridge.
 const USER: &str = "surtax-user";
 
-/// The addresses of a user-defined bridge: the first that `podman network create` gives.
-const USER_SUBNET: &str = "10.89.0.0/24";
-
-/// The address of that bridge itself.
+/// The address of that bridge itself, in the first network that `podman network create` gives.
 pub(super) const USER_GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 89, 0, 1);
 
 /// Directories of the CNI plugins.
@@ -74,18 +70,12 @@ pub(super) fn known(word: &str, books: &Path) -> Result<(String, String), Fault>
         word => return Ok((word.to_owned(), String::new())),
     };
     let directory = books.join("networks");
-    write(&directory, name, &conflist)?;
+    fs::create_dir_all(&directory).doing(format_args!("make `{}`", directory.display()))?;
+    lab::write(&directory.join(format!("{name}.conflist")), conflist)?;
     let directory = directory.display();
     let text =
         format!("[network]\nnetwork_backend = \"cni\"\nnetwork_config_dir = \"{directory}\"\n");
     Ok((name.to_owned(), text))
-}
-
-fn write(directory: &Path, name: &str, conflist: &Value) -> Result<PathBuf, Fault> {
-    fs::create_dir_all(directory).doing(format_args!("make `{}`", directory.display()))?;
-    let file = directory.join(format!("{name}.conflist"));
-    lab::write(&file, conflist.to_string())?;
-    Ok(file)
 }
 
 /// The network of the room's addresses.
@@ -94,45 +84,24 @@ fn subnet() -> String {
     format!("{}/{PREFIX}", Ipv4Addr::from(OUTSIDE.to_bits() & mask))
 }
 
-fn macvlan() -> Value {
-    let addresses = json!({
-        "type": "host-local",
-        "routes": [{ "dst": "0.0.0.0/0" }],
-        "ranges": [[{ "subnet": subnet(), "gateway": OUTSIDE, "rangeStart": WORKLOAD }]],
-    });
-    let plugin = json!({ "type": "macvlan", "master": BELOW, "ipam": addresses });
-    json!({ "cniVersion": "0.4.0", "name": MACVLAN, "plugins": [plugin] })
+fn macvlan() -> String {
+    let conflist = include_str!("macvlan.conflist").replace("{below}", BELOW);
+    let conflist = conflist.replace("{subnet}", &subnet());
+    conflist.replace("{outside}", &OUTSIDE.to_string()).replace("{workload}", &WORKLOAD.to_string())
 }
 
-fn user() -> Value {
-    let addresses = json!({
-        "type": "host-local",
-        "routes": [{ "dst": "0.0.0.0/0" }],
-        "ranges": [[{ "subnet": USER_SUBNET, "gateway": USER_GATEWAY }]],
-    });
-    let plugins = json!([
-        {
-            "type": "bridge",
-            "bridge": "cni-podman1",
-            "isGateway": true,
-            "ipMasq": true,
-            "hairpinMode": true,
-            "ipam": addresses,
-        },
-        { "type": "portmap", "capabilities": { "portMappings": true } },
-        { "type": "firewall", "backend": "" },
-        { "type": "tuning" },
-    ]);
-    json!({ "cniVersion": "0.4.0", "name": USER, "plugins": plugins })
+fn user() -> String {
+    include_str!("user.conflist").replace("{gateway}", &USER_GATEWAY.to_string())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::Value;
 
     #[test]
     fn a_macvlan_is_told_to_the_plugins_with_the_addresses_of_the_room() {
-        let macvlan = macvlan();
+        let macvlan: Value = serde_json::from_str(&macvlan()).unwrap();
         assert_eq!(macvlan["plugins"][0]["master"], "below");
         let range = &macvlan["plugins"][0]["ipam"]["ranges"][0][0];
         assert_eq!(range["subnet"], "198.18.0.0/24");

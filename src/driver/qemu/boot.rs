@@ -31,16 +31,8 @@ pub(super) struct Booted {
     pub(super) link: Link,
 }
 
-/// Place that QEMU is put in before it starts.
-pub(super) struct BootPlace<'a> {
-    /// The group that it joins, if not the room's.
-    pub(super) group: Option<&'a Path>,
-    /// The jail in which it runs.
-    pub(super) jail: &'a Jail,
-}
-
-/// Starts QEMU, which takes the taps of `wires` with it. What it and the guest's console print goes
-/// to `console`.
+/// Starts QEMU in its jail and, if it is not to be the room's, in a group; it takes the taps of
+/// `wires` with it. What it and the guest's console print goes to `console`.
 ///
 /// # Errors
 /// QEMU is not there or refuses its command line; then with its last words.
@@ -48,7 +40,7 @@ pub(super) fn boot(
     machine: &Machine,
     wires: &mut NetBackend,
     room: &Room,
-    place: BootPlace<'_>,
+    (group, jail): (Option<&Path>, &Jail),
     console: &ConsoleTail,
 ) -> Result<Booted, Fault> {
     let (agent, agent_of_qemu) = UnixStream::pair().doing("make a socket pair for the agent")?;
@@ -69,13 +61,13 @@ pub(super) fn boot(
     if let Boots::Disk(image) = &machine.boots {
         descriptors.push((image.descriptor()?, IMAGE_DESCRIPTOR));
     }
-    let jailed = place.jail.close(room)?;
+    let jailed = jail.close(room)?;
     let mut process = room.spawn(Program {
         argv,
         environment: Some(lab::path_alone()),
         stdio: [None, Some(output_of_qemu.into()), Some(errors_of_qemu.into())],
         descriptors,
-        group: place.group.map(Path::to_owned),
+        group: group.map(Path::to_owned),
         mount_namespace: Some(jailed.mount_namespace),
         confinement: Some(jailed.confinement),
         network_namespace: wires.network.as_ref().map(RoomNetwork::namespace).transpose()?,

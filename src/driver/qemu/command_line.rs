@@ -23,7 +23,7 @@ pub(super) const AGENT_DESCRIPTOR: i32 = 3;
 pub(super) const QMP_DESCRIPTOR: i32 = 4;
 
 /// Everything that decides what machine QEMU makes.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub(super) struct Machine {
     /// Executor of the guest's instructions.
     pub(super) accelerator: Accelerator,
@@ -57,7 +57,7 @@ pub(super) struct Machine {
 }
 
 /// Source of the system that a machine boots.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(super) enum Boots {
     /// A kernel that QEMU is given.
     Kernel {

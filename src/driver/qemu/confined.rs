@@ -35,7 +35,7 @@ impl Machine {
         if self.accelerator == Accelerator::Kvm {
             jail.device(Path::new(KVM));
         }
-        if self.overcommit.locks_memory() {
+        if self.overcommit.mem_lock {
             jail.keep(CapabilitySet::IPC_LOCK);
         }
         self.boots = match self.boots {

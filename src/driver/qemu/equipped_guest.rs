@@ -48,16 +48,19 @@ pub(in crate::driver) struct EquippedGuest {
 /// # Errors
 /// What is missing.
 pub(in crate::driver) fn check(spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
-    let mut options = spec.options.clone();
-    options.retain(|key, _| key == "kernel");
-    options.insert(String::from("accel"), String::from("kvm"));
-    let own = LayerSpec { kind: String::from("qemu"), options };
-    Qemu.check(&own, site).map_err(|refuted| {
+    reference_guest_by(spec.option("kernel"), site).map_err(|refuted| {
         Unavailable::new(
             format!("it runs where `qemu:accel=kvm` does, and here {}", refuted.why),
             "use `qemu`, which can do without KVM",
         )
     })
+}
+
+/// Checks that `qemu` runs under KVM, with this kernel if one is named.
+fn reference_guest_by(kernel: Option<&str>, site: &Site<'_>) -> Result<Usable, Unavailable> {
+    let options = [("accel", Some("kvm")), ("kernel", kernel)].into_iter();
+    let options = options.filter_map(|(key, value)| Some((key.to_owned(), value?.to_owned())));
+    Qemu.check(&LayerSpec { kind: String::from("qemu"), options: options.collect() }, site)
 }
 
 /// That KVM runs machines here, for whoever would only try. A device that opens proves nothing: it
@@ -70,14 +73,10 @@ pub(in crate::driver) fn require_reference_guest(
     remedy: &str,
     site: &Site<'_>,
 ) -> Result<(), Unavailable> {
-    let options = [(String::from("accel"), String::from("kvm"))].into();
-    let guest = LayerSpec { kind: String::from("qemu"), options };
-    let refuted = match Qemu.check(&guest, site) {
-        Ok(_) => return Ok(()),
-        Err(refuted) => refuted.why,
-    };
-    let why = format!("nothing proves KVM for `{what}`: {refuted}");
-    Err(Unavailable::new(why, remedy))
+    reference_guest_by(None, site).map(drop).map_err(|refuted| {
+        let why = format!("nothing proves KVM for `{what}`: {}", refuted.why);
+        Unavailable::new(why, remedy)
+    })
 }
 
 /// That nothing says that KVM does not work here: it is there, and no reference guest has failed in
@@ -237,7 +236,7 @@ impl EquippedGuest {
         nic.require(site, room).map_err(|fault| fault.during(&self.kind))?;
         let network = room.network()?;
         network.kept_tap()?;
-        Ok(Some((network, nic.shape())))
+        Ok(Some((network, nic.shape)))
     }
 
     /// The socket of virtiofsd; none where the root is packed.

@@ -7,7 +7,6 @@ use super::xen::Xen;
 use crate::fault::Fault;
 use crate::guest::kernel::{self, Kernel};
 use crate::guest::share::FileShare;
-use crate::guest::virtiofsd::Serving;
 use crate::guest::{self, Guest};
 use crate::lab::Room;
 use crate::layer::{Root, Site};
@@ -81,19 +80,6 @@ impl GuestRoot {
     /// Returns the share by which this level's files come to the guest; `None` where they do not.
     pub(super) fn offer(&mut self) -> Option<&mut FileShare> {
         self.guest.as_mut().and_then(|guest| guest.offer.as_mut())
-    }
-
-    /// Returns the server of the guest's files; `None` where nobody serves any.
-    pub(super) fn server(&self) -> Option<&Serving> {
-        self.guest.as_ref().and_then(Guest::server)
-    }
-
-    /// That the guest has its files from where it was to have them.
-    ///
-    /// # Errors
-    /// It has others, or by another way.
-    pub(super) fn prove(&self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
-        self.guest.as_ref().map_or(Ok(Vec::new()), |guest| guest.prove_files(inside))
     }
 
     /// Returns what the server of the files has said; empty where there is no guest of ours.

@@ -49,15 +49,13 @@ const OTHERS: [(&str, &str); 6] = [
     ("icount", "is not told how its clock runs"),
 ];
 
-/// Name that the system is told to give its network device. What runs its network may know links by
-/// their names alone, and it is cloud-init that gives the name to the right one.
-const LINK: &str = "eth0";
+/// Instructions for cloud-init: the agent as a unit, with what it waits for, and what is done at
+/// the end of its last stage. One file for both directions is opened once, as the port must be.
+const USER_DATA: &str = include_str!("seed/user-data");
 
-/// The unit, with what the agent waits for. One file for both directions is opened once, as the
-/// port must be.
-const UNIT: &str = "[Unit]\nDescription=surtax \
-                    agent\nAfter=cloud-final.service\n[Service]\nType=exec\nExecStart=/usr/local/libexec/surtax-agent \
-                    system{given}\nWorkingDirectory=/\nStandardInput=file:/dev/virtio-ports/surtax\nStandardOutput=file:/dev/virtio-ports/surtax\nStandardError=journal\nKillMode=control-group\n";
+/// Instructions for whoever runs the system's network. It may know links by their names alone, and
+/// it is cloud-init that gives the name to the right one.
+const NETWORK_CONFIG: &str = include_str!("seed/network-config");
 
 /// The descriptor at which QEMU finds the image, which its user need not be allowed to read.
 pub(super) const IMAGE_DESCRIPTOR: i32 = 140;
@@ -66,12 +64,12 @@ pub(super) const IMAGE_DESCRIPTOR: i32 = 140;
 const IMAGE_SET: &str = "/dev/fdset/1";
 
 /// The disks of a whole system.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(super) struct Image {
     /// Path of the image, as it was named.
     source: PathBuf,
     /// The file as it was when its header was read: the name may lead elsewhere by now.
-    opened: Opened,
+    opened: Arc<File>,
     /// Format of the image, by QEMU's name.
     format: &'static str,
     /// The layer over it.
@@ -81,18 +79,6 @@ pub(super) struct Image {
     /// Devices of the machine beside its own disk.
     given: Given,
 }
-
-/// An image that is open.
-#[derive(Clone, Debug)]
-struct Opened(Arc<File>);
-
-impl PartialEq for Opened {
-    fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-}
-
-impl Eq for Opened {}
 
 /// Devices of a machine that its system knows nothing of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -154,7 +140,7 @@ impl Image {
         let argv = ["qemu-img", "create", "-q", "-f", "qcow2", &to, &size];
         ToolRun::new(&argv).run(room).map_err(|fault| fault.hint("apt-get install qemu-utils"))?;
         write_seed(&seed, &given, view.scratch, agent, room)?;
-        let (source, opened) = (source.to_owned(), Opened(Arc::new(file)));
+        let (source, opened) = (source.to_owned(), Arc::new(file));
         Ok(Self { source, opened, format: header.format, layer, seed, given })
     }
 
@@ -163,7 +149,7 @@ impl Image {
     /// # Errors
     /// The machine's: there are too many open files.
     pub(super) fn descriptor(&self) -> Result<OwnedFd, Fault> {
-        let copy = self.opened.0.try_clone();
+        let copy = self.opened.try_clone();
         copy.map(OwnedFd::from)
             .doing(format_args!("hand down the image `{}`", self.source.display()))
     }
@@ -231,7 +217,7 @@ impl Image {
         let told = disk.and_then(|disk| disk.backing_file.as_deref()).unwrap_or_default();
         let asked = self.source.display().to_string();
         let depth = disk.map_or(0, |disk| disk.backing_file_depth);
-        if told != IMAGE_SET || depth != 1 || !is_open(pid, &self.opened.0)? {
+        if told != IMAGE_SET || depth != 1 || !is_open(pid, &self.opened)? {
             return Err(Fault::machine(format!(
                 "qemu: the system was to be from `{asked}`, and QMP says `{told}` and {depth} \
                  files below the layer"
@@ -245,7 +231,7 @@ impl Image {
             )));
         }
         self.given.prove(inside)?;
-        let about = self.opened.0.metadata().doing(format_args!("look at `{asked}`"))?;
+        let about = self.opened.metadata().doing(format_args!("look at `{asked}`"))?;
         Ok(vec![
             Fact::new("root", "image", "the command line"),
             Fact::new("image", &asked, "query-block, and /proc/PID/fd of QEMU"),
@@ -270,21 +256,8 @@ impl Given {
     /// Returns what cloud-init tells whoever runs the system's network; `None` where there is none.
     fn network_config(&self) -> Option<String> {
         let (address, gateway) = self.network.as_ref()?;
-        let mac = nic::MAC;
-        Some(format!(
-            "version: 2\n\
-             ethernets:\n\
-             \x20 {LINK}:\n\
-             \x20   match:\n\
-             \x20     macaddress: \"{mac}\"\n\
-             \x20   set-name: {LINK}\n\
-             \x20   dhcp4: false\n\
-             \x20   dhcp6: false\n\
-             \x20   addresses: [{address}]\n\
-             \x20   routes:\n\
-             \x20     - to: 0.0.0.0/0\n\
-             \x20       via: {gateway}\n"
-        ))
+        let config = NETWORK_CONFIG.replace("{mac}", nic::MAC).replace("{address}", address);
+        Some(config.replace("{gateway}", &gateway.to_string()))
     }
 
     /// That the system has set its link up as it was told, and that the disk is the one it was
@@ -359,32 +332,17 @@ fn write_seed(
     .map_err(|fault| fault.hint("apt-get install genisoimage"))
 }
 
-/// Returns the user data: what cloud-init does at the end of its last stage.
+/// Returns the user data of a system that has its scratch directory there.
 fn user_data(given: &Given, scratch: Option<medium::Medium>) -> String {
     let scratch = match scratch {
         Some(medium::Medium::Tmpfs) => {
             format!("  - mkdir -p {SCRATCH} && mount -t tmpfs -o mode=1777 tmpfs {SCRATCH}\n")
         }
         // The agent mounts it.
-        Some(medium::Medium::Disk) => String::new(),
+        Some(medium::Medium::Disk) | None => String::new(),
         Some(_) => format!("  - install -d -m 1777 {SCRATCH}\n"),
-        None => String::new(),
     };
-    let unit = UNIT.replace("{given}", &given.words());
-    let unit: String = unit.lines().map(|line| format!("      {line}\n")).collect();
-    format!(
-        "#cloud-config\n\
-         write_files:\n\
-         \x20 - path: /run/systemd/system/surtax.service\n\
-         \x20   content: |\n{unit}\
-         runcmd:\n{scratch}\
-         \x20 - mkdir -p /run/surtax /usr/local/libexec\n\
-         \x20 - mount -o ro /dev/disk/by-label/{LABEL} /run/surtax\n\
-         \x20 - install -m 755 /run/surtax/{AGENT} /usr/local/libexec/{AGENT}\n\
-         \x20 - umount /run/surtax\n\
-         \x20 - systemctl daemon-reload\n\
-         \x20 - systemctl start --no-block surtax.service\n"
-    )
+    USER_DATA.replace("  - {scratch}\n", &scratch).replace("{given}", &given.words())
 }
 
 #[cfg(test)]
@@ -422,7 +380,7 @@ mod tests {
     fn the_layer_is_booted_and_the_seed_is_read_only() {
         let image = Image {
             source: "/debian.qcow2".into(),
-            opened: Opened(Arc::new(File::open("/dev/null").unwrap())),
+            opened: Arc::new(File::open("/dev/null").unwrap()),
             format: "qcow2",
             layer: "/room/system.qcow2".into(),
             seed: "/room/seed.iso".into(),

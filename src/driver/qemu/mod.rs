@@ -52,7 +52,7 @@ use crate::layer::{
     Source, StartGuess, Started, Unavailable, Usable, WorkloadNetwork, require_root,
 };
 use accelerator::PROGRAM;
-use boot::{BootPlace, Booted, boot};
+use boot::{Booted, boot};
 use check::named;
 use command_line::Machine;
 use guest_root::GuestRoot;
@@ -177,7 +177,7 @@ impl Layer for Qemu {
         let console = ConsoleTail::new();
         let served = inside.offer().map(|offer| std::mem::take(&mut offer.mounts));
         let (machine, jail) = machine.within(served.unwrap_or_default(), room)?;
-        let place = BootPlace { group: group.path(), jail: &jail };
+        let place = (group.path(), &jail);
         let mut guest = boot(&machine, &mut wires, room, place, &console)
             .map_err(|fault| Fault { message: fault.message + &inside.words(), ..fault })?;
         let has_iothread = asked.disk.as_ref().is_some_and(|disk| disk.iothread);
@@ -232,7 +232,7 @@ impl Running for RunningQemu {
                 .carrying(true),
             hypervisor("QEMU's other threads", Source::OtherThreads { pid, except }),
         ];
-        if let Some(server) = self.inside.server() {
+        if let Some(server) = self.inside.guest.as_ref().and_then(Guest::server) {
             payers.push(hypervisor("virtiofsd", Source::Process(server.process.pid())));
         }
         for (name, tids) in [("the disk's I/O thread", iothread), ("vhost workers", vhost)] {
@@ -270,7 +270,9 @@ impl Running for RunningQemu {
             &self.machine,
             inside,
         )?);
-        facts.extend(self.inside.prove(inside).map_err(named)?);
+        if let Some(guest) = &self.inside.guest {
+            facts.extend(guest.prove_files(inside).map_err(named)?);
+        }
         if let Some(disk) = &self.machine.disk {
             facts
                 .extend(disk.prove(&mut self.qmp, pid, self.machine.board, inside).map_err(named)?);

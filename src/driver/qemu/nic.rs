@@ -84,7 +84,7 @@ pub(super) struct Nic {
     has_offloads: bool,
     queues: u32,
     /// Shape that makes the way to the guest worse, if one was asked for.
-    shape: Option<Shape>,
+    pub(super) shape: Option<Shape>,
     /// Path of the socket where QEMU finds a switch.
     socket: PathBuf,
     /// True if the tap is to be on the bridge of another stack.
@@ -238,11 +238,6 @@ impl Nic {
                 .hint("modprobe vhost_net, or leave `vhost=on` out"));
         }
         Ok(())
-    }
-
-    /// Returns the shape that makes the way to the guest worse; `None` where none was asked for.
-    pub(super) fn shape(&self) -> Option<Shape> {
-        self.shape
     }
 
     /// Tells whether the model is virtio, which was made for virtual machines.

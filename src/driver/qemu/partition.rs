@@ -93,11 +93,6 @@ impl Overcommit {
         format!("mem-lock={},cpu-pm={}", word(self.mem_lock), word(self.cpu_pm))
     }
 
-    /// Tells whether QEMU locks its memory.
-    pub(super) fn locks_memory(self) -> bool {
-        self.mem_lock
-    }
-
     /// That memory of so many bytes is locked, and that no virtual CPU has ever left the guest to
     /// halt.
     ///

@@ -4,7 +4,7 @@
 //! of real mode, and hangs every ordinary kernel. So a kernel is booted, with the agent as its only
 //! process, and must reach user space in time. The verdict holds for one boot of this level.
 
-use super::boot::{BootPlace, boot};
+use super::boot::boot;
 use super::command_line::{Boots, Machine};
 use super::firmware::Firmware;
 use super::memory::Memory;
@@ -190,8 +190,7 @@ fn first_frame(machine: Machine, room: &Room, deadline: Duration) -> Result<Dura
     let console = ConsoleTail::new();
     let began = clock::monotonic_raw();
     let (machine, jail) = machine.within(Vec::new(), room)?;
-    let place = BootPlace { group: None, jail: &jail };
-    let mut guest = boot(&machine, &mut NetBackend::default(), room, place, &console)?;
+    let mut guest = boot(&machine, &mut NetBackend::default(), room, (None, &jail), &console)?;
     let first = guest.link.receive(deadline);
     let killed = guest.process.kill();
     let frame = first?;

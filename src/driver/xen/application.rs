@@ -6,10 +6,10 @@ use super::toolstack::{self, Info};
 use super::vif::{Nic, Vif};
 use super::{Kind, evidence, require_ability, require_dom0, weight};
 use crate::fault::{Doing, Fault};
-use crate::lab::{self, Room, Undo, network};
+use crate::lab::{self, Room, network};
 use crate::layer::{Payer, Site, Unavailable};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown};
 use std::os::fd::OwnedFd;
@@ -96,10 +96,7 @@ impl Application {
             socket: None,
         };
         let network = order.has_nic.then(|| room.network()).transpose()?;
-        let file = room.directory().join("domain.cfg");
-        fs::write(&file, domain.text()).doing(format_args!("write `{}`", file.display()))?;
-        room.promise(Undo::XenDomain { name: domain.name.clone() })?;
-        let id = toolstack::create(&file, &domain.name, None, room, site.start_deadline)?;
+        let id = toolstack::create(&domain, None, room, site.start_deadline)?;
         let console = carry(toolstack::console(id)?, id)?;
         let vif = network.map(|network| Vif::plug_in(id, network)).transpose()?;
         Ok((Self { domain, id, vif }, console))

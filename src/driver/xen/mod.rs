@@ -30,7 +30,7 @@ use crate::driver::qemu::board::Board;
 use crate::fault::{Doing, Fault};
 use crate::guest::channel::Channel;
 use crate::guest::kernel;
-use crate::lab::{Limits, Room, Undo};
+use crate::lab::{Limits, Room};
 use crate::layer::{
     Descriptor, Inner, Layer, LayerSpec, Limit, Need, Payer, Reach, RootKind, Running, Site,
     Source, StartGuess, Started, Unavailable, Usable, WorkloadNetwork,
@@ -184,11 +184,8 @@ impl Layer for Xen {
             socket: Some(room.directory().join("agent.sock")),
         };
         let network = has_nic.then(|| room.network()).transpose()?;
-        let file = room.directory().join("domain.cfg");
-        fs::write(&file, domain.text()).doing(format_args!("write `{}`", file.display()))?;
-        room.promise(Undo::XenDomain { name: domain.name.clone() })?;
         let namespace = served.as_ref().map(|(_, namespace)| namespace);
-        let id = toolstack::create(&file, &domain.name, namespace, room, site.start_deadline)?;
+        let id = toolstack::create(&domain, namespace, room, site.start_deadline)?;
         let console = ConsoleTail::new();
         console.drain(toolstack::console(id)?);
         toolstack::require_channel(id)?;

@@ -3,14 +3,13 @@
 //!
 //! Source: `xl(1)`, `xenstore-write(1)`, Xen `tools/libs/light/libxl_console.c`.
 
-use super::configuration::CHANNEL;
+use super::configuration::{CHANNEL, Domain};
 use crate::fault::{Doing, Fault};
-use crate::lab::{self, Room, ToolRun};
+use crate::lab::{self, Room, ToolRun, Undo};
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
 use std::time::Duration;
 
 /// Least time that `xl` may take to make a domain; an emulated one needs seconds.
@@ -70,18 +69,20 @@ impl Info {
 /// # Errors
 /// `xl` says why not.
 pub(super) fn create(
-    file: &Path,
-    name: &str,
+    domain: &Domain,
     mount_namespace: Option<&OwnedFd>,
     room: &Room,
     start_deadline: Duration,
 ) -> Result<u16, Fault> {
+    let file = room.directory().join("domain.cfg");
+    fs::write(&file, domain.text()).doing(format_args!("write `{}`", file.display()))?;
+    room.promise(Undo::XenDomain { name: domain.name.clone() })?;
     let program = lab::find(XL).unwrap_or_else(|| XL.into()).display().to_string();
     let file = file.display().to_string();
     let words = [program.as_str(), "create", "-p", "-e", "-q", &file];
     let deadline = start_deadline.max(CREATE_DEADLINE);
     ToolRun { mount_namespace, deadline, ..ToolRun::new(&words) }.run(room)?;
-    let text = tool(&[XL, "domid", name])?;
+    let text = tool(&[XL, "domid", &domain.name])?;
     text.trim().parse().doing(format_args!("take `{}` for the number of a domain", text.trim()))
 }
 

@@ -77,7 +77,7 @@ fn a_bridge_of_open_vswitch_is_behind_a_tap_as_any_other() {
     let fault = read(&[("net", "ovs"), ("nic", "e1000"), ("queues", "2")], Board::Q35).unwrap_err();
     assert_eq!(fault.message, "`queues=` is of a virtio device on a tap");
     let shaped = read(&[("net", "ovs"), ("delay", "20ms")], Board::Q35).unwrap().unwrap();
-    assert!(shaped.shape().is_some());
+    assert!(shaped.shape.is_some());
 }
 
 #[test]
