@@ -10,11 +10,15 @@
 
 use crate::fault::Fault;
 use crate::lab::{IoLimits, Limits};
-use crate::layer::{LayerSpec, value_of};
+use crate::layer::{LayerSpec, OptionSpec, option, value_of};
 use surtax_instrument::wire::Fact;
 
 /// The key of the option that names the runtime.
 pub(crate) const KEY: &str = "runtime";
+
+/// The option for the engine's filter of system calls.
+pub(crate) const SECCOMP: OptionSpec = option("seccomp", &["default", "unconfined"])
+    .help("the engine's filter of system calls, or none (default: default)");
 
 /// Whose kernel is inside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,7 +16,7 @@ use crate::container::oci::config::AGENT;
 use crate::container::stdio;
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Process};
-use crate::layer::{LayerSpec, Root, Site, Unavailable};
+use crate::layer::{LayerSpec, OptionSpec, Root, Site, Unavailable, option};
 use std::fs::{self, File, Permissions};
 use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
@@ -26,6 +26,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surtax_instrument::clock::monotonic_raw;
 use surtax_instrument::wire::Fact;
+
+/// The option that names the init.
+pub(crate) const CHOICE: OptionSpec = option("init", &["none", "systemd", "busybox"]).help(
+    "who is the container's first process: the agent itself (default), or an init that starts it \
+     as a service",
+);
 
 /// Path in the container where the agent finds the host's socket.
 const SOCKET: &str = "/run/surtax-agent.socket";

@@ -15,11 +15,17 @@ use crate::container::users::{over_etc, prove_map};
 use crate::fault::{Doing, Fault};
 use crate::lab::users::{COUNT, FIRST};
 use crate::lab::{self, Mount};
-use crate::layer::{LayerSpec, Unavailable};
+use crate::layer::{LayerSpec, OptionSpec, Unavailable, option};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use surtax_instrument::wire::Fact;
+
+/// The option.
+pub(crate) const CHOICE: OptionSpec = option("rootless", &["on", "off"]).help(
+    "whether the engine is run by a user without privileges, whom surtax makes for it (default: \
+     off)",
+);
 
 /// The number of the user and of its group.
 pub(crate) const USER: u32 = FIRST;

@@ -7,12 +7,18 @@
 
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Room, ToolRun, disk};
-use crate::layer::{LayerSpec, value_of};
+use crate::layer::{LayerSpec, OptionSpec, option, value_of};
 use std::fs::{self, File};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surtax_instrument::wire::Fact;
+
+/// The option that names the driver.
+pub const CHOICE: OptionSpec = option("storage", &["overlay2", "vfs", "btrfs", "devicemapper"]).help(
+    "what makes the container's own layer, where `scratch=layer` is; on this level's disk if named \
+     (default: the daemon's, overlay2 in a private one)",
+);
 
 /// File name of the image of a btrfs, beside the directory where it is mounted.
 pub const BTRFS_IMAGE: &str = "btrfs.image";

@@ -34,7 +34,6 @@ use rustix::process::Signal;
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
 use std::time::Duration;
 use surtax_instrument::probe::cgroup::Hierarchies;
 use surtax_instrument::wire::{Fact, Role};
@@ -48,7 +47,7 @@ const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(30);
 /// A tool, and what sets it apart from the others.
 pub struct ContainerTool {
     /// Descriptor of the layer.
-    pub(crate) descriptor: &'static LazyLock<Descriptor>,
+    pub(crate) descriptor: &'static Descriptor,
     /// Name of its program in `PATH`.
     pub(crate) program: &'static str,
     /// The command that installs it.

@@ -10,7 +10,9 @@ use crate::fault::Fault;
 use crate::lab::network::OUTSIDE;
 use crate::lab::{self, Mount, Process, Room};
 use crate::layer::impairment::Shaped;
-use crate::layer::{LayerSpec, Site, Unavailable, WorkloadNetwork, impairment, value_of};
+use crate::layer::{
+    LayerSpec, OptionSpec, Site, Unavailable, WorkloadNetwork, impairment, option, value_of,
+};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -46,6 +48,14 @@ pub(crate) enum Wiring {
 
 /// A network that a tool has: its word, and on what it is made.
 pub(crate) type NamedNetwork = (&'static str, Wiring);
+
+/// The option of a tool that has these networks.
+pub(crate) const fn choice(values: &'static [&'static str]) -> OptionSpec {
+    option(KEY, values).help(
+        "the network: only `lo` (`none`, default), this level's own (`host`), or a link in a \
+         namespace of the trial's, that leads to the outside of the container",
+    )
+}
 
 /// The words of those whose link surtax makes: it can be shaped.
 pub(crate) fn made_here(known: &[NamedNetwork]) -> Vec<&'static str> {

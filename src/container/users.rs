@@ -5,10 +5,16 @@ use crate::container::rootless;
 use crate::fault::{Doing, Fault};
 use crate::lab::users::{COUNT, FIRST};
 use crate::lab::{Mount, Room, Users};
-use crate::layer::{Inner, LayerSpec, Root, value_of};
+use crate::layer::{Inner, LayerSpec, OptionSpec, Root, option, value_of};
 use std::fs;
 use std::path::{Path, PathBuf};
 use surtax_instrument::wire::Fact;
+
+/// The option for users of its own.
+pub(crate) const CHOICE: OptionSpec = option("user", &["host", "private"]).help(
+    "whether root inside is root here (`host`, default), or nobody here; the files of its root are \
+     mapped",
+);
 
 /// The users of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,26 +8,29 @@
 //! - **Payers** one group: `bwrap`, its PID 1, the agent and the command.
 //! - **Checked against** bubblewrap 0.8.0, `bwrap(1)`.
 
-use super::options;
+use crate::container::oci::NET;
 use crate::container::oci::config::{self, AGENT};
 use crate::container::tool::{ContainerRequest, ContainerTool, ToolStart, agent_words, word};
 use crate::fault::Fault;
-use crate::layer::{Descriptor, Limit, Reach, StartGuess};
-use std::sync::LazyLock;
+use crate::layer::{Descriptor, Limit, Reach, StartGuess, medium};
 
-static DESCRIPTOR: LazyLock<Descriptor> = LazyLock::new(|| Descriptor {
-    summary: "namespaces and bind mounts by bwrap, as Flatpak uses them",
-    aliases: &[("bwrap", "")],
-    reach: &[("host", Reach::Level)],
-    limits: Limit::OF_A_GROUP,
-    both_ways: &["host"],
-    start_guess: StartGuess::of(2_000),
-    ..options::container("bubblewrap")
-});
+/// Variants that the doctor asks about.
+const VARIANTS: &[&str] = &["bubblewrap", "bubblewrap:net=host"];
 
 /// Bubblewrap.
 pub static BUBBLEWRAP: ContainerTool = ContainerTool {
-    descriptor: &DESCRIPTOR,
+    descriptor: &Descriptor {
+        kind: "bubblewrap",
+        summary: "namespaces and bind mounts by bwrap, as Flatpak uses them",
+        aliases: &[("bwrap", "")],
+        reach: &[("host", Reach::Level)],
+        options: &[NET, medium::CHOICE],
+        limits: Limit::OF_A_GROUP,
+        both_ways: &["host"],
+        start_guess: StartGuess::of(2_000),
+        variants: VARIANTS,
+        ..Descriptor::CONTAINER
+    },
     program: "bwrap",
     remedy: "apt-get install bubblewrap",
     refuse: |_, _| Ok(()),

@@ -11,20 +11,20 @@
 //!   the command: engine.
 //! - **Checked against** runsc 20260905 (`runsc flags`), `g3doc/user_guide/platforms.md`.
 
-use super::options;
 use super::qemu::equipped_guest;
 use crate::container::engine_runtime::Kernel;
 use crate::container::first_process::FirstProcess;
 use crate::container::oci::Oci;
+use crate::container::oci::PRIVILEGED;
 use crate::container::tool_network;
 use crate::container::tool_network::Wiring;
 use crate::fault::Fault;
 use crate::lab;
 use crate::layer::{
-    Descriptor, Inner, LayerSpec, Limit, Need, Reach, Site, StartGuess, Unavailable, value_of,
+    Descriptor, Inner, LayerSpec, Limit, Need, Reach, Site, StartGuess, Unavailable, impairment,
+    medium, option, value_of,
 };
 use std::path::Path;
-use std::sync::LazyLock;
 use std::time::Duration;
 use surtax_instrument::wire::Fact;
 
@@ -34,23 +34,47 @@ const ASK_DEADLINE: Duration = Duration::from_secs(10);
 /// Default way for the command's system calls to reach the sentry.
 const PLATFORM: &str = "systrap";
 
-static DESCRIPTOR: LazyLock<Descriptor> = LazyLock::new(|| Descriptor {
-    summary: "a container on gVisor's kernel in user space, by runsc",
-    aliases: &[("runsc", "")],
-    reach: &[("host", Reach::Level), ("sandbox", Reach::Link)],
-    // A limit on processes would count the sentry's own threads, whose number the command does
-    // not choose, and a sentry that may start no more of them dies.
-    // None on a disk: direct I/O inside goes through this level's page cache.
-    limits: &[Limit::Cpus, Limit::Cpuset, Limit::Memory, Limit::Weight, Limit::Numa],
-    holds_layers: true,
-    both_ways: &["sandbox", "host"],
-    start_guess: StartGuess::of(800),
-    ..options::container("gvisor")
-});
+/// Variants that the doctor asks about.
+const VARIANTS: &[&str] = &[
+    "gvisor:platform=systrap", "gvisor:platform=ptrace", "gvisor:platform=kvm", "gvisor:net=host",
+    "gvisor:net=sandbox", "gvisor:overlay=memory", "gvisor:overlay=none", "gvisor:directfs=false",
+];
 
 /// gVisor, by its own OCI runtime.
 pub static GVISOR: Oci = Oci {
-    descriptor: &DESCRIPTOR,
+    descriptor: &Descriptor {
+        kind: "gvisor",
+        summary: "a container on gVisor's kernel in user space, by runsc",
+        aliases: &[("runsc", "")],
+        reach: &[("host", Reach::Level), ("sandbox", Reach::Link)],
+        options: &[
+            option("platform", &["systrap", "ptrace", "kvm"])
+                .help("how system calls reach gVisor's kernel (default: systrap)"),
+            option("overlay", &["self", "memory", "none"]).help(
+                "where gVisor keeps what is written to its root: a file beside it (default), its \
+                 own memory, or the root itself",
+            ),
+            option("directfs", &["true", "false"]).help(
+                "whether the sandbox opens files itself and not through its gofer (default: true)",
+            ),
+            tool_network::choice(&["none", "host", "sandbox"]),
+            impairment::DELAY,
+            impairment::LOSS,
+            impairment::RATE,
+            medium::CHOICE,
+            PRIVILEGED,
+        ],
+        // A limit on processes would count the sentry's own threads, whose number the command does
+        // not choose, and a sentry that may start no more of them dies.
+        // None on a disk: direct I/O inside goes through this level's page cache.
+        limits: &[Limit::Cpus, Limit::Cpuset, Limit::Memory, Limit::Weight, Limit::Numa],
+        holds_layers: true,
+        both_ways: &["sandbox", "host"],
+        start_guess: StartGuess::of(800),
+        variants: VARIANTS,
+        not_yet_run: &["gvisor:platform=kvm"],
+        ..Descriptor::CONTAINER
+    },
     program: "runsc",
     remedy: "CGO_ENABLED=0 go install gvisor.dev/gvisor/runsc@go",
     kernel: Kernel::Gvisor,

@@ -9,21 +9,19 @@
 //! - **Payers** one group: the monitor, the agent and the command.
 //! - **Checked against** LXC 5.0.2, `lxc.container.conf(5)`.
 
-use super::options;
 use crate::container::oci::config::AGENT;
 use crate::container::tool::{ContainerRequest, ContainerTool, ToolStart, agent_words, word};
 use crate::container::tool_network::Wiring;
 use crate::container::users::ContainerUsers;
-use crate::container::{tool_network, users};
+use crate::container::{init, tool_network, users};
 use crate::fault::{Doing, Fault};
 use crate::lab::network::{BELOW, BRIDGE, LINK, OUTSIDE, PREFIX, WORKLOAD};
 use crate::lab::users::{COUNT, FIRST};
 use crate::lab::{self, Limits, Mount};
-use crate::layer::{Descriptor, LayerSpec, Limit, Reach};
+use crate::layer::{Descriptor, LayerSpec, Limit, Reach, medium};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
-use std::sync::LazyLock;
 
 /// Configuration that Debian's containers begin with: devices, capabilities, seccomp, mounts of the
 /// kernel's own.
@@ -42,18 +40,30 @@ const EMPTY_FILTER: &str = "2\ndenylist";
 /// To who asks it is as if the kernel had none, which container runtimes inside take for no error.
 const NO_KEYRINGS: &str = "[all]\nadd_key errno 38\nkeyctl errno 38\nrequest_key errno 38\n";
 
-static DESCRIPTOR: LazyLock<Descriptor> = LazyLock::new(|| Descriptor {
-    summary: "a container by LXC, for one command, or with an init",
-    reach: &[("host", Reach::Level), ("veth", Reach::Link), ("macvlan", Reach::Link)],
-    limits: Limit::OF_A_GROUP,
-    both_ways: &["veth", "host"],
-    maps_owners: true,
-    ..options::container("lxc")
-});
+/// Variants that the doctor asks about.
+const VARIANTS: &[&str] = &[
+    "lxc", "lxc:net=host", "lxc:net=veth", "lxc:net=macvlan", "lxc:init=systemd",
+    "lxc:init=busybox", "lxc:user=private",
+];
 
 /// LXC.
 pub static LXC: ContainerTool = ContainerTool {
-    descriptor: &DESCRIPTOR,
+    descriptor: &Descriptor {
+        kind: "lxc",
+        summary: "a container by LXC, for one command, or with an init",
+        reach: &[("host", Reach::Level), ("veth", Reach::Link), ("macvlan", Reach::Link)],
+        options: &[
+            tool_network::choice(&["none", "host", "veth", "macvlan"]),
+            init::CHOICE,
+            users::CHOICE,
+            medium::CHOICE,
+        ],
+        limits: Limit::OF_A_GROUP,
+        both_ways: &["veth", "host"],
+        maps_owners: true,
+        variants: VARIANTS,
+        ..Descriptor::CONTAINER
+    },
     program: "lxc-start",
     remedy: "apt-get install lxc",
     refuse,

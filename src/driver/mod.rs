@@ -13,7 +13,6 @@ mod namespaces;
 mod native;
 mod nspawn;
 mod oci;
-mod options;
 mod podman;
 mod qemu;
 pub mod scratch_proof;

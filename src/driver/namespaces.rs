@@ -11,30 +11,57 @@
 //! - **Checked against** `namespaces(7)`, `unshare(2)`, Linux 6.18.
 
 use super::native::{Grouping, PlainProcess, same_kernel};
-use super::options;
 use crate::container::first_process::FirstProcess;
+use crate::container::oci::NET;
 use crate::fault::{Doing, Fault};
 use crate::lab::{Limits, Room};
 use crate::layer::{
-    Descriptor, Inner, Layer, LayerSpec, Limit, Payer, Reach, Running, Site, StartGuess, Started,
-    Unavailable, Usable, WorkloadNetwork, require_root,
+    Descriptor, Inner, Layer, LayerSpec, Limit, OptionSpec, Payer, Reach, Running, Site,
+    StartGuess, Started, Unavailable, Usable, WorkloadNetwork, medium, option, require_root,
 };
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
 use surtax_instrument::wire::Fact;
 
 /// Namespaces of this level's kernel.
 pub struct Namespaces;
 
-static DESCRIPTOR: LazyLock<Descriptor> = LazyLock::new(|| Descriptor {
+/// Option for a kind of namespace: one of its own, or this level's.
+const fn choice(key: &'static str, help: &'static str) -> OptionSpec {
+    option(key, &["private", "host"]).help(help)
+}
+
+/// Variants that the doctor asks about.
+const VARIANTS: &[&str] = &[
+    "namespaces", "namespaces:pid=host", "namespaces:net=host", "namespaces:ipc=host",
+    "namespaces:uts=host", "namespaces:cgroup=host", "namespaces:group=none",
+    "namespaces:user=private", "namespaces:time=private",
+];
+
+static DESCRIPTOR: Descriptor = Descriptor {
+    kind: "namespaces",
     summary: "plain namespaces without any tool: the least that a container costs",
     reach: &[("host", Reach::Level)],
+    options: &[
+        choice("pid", "process ids of its own, or this level's (default: private)"),
+        NET,
+        choice("ipc", "System V and POSIX queues of its own (default: private)"),
+        choice("uts", "a host name of its own (default: private)"),
+        choice("cgroup", "its own group as the root of them all (default: private)"),
+        option(GROUP, &["own", "none"]).help(
+            "a group of its own in the hierarchies of cgroups, or this level's as it is (default: \
+             own)",
+        ),
+        choice("user", "users of its own, each mapped to itself (default: host)"),
+        choice("time", "clock offsets of its own, all of them zero (default: host)"),
+        medium::CHOICE,
+    ],
     limits: Limit::OF_A_GROUP,
     both_ways: &["host"],
     start_guess: StartGuess::of(2_000),
-    ..options::container("namespaces")
-});
+    variants: VARIANTS,
+    ..Descriptor::CONTAINER
+};
 
 /// The key of the option for its group.
 const GROUP: &str = "group";

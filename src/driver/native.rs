@@ -7,7 +7,6 @@
 //! - **Payers** the agent, in one group with the command: surtax.
 //! - **Checked against** `unshare(2)`, `mount(8)`.
 
-use super::options;
 use crate::agent::Link;
 use crate::container::first_process::FirstProcess;
 use crate::container::stdio;
@@ -16,13 +15,12 @@ use crate::lab::network::OUTSIDE;
 use crate::lab::{self, Limits, Process, Program, Room};
 use crate::layer::{
     Descriptor, Layer, LayerSpec, Limit, Payer, Reach, Root, RootKind, Running, Site, Source,
-    StartGuess, Started, Unavailable, Usable, WorkloadNetwork,
+    StartGuess, Started, Unavailable, Usable, WorkloadNetwork, medium,
 };
 use crate::rootfs::{root, scratch};
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
 use std::time::Duration;
 use surtax_instrument::probe::cgroup::Hierarchies;
 use surtax_instrument::wire::{Fact, Role};
@@ -33,15 +31,27 @@ const STOP_DEADLINE: Duration = Duration::from_secs(2);
 /// The level's own kernel and processes.
 pub struct Native;
 
-static DESCRIPTOR: LazyLock<Descriptor> = LazyLock::new(|| Descriptor {
+/// Variants that the doctor asks about.
+const VARIANTS: &[&str] = &[
+    "native", "native:root=host", "native:scratch=bind", "native:scratch=tmpfs", "native:cpus=0.5",
+    "native:cpuset=0", "native:weight=50", "native:memory=1G", "native:hugetlb=0",
+    "native:hugetlb=64M", "native:pids=100", "native:numa=0", "native:read-bps=8M",
+    "native:write-iops=100", "native:cpuset=0,partition=root",
+    "native:cpuset=0,partition=isolated",
+];
+
+static DESCRIPTOR: Descriptor = Descriptor {
+    kind: "native",
     summary: "an ordinary process of this machine, on a throw-away layer over its files",
     aliases: &[("host", "")],
     reach: &[("", Reach::Level)],
+    options: &[medium::CHOICE],
     limits: Limit::OF_A_GROUP,
     roots: &[RootKind::Overlay, RootKind::Host, RootKind::Directory, RootKind::Oci],
     start_guess: StartGuess::of(20),
-    ..options::container("native")
-});
+    variants: VARIANTS,
+    ..Descriptor::CONTAINER
+};
 
 impl Layer for Native {
     fn descriptor(&self) -> &'static Descriptor {

@@ -10,20 +10,18 @@
 //! - **Payers** one group: `systemd-nspawn`, the agent and the command.
 //! - **Checked against** systemd 252, `systemd-nspawn(1)`.
 
-use super::options;
 use crate::container::init::Init;
 use crate::container::oci::config::AGENT;
 use crate::container::tool::{ContainerRequest, ContainerTool, ToolStart, word};
-use crate::container::tool_network;
 use crate::container::tool_network::{ToolNetwork, Wiring};
 use crate::container::users::ContainerUsers;
+use crate::container::{init, tool_network, users};
 use crate::fault::Fault;
 use crate::lab::Mount;
 use crate::lab::network::{BELOW, BRIDGE, OUTSIDE, PREFIX, WORKLOAD};
 use crate::lab::users::{COUNT, FIRST};
-use crate::layer::{Descriptor, Limit, Reach};
+use crate::layer::{Descriptor, Limit, Reach, medium};
 use std::path::Path;
-use std::sync::LazyLock;
 
 /// Name that it gives to the inner end of a veth pair.
 const INNER_END: &str = "host0";
@@ -31,24 +29,36 @@ const INNER_END: &str = "host0";
 /// Prefix of a macvlan's name inside, before the name of the link below.
 const MACVLAN_PREFIX: &str = "mv-";
 
-static DESCRIPTOR: LazyLock<Descriptor> = LazyLock::new(|| Descriptor {
-    summary: "a container by systemd-nspawn, for one command, or with an init",
-    aliases: &[("systemd-nspawn", "")],
-    reach: &[
-        ("host", Reach::Level),
-        ("veth", Reach::Link),
-        ("bridge", Reach::Link),
-        ("macvlan", Reach::Link),
-    ],
-    limits: Limit::OF_A_GROUP,
-    both_ways: &["veth", "bridge", "host"],
-    maps_owners: true,
-    ..options::container("nspawn")
-});
+/// Variants that the doctor asks about.
+const VARIANTS: &[&str] = &[
+    "nspawn", "nspawn:net=host", "nspawn:net=veth", "nspawn:net=bridge", "nspawn:net=macvlan",
+    "nspawn:init=systemd", "nspawn:init=busybox", "nspawn:user=private",
+];
 
 /// systemd-nspawn.
 pub static NSPAWN: ContainerTool = ContainerTool {
-    descriptor: &DESCRIPTOR,
+    descriptor: &Descriptor {
+        kind: "nspawn",
+        summary: "a container by systemd-nspawn, for one command, or with an init",
+        aliases: &[("systemd-nspawn", "")],
+        reach: &[
+            ("host", Reach::Level),
+            ("veth", Reach::Link),
+            ("bridge", Reach::Link),
+            ("macvlan", Reach::Link),
+        ],
+        options: &[
+            tool_network::choice(&["none", "host", "veth", "bridge", "macvlan"]),
+            init::CHOICE,
+            users::CHOICE,
+            medium::CHOICE,
+        ],
+        limits: Limit::OF_A_GROUP,
+        both_ways: &["veth", "bridge", "host"],
+        maps_owners: true,
+        variants: VARIANTS,
+        ..Descriptor::CONTAINER
+    },
     program: "systemd-nspawn",
     remedy: "apt-get install systemd-container",
     refuse: |_, _| Ok(()),

@@ -7,27 +7,49 @@
 //!   command.
 //! - **Checked against** runc 1.1.5, crun 1.8.1; youki by its own documents.
 
-use super::options;
-use crate::container::oci::Oci;
-use crate::layer::{Descriptor, Limit, Need, Reach};
-use std::sync::LazyLock;
+use crate::container::oci::{Oci, PRIVILEGED};
+use crate::container::tool_network;
+use crate::layer::{Descriptor, Limit, Need, OptionSpec, Reach, impairment, medium};
 
-fn descriptor(kind: &'static str, summary: &'static str) -> Descriptor {
+/// The options of all three.
+const OPTIONS: &[OptionSpec] = &[
+    tool_network::choice(&["none", "host", "veth"]),
+    impairment::DELAY,
+    impairment::LOSS,
+    impairment::RATE,
+    medium::CHOICE,
+    PRIVILEGED,
+];
+
+const fn descriptor(
+    kind: &'static str,
+    summary: &'static str,
+    variants: &'static [&'static str],
+) -> Descriptor {
     Descriptor {
+        kind,
         summary,
         reach: &[("host", Reach::Level), ("veth", Reach::Bridge { joins: true })],
+        options: OPTIONS,
         limits: Limit::OF_A_CONTAINER,
         holds_layers: true,
         both_ways: &["veth", "host"],
-        ..options::container(kind)
+        variants,
+        ..Descriptor::CONTAINER
     }
 }
 
 /// The reference runtime, in Go.
 pub static RUNC: Oci = Oci::plain(&RUNC_DESCRIPTOR, "runc", "apt-get install runc");
 
-static RUNC_DESCRIPTOR: LazyLock<Descriptor> =
-    LazyLock::new(|| descriptor("runc", "a container by runc, the reference OCI runtime"));
+static RUNC_DESCRIPTOR: Descriptor = descriptor(
+    "runc",
+    "a container by runc, the reference OCI runtime",
+    &[
+        "runc", "runc:net=host", "runc:net=veth", "runc:net=veth,delay=20ms",
+        "runc:privileged=true", "runc+runc",
+    ],
+);
 
 /// The one in C.
 pub static CRUN: Oci = Oci {
@@ -36,10 +58,10 @@ pub static CRUN: Oci = Oci {
     ..Oci::plain(&CRUN_DESCRIPTOR, "crun", "apt-get install crun")
 };
 
-static CRUN_DESCRIPTOR: LazyLock<Descriptor> = LazyLock::new(|| Descriptor {
+static CRUN_DESCRIPTOR: Descriptor = Descriptor {
     needs: |_| &[Need::OwnNetwork],
-    ..descriptor("crun", "a container by crun, the OCI runtime in C")
-});
+    ..descriptor("crun", "a container by crun, the OCI runtime in C", &["crun", "crun:net=veth"])
+};
 
 /// The one in Rust.
 pub static YOUKI: Oci = Oci::plain(
@@ -48,5 +70,8 @@ pub static YOUKI: Oci = Oci::plain(
     "cargo install youki --locked --no-default-features --features v1,v2",
 );
 
-static YOUKI_DESCRIPTOR: LazyLock<Descriptor> =
-    LazyLock::new(|| descriptor("youki", "a container by youki, the OCI runtime in Rust"));
+static YOUKI_DESCRIPTOR: Descriptor = descriptor(
+    "youki",
+    "a container by youki, the OCI runtime in Rust",
+    &["youki", "youki:net=veth"],
+);

@@ -15,19 +15,18 @@ mod shape;
 /// Words that may follow `shape=`.
 pub use shape::NAMES as NOISE_SHAPES;
 
-use super::options;
 use crate::agent::{Link, Listener, Speaker, Stamped};
 use crate::fault::Fault;
 use crate::lab::Room;
 use crate::layer::{
     Descriptor, Files, Layer, LayerSpec, Payer, Running, Site, StartGuess, Started, Unavailable,
-    Usable,
+    Usable, option,
 };
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use shape::{Shape, TrialPosition};
 use std::collections::VecDeque;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use surtax_instrument::quantity::{Bytes, Nanoseconds};
 use surtax_instrument::wire::{
@@ -40,15 +39,22 @@ const BASE_NS: f64 = 1e9;
 /// The layer of known cost.
 pub struct Simulated;
 
-static DESCRIPTOR: LazyLock<Descriptor> = LazyLock::new(|| Descriptor {
+static DESCRIPTOR: Descriptor = Descriptor {
+    kind: "simulated",
     summary: "no isolation at all: a known cost in simulated time, to test surtax itself",
     reach: &[],
+    options: &[
+        option("cost", &[]).help("true ratio to 1 s (default 1)"),
+        option("noise", &[]).help("standard deviation of its logarithm (default 0.03)"),
+        option("shape", shape::NAMES).help("kind of noise (default lognormal)"),
+        option("seed", &[]).help("seed of the noise (default 0)"),
+    ],
     limits: &[],
     files: Files::AsTheyAre,
     start_guess: StartGuess::of(0),
     is_listed: false,
-    ..options::container("simulated")
-});
+    ..Descriptor::CONTAINER
+};
 
 impl Layer for Simulated {
     fn descriptor(&self) -> &'static Descriptor {

@@ -203,6 +203,20 @@ pub struct OptionSpec {
     pub help: &'static str,
 }
 
+impl OptionSpec {
+    /// The same with its line for people.
+    #[must_use]
+    pub const fn help(self, help: &'static str) -> Self {
+        Self { help, ..self }
+    }
+}
+
+/// An option whose line for people follows; any text is its value where no words are allowed alone.
+#[must_use]
+pub const fn option(key: &'static str, values: &'static [&'static str]) -> OptionSpec {
+    OptionSpec { key, values, help: "" }
+}
+
 /// A common limit, by the field of [`crate::lab::Limits`]; see [`Limit::keys`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {

@@ -7,7 +7,7 @@
 
 use crate::fault::Fault;
 use crate::lab::{self, RoomNetwork, Shape, kernel_part};
-use crate::layer::{LayerSpec, Site, Unavailable};
+use crate::layer::{LayerSpec, OptionSpec, Site, Unavailable, option};
 use std::time::Duration;
 use surtax_instrument::wire::Fact;
 
@@ -23,6 +23,18 @@ const DELAY_MOST: Duration = Duration::from_secs(60);
 
 /// The slowest link, in bits per second: a telephone's.
 const RATE_LEAST: u64 = 8_000;
+
+/// Options of an impaired link: delay, loss and rate.
+pub(crate) const DELAY: OptionSpec = option("delay", &[]).help(
+    "how much later every frame reaches the workload, as in `20ms` or `150us`: by the kernel's \
+     netem on this level's end of the link (default: not at all)",
+);
+pub(crate) const LOSS: OptionSpec = option("loss", &[]).help(
+    "the share of frames that are lost on their way to the workload, as in `1%` (default: none)",
+);
+pub(crate) const RATE: OptionSpec = option("rate", &[]).help(
+    "how many bits of frames a second go to the workload at most, as in `100M` (default: no limit)",
+);
 
 /// Reads the impairment that a spec asks for; `None` where it asks for none. Texts of errors begin
 /// without the name of the layer.

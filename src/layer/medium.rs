@@ -12,7 +12,7 @@
 //! | `volume` | a volume of the engine, in the engine's own directory |
 //! | `virtio-blk`, … | a disk of the virtual machine, with an empty ext4 |
 
-use crate::layer::LayerSpec;
+use crate::layer::{LayerSpec, OptionSpec, option};
 
 /// The key of the option.
 pub const KEY: &str = "scratch";
@@ -50,6 +50,17 @@ impl Medium {
         }
     }
 }
+
+/// The option of a layer that has these media.
+pub const fn choice(values: &'static [&'static str]) -> OptionSpec {
+    option(KEY, values).help(
+        "an empty directory `/scratch` for data: in the layer's own root, in a directory of this \
+         level's disk, or in memory (default: none)",
+    )
+}
+
+/// Option of layers that know no volumes.
+pub const CHOICE: OptionSpec = choice(&["layer", "bind", "tmpfs"]);
 
 /// The medium that a layer names.
 #[must_use]

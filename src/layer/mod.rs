@@ -24,7 +24,9 @@ use std::path::PathBuf;
 use surtax_instrument::probe::command_group::CommandGroup;
 use surtax_instrument::wire::{Fact, Role};
 
-pub use descriptor::{Descriptor, Files, Inner, Limit, Need, OptionSpec, RootKind, StartGuess};
+pub use descriptor::{
+    Descriptor, Files, Inner, Limit, Need, OptionSpec, RootKind, StartGuess, option,
+};
 pub use list::parse_list_with;
 pub use nearest::{instead, nearest};
 pub use parse::DEPTH_LIMIT;

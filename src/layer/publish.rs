@@ -3,9 +3,14 @@
 
 use crate::fault::Fault;
 use crate::lab;
-use crate::layer::{LayerSpec, WorkloadNetwork};
+use crate::layer::{LayerSpec, OptionSpec, WorkloadNetwork, option};
 use std::time::Duration;
 use surtax_instrument::wire::Fact;
+
+/// The option that publishes a port.
+pub const CHOICE: OptionSpec = option("publish", &[]).help(
+    "a port that is the same outside, by destination NAT: `8080`, `5201/udp` (default: none)",
+);
 
 /// The networks of engines that translate addresses.
 const TRANSLATED: [&str; 2] = ["bridge", "user"];

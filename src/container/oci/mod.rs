@@ -21,8 +21,8 @@ use crate::container::{stdio, tool_network};
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Limits, Mount, Process, Program, Room, tool_version};
 use crate::layer::{
-    Descriptor, Inner, Layer, LayerSpec, Payer, Running, Site, Source, Started, Unavailable,
-    Usable, impairment, medium,
+    Descriptor, Inner, Layer, LayerSpec, OptionSpec, Payer, Running, Site, Source, Started,
+    Unavailable, Usable, impairment, medium, option,
 };
 use crate::rootfs::root::Lower;
 use crate::rootfs::{root, scratch, secrets};
@@ -31,7 +31,6 @@ use config::{Container, NetworkNamespace};
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
 use std::time::Duration;
 use surtax_instrument::clock::monotonic_raw;
 use surtax_instrument::probe::cgroup::Hierarchies;
@@ -49,7 +48,7 @@ type Prove = fn(&FirstProcess, &LayerSpec, &[Fact]) -> Result<Vec<Fact>, Fault>;
 /// An OCI runtime, and what sets it apart from the others.
 pub struct Oci {
     /// Descriptor of the layer.
-    pub(crate) descriptor: &'static LazyLock<Descriptor>,
+    pub(crate) descriptor: &'static Descriptor,
     /// Name of its program in `PATH`.
     pub(crate) program: &'static str,
     /// The command that installs it.
@@ -73,11 +72,20 @@ pub struct Oci {
     pub(crate) prove: Prove,
 }
 
+/// A container's own network and no link, or this level's: the choice of those that prepare none.
+pub(crate) const NET: OptionSpec = option("net", &["none", "host"]).help(
+    "the network: `none` is a namespace with only `lo` (default), `host` is this level's own",
+);
+
+/// Option that lets layers be started inside.
+pub(crate) const PRIVILEGED: OptionSpec = option("privileged", &["true", "false"])
+    .help("all capabilities, devices and groups, as layers inside may need (default: false)");
+
 impl Oci {
     /// A runtime on this level's kernel that needs nothing special, by its descriptor, its program
     /// and what installs it.
     pub(crate) const fn plain(
-        descriptor: &'static LazyLock<Descriptor>,
+        descriptor: &'static Descriptor,
         program: &'static str,
         remedy: &'static str,
     ) -> Self {

@@ -27,19 +27,18 @@ mod request;
 
 use super::machine_group::MachineGroup;
 use super::native::{PlainProcess, same_kernel};
-use super::options;
 use super::qemu::check::{accelerator, qemu_version};
 use super::qemu::qmp::{Qmp, VirtualCpu};
 use super::xen::application;
 use crate::agent::{ConsoleTail, Link};
 use crate::container::first_process::FirstProcess;
-use crate::driver::qemu::accelerator::{Accelerator, PROGRAM};
+use crate::driver::qemu::accelerator::{ACCELERATOR, Accelerator, CPU_MODEL, PROGRAM};
 use crate::fault::{Doing, Fault};
 use crate::guest::kernel;
 use crate::lab::{Jail, Limits, Process, Program, Room, RoomNetwork};
 use crate::layer::{
     Descriptor, Files, Inner, Layer, LayerSpec, Limit, Need, Payer, Reach, Running, Site, Started,
-    Unavailable, Usable, WorkloadNetwork, require_root,
+    Unavailable, Usable, WorkloadNetwork, option, require_root,
 };
 use booted::Booted;
 use command_line::{CONSOLE_DESCRIPTOR, Machine, QMP_DESCRIPTOR};
@@ -49,7 +48,7 @@ use std::net::Ipv4Addr;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use surtax_instrument::wire::Fact;
 
@@ -62,19 +61,41 @@ const STOP_DEADLINE: Duration = Duration::from_secs(5);
 /// A machine that is one application.
 pub struct Appliance;
 
-static DESCRIPTOR: LazyLock<Descriptor> = LazyLock::new(|| Descriptor {
+/// Specs that the doctor asks about.
+const VARIANTS: &[&str] = &[
+    "appliance:arceos", "appliance:arceos-echo", "appliance:grub-xen", "appliance:grub-xen-pvh",
+    "appliance:hermit", "appliance:mirage", "appliance:mirage-xen", "appliance:nanos",
+    "appliance:osv", "appliance:rumprun", "appliance:unikraft",
+];
+
+static DESCRIPTOR: Descriptor = Descriptor {
+    kind: "appliance",
     summary: "a unikernel or another image that is one application, by QEMU or Xen and without an \
               agent",
     // An image may be a server, or none.
     reach: &[("", Reach::Unknown)],
+    options: &[
+        option("recipe", &[]).help(
+            "how it is booted and spoken to: `arceos`, `arceos-echo`, `grub-xen`, `grub-xen-pvh`, \
+             or, not yet run, `hermit`, `mirage`, `mirage-xen`, `nanos`, `osv`, `rumprun`, \
+             `unikraft`; or a file of yours that ends with `.toml`",
+        ),
+        option("image", &[]).help("the kernel or the disk that is booted (default: the recipe's)"),
+        ACCELERATOR,
+        option("machine", &["q35", "pc", "microvm", "xen-pv", "xen-pvh"])
+            .help("the board, or how a domain of Xen's is virtualized (default: the recipe's)"),
+        CPU_MODEL,
+    ],
     subject: Some("recipe"),
     limits: &[Limit::Cpus, Limit::Cpuset, Limit::Memory, Limit::Weight, Limit::Numa, Limit::Io],
     files: Files::AsTheyAre,
     has_own_program: true,
     may_prove_kvm: true,
+    variants: VARIANTS,
     needs,
-    ..options::machine("appliance")
-});
+    paths: &["image"],
+    ..Descriptor::MACHINE
+};
 
 /// A Xen below it, where it is a domain of Xen's as far as its text and its recipe say.
 fn needs(spec: &LayerSpec) -> &'static [Need] {

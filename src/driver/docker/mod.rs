@@ -25,21 +25,20 @@ mod rootless;
 mod running;
 mod runtimes;
 
-use super::options;
 use super::qemu::equipped_guest;
 use crate::agent::{ConsoleTail, Link};
 use crate::container::engine_runtime::Kernel;
 use crate::container::first_process::FirstProcess;
 use crate::container::oci::config;
 use crate::container::skeleton::{self, Skeleton};
-use crate::container::storage::Storage;
+use crate::container::storage::{self, Storage};
 use crate::container::{engine_runtime, group, rootless as layer_rootless};
 use crate::fault::{Doing, Fault};
 use crate::lab::conceal::Owners;
 use crate::lab::{self, Limits, Room, Undo, tool_version};
 use crate::layer::{
     Descriptor, Inner, Layer, LayerSpec, Limit, Reach, Site, StartGuess, Started, Unavailable,
-    Usable, require_root,
+    Usable, medium, option, publish, require_root,
 };
 use crate::rootfs::root::{Lower, Writes};
 use crate::rootfs::secrets::Hidden;
@@ -51,7 +50,6 @@ use facts::{container_facts, daemon_facts};
 use running::{RunningDocker, pid};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
 use std::time::Duration;
 use surtax_instrument::wire::{Fact, SCRATCH};
 
@@ -65,7 +63,20 @@ const REPOSITORY: &str = "surtax/root";
 /// A container by the Engine API.
 pub struct Docker;
 
-static DESCRIPTOR: LazyLock<Descriptor> = LazyLock::new(|| Descriptor {
+/// Specs that the doctor asks about.
+const VARIANTS: &[&str] = &[
+    "docker", "docker:net=bridge", "docker:net=bridge,publish=5201", "docker:net=user",
+    "docker:net=macvlan", "docker:net=host", "docker:net=none", "docker:runtime=runc",
+    "docker:runtime=crun", "docker:runtime=youki", "docker:runtime=runsc", "docker:runtime=kata",
+    "docker:seccomp=default", "docker:seccomp=unconfined", "docker:rootless=on",
+    "docker:rootless=on,net=user", "docker:rootless=on,storage=overlay2",
+    "docker:rootless=on,storage=vfs", "docker:storage=overlay2", "docker:storage=vfs",
+    "docker:storage=btrfs", "docker:scratch=layer", "docker:scratch=volume", "docker:scratch=bind",
+    "docker:scratch=tmpfs", "docker+runc", "docker+qemu:accel=tcg", "docker+qemu:accel=tcg+runc",
+];
+
+static DESCRIPTOR: Descriptor = Descriptor {
+    kind: "docker",
     summary: "a container by Docker's daemon: the machine's own, or a private one",
     aliases: &[("kata", "runtime=kata")],
     reach: &[
@@ -76,13 +87,34 @@ static DESCRIPTOR: LazyLock<Descriptor> = LazyLock::new(|| Descriptor {
         ("user", Reach::Engine),
         ("macvlan", Reach::Engine),
     ],
+    options: &[
+        network::NET,
+        publish::CHOICE,
+        option(engine_runtime::KEY, &[]).help(
+            "the OCI runtime by the daemon's name for it; a private daemon knows runc, crun, runsc \
+             and youki where they are installed (default: the daemon's)",
+        ),
+        option("socket", &[]).help(
+            "the daemon's unix socket (default: $DOCKER_HOST, /var/run/docker.sock, a private \
+             daemon)",
+        ),
+        storage::CHOICE,
+        layer_rootless::CHOICE,
+        medium::choice(&["layer", "bind", "tmpfs", "volume"]),
+        engine_runtime::SECCOMP,
+        option("privileged", &["true", "false"])
+            .help("all capabilities and devices, as layers inside may need (default: false)"),
+    ],
     limits: Limit::OF_A_CONTAINER,
     holds_layers: true,
     both_ways: &["bridge", "host"],
     maps_owners: true,
     start_guess: StartGuess::of(1_000),
-    ..options::container("docker")
-});
+    variants: VARIANTS,
+    not_yet_run: &["docker:runtime=kata"],
+    paths: &["socket"],
+    ..Descriptor::CONTAINER
+};
 
 impl Layer for Docker {
     fn descriptor(&self) -> &'static Descriptor {

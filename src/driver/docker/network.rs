@@ -11,13 +11,19 @@ use super::engine::{About, Engine};
 use crate::fault::{Doing, Fault};
 use crate::lab::{Room, ToolRun, Undo};
 use crate::layer::publish::Port;
-use crate::layer::{LayerSpec, Site, value_of};
+use crate::layer::{LayerSpec, OptionSpec, Site, option, value_of};
 use bollard::models::{
     ContainerInspectResponse, Ipam, IpamConfig, NetworkCreateRequest, PortBinding, PortMap,
 };
 use std::fs;
 use std::net::IpAddr;
 use surtax_instrument::wire::Fact;
+
+/// The option that names the network.
+pub const NET: OptionSpec = option("net", &["none", "host", "bridge", "user", "macvlan"]).help(
+    "the network: the daemon's bridge, one of its own (`user`), or a link's own address \
+     (`macvlan`) (default: bridge if the daemon has one, else none)",
+);
 
 /// The link below a macvlan, and the one that it is paired with.
 const PARENT: [&str; 2] = ["surtax0", "surtax1"];

@@ -20,7 +20,6 @@ pub mod library;
 
 use super::machine_group::MachineGroup;
 use super::monitor::{names_of_threads, vcpus, vsock};
-use super::options;
 use super::qemu::equipped_guest::{self, EquippedGuest};
 use crate::agent::{ConsoleTail, Link};
 use crate::container::first_process::FirstProcess;
@@ -29,6 +28,7 @@ use crate::guest::kernel::sha256;
 use crate::lab::{self, Limits, Process, Program, Room};
 use crate::layer::{
     Descriptor, Inner, Layer, LayerSpec, Limit, Payer, Running, Site, Started, Unavailable, Usable,
+    medium,
 };
 use found::Library;
 use std::net::Shutdown;
@@ -36,7 +36,6 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
 use std::time::Duration;
 use surtax_instrument::wire::Fact;
 
@@ -63,14 +62,16 @@ const LAST_WORDS: Duration = Duration::from_millis(200);
 /// libkrun.
 pub struct Krun;
 
-static DESCRIPTOR: LazyLock<Descriptor> = LazyLock::new(|| Descriptor {
+static DESCRIPTOR: Descriptor = Descriptor {
+    kind: KIND,
     summary: "a virtual machine by libkrun, under KVM; not yet run on hardware",
     reach: &[],
+    options: &[medium::CHOICE],
     limits: Limit::OF_A_MACHINE,
     holds_layers: true,
     may_prove_kvm: true,
-    ..options::machine(KIND)
-});
+    ..Descriptor::MACHINE
+};
 
 impl Layer for Krun {
     fn descriptor(&self) -> &'static Descriptor {

@@ -21,7 +21,6 @@ pub(super) mod definition;
 mod guest;
 mod process;
 
-use super::options;
 use super::qemu::accelerator::Accelerator;
 use crate::agent::ssh_bootstrap::{Arrival, KEEP_ALIVE, LEASE};
 use crate::agent::{ConsoleTail, Link, ssh_bootstrap};
@@ -30,7 +29,7 @@ use crate::guest::memory::has_memory;
 use crate::lab::{self, Domain, DomainState, Limits, Room, VIRSH};
 use crate::layer::{
     Descriptor, Inner, Layer, LayerSpec, Payer, RootKind, Running, Site, Started, Unavailable,
-    Usable, require_program, value_of,
+    Usable, option, require_program, value_of,
 };
 use definition::{Definition, SOURCE};
 use guest::GuestProgram;
@@ -38,7 +37,6 @@ use process::Qemu;
 use std::fs::{self, File};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
 use std::time::Duration;
 use surtax_instrument::wire::Fact;
 
@@ -57,17 +55,23 @@ const STOP_DEADLINE: Duration = Duration::from_secs(5);
 /// A domain of libvirt's.
 pub struct Libvirt;
 
-pub(super) static DESCRIPTOR: LazyLock<Descriptor> = LazyLock::new(|| Descriptor {
+pub(super) static DESCRIPTOR: Descriptor = Descriptor {
+    kind: "libvirt",
     summary: "a virtual machine that libvirt already has, by its guest agent; writes to its disks \
               stay",
     reach: &[],
+    options: &[
+        option("domain", &[]).help("its name, as `virsh list --all` shows it: `libvirt:web`"),
+        option("uri", &[])
+            .help("where libvirt is asked (default: LIBVIRT_DEFAULT_URI, else qemu:///system)"),
+    ],
     subject: Some("domain"),
     limits: &[],
     holds_layers: true,
     elsewhere: true,
     roots: &[RootKind::Host],
-    ..options::machine("libvirt")
-});
+    ..Descriptor::MACHINE
+};
 
 /// Lists files of the domain that a layer borrows, as this level's libvirt describes it; none where
 /// it knows none.

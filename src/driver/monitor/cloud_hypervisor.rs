@@ -8,13 +8,14 @@
 
 use super::http::Api;
 use super::vsock::GUEST;
-use super::{Board, Descriptor, Limit, Machine, Monitor, Versions, agree, nic, text};
-use crate::driver::options;
+use super::{
+    Board, CACHE, DISK_SIZE, Descriptor, KERNEL, Limit, Machine, Monitor, NET, Versions, agree,
+    nic, text,
+};
 use crate::fault::Fault;
 use crate::lab::network::TAP;
-use crate::layer::{Reach, RootKind, StartGuess, medium};
+use crate::layer::{OptionSpec, Reach, RootKind, StartGuess, impairment, medium};
 use serde_json::{Value, json};
-use std::sync::LazyLock;
 use surtax_instrument::wire::Fact;
 
 const KIND: &str = "cloud-hypervisor";
@@ -26,21 +27,38 @@ const TAG: &str = "host";
 /// eight bits.
 const CPUS_MAX: u32 = 254;
 
-static DESCRIPTOR: LazyLock<Descriptor> = LazyLock::new(|| Descriptor {
-    summary: "a virtual machine by Cloud Hypervisor, under KVM; not yet run on hardware",
-    reach: &[("tap", Reach::Link)],
-    limits: Limit::OF_A_MACHINE,
-    holds_layers: true,
-    both_ways: &["tap"],
-    roots: &[RootKind::Overlay, RootKind::Directory, RootKind::Oci, RootKind::Packed],
-    start_guess: StartGuess::of(1_000),
-    may_prove_kvm: true,
-    ..options::machine(KIND)
-});
+/// Variants that the doctor asks about.
+const VARIANTS: &[&str] = &[
+    "cloud-hypervisor", "cloud-hypervisor:root=packed", "cloud-hypervisor:net=tap",
+    "cloud-hypervisor:scratch=virtio-blk",
+];
 
 /// Cloud Hypervisor, by its HTTP API.
 pub static CLOUD_HYPERVISOR: Monitor = Monitor {
-    descriptor: &DESCRIPTOR,
+    descriptor: &Descriptor {
+        kind: KIND,
+        summary: "a virtual machine by Cloud Hypervisor, under KVM; not yet run on hardware",
+        reach: &[("tap", Reach::Link)],
+        options: &[
+            KERNEL,
+            medium::choice(&["layer", "bind", "tmpfs", "virtio-blk"]),
+            OptionSpec { values: &["none", "writeback"], ..CACHE },
+            DISK_SIZE,
+            NET,
+            impairment::DELAY,
+            impairment::LOSS,
+            impairment::RATE,
+        ],
+        limits: Limit::OF_A_MACHINE,
+        holds_layers: true,
+        both_ways: &["tap"],
+        roots: &[RootKind::Overlay, RootKind::Directory, RootKind::Oci, RootKind::Packed],
+        start_guess: StartGuess::of(1_000),
+        may_prove_kvm: true,
+        variants: VARIANTS,
+        paths: &[KERNEL.key],
+        ..Descriptor::MACHINE
+    },
     program: "cloud-hypervisor",
     arguments: ("--api-socket", &[]),
     versions: Versions { major: None, range: 44..=53 },

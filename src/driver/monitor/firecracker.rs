@@ -12,32 +12,61 @@
 
 use super::http::Api;
 use super::vsock::GUEST;
-use super::{Board, Descriptor, Limit, Machine, Monitor, Versions, agree, nic, text};
-use crate::driver::options;
+use super::{
+    AIO, Board, CACHE, DISK_SIZE, Descriptor, KERNEL, Limit, Machine, Monitor, NET, Versions,
+    agree, nic, text,
+};
 use crate::fault::Fault;
 use crate::lab::network::TAP;
-use crate::layer::{Reach, RootKind, StartGuess, medium};
+use crate::layer::{OptionSpec, Reach, RootKind, StartGuess, impairment, medium};
 use serde_json::{Value, json};
-use std::sync::LazyLock;
 use surtax_instrument::wire::Fact;
 
 const KIND: &str = "firecracker";
 
-static DESCRIPTOR: LazyLock<Descriptor> = LazyLock::new(|| Descriptor {
-    summary: "a virtual machine by Firecracker, under KVM, with `root=packed`; not yet run on \
-              hardware",
-    reach: &[("tap", Reach::Link)],
-    limits: Limit::OF_A_MACHINE,
-    both_ways: &["tap"],
-    roots: &[RootKind::Overlay, RootKind::Directory, RootKind::Oci, RootKind::Packed],
-    start_guess: StartGuess::of(1_000),
-    may_prove_kvm: true,
-    ..options::machine(KIND)
-});
+/// Variants that the doctor asks about.
+const VARIANTS: &[&str] = &[
+    "firecracker:root=packed",
+    "firecracker:root=packed,net=tap",
+    "firecracker:root=packed,scratch=virtio-blk",
+];
 
 /// Firecracker, by its HTTP API.
 pub static FIRECRACKER: Monitor = Monitor {
-    descriptor: &DESCRIPTOR,
+    descriptor: &Descriptor {
+        kind: KIND,
+        summary: "a virtual machine by Firecracker, under KVM, with `root=packed`; not yet run on \
+                  hardware",
+        reach: &[("tap", Reach::Link)],
+        options: &[
+            KERNEL,
+            medium::choice(&["layer", "tmpfs", "virtio-blk"]),
+            OptionSpec {
+                values: &["writeback", "unsafe"],
+                help: "how Firecracker caches the scratch disk: in this level's page cache, with \
+                       the guest's flushes or without (default: writeback)",
+                ..CACHE
+            },
+            OptionSpec {
+                values: &["sync", "io_uring"],
+                help: "how Firecracker reads and writes the scratch disk's file (default: sync)",
+                ..AIO
+            },
+            DISK_SIZE,
+            NET,
+            impairment::DELAY,
+            impairment::LOSS,
+            impairment::RATE,
+        ],
+        limits: Limit::OF_A_MACHINE,
+        both_ways: &["tap"],
+        roots: &[RootKind::Overlay, RootKind::Directory, RootKind::Oci, RootKind::Packed],
+        start_guess: StartGuess::of(1_000),
+        may_prove_kvm: true,
+        variants: VARIANTS,
+        paths: &[KERNEL.key],
+        ..Descriptor::MACHINE
+    },
     program: "firecracker",
     arguments: ("--api-sock", &["--id", "surtax"]),
     versions: Versions { major: Some(1), range: 12..=16 },

@@ -27,6 +27,7 @@ pub use cloud_hypervisor::CLOUD_HYPERVISOR;
 pub use firecracker::FIRECRACKER;
 
 use super::machine_group::MachineGroup;
+use super::qemu::disk::{AIO, CACHE, DISK_SIZE};
 use super::qemu::equipped_guest::{self, EquippedGuest};
 use super::qemu::nic;
 use crate::agent::{ConsoleTail, Link};
@@ -37,8 +38,8 @@ use crate::guest::kernel;
 use crate::lab::{self, Limits, Process, Program, Room, tool_version};
 use crate::layer::impairment::Shaped;
 use crate::layer::{
-    Descriptor, Inner, Layer, LayerSpec, Limit, Root, Site, Started, Unavailable, Usable,
-    require_program,
+    Descriptor, Inner, Layer, LayerSpec, Limit, OptionSpec, Root, Site, Started, Unavailable,
+    Usable, option, require_program,
 };
 use http::Api;
 use running::RunningMonitor;
@@ -46,7 +47,6 @@ use std::fs;
 use std::ops::RangeInclusive;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
 use std::time::Duration;
 use surtax_instrument::wire::Fact;
 
@@ -56,9 +56,13 @@ const LISTEN_DEADLINE: Duration = Duration::from_secs(10);
 /// Time that the monitor's end is waited for when the agent is gone.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
+const KERNEL: OptionSpec = option("kernel", &[]).help(
+    "a kernel's file that is entered by PVH, its modules in ../lib/modules (default: as `qemu`)",
+);
+
 /// A monitor: what it is called, and what it is asked.
 pub struct Monitor {
-    descriptor: &'static LazyLock<Descriptor>,
+    descriptor: &'static Descriptor,
     /// The program, as it is found in `PATH`.
     program: &'static str,
     /// Arguments before the socket's path on the command line, and those behind it.
@@ -120,6 +124,10 @@ struct Disk {
     cache: String,
     aio: String,
 }
+
+/// Option that chooses the network of these monitors.
+const NET: OptionSpec = option("net", &["none", "tap"])
+    .help("the network: `tap` is a bridge on this level (default: none; not yet run on hardware)");
 
 /// A machine that was switched on.
 struct Booted {

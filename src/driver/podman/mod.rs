@@ -14,7 +14,6 @@
 mod network;
 mod storage;
 
-use super::options;
 use crate::container::conmon::Conmon;
 use crate::container::engine_runtime::Kernel;
 use crate::container::first_process::THROTTLING;
@@ -24,16 +23,19 @@ use crate::container::tool::{
 };
 use crate::container::tool_network::Wiring;
 use crate::container::users::ContainerUsers;
-use crate::container::{engine_runtime, oci, rootless, storage as engine_storage, tool_network};
+use crate::container::{
+    engine_runtime, oci, rootless, storage as engine_storage, tool_network, users,
+};
 use crate::fault::{Doing, Fault};
 use crate::lab::users::{COUNT, FIRST};
 use crate::lab::{self, Limits, Mount};
 use crate::layer::publish::Port;
-use crate::layer::{Descriptor, LayerSpec, Limit, Reach, Site, StartGuess, Unavailable, medium};
+use crate::layer::{
+    Descriptor, LayerSpec, Limit, Reach, Site, StartGuess, Unavailable, medium, option, publish,
+};
 use rustix::process::{Resource, getrlimit};
 use std::fs;
 use std::path::Path;
-use std::sync::LazyLock;
 use storage::Store;
 use surtax_instrument::wire::SCRATCH;
 
@@ -44,25 +46,49 @@ const RUN: &str = "/run/surtax-podman";
 /// Limit on processes to which podman lowers its own, and so the most that it can pass on.
 const PROCESSES: u64 = 32 << 10;
 
-static DESCRIPTOR: LazyLock<Descriptor> = LazyLock::new(|| Descriptor {
-    summary: "a container by podman, Docker's command line without a daemon",
-    reach: &[
-        ("host", Reach::Level),
-        ("bridge", Reach::Link),
-        ("user", Reach::Link),
-        ("macvlan", Reach::Link),
-        ("slirp4netns", Reach::Link),
-    ],
-    limits: Limit::OF_A_GROUP,
-    both_ways: &["bridge", "slirp4netns", "host"],
-    maps_owners: true,
-    start_guess: StartGuess::of(1_000),
-    ..options::container("podman")
-});
+/// Variants that the doctor asks about.
+const VARIANTS: &[&str] = &[
+    "podman", "podman:net=host", "podman:net=bridge", "podman:net=bridge,publish=5201",
+    "podman:net=user", "podman:net=macvlan", "podman:net=slirp4netns", "podman:runtime=runc",
+    "podman:runtime=crun", "podman:runtime=youki", "podman:runtime=runsc",
+    "podman:seccomp=default", "podman:seccomp=unconfined", "podman:user=private",
+    "podman:rootless=on", "podman:rootless=on,net=host", "podman:rootless=on,net=slirp4netns",
+    "podman:storage=overlay2", "podman:storage=vfs", "podman:storage=btrfs",
+    "podman:scratch=layer", "podman:scratch=volume", "podman:scratch=bind", "podman:scratch=tmpfs",
+];
 
 /// Podman.
 pub static PODMAN: ContainerTool = ContainerTool {
-    descriptor: &DESCRIPTOR,
+    descriptor: &Descriptor {
+        kind: "podman",
+        summary: "a container by podman, Docker's command line without a daemon",
+        reach: &[
+            ("host", Reach::Level),
+            ("bridge", Reach::Link),
+            ("user", Reach::Link),
+            ("macvlan", Reach::Link),
+            ("slirp4netns", Reach::Link),
+        ],
+        options: &[
+            tool_network::choice(&["none", "host", "bridge", "user", "macvlan", "slirp4netns"]),
+            publish::CHOICE,
+            option(engine_runtime::KEY, &["runc", "crun", "youki", "runsc"]).help(
+                "the OCI runtime, which must be installed (default: runc, or crun where there is \
+                 no runc)",
+            ),
+            engine_runtime::SECCOMP,
+            rootless::CHOICE,
+            storage::CHOICE,
+            users::CHOICE,
+            medium::choice(&["layer", "bind", "tmpfs", "volume"]),
+        ],
+        limits: Limit::OF_A_GROUP,
+        both_ways: &["bridge", "slirp4netns", "host"],
+        maps_owners: true,
+        start_guess: StartGuess::of(1_000),
+        variants: VARIANTS,
+        ..Descriptor::CONTAINER
+    },
     program: "podman",
     remedy: "apt-get install podman",
     refuse,

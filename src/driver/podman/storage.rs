@@ -14,11 +14,18 @@ use crate::container::tool::{ContainerRequest, word};
 use crate::container::{rootless, skeleton, storage};
 use crate::fault::{Doing, Fault};
 use crate::lab::{Mount, Room, Service, ToolRun};
-use crate::layer::LayerSpec;
 use crate::layer::medium::Medium;
+use crate::layer::{LayerSpec, OptionSpec, option};
 use std::fs;
 use std::path::{Path, PathBuf};
 use surtax_instrument::wire::SCRATCH;
+
+/// The option that names the driver.
+pub(super) const CHOICE: OptionSpec = option(storage::CHOICE.key, &["overlay2", "vfs", "btrfs"])
+    .help(
+        "what makes the container's own layer, where `scratch=layer` is, on this level's disk \
+     (default: none: the root is a directory)",
+    );
 
 /// Refuses a driver to a user without privileges.
 ///

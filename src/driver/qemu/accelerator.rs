@@ -1,5 +1,7 @@
 //! Accelerator: who runs a guest's instructions.
 
+use crate::layer::{OptionSpec, option};
+
 /// The program.
 pub(in crate::driver) const PROGRAM: &str = "qemu-system-x86_64";
 
@@ -7,6 +9,16 @@ pub(in crate::driver) const PROGRAM: &str = "qemu-system-x86_64";
 /// programs and other scheduling.
 pub(in crate::driver) const SANDBOX: &str =
     "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny";
+
+/// The option that names an accelerator.
+pub(in crate::driver) const ACCELERATOR: OptionSpec = option("accel", &["kvm", "tcg"])
+    .help("who runs its instructions (default: kvm where a reference guest proved it, else tcg)");
+
+/// The option that names a CPU model.
+pub(in crate::driver) const CPU_MODEL: OptionSpec = option("cpu", &[]).help(
+    "the CPU model, as `qemu-system-x86_64 -cpu help` lists them (default: host under kvm, max \
+     under tcg)",
+);
 
 /// Kind of executor of the guest's instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use super::vcpu::IOTHREAD_ID;
 use crate::driver::qemu::board::Board;
 use crate::fault::{Doing, Fault};
 use crate::lab::{Jail, Room, ToolRun};
-use crate::layer::{LayerSpec, medium, value_of};
+use crate::layer::{LayerSpec, OptionSpec, medium, option, value_of};
 use crate::rootfs::scratch;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -29,6 +29,27 @@ const BACKING: &str = "disk.raw";
 
 /// QEMU's name for the disk, and its serial number.
 pub(super) const DRIVE: &str = "scratch";
+
+/// The media of a machine.
+pub(super) const MEDIA: OptionSpec =
+    medium::choice(&["layer", "bind", "tmpfs", "virtio-blk", "virtio-scsi", "ide", "nvme"]);
+
+/// The options of a disk.
+pub(in crate::driver) const FORMAT: OptionSpec = option(
+    "format",
+    &["raw", "qcow2", "qcow2-backed"],
+)
+.help(
+    "the format of the scratch disk's file; `qcow2-backed` begins as a copy of another (default: \
+     raw)",
+);
+pub(in crate::driver) const CACHE: OptionSpec =
+    option("cache", &["none", "writeback", "writethrough", "directsync", "unsafe"])
+        .help("how QEMU caches the scratch disk (default: none)");
+pub(in crate::driver) const AIO: OptionSpec = option("aio", &["threads", "native", "io_uring"])
+    .help("how QEMU reads and writes the scratch disk's file (default: threads)");
+pub(in crate::driver) const DISK_SIZE: OptionSpec =
+    option("disk-size", &[]).help("how large the scratch disk is (default: 1G)");
 
 /// Controller that the guest sees of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -421,7 +442,6 @@ mod tests {
             }));
             seen.push(cache_of(&block.unwrap()));
         }
-        let cache = super::super::DESCRIPTOR.options.iter().find(|option| option.key == "cache");
-        assert_eq!(seen, cache.unwrap().values);
+        assert_eq!(seen, CACHE.values);
     }
 }

@@ -22,6 +22,8 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use surtax_instrument::wire::Fact;
 
+pub(in crate::driver) use super::disk::{DISK_SIZE, FORMAT};
+
 /// A guest without its monitor, with the disk and the network device that this driver makes.
 pub(in crate::driver) struct EquippedGuest {
     kind: String,

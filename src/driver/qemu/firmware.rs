@@ -13,12 +13,20 @@ use crate::driver::qemu::accelerator::PROGRAM;
 use crate::fault::Fault;
 use crate::guest::kernel::Entry;
 use crate::lab::{Room, ToolRun};
-use crate::layer::{LayerSpec, value_of};
+use crate::layer::{LayerSpec, OptionSpec, option, value_of};
 use std::path::Path;
 use surtax_instrument::wire::Fact;
 
 /// The version of the boot parameters that Linux says it has when it was entered by PVH.
 const PVH_PROTOCOL: &str = "0x020c";
+
+/// The options.
+pub(super) const FIRMWARE: OptionSpec = option("firmware", &["seabios", "qboot", "ovmf"])
+    .help("the firmware, of which `ovmf` is UEFI (default: seabios)");
+pub(super) const ENTRY: OptionSpec = option("entry", &["pvh", "bzimage"]).help(
+    "how the firmware enters the kernel: the unpacked one directly, or the packed one as a boot \
+     loader would (default: pvh where the kernel has it; bzimage with `firmware=ovmf`)",
+);
 
 /// A firmware.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

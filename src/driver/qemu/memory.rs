@@ -16,7 +16,7 @@ use crate::fault::{Doing, Fault};
 use crate::guest::memory::{LEAST_MIB, has_memory};
 use crate::guest::share::Protocol;
 use crate::lab::huge_pages::{HUGE_PAGE_MIB, Pool};
-use crate::layer::{LayerSpec, value_of};
+use crate::layer::{LayerSpec, OptionSpec, option, value_of};
 use std::fs;
 use std::time::Duration;
 use surtax_instrument::clock::monotonic_raw;
@@ -38,6 +38,20 @@ const ASK_AGAIN: Duration = Duration::from_millis(10);
 
 /// QEMU's name for the memory.
 const ID: &str = "memory";
+
+/// The options.
+pub(super) const PREALLOC: OptionSpec = option("prealloc", &["on", "off"])
+    .help("whether all memory is allocated before the machine starts (default: off)");
+pub(super) const HUGEPAGES: OptionSpec = option("hugepages", &["on", "off"]).help(
+    "whether memory is of huge pages (2 MiB) of this level's pool, which must hold them (default: \
+     off)",
+);
+pub(super) const MERGEABLE: OptionSpec = option("mergeable", &["on", "off"]).help(
+    "whether KSM may merge memory with that of others, where this level's KSM runs; only with \
+     `files=9p` (default: off)",
+);
+pub(super) const BALLOON: OptionSpec = option("balloon", &[])
+    .help("how much memory a balloon leaves to the guest (default: no balloon)");
 
 /// The memory of a machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -42,14 +42,14 @@ mod vcpu;
 mod xen;
 
 use super::machine_group::MachineGroup;
-use super::options;
 use crate::agent::ConsoleTail;
 use crate::fault::Fault;
 use crate::guest::{Guest, kernel};
 use crate::lab::{Jail, Limits, Process, Room};
 use crate::layer::{
     Descriptor, Inner, Layer, LayerSpec, Limit, Need, Payer, Reach, RootKind, Running, Site,
-    Source, StartGuess, Started, Unavailable, Usable, WorkloadNetwork, require_root,
+    Source, StartGuess, Started, Unavailable, Usable, WorkloadNetwork, impairment, option,
+    require_root,
 };
 use accelerator::PROGRAM;
 use boot::{Booted, boot};
@@ -61,7 +61,6 @@ use qmp::{IoThread, Qmp, VirtualCpu};
 use request::QemuOptions;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use surtax_instrument::wire::{Fact, Role};
@@ -76,7 +75,62 @@ const STOP_DEADLINE: Duration = Duration::from_secs(5);
 /// A virtual machine by QEMU.
 pub struct Qemu;
 
-static DESCRIPTOR: LazyLock<Descriptor> = LazyLock::new(|| Descriptor {
+/// Specs that the doctor asks about.
+const VARIANTS: &[&str] = &[
+    "qemu:accel=kvm",
+    "qemu:accel=tcg",
+    "qemu:accel=tcg,machine=q35",
+    "qemu:accel=tcg,machine=microvm",
+    "qemu:accel=tcg,machine=pc",
+    "qemu:accel=tcg,cpu=Nehalem",
+    "qemu:accel=tcg,files=virtiofs",
+    "qemu:accel=tcg,files=9p",
+    "qemu:accel=tcg,root=packed",
+    "qemu:accel=tcg,firmware=seabios",
+    "qemu:accel=tcg,firmware=qboot",
+    "qemu:accel=tcg,firmware=ovmf",
+    "qemu:accel=tcg,hypervisor=xen",
+    "qemu:accel=tcg,entry=bzimage",
+    "qemu:accel=tcg,prealloc=on",
+    "qemu:accel=tcg,hugepages=on",
+    "qemu:accel=tcg,files=9p,mergeable=on",
+    "qemu:accel=tcg,balloon=256M",
+    "qemu:accel=tcg,pin=on",
+    "qemu:profile=partition",
+    "qemu:accel=tcg,scratch=virtio-blk",
+    "qemu:accel=tcg,scratch=virtio-blk,iothread=on",
+    "qemu:accel=tcg,scratch=virtio-scsi",
+    "qemu:accel=tcg,scratch=ide",
+    "qemu:accel=tcg,scratch=nvme",
+    "qemu:accel=tcg,scratch=virtio-blk,format=raw",
+    "qemu:accel=tcg,scratch=virtio-blk,format=qcow2",
+    "qemu:accel=tcg,scratch=virtio-blk,format=qcow2-backed",
+    "qemu:accel=tcg,scratch=virtio-blk,cache=none",
+    "qemu:accel=tcg,scratch=virtio-blk,cache=writeback",
+    "qemu:accel=tcg,scratch=virtio-blk,cache=writethrough",
+    "qemu:accel=tcg,scratch=virtio-blk,cache=directsync",
+    "qemu:accel=tcg,scratch=virtio-blk,cache=unsafe",
+    "qemu:accel=tcg,scratch=virtio-blk,cache=none,aio=threads",
+    "qemu:accel=tcg,scratch=virtio-blk,cache=none,aio=native",
+    "qemu:accel=tcg,scratch=virtio-blk,cache=none,aio=io_uring",
+    "qemu:accel=tcg,net=user",
+    "qemu:accel=tcg,net=tap",
+    "qemu:accel=tcg,net=tap,nic=e1000",
+    "qemu:accel=tcg,net=tap,nic=rtl8139",
+    "qemu:accel=tcg,net=tap,offloads=off",
+    "qemu:accel=tcg,net=tap,queues=2,cpus=2",
+    "qemu:accel=tcg,net=tap,vhost=on",
+    "qemu:accel=tcg,net=vhost-user",
+    "qemu:accel=tcg+runc",
+    "qemu:accel=tcg+docker",
+    "qemu:accel=tcg+qemu:accel=tcg",
+    "qemu:accel=tcg,hypervisor=xen+xen",
+    "qemu:accel=tcg,net=ovs",
+    "qemu:accel=tcg,net=tap,delay=20ms",
+];
+
+static DESCRIPTOR: Descriptor = Descriptor {
+    kind: "qemu",
     summary: "a virtual machine with a kernel of its own, by QEMU",
     aliases: &[("vm", ""), ("kvm", "accel=kvm")],
     reach: &[
@@ -84,6 +138,46 @@ static DESCRIPTOR: LazyLock<Descriptor> = LazyLock::new(|| Descriptor {
         ("tap", Reach::Bridge { joins: true }),
         ("ovs", Reach::Link),
         ("vhost-user", Reach::Bridge { joins: false }),
+    ],
+    options: &[
+        accelerator::ACCELERATOR,
+        option("machine", &["q35", "pc", "microvm"]).help("the board (default q35)"),
+        accelerator::CPU_MODEL,
+        option("kernel", &[]).help(
+            "a kernel's file, its modules in ../lib/modules (default: this level's own, else the \
+             distribution's for clouds)",
+        ),
+        disk::MEDIA,
+        disk::FORMAT,
+        disk::CACHE,
+        disk::AIO,
+        disk::DISK_SIZE,
+        nic::NET,
+        nic::NIC,
+        nic::VHOST,
+        nic::OFFLOADS,
+        nic::QUEUES,
+        impairment::DELAY,
+        impairment::LOSS,
+        impairment::RATE,
+        vcpu::IOTHREAD,
+        vcpu::PIN,
+        memory::PREALLOC,
+        memory::HUGEPAGES,
+        memory::MERGEABLE,
+        memory::BALLOON,
+        share::FILES,
+        firmware::FIRMWARE,
+        firmware::ENTRY,
+        partition::MEM_LOCK,
+        partition::CPU_PM,
+        partition::PROFILE,
+        xen::HYPERVISOR,
+        xen::DOM0_MEMORY,
+        option("icount", &["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10"]).help(
+            "for experiments with a wrong clock: guest time by instructions, 2^N ns each (tcg and \
+             one CPU only)",
+        ),
     ],
     limits: Limit::OF_A_MACHINE,
     holds_layers: true,
@@ -97,9 +191,11 @@ static DESCRIPTOR: LazyLock<Descriptor> = LazyLock::new(|| Descriptor {
     ],
     start_guess: StartGuess { milliseconds: 2_500, translated_milliseconds: 10_000 },
     may_prove_kvm: true,
+    variants: VARIANTS,
     needs: |_| &[Need::FileServer],
-    ..options::machine("qemu")
-});
+    paths: &["kernel"],
+    ..Descriptor::MACHINE
+};
 
 impl Layer for Qemu {
     fn descriptor(&self) -> &'static Descriptor {

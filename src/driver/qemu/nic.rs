@@ -17,7 +17,7 @@ use crate::driver::qemu::board::Board;
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Jail, Room, Shape, ToolRun, kernel_part, network};
 use crate::layer::impairment::Shaped;
-use crate::layer::{LayerSpec, Site, Unavailable, WorkloadNetwork, impairment};
+use crate::layer::{LayerSpec, OptionSpec, Site, Unavailable, WorkloadNetwork, impairment, option};
 use queues::queues;
 pub(super) use queues::vhost_workers;
 use std::fs::File;
@@ -56,6 +56,23 @@ const VIRTIO_OFFLOADS: [&str; 12] = [
     "csum", "gso", "guest_csum", "guest_tso4", "guest_tso6", "guest_ufo", "guest_ecn", "host_tso4",
     "host_tso6", "host_ecn", "host_ufo", "mrg_rxbuf",
 ];
+
+/// The options of a network device.
+pub(in crate::driver) const NET: OptionSpec =
+    option("net", &["none", "user", "tap", "ovs", "vhost-user"]).help(
+        "the network: `user` is QEMU's own stack, `tap` a bridge on this level, `ovs` one of Open \
+     vSwitch's, `vhost-user` the first behind a switch in user space (default: none)",
+    );
+pub(super) const NIC: OptionSpec =
+    option("nic", &["virtio", "e1000", "rtl8139"]).help("the network device (default: virtio)");
+pub(super) const VHOST: OptionSpec = option("vhost", &["on", "off"]).help(
+    "whether this level's kernel moves the frames of a virtio device on a tap, and not QEMU \
+     (default: off; not yet run on hardware)",
+);
+pub(super) const OFFLOADS: OptionSpec = option("offloads", &["on", "off"])
+    .help("whether checksums and large frames are left to a virtio device on a tap (default: on)");
+pub(super) const QUEUES: OptionSpec = option("queues", &[])
+    .help("how many pairs of queues a virtio device on a tap has (default: 1)");
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Backend {

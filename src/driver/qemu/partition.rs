@@ -9,9 +9,22 @@
 use super::qmp::Qmp;
 use crate::driver::qemu::accelerator::Accelerator;
 use crate::fault::{Doing, Fault};
-use crate::layer::LayerSpec;
+use crate::layer::{LayerSpec, OptionSpec, option};
 use std::fs;
 use surtax_instrument::wire::Fact;
+
+/// The options.
+pub(super) const MEM_LOCK: OptionSpec = option("mem-lock", &["on", "off"]).help(
+    "whether all of QEMU's memory is locked, so that none is ever swapped out (default: off)",
+);
+pub(super) const CPU_PM: OptionSpec = option("cpu-pm", &["on", "off"]).help(
+    "whether the guest's idle and pause instructions stay in the guest, which then keeps its CPUs \
+     busy (kvm only; default: off; not yet run on hardware)",
+);
+pub(super) const PROFILE: OptionSpec = option("profile", &["partition"]).help(
+    "`partition`: CPUs and memory of its own and no exits when idle: \
+     `accel=kvm,pin=on,hugepages=on,prealloc=on,mem-lock=on,cpu-pm=on` (not yet run on hardware)",
+);
 
 /// Options that `profile=partition` stands for.
 const PARTITION: [(&str, &str); 6] = [

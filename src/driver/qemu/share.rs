@@ -1,8 +1,14 @@
 //! Way in which files come to a guest of QEMU's: the option, and what QEMU is told.
 
 use crate::guest::share::{Protocol, SERVED_WRITABLE, Share, TAG, WRITABLE_TAG};
-use crate::layer::LayerSpec;
+use crate::layer::{LayerSpec, OptionSpec, option};
 use std::path::Path;
+
+/// The option.
+pub(super) const FILES: OptionSpec = option("files", &["virtiofs", "9p"]).help(
+    "how this level's files come to the guest; `9p` takes the distribution's full kernel (default: \
+     virtiofs)",
+);
 
 /// Reads the option.
 pub(super) fn read(spec: &LayerSpec) -> Protocol {

@@ -5,7 +5,7 @@
 use super::qmp::{IoThread, Qmp, VirtualCpu};
 use crate::fault::{Doing, Fault};
 use crate::lab::Limits;
-use crate::layer::LayerSpec;
+use crate::layer::{LayerSpec, OptionSpec, option};
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::fs;
@@ -14,6 +14,15 @@ use surtax_instrument::wire::Fact;
 
 /// QEMU's name for the disk's thread.
 pub(super) const IOTHREAD_ID: &str = "iothread";
+
+/// The options.
+pub(super) const PIN: OptionSpec = option("pin", &[]).help(
+    "`on` keeps each virtual CPU on a CPU of its own, of `cpuset=` if that is given; a list such \
+     as `2;3` says on which, in their order (default: off)",
+);
+pub(super) const IOTHREAD: OptionSpec = option("iothread", &["on", "off"]).help(
+    "whether the scratch disk has a thread of its own; virtio-blk and virtio-scsi (default: off)",
+);
 
 /// CPUs that the virtual CPUs are pinned to.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -18,7 +18,7 @@ use crate::guest::files::Dom0Files;
 use crate::guest::kernel::write_whole;
 use crate::guest::unpack::unpack;
 use crate::lab::Room;
-use crate::layer::{LayerSpec, value_of};
+use crate::layer::{LayerSpec, OptionSpec, option, value_of};
 use std::fs;
 use std::path::{Path, PathBuf};
 use surtax_instrument::quantity::Bytes;
@@ -52,6 +52,16 @@ const DOM0_LEAST_MIB: u64 = 512;
 
 /// Memory that Xen and the smallest domains need beside Dom0, in MiB.
 const REST_LEAST_MIB: u64 = 320;
+
+/// The options.
+pub(super) const HYPERVISOR: OptionSpec = option("hypervisor", &["none", "xen"]).help(
+    "what runs under the guest's kernel: with `xen` that is its Dom0, in which `xen` can be the \
+     next layer (default: none)",
+);
+pub(super) const DOM0_MEMORY: OptionSpec = option("dom0-memory", &[]).help(
+    "with `hypervisor=xen`: how much of `memory` is Dom0's; its domains have the rest (default: \
+     half)",
+);
 
 /// Dom0 options that a spec asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -24,18 +24,16 @@
 
 mod client;
 
-use super::options;
 use crate::agent::ssh_bootstrap::{Arrival, KEEP_ALIVE, LEASE, SYSTEM};
 use crate::agent::{ConsoleTail, Link, ssh_bootstrap};
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Process, Program, Room, tool_version};
 use crate::layer::{
     Descriptor, Files, Layer, LayerSpec, Payer, Reach, RootKind, Running, Site, Source, StartGuess,
-    Started, Unavailable, Usable, WorkloadNetwork, require_program, value_of,
+    Started, Unavailable, Usable, WorkloadNetwork, option, require_program, value_of,
 };
 use client::Client;
 use std::fs::{self, File};
-use std::sync::LazyLock;
 use std::time::Duration;
 use surtax_instrument::wire::{Fact, Role};
 
@@ -51,9 +49,19 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 /// Another machine.
 pub struct Ssh;
 
-static DESCRIPTOR: LazyLock<Descriptor> = LazyLock::new(|| Descriptor {
+static DESCRIPTOR: Descriptor = Descriptor {
+    kind: "ssh",
     summary: "another machine by ssh: its own kernel and files, on which writes stay",
     reach: &[("", Reach::Far)],
+    options: &[
+        option("host", &[])
+            .help("the machine, as `ssh` and its configuration know it: `ssh:lab7`, `ssh:me@lab7`"),
+        option("user", &[]).help("who logs in there (default: as configured)"),
+        option("port", &[]).help("where its `sshd` listens (default: 22)"),
+        option("identity", &[]).help("the private key's file, and no other"),
+        option("known-hosts", &[]).help("the file of known host keys, and no other"),
+        option("config", &[]).help("the client's configuration, and no other"),
+    ],
     subject: Some("host"),
     limits: &[],
     holds_layers: true,
@@ -61,8 +69,9 @@ static DESCRIPTOR: LazyLock<Descriptor> = LazyLock::new(|| Descriptor {
     files: Files::AsTheyAre,
     roots: &[RootKind::Host],
     start_guess: StartGuess::of(2_000),
-    ..options::container("ssh")
-});
+    paths: &["identity", "known-hosts", "config"],
+    ..Descriptor::CONTAINER
+};
 
 impl Layer for Ssh {
     fn descriptor(&self) -> &'static Descriptor {

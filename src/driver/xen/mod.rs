@@ -23,7 +23,6 @@ mod toolstack;
 mod vbd;
 mod vif;
 
-use super::options;
 use super::qemu::equipped_guest::{self, EquippedGuest};
 use crate::agent::{ConsoleTail, Link};
 use crate::driver::qemu::board::Board;
@@ -33,13 +32,12 @@ use crate::guest::kernel;
 use crate::lab::{Limits, Room};
 use crate::layer::{
     Descriptor, Inner, Layer, LayerSpec, Limit, Need, Payer, Reach, RootKind, Running, Site,
-    Source, StartGuess, Started, Unavailable, Usable, WorkloadNetwork,
+    Source, StartGuess, Started, Unavailable, Usable, WorkloadNetwork, medium, option,
 };
 use configuration::Domain;
 use std::fs;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
 use std::time::Duration;
 use surtax_instrument::clock::monotonic_raw;
 use surtax_instrument::wire::{Fact, Role};
@@ -67,18 +65,48 @@ const WEIGHTS: (u32, u32) = (100, 256);
 /// Domains of Xen.
 pub struct Xen;
 
-static DESCRIPTOR: LazyLock<Descriptor> = LazyLock::new(|| Descriptor {
+/// Variants that the doctor asks about.
+const VARIANTS: &[&str] = &[
+    "xen:type=pv",
+    "xen:type=pvh",
+    "xen:type=hvm",
+    "xen:scratch=blkfront",
+    "xen:scratch=blkfront,cache=writeback",
+    "xen:scratch=blkfront,format=qcow2",
+    "xen:scratch=blkfront,format=qcow2-backed",
+    "xen:net=bridge",
+];
+
+static DESCRIPTOR: Descriptor = Descriptor {
+    kind: "xen",
     summary: "a domain of Xen's, by `xl` in Dom0; not yet run on hardware",
     reach: &[("bridge", Reach::Bridge { joins: false })],
+    options: &[
+        option("type", &["pv", "pvh", "hvm"]).help(
+            "how it is virtualized: by a kernel that knows Xen alone, by the processor without a \
+             machine around it, or with one (default: pv; pvh and hvm have not yet run)",
+        ),
+        option("kernel", &[]).help(
+            "an unpacked kernel's file that Xen can enter, its modules in ../lib/modules (default: \
+             as `qemu:files=9p`)",
+        ),
+        medium::choice(&["layer", "tmpfs", "blkfront"]),
+        equipped_guest::FORMAT,
+        vbd::CACHE,
+        equipped_guest::DISK_SIZE,
+        vif::NET,
+    ],
     limits: &[Limit::Cpus, Limit::Cpuset, Limit::Memory, Limit::Weight],
     holds_layers: true,
     both_ways: &["bridge"],
     roots: &[RootKind::Overlay, RootKind::Directory, RootKind::Oci, RootKind::Packed],
     start_guess: StartGuess::of(5_000),
+    variants: VARIANTS,
     is_seen_from_outside: false,
     needs: |_| &[Need::Xen],
-    ..options::machine("xen")
-});
+    paths: &["kernel"],
+    ..Descriptor::MACHINE
+};
 
 /// Way in which a domain is virtualized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

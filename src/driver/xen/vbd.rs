@@ -9,6 +9,7 @@ use crate::driver::qemu::board::Board;
 use crate::driver::qemu::disk::Made;
 use crate::driver::qemu::qmp::Qmp;
 use crate::fault::{Doing, Fault};
+use crate::layer::{OptionSpec, option};
 use std::os::unix::net::UnixStream;
 use surtax_instrument::wire::Fact;
 
@@ -18,6 +19,12 @@ const NUMBER: u32 = 51712;
 
 /// State that both ends write when they are connected: `XenbusStateConnected`.
 pub(super) const CONNECTED: &str = "4";
+
+/// Option for how the file is cached: the two ways that the QEMU of a domain has.
+pub(super) const CACHE: OptionSpec = option("cache", &["none", "writeback"]).help(
+    "how Dom0 caches the scratch disk: past its page cache with `aio=native`, or through it with \
+     threads (default: none)",
+);
 
 /// Returns the text that follows `disk=`.
 pub(super) fn text(disk: &Made) -> String {

@@ -12,7 +12,7 @@ use super::toolstack;
 use super::vbd::CONNECTED;
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Room, ToolRun, kernel_part, network};
-use crate::layer::{LayerSpec, Site, Unavailable, WorkloadNetwork, value_of};
+use crate::layer::{LayerSpec, OptionSpec, Site, Unavailable, WorkloadNetwork, option, value_of};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,6 +26,10 @@ const NETBACK: &str = "/sys/bus/xen-backend/drivers/vif";
 
 /// Program that does nothing, in place of a script.
 const NO_SCRIPT: &str = "true";
+
+/// The option.
+pub(super) const NET: OptionSpec = option("net", &["none", "bridge"])
+    .help("the network: `bridge` is one of this level's, through xen-netback (default: none)");
 
 /// A network device, as it is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]

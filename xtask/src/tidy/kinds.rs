@@ -53,14 +53,14 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
 
 /// The kinds of the descriptors in a driver's file.
 fn kinds_of(source: &RustSource) -> impl Iterator<Item = &str> {
-    const BEFORE: [&str; 4] =
-        ["KIND: &str =", " descriptor(", "options::container(", "options::machine("];
-    let is_of_card = |offset: usize| {
+    let is_of_card = |offset: usize, length: usize| {
         let before = source.code[..offset].trim_end();
-        BEFORE.iter().any(|it| before.ends_with(it))
+        let after: String = source.code[offset + length..].split_whitespace().take(2).collect();
+        let is_named = before.ends_with("KIND: &str =") || before.ends_with(" descriptor(");
+        is_named || before.ends_with("kind:") && after.starts_with(",summary:")
     };
     let literals = source.literals.iter();
-    literals.filter(move |it| is_of_card(it.offset)).map(|it| it.text.as_str())
+    literals.filter(move |it| is_of_card(it.offset, it.text.len() + 2)).map(|it| it.text.as_str())
 }
 
 #[cfg(test)]
@@ -69,8 +69,8 @@ mod tests {
 
     const DRIVER: (&str, &str) = (
         "src/driver/xen.rs",
-        "static DESCRIPTOR: X = X {\n    summary: \"x\",\n    ..options::machine(\"xen\")\n};\n\
-         fn f() { Mount { kind: \"tmpfs\", target }; g(\"xen\") }\n",
+        "static DESCRIPTOR: Descriptor = Descriptor {\n    kind: \"xen\",\n    summary: \
+         \"x\",\n};\nfn f() { Mount { kind: \"tmpfs\", target }; g(\"xen\") }\n",
     );
     const OCI: (&str, &str) = (
         "src/driver/oci.rs",
