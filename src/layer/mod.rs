@@ -113,16 +113,16 @@ pub trait Layer: Sync {
 
 /// A layer that was started, and the way to its agent.
 pub struct Started {
+    /// The way to the agent, which leaves when that ends: so it goes before the layer does.
+    pub link: Link,
     /// The layer.
     pub running: Box<dyn Running>,
-    /// The way to the agent, which leaves when that ends: so it goes before the layer is stopped.
-    pub link: Link,
 }
 
 impl Started {
     /// A layer with the way to its agent.
     pub fn new(link: Link, running: impl Running + 'static) -> Self {
-        Self { running: Box::new(running), link }
+        Self { link, running: Box::new(running) }
     }
 }
 

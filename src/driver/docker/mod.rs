@@ -224,7 +224,6 @@ impl Layer for Docker {
         let privileged = wanted.is_privileged.to_string();
         facts.push(Fact::new("privileged", privileged, "POST /containers/create"));
         facts.extend(root::facts(&site.view.root, &lowers));
-        let link = Link::over("docker", output, input, &console)?;
         let running = RunningDocker {
             is_daemon_shared: site.level == 0,
             group: counted(spec, site, parent).map_or_else(|| first.group(), Ok)?,
@@ -238,7 +237,7 @@ impl Layer for Docker {
             inspected,
             facts,
         };
-        Ok(Started::new(link, running))
+        Ok(Started::new(Link::over("docker", output, input, &console)?, running))
     }
 }
 

@@ -6,6 +6,7 @@
 //! QEMU, the way of input and output from what its process holds open, the controller from the
 //! guest's own drivers.
 
+use super::evidence::as_asked;
 use super::qmp::{BlockDevice, Inserted, Qmp};
 use super::vcpu::IOTHREAD_ID;
 use crate::driver::qemu::board::Board;
@@ -301,18 +302,13 @@ impl Made {
         let drivers = value_of(inside, "scratch_drivers")?;
         let driver = self.disk.controller.driver(board);
         let is_there = drivers.split(' ').any(|name| name.replace('-', "_") == driver);
-        for (what, asked, found) in [
+        let claims = [
             ("format", self.disk.format.as_str(), format),
             ("cache", &self.disk.cache, cache),
             ("aio", &self.disk.aio, aio),
             ("controller", driver, if is_there { driver } else { drivers }),
-        ] {
-            if asked != found {
-                return Err(Fault::machine(format!(
-                    "the scratch disk's {what} was to be `{asked}`, and is `{found}`"
-                )));
-            }
-        }
+        ];
+        as_asked("the scratch disk", claims)?;
         Ok(vec![
             Fact::new("disk_format", format, "query-block"),
             Fact::new("disk_cache", cache, "query-block"),

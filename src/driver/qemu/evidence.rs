@@ -109,6 +109,22 @@ fn of_kernel(kernel: &Kernel, machine: &Machine, inside: &[Fact]) -> Result<Vec<
     ])
 }
 
+/// That a device has what was asked for, of all that is claimed: of what, what, and what was found.
+///
+/// # Errors
+/// It has something else: both are quoted.
+pub(in crate::driver) fn as_asked<'a>(
+    device: &str,
+    claims: impl IntoIterator<Item = (&'a str, &'a str, &'a str)>,
+) -> Result<(), Fault> {
+    match claims.into_iter().find(|(_, asked, found)| asked != found) {
+        Some((what, asked, found)) => {
+            Err(Fault::machine(format!("{device}'s {what} was to be `{asked}`, and is `{found}`")))
+        }
+        None => Ok(()),
+    }
+}
+
 /// Two sources say the same of `what`.
 ///
 /// # Errors

@@ -139,7 +139,7 @@ fn refuse(spec: &LayerSpec) -> Result<(), Fault> {
     });
     match found {
         Some((key, _, hint)) => {
-            let asked = spec.option(*key).unwrap_or("");
+            let asked = spec.option(key).unwrap_or("");
             Err(Fault::user(format!("Xen is not booted with `{key}={asked}`")).hint(*hint))
         }
         None => Ok(()),

@@ -1,6 +1,7 @@
 //! Evidence of a network device: what QEMU, this level and the guest say of it, held against each
 //! other.
 
+use super::super::evidence::as_asked;
 use super::super::qmp::Qmp;
 use super::{BACKEND_ID, Backend, Model, NIC_ID, NetBackend, Nic, VHOST_DEVICE};
 use crate::fault::{Doing, Fault};
@@ -86,18 +87,9 @@ impl Nic {
                 facts.extend(shaped.prove(network)?);
             }
         }
-        require(claims)?;
+        let claims = claims.iter().map(|(what, asked, found)| (*what, &**asked, &**found));
+        as_asked("qemu: the network device", claims)?;
         Ok(facts)
-    }
-}
-
-/// That each of these is what was asked for.
-fn require(claims: Vec<(&str, String, String)>) -> Result<(), Fault> {
-    match claims.into_iter().find(|(_, asked, found)| asked != found) {
-        Some((what, asked, found)) => Err(Fault::machine(format!(
-            "qemu: the network device's {what} was to be `{asked}`, and is `{found}`"
-        ))),
-        None => Ok(()),
     }
 }
 
