@@ -53,6 +53,14 @@ impl Answer {
         self.text.push_str("null");
     }
 
+    /// A whole number, or `null` where there is none.
+    pub fn whole_or_null(&mut self, key: &str, value: Option<u64>) {
+        match value {
+            Some(value) => self.whole(key, value),
+            None => self.absent(key),
+        }
+    }
+
     /// Yes or no.
     pub fn truth(&mut self, key: &str, value: bool) {
         self.key(key);
@@ -93,14 +101,19 @@ impl Answer {
         for (key, value) in ends {
             value.into_iter().for_each(|value| self.whole(key, value));
         }
-        #[expect(clippy::cast_precision_loss, reason = "a mean is known to less than that")]
         self.number("latency_mean_ns", histogram.sum_ns() as f64 / histogram.count() as f64);
-        for (name, share) in SHARES.into_iter().filter(|(_, share)| histogram.supports(*share)) {
-            let value = histogram.quantile(share);
-            value.into_iter().for_each(|value| self.whole(&format!("latency_{name}_ns"), value));
-        }
+        self.quantiles("", histogram);
         self.whole("latency_outside_count", histogram.outside_count());
         self.pairs("histogram", histogram.bins());
+    }
+
+    /// The quantiles that a histogram supports, in nanoseconds; the names of their fields begin
+    /// with `prefix`.
+    pub fn quantiles(&mut self, prefix: &str, histogram: &Histogram) {
+        for (name, share) in SHARES.into_iter().filter(|(_, share)| histogram.supports(*share)) {
+            let value = histogram.quantile(share);
+            value.into_iter().for_each(|it| self.whole(&format!("{prefix}latency_{name}_ns"), it));
+        }
     }
 
     /// The whole line, without its end.

@@ -2,8 +2,9 @@
 //!
 //! Source: `sched_setaffinity(2)`.
 
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity, set_current_timer_slack};
 use std::io;
+use std::num::NonZeroU64;
 
 /// The numbers of the CPUs that this thread may run on, lowest first.
 ///
@@ -25,6 +26,12 @@ pub fn pin(cpu: usize) -> io::Result<()> {
     }
     // The kernel refuses a set without any.
     Ok(sched_setaffinity(None, &set)?)
+}
+
+/// Lets sleeps of the calling thread end when they are due: of threads without real-time priority a
+/// kernel may gather timers for 50 µs. One that does not know this setting does not.
+pub fn sleep_precisely() {
+    let _ = set_current_timer_slack(NonZeroU64::new(1));
 }
 
 /// Runs something on one of the CPUs that may be used, the last of them, and lets go of it

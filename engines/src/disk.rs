@@ -9,9 +9,9 @@
 //! Source: `open(2)` on `O_DIRECT`; fio's `HOWTO` on `rw`, `direct`, `fdatasync`.
 
 use super::region::Region;
-use super::{Answer, Engine, OptionSpec, Options, Refused};
+use super::{Answer, Engine, Options, Refused, option};
 use rustix::fs::{Advice, OFlags, fadvise, fcntl_getfl, fcntl_setfl, statvfs};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -21,24 +21,20 @@ use surtax_instrument::histogram::Histogram;
 use surtax_instrument::wire::SCRATCH;
 
 /// Requests to a disk.
-pub(super) const ENGINE: Engine = Engine {
+pub(crate) const ENGINE: Engine = Engine {
     name: "disk",
     about: "latency of a disk, one request at a time",
     options: &[
-        OptionSpec { key: "operation", value: "read|write", help: "what is requested; read" },
-        OptionSpec { key: "pattern", value: "random|sequential", help: "where; random" },
-        OptionSpec { key: "block-bytes", value: "N", help: "how much, a multiple of 512; 4096" },
-        OptionSpec { key: "file-bytes", value: "N", help: "how large the file is; 67108864" },
-        OptionSpec { key: "buffered", value: "", help: "goes through this kernel's page cache" },
-        OptionSpec {
-            key: "sync",
-            value: "",
-            help: "each write is followed by fdatasync, and timed with it",
-        },
-        OptionSpec { key: "directory", value: "PATH", help: "where the file is made; /scratch" },
-        OptionSpec { key: "duration", value: "TIME", help: "for how long; 10s" },
-        OptionSpec { key: "requests", value: "N", help: "ends sooner, after so many" },
-        OptionSpec { key: "seed", value: "N", help: "fixes the random places; 1" },
+        option("operation", "read|write", "what is requested; read"),
+        option("pattern", "random|sequential", "where; random"),
+        option("block-bytes", "N", "how much, a multiple of 512; 4096"),
+        option("file-bytes", "N", "how large the file is; 67108864"),
+        option("buffered", "", "goes through this kernel's page cache"),
+        option("sync", "", "each write is followed by fdatasync, and timed with it"),
+        option("directory", "PATH", "where the file is made; /scratch"),
+        option("duration", "TIME", "for how long; 10s"),
+        option("requests", "N", "ends sooner, after so many"),
+        option("seed", "N", "fixes the random places; 1"),
     ],
     run: |options| run(&Job::read(options)?),
 };
@@ -170,12 +166,10 @@ impl Target {
     /// cache.
     fn create(job: &Job) -> Result<Self, Refused> {
         let path = job.directory.join(format!("surtax-disk-{}", std::process::id()));
-        let mut options = OpenOptions::new();
-        let opened = options.read(true).write(true).create_new(true).open(&path);
         let cannot = |path: &Path, error: &io::Error| {
             Refused::machine(format!("cannot make the file `{}`: {error}", path.display()))
         };
-        let file = opened.map_err(|error| cannot(&path, &error))?;
+        let file = File::create_new(&path).map_err(|error| cannot(&path, &error))?;
         let target = Self { path, file };
         target.fill(job).map_err(|error| cannot(&target.path, &error))?;
         if job.is_direct {

@@ -16,11 +16,13 @@ pub mod price;
 mod recording;
 pub mod region;
 mod stream;
+mod threads;
 mod timer;
 
 pub use adversary::forge;
 pub use answer::Answer;
-pub use options::{Options, duration_of};
+use options::option;
+pub use options::{OptionSpec, Options};
 
 use std::fmt;
 
@@ -37,17 +39,6 @@ pub struct Engine {
     pub options: &'static [OptionSpec],
     /// Measures, and answers with numbers.
     pub run: fn(&Options) -> Result<Answer, Refused>,
-}
-
-/// One option of an engine.
-#[derive(Debug)]
-pub struct OptionSpec {
-    /// The word after `--`.
-    pub key: &'static str,
-    /// Word for the value that follows; empty for an option that is there or not.
-    pub value: &'static str,
-    /// One line for people, with the default.
-    pub help: &'static str,
 }
 
 /// Reason why an engine has no numbers.
@@ -88,27 +79,27 @@ impl fmt::Display for Refused {
 
 /// Every engine, by the part of a machine that it measures.
 pub static ENGINES: &[Engine] = &[
-    recording::RECORDING,
+    recording::ENGINE,
     disk::ENGINE,
     timer::ENGINE,
     noise::ENGINE,
     stream::ENGINE,
     price::ENGINE,
-    net::SERVE,
-    net::TCP_RR,
-    net::UDP_RR_ENGINE,
-    net::TCP_CRR,
-    net::TCP_STREAM,
-    net::TCP_MAERTS,
-    net::UDP_STREAM_ENGINE,
+    net::serve::ENGINE,
+    net::rr::TCP_RR,
+    net::rr::UDP_RR,
+    net::crr::ENGINE,
+    net::stream::TCP_STREAM,
+    net::stream::TCP_MAERTS,
+    net::udp_stream::ENGINE,
     kv::ENGINE,
-    adversary::LOAD,
-    adversary::FORKBOMB,
-    adversary::ALLOCBOMB,
-    adversary::THRASH,
-    adversary::SYNFLOOD,
-    adversary::LOGFLOOD,
-    adversary::FORGE,
+    adversary::load::ENGINE,
+    adversary::forkbomb::ENGINE,
+    adversary::allocbomb::ENGINE,
+    adversary::thrash::ENGINE,
+    adversary::synflood::ENGINE,
+    adversary::logflood::ENGINE,
+    forge::ENGINE,
 ];
 
 /// Runs the engine that `words` name, with what follows it.

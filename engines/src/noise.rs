@@ -8,22 +8,21 @@
 //!
 //! Source: Linux `Documentation/trace/osnoise-tracer.rst`.
 
-use super::timer::joined;
-use super::{Answer, Engine, OptionSpec, Options, Refused, cpu};
+use super::threads::for_each_cpu;
+use super::{Answer, Engine, Options, Refused, cpu, option};
 use std::io;
-use std::thread;
 use std::time::Duration;
 use surtax_instrument::clock;
 use surtax_instrument::histogram::Histogram;
 use surtax_instrument::quantity::Nanoseconds;
 
 /// Loops that are interrupted.
-pub(super) const ENGINE: Engine = Engine {
+pub(crate) const ENGINE: Engine = Engine {
     name: "noise",
     about: "what takes each CPU away from a loop, and for how long",
     options: &[
-        OptionSpec { key: "duration", value: "TIME", help: "for how long; 10s" },
-        OptionSpec { key: "threshold", value: "TIME", help: "the shortest gap that counts; 5us" },
+        option("duration", "TIME", "for how long; 10s"),
+        option("threshold", "TIME", "the shortest gap that counts; 5us"),
     ],
     run,
 };
@@ -33,16 +32,7 @@ fn run(options: &Options) -> Result<Answer, Refused> {
     let duration = options.duration("duration", Duration::from_secs(10))?;
     let threshold = options.duration("threshold", Duration::from_micros(5))?;
     let machine = |error: io::Error| Refused::machine(format!("the loops do not run: {error}"));
-    let cpus = cpu::allowed().map_err(machine)?;
-    let heard = thread::scope(|scope| {
-        let start = |cpu: &usize| {
-            let cpu = *cpu;
-            thread::Builder::new().spawn_scoped(scope, move || listen(cpu, duration, threshold))
-        };
-        let threads: io::Result<Vec<_>> = cpus.iter().map(start).collect();
-        threads?.into_iter().map(joined).collect::<io::Result<Vec<_>>>()
-    });
-    let heard = heard.map_err(machine)?;
+    let heard = for_each_cpu(|cpu| listen(cpu, duration, threshold)).map_err(machine)?;
 
     let mut all = Histogram::new();
     heard.iter().for_each(|it| all.merge(&it.gaps));
@@ -53,15 +43,9 @@ fn run(options: &Options) -> Result<Answer, Refused> {
     answer.whole("thread_count", heard.len() as u64);
     answer.whole("threshold_ns", Nanoseconds::from(threshold).0);
     answer.whole("elapsed_ns", elapsed_ns);
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "a price and a share are known to less than that"
-    )]
-    {
-        answer.number("reading_ns", elapsed_ns as f64 / readings as f64);
-        answer.number("noise_percent", gaps_ns as f64 / elapsed_ns as f64 * 100.0);
-        answer.number("gaps_per_s", all.count() as f64 / elapsed_ns as f64 * 1e9);
-    }
+    answer.number("reading_ns", elapsed_ns as f64 / readings as f64);
+    answer.number("noise_percent", gaps_ns as f64 / elapsed_ns as f64 * 100.0);
+    answer.number("gaps_per_s", all.count() as f64 / elapsed_ns as f64 * 1e9);
     answer.whole("gap_count", all.count());
     let longest = |it: &Heard| (it.cpu as u64, it.gaps.highest_ns().unwrap_or(0));
     answer.pairs("cpu_max_ns", heard.iter().map(longest));
@@ -98,6 +82,7 @@ fn listen(cpu: usize, duration: Duration, threshold: Duration) -> io::Result<Hea
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::thread;
 
     #[test]
     fn every_gap_is_heard_and_their_sum_is_within_the_time() {

@@ -1,9 +1,29 @@
-//! Options that an engine was given: `--key value`, each read to its type, with the one that is
-//! wrong named.
+//! Options of an engine: what it takes, and what it was given as `--key value`, each read to its
+//! type, with the one that is wrong named.
 
 use super::{Engine, Refused};
 use std::ops::RangeInclusive;
 use std::time::Duration;
+
+/// One option of an engine.
+#[derive(Debug)]
+pub struct OptionSpec {
+    /// The word after `--`.
+    pub key: &'static str,
+    /// Word for the value that follows; empty for an option that is there or not.
+    pub value: &'static str,
+    /// One line for people, with the default.
+    pub help: &'static str,
+}
+
+/// Describes an option in one line: its key, a word for its value, and its help with the default.
+pub(crate) const fn option(
+    key: &'static str,
+    value: &'static str,
+    help: &'static str,
+) -> OptionSpec {
+    OptionSpec { key, value, help }
+}
 
 /// The options of one call. A key that the engine does not take is refused when they are read.
 #[derive(Debug, Default)]
@@ -16,7 +36,7 @@ impl Options {
     ///
     /// # Errors
     /// The user's: a key that there is not, one that is given twice, or one without its value.
-    pub fn read(engine: &Engine, words: &[String]) -> Result<Self, Refused> {
+    pub(crate) fn read(engine: &Engine, words: &[String]) -> Result<Self, Refused> {
         let mut pairs: Vec<(&'static str, String)> = Vec::new();
         let mut words = words.iter();
         while let Some(word) = words.next() {
@@ -85,6 +105,19 @@ impl Options {
         })
     }
 
+    /// The same of a number that its limits keep small.
+    ///
+    /// # Errors
+    /// As [`Options::number`].
+    pub fn small(
+        &self,
+        key: &str,
+        default: u64,
+        limits: RangeInclusive<u64>,
+    ) -> Result<usize, Refused> {
+        self.number(key, default, limits).map(|it| usize::try_from(it).unwrap_or(usize::MAX))
+    }
+
     /// A duration such as `10s` or `250ms`; a default where it is not given.
     ///
     /// # Errors
@@ -100,8 +133,7 @@ impl Options {
 }
 
 /// A duration above 0 from a number and its unit: `s`, `ms`, `us`, `ns`, and seconds without one.
-#[must_use]
-pub fn duration_of(text: &str) -> Option<Duration> {
+fn duration_of(text: &str) -> Option<Duration> {
     let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
     let scale = match &text[digits.len()..] {
         "" | "s" => 1.0,
@@ -116,22 +148,32 @@ pub fn duration_of(text: &str) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Answer, OptionSpec};
+    use super::super::{Answer, ENGINES};
     use super::*;
+    use std::collections::BTreeSet;
 
     const ENGINE: Engine = Engine {
         name: "x",
         about: "nothing",
-        options: &[
-            OptionSpec { key: "count", value: "N", help: "how many; 1" },
-            OptionSpec { key: "poll", value: "", help: "polls" },
-        ],
+        options: &[option("count", "N", "how many; 1"), option("poll", "", "polls")],
         run: |_| Ok(Answer::of("x")),
     };
 
     fn read(line: &str) -> Result<Options, Refused> {
         let words: Vec<String> = line.split_whitespace().map(String::from).collect();
         Options::read(&ENGINE, &words)
+    }
+
+    #[test]
+    fn no_name_is_that_of_two_engines_and_no_option_is_there_twice() {
+        let names: BTreeSet<&str> = ENGINES.iter().map(|engine| engine.name).collect();
+        assert_eq!(names.len(), ENGINES.len());
+        for engine in ENGINES {
+            let keys: BTreeSet<&str> = engine.options.iter().map(|option| option.key).collect();
+            assert_eq!(keys.len(), engine.options.len(), "{}", engine.name);
+            let is_word = |text: &str| !text.is_empty() && !text.contains(char::is_whitespace);
+            assert!(keys.into_iter().all(is_word), "{}", engine.name);
+        }
     }
 
     #[test]

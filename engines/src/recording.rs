@@ -4,7 +4,7 @@
 //! price is an upper bound. Their sizes jump about, as those of a real tail do, so that bins are
 //! not always in the nearest cache.
 
-use super::{Answer, Engine, OptionSpec, Options, Refused};
+use super::{Answer, Engine, Options, Refused, option};
 use surtax_instrument::clock;
 use surtax_instrument::histogram::Histogram;
 
@@ -12,10 +12,10 @@ use surtax_instrument::histogram::Histogram;
 const COUNT: u64 = 10_000_000;
 
 /// The engine.
-pub(super) const RECORDING: Engine = Engine {
+pub(crate) const ENGINE: Engine = Engine {
     name: "recording",
     about: "what it costs to record one latency in a histogram",
-    options: &[OptionSpec { key: "count", value: "N", help: "how many are recorded; 10000000" }],
+    options: &[option("count", "N", "how many are recorded; 10000000")],
     run,
 };
 
@@ -32,9 +32,8 @@ fn run(options: &Options) -> Result<Answer, Refused> {
         histogram.record(20_000 + (state >> 49));
     }
     let took = clock::monotonic_raw().since(began);
-    let mut answer = Answer::of(RECORDING.name);
+    let mut answer = Answer::of(ENGINE.name);
     answer.whole("count", histogram.count());
-    #[expect(clippy::cast_precision_loss, reason = "times and counts are below 2^53")]
     answer.number("recording_ns", took.0 as f64 / count as f64);
     Ok(answer)
 }

@@ -6,11 +6,12 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::fs;
 use std::io;
 use std::ptr;
+use surtax_instrument::counters;
 
 /// The size of a huge page, in bytes, on the machines that have such pages.
 pub const HUGE_PAGE: usize = 2 << 20;
 
-/// Zeroed private memory of its own; given back when dropped.
+/// Zeroed memory of its own; given back when dropped.
 #[derive(Debug)]
 pub struct Region {
     mapped: *mut u8,
@@ -34,11 +35,22 @@ impl Region {
     /// # Errors
     /// The kernel's.
     pub fn aligned(len: usize, alignment: usize) -> io::Result<Self> {
+        Self::mapped(len, alignment, MapFlags::PRIVATE)
+    }
+
+    /// Maps so many bytes that this process shares with those that it will have forked.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn shared(len: usize) -> io::Result<Self> {
+        Self::mapped(len, 1, MapFlags::SHARED)
+    }
+
+    fn mapped(len: usize, alignment: usize, flags: MapFlags) -> io::Result<Self> {
         let mapped_len = len.saturating_add(alignment - 1).max(1);
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: the kernel chooses the place, so no memory of ours is replaced.
-        let mapped =
-            unsafe { mmap_anonymous(ptr::null_mut(), mapped_len, access, MapFlags::PRIVATE) }?;
+        let mapped = unsafe { mmap_anonymous(ptr::null_mut(), mapped_len, access, flags) }?;
         let mapped = mapped.cast::<u8>();
         let offset = mapped.align_offset(alignment);
         // SAFETY: `alignment - 1` bytes were mapped in addition, and the offset is at most that.
@@ -91,9 +103,8 @@ impl Region {
         for line in map.lines() {
             if let Some(bounds) = bounds(line) {
                 is_here = bounds.contains(&place);
-            } else if is_here && let Some(amount) = line.strip_prefix("AnonHugePages:") {
-                let kibibytes = amount.trim().trim_end_matches(" kB").parse::<usize>();
-                return kibibytes.map(|amount| amount << 10).map_err(io::Error::other);
+            } else if is_here && let Some(bytes) = counters::bytes(line, "AnonHugePages") {
+                return usize::try_from(bytes).map_err(io::Error::other);
             }
         }
         Err(io::Error::other("the kernel does not say which pages are huge"))
@@ -135,11 +146,8 @@ pub fn require_memory(bytes: u64) -> io::Result<()> {
 ///
 /// Source: Linux `Documentation/filesystems/proc.rst`, `Documentation/admin-guide/cgroup-v2.rst`.
 fn available_bytes() -> Option<u64> {
-    let kernel = fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
-        let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-        let kibibytes: u64 = line.trim().trim_end_matches(" kB").parse().ok()?;
-        Some(kibibytes << 10)
-    });
+    let kernel = fs::read_to_string("/proc/meminfo").ok();
+    let kernel = kernel.and_then(|text| counters::bytes(&text, "MemAvailable"));
     let groups = [
         ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
         (

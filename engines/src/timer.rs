@@ -7,30 +7,29 @@
 //!
 //! Source: `clock_nanosleep(2)`, `sched(7)`, `mlockall(2)`, `PR_SET_TIMERSLACK` in `prctl(2)`.
 
-use super::{Answer, Engine, OptionSpec, Options, Refused, cpu};
+use super::threads::for_each_cpu;
+use super::{Answer, Engine, Options, Refused, cpu, option};
 use rustix::mm::{MlockAllFlags, mlockall};
-use rustix::thread::{ClockId, clock_nanosleep_absolute, set_current_timer_slack};
+use rustix::thread::{ClockId, clock_nanosleep_absolute};
 use rustix::time::Timespec;
 use std::io;
-use std::num::NonZeroU64;
-use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 use surtax_instrument::clock;
 use surtax_instrument::histogram::Histogram;
 use surtax_instrument::quantity::Nanoseconds;
 
 /// Threads that wake up.
-pub(super) const ENGINE: Engine = Engine {
+pub(crate) const ENGINE: Engine = Engine {
     name: "timer",
     about: "how late a thread wakes up, on every CPU",
     options: &[
-        OptionSpec { key: "interval", value: "TIME", help: "from one wake-up to the next; 1ms" },
-        OptionSpec { key: "duration", value: "TIME", help: "for how long; 10s" },
-        OptionSpec {
-            key: "priority",
-            value: "N",
-            help: "real-time priority (SCHED_FIFO), 0 for none; 80 where it is allowed",
-        },
+        option("interval", "TIME", "from one wake-up to the next; 1ms"),
+        option("duration", "TIME", "for how long; 10s"),
+        option(
+            "priority",
+            "N",
+            "real-time priority (SCHED_FIFO), 0 for none; 80 where it is allowed",
+        ),
     ],
     run,
 };
@@ -61,19 +60,9 @@ fn run(options: &Options) -> Result<Answer, Refused> {
         }
     };
     let is_locked = mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE).is_ok();
-    let cpus = cpu::allowed().map_err(machine)?;
     let begin = clock::monotonic() + BEGIN;
-    let woken = thread::scope(|scope| {
-        // What is inherited by a thread is its starter's priority.
-        let start = |cpu: &usize| {
-            let cpu = *cpu;
-            thread::Builder::new()
-                .spawn_scoped(scope, move || wake_up(cpu, begin, interval, duration))
-        };
-        let threads: io::Result<Vec<_>> = cpus.iter().map(start).collect();
-        threads?.into_iter().map(joined).collect::<io::Result<Vec<_>>>()
-    });
-    let woken = woken.map_err(machine)?;
+    // What is inherited by a thread is its starter's priority.
+    let woken = for_each_cpu(|cpu| wake_up(cpu, begin, interval, duration)).map_err(machine)?;
 
     let mut all = Histogram::new();
     woken.iter().for_each(|it| all.merge(&it.latencies));
@@ -108,9 +97,7 @@ fn wake_up(
     duration: Duration,
 ) -> io::Result<Woken> {
     cpu::pin(cpu)?;
-    // Of threads without real-time priority a kernel may gather timers for 50 µs; one that does not
-    // know this setting does not.
-    let _ = set_current_timer_slack(NonZeroU64::new(1));
+    cpu::sleep_precisely();
     let interval = Nanoseconds::from(interval);
     let mut woken = Woken { cpu, latencies: Histogram::new(), missed: 0 };
     let end = begin + duration.into();
@@ -151,11 +138,6 @@ fn set_priority(priority: u64) -> io::Result<()> {
     // SAFETY: the pointer is to a live parameter, which is only read.
     let set = unsafe { libc::sched_setscheduler(0, policy, &raw const parameter) };
     if set == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
-/// Returns what a thread found, or why it did not.
-pub(super) fn joined<T>(thread: ScopedJoinHandle<'_, io::Result<T>>) -> io::Result<T> {
-    thread.join().map_err(|_| io::Error::other("a measuring thread panicked"))?
 }
 
 #[cfg(test)]

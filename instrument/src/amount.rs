@@ -5,6 +5,8 @@
 //! is absent, and never zero.
 
 use crate::quantity::Nanoseconds;
+use Course::{Counter, Events, Gauge, Peak};
+use std::collections::BTreeMap;
 
 /// The number of a quantity, on the wire and in run files: never given to another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -102,58 +104,27 @@ const fn quantity(
     Quantity { key, name, unit, course, heading: Some(heading) }
 }
 
+/// One without a column.
+const fn apart(key: Key, name: &'static str, unit: Unit, course: Course) -> Quantity {
+    Quantity { key, name, unit, course, heading: None }
+}
+
 /// Every quantity, in the order of its columns and of its numbers.
 pub static QUANTITIES: [Quantity; 14] = [
-    quantity(CPU_USER, "cpu_user_ns", Unit::Nanoseconds, Course::Counter, "User"),
-    quantity(CPU_SYSTEM, "cpu_system_ns", Unit::Nanoseconds, Course::Counter, "System"),
-    quantity(MEMORY_PEAK, "memory_peak_bytes", Unit::Bytes, Course::Peak, "Memory, peak"),
-    quantity(MEMORY_ANON, "memory_anon_bytes", Unit::Bytes, Course::Gauge, "Anonymous, after"),
-    quantity(
-        MEMORY_PAGE_CACHE,
-        "memory_page_cache_bytes",
-        Unit::Bytes,
-        Course::Gauge,
-        "Page cache, after",
-    ),
-    quantity(
-        MEMORY_SHMEM,
-        "memory_shmem_bytes",
-        Unit::Bytes,
-        Course::Gauge,
-        "Files in memory, after",
-    ),
-    quantity(MEMORY_KERNEL, "memory_kernel_bytes", Unit::Bytes, Course::Gauge, "Kernel, after"),
-    Quantity {
-        key: OOM_KILLS,
-        name: "oom_kill_count",
-        unit: Unit::Count,
-        course: Course::Events,
-        heading: None,
-    },
-    quantity(DISK_READ, "disk_read_bytes", Unit::Bytes, Course::Counter, "Read from disks"),
-    quantity(DISK_WRITTEN, "disk_written_bytes", Unit::Bytes, Course::Counter, "Written to disks"),
-    quantity(PAGE_FAULTS, "page_fault_count", Unit::Count, Course::Counter, "Page faults"),
-    quantity(
-        CONTEXT_SWITCHES,
-        "context_switch_count",
-        Unit::Count,
-        Course::Counter,
-        "Context switches",
-    ),
-    Quantity {
-        key: PROCESSES_REFUSED,
-        name: "process_refused_count",
-        unit: Unit::Count,
-        course: Course::Events,
-        heading: None,
-    },
-    Quantity {
-        key: CPU_COMMAND_GROUP,
-        name: "command_group_cpu_ns",
-        unit: Unit::Nanoseconds,
-        course: Course::Counter,
-        heading: None,
-    },
+    quantity(CPU_USER, "cpu_user_ns", Unit::Nanoseconds, Counter, "User"),
+    quantity(CPU_SYSTEM, "cpu_system_ns", Unit::Nanoseconds, Counter, "System"),
+    quantity(MEMORY_PEAK, "memory_peak_bytes", Unit::Bytes, Peak, "Memory, peak"),
+    quantity(MEMORY_ANON, "memory_anon_bytes", Unit::Bytes, Gauge, "Anonymous, after"),
+    quantity(MEMORY_PAGE_CACHE, "memory_page_cache_bytes", Unit::Bytes, Gauge, "Page cache, after"),
+    quantity(MEMORY_SHMEM, "memory_shmem_bytes", Unit::Bytes, Gauge, "Files in memory, after"),
+    quantity(MEMORY_KERNEL, "memory_kernel_bytes", Unit::Bytes, Gauge, "Kernel, after"),
+    apart(OOM_KILLS, "oom_kill_count", Unit::Count, Events),
+    quantity(DISK_READ, "disk_read_bytes", Unit::Bytes, Counter, "Read from disks"),
+    quantity(DISK_WRITTEN, "disk_written_bytes", Unit::Bytes, Counter, "Written to disks"),
+    quantity(PAGE_FAULTS, "page_fault_count", Unit::Count, Counter, "Page faults"),
+    quantity(CONTEXT_SWITCHES, "context_switch_count", Unit::Count, Counter, "Context switches"),
+    apart(PROCESSES_REFUSED, "process_refused_count", Unit::Count, Events),
+    apart(CPU_COMMAND_GROUP, "command_group_cpu_ns", Unit::Nanoseconds, Counter),
 ];
 
 impl Quantity {
@@ -166,11 +137,11 @@ impl Quantity {
 
 /// Amounts of quantities, each at most once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Amounts(Vec<(Key, u64)>);
+pub struct Amounts(BTreeMap<Key, u64>);
 
 impl Amounts {
     /// No amount of anything.
-    pub const NONE: Self = Self(Vec::new());
+    pub const NONE: Self = Self(BTreeMap::new());
 
     /// CPU time, and nothing else.
     #[must_use]
@@ -181,20 +152,17 @@ impl Amounts {
     /// The amount of one quantity; `None` where it is not known.
     #[must_use]
     pub fn get(&self, key: Key) -> Option<u64> {
-        self.place(key).ok().map(|place| self.0[place].1)
+        self.0.get(&key).copied()
     }
 
     /// Puts an amount in, in the place of one that was there.
     pub fn set(&mut self, key: Key, amount: u64) {
-        match self.place(key) {
-            Ok(place) => self.0[place].1 = amount,
-            Err(place) => self.0.insert(place, (key, amount)),
-        }
+        self.0.insert(key, amount);
     }
 
     /// Takes an amount out: it is not known.
     pub fn remove(&mut self, key: Key) {
-        self.0.retain(|(known, _)| *known != key);
+        self.0.remove(&key);
     }
 
     /// The same with one amount, or without it where it is not known.
@@ -209,7 +177,7 @@ impl Amounts {
 
     /// Every amount that is known, by number.
     pub fn iter(&self) -> impl Iterator<Item = (Key, u64)> + '_ {
-        self.0.iter().copied()
+        self.0.iter().map(|(key, amount)| (*key, *amount))
     }
 
     /// Returns what was used since an earlier reading. Of what grows, that is the difference, where
@@ -221,21 +189,21 @@ impl Amounts {
             true => Some((key, now.checked_sub(earlier.get(key)?)?)),
             false => Some((key, now)),
         };
-        Self(self.iter().filter_map(used).collect())
+        self.iter().filter_map(used).collect()
     }
 
     /// Adds what the same payer used in a later run. Of what grows, the sum is unknown where one of
     /// the two is.
     pub fn go_on(&mut self, later: &Self) {
-        self.0.retain(|(key, _)| !grows(*key) || later.get(*key).is_some());
+        self.0.retain(|key, _| !grows(*key) || later.get(*key).is_some());
         for (key, amount) in later.iter() {
             let known = self.get(key);
             let Some(quantity) = Quantity::of(key) else { continue };
             let all = match (quantity.course, known) {
-                (Course::Counter | Course::Events, Some(known)) => known.saturating_add(amount),
-                (Course::Counter | Course::Events, None) => continue,
-                (Course::Peak, Some(known)) => known.max(amount),
-                (Course::Gauge, _) | (Course::Peak, None) => amount,
+                (Counter | Events, Some(known)) => known.saturating_add(amount),
+                (Counter | Events, None) => continue,
+                (Peak, Some(known)) => known.max(amount),
+                (Gauge, _) | (Peak, None) => amount,
             };
             self.set(key, all);
         }
@@ -244,7 +212,7 @@ impl Amounts {
     /// Divides what several runs used in all by their number.
     pub fn divide(&mut self, run_count: u64) {
         for (key, amount) in &mut self.0 {
-            if Quantity::of(*key).is_some_and(|it| it.course == Course::Counter) {
+            if Quantity::of(*key).is_some_and(|it| it.course == Counter) {
                 *amount = amount.checked_div(run_count).unwrap_or(*amount);
             }
         }
@@ -256,23 +224,15 @@ impl Amounts {
         let sum = |(key, amount): (Key, u64)| Some((key, amount.saturating_add(other.get(key)?)));
         self.iter().filter_map(sum).collect()
     }
-
-    fn place(&self, key: Key) -> Result<usize, usize> {
-        self.0.binary_search_by_key(&key, |(known, _)| *known)
-    }
 }
 
 fn grows(key: Key) -> bool {
-    Quantity::of(key).is_some_and(|it| matches!(it.course, Course::Counter | Course::Events))
+    Quantity::of(key).is_some_and(|it| matches!(it.course, Counter | Events))
 }
 
 impl FromIterator<(Key, u64)> for Amounts {
     fn from_iter<T: IntoIterator<Item = (Key, u64)>>(amounts: T) -> Self {
-        let mut all = Self::default();
-        for (key, amount) in amounts {
-            all.set(key, amount);
-        }
-        all
+        Self(amounts.into_iter().collect())
     }
 }
 

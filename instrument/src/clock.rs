@@ -36,9 +36,8 @@ pub fn wall() -> Nanoseconds {
 #[must_use]
 pub fn wall_lead_ns() -> i64 {
     let once = || {
-        let before = nanoseconds(clock_gettime(ClockId::Monotonic));
-        let wall = nanoseconds(clock_gettime(ClockId::Realtime));
-        let took = nanoseconds(clock_gettime(ClockId::Monotonic)).since(before);
+        let (before, wall) = (monotonic(), wall());
+        let took = monotonic().since(before);
         let lead = i128::from(wall.0) - i128::from(before.0) - i128::from(took.0 / 2);
         (took, i64::try_from(lead).unwrap_or(i64::MAX))
     };

@@ -1,5 +1,6 @@
 //! Counts of events in the files of groups, a line each with its key.
 
+use crate::counters::value;
 use crate::group_tree::{self, GROUPS_LIMIT, Way};
 use std::collections::BTreeMap;
 use std::ffi::CStr;
@@ -47,9 +48,4 @@ pub(crate) fn rise(now: &Counts, earlier: &Counts) -> u64 {
 /// Reads one such line of a file; `None` where there is none.
 pub(crate) fn counted(file: &Path, key: &str) -> Option<u64> {
     value(&fs::read_to_string(file).ok()?, key)
-}
-
-/// Reads the number of the line with this key in such a text; `None` where there is none.
-pub(crate) fn value(text: &str, key: &str) -> Option<u64> {
-    text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.trim().parse().ok())
 }

@@ -87,11 +87,6 @@ impl Histogram {
         }
     }
 
-    /// Forgets everything, as after a warm-up.
-    pub fn clear(&mut self) {
-        *self = Self::new();
-    }
-
     /// Adds all that the other one counted: exactly as if it had been recorded here.
     pub fn merge(&mut self, other: &Self) {
         for (count, more) in self.counts.iter_mut().zip(&other.counts) {
@@ -143,14 +138,11 @@ impl Histogram {
     /// exceed: at most a thousandth too small. `None` when nothing was counted.
     #[must_use]
     pub fn quantile(&self, share: f64) -> Option<u64> {
-        #[expect(clippy::cast_precision_loss, reason = "counts are below 2^53")]
         let wanted = (share.clamp(0.0, 1.0) * self.count() as f64).ceil().max(1.0);
         let mut passed = 0.0;
         let mut bins = self.bins();
         bins.find_map(|(bound, count)| {
-            #[expect(clippy::cast_precision_loss, reason = "counts are below 2^53")]
-            let count = count as f64;
-            passed += count;
+            passed += count as f64;
             (passed >= wanted).then_some(bound)
         })
     }
@@ -159,7 +151,6 @@ impl Histogram {
     /// chance.
     #[must_use]
     pub fn supports(&self, share: f64) -> bool {
-        #[expect(clippy::cast_precision_loss, reason = "counts are below 2^53")]
         let count = self.count() as f64;
         // A share as written, such as 0.999, is not exactly that number.
         count * share.min(1.0 - share) >= SUPPORT * (1.0 - 1e-9)
@@ -214,9 +205,7 @@ mod tests {
 
     #[test]
     fn one_without_latencies_has_no_numbers() {
-        let mut histogram = of(&[5]);
-        histogram.clear();
-        assert_eq!(histogram, Histogram::default());
+        let histogram = Histogram::default();
         let numbers = [histogram.lowest_ns(), histogram.highest_ns(), histogram.quantile(0.5)];
         assert_eq!(numbers, [None; 3]);
     }

@@ -7,6 +7,7 @@ pub mod amount;
 pub mod cache;
 pub mod clock;
 pub mod command_file;
+pub mod counters;
 pub mod held;
 pub mod histogram;
 pub mod link;

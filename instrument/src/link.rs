@@ -74,24 +74,34 @@ pub fn lead_everywhere(gateway: Ipv4Addr) -> io::Result<()> {
 /// # Errors
 /// There is none of that name.
 pub fn offloads(link: &str) -> io::Result<Vec<&'static str>> {
-    #[repr(C)]
-    struct Question {
-        what: u32,
-        answer: u32,
-    }
     let mut left = Vec::new();
     for (name, what) in OFFLOADS {
-        let mut question = Question { what, answer: 0 };
-        let place = (&raw mut question).cast();
-        match send(libc::SIOCETHTOOL, link, |it| it.ifr_ifru.ifru_data = place) {
-            Ok(()) if question.answer != 0 => left.push(name),
-            Ok(()) => {}
+        match is_left(link, what) {
+            Ok(true) => left.push(name),
+            Ok(false) => {}
             // A driver need not know all of them.
             Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {}
             Err(error) => return Err(error),
         }
     }
     Ok(left)
+}
+
+/// Tells whether a piece of work is left to a link now, by the number of the request that asks so.
+///
+/// # Errors
+/// There is none of that name, or its driver does not know of such work.
+pub fn is_left(link: &str, what: u32) -> io::Result<bool> {
+    /// `struct ethtool_value`.
+    #[repr(C)]
+    struct Question {
+        what: u32,
+        answer: u32,
+    }
+    let mut question = Question { what, answer: 0 };
+    let place = (&raw mut question).cast();
+    send(libc::SIOCETHTOOL, link, |it| it.ifr_ifru.ifru_data = place)?;
+    Ok(question.answer != 0)
 }
 
 /// Counts the queues that a link receives by. Looks into `/sys`, which must be that of this

@@ -1,4 +1,4 @@
-//! Numbers that know their unit: [`Bytes`], [`Nanoseconds`], [`Ratio`].
+//! Numbers that know their unit: [`Bytes`], [`Nanoseconds`].
 //!
 //! Used while computing. In everything written down the unit ends the field's name instead.
 
@@ -14,9 +14,17 @@ pub struct Nanoseconds(pub u64);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bytes(pub u64);
 
-/// A quotient of two quantities of the same unit; 1.0 means equal.
-#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
-pub struct Ratio(pub f64);
+/// Rounds down to a whole number: 0 below it, and the largest one beyond that.
+#[must_use]
+#[inline]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a cast saturates, as is said here"
+)]
+pub fn whole(number: f64) -> u64 {
+    number as u64
+}
 
 impl Nanoseconds {
     /// The time in seconds, for people.
@@ -112,7 +120,6 @@ impl Bytes {
 
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        #[expect(clippy::cast_precision_loss, reason = "shown with one decimal")]
         let scaled = |shift: u32| self.0 as f64 / f64::from(1u32 << shift);
         match self.0 {
             0..0x400 => write!(f, "{} B", self.0),

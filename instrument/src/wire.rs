@@ -19,8 +19,8 @@ mod status;
 use crate::amount::{Amounts, CPU_SYSTEM, CPU_USER};
 use crate::quantity::{Bytes, Nanoseconds};
 pub use encoding::{
-    Malformed, WireError, body_of_reply, body_of_request, length_of_reply, read_reply,
-    read_request, require_short, write_any, write_reply, write_request,
+    Malformed, WireError, body_of, length_of_reply, read_reply, read_request, require_short,
+    write_any, write_reply, write_request,
 };
 pub use failure::{Cause, FORGED, Failure};
 pub use seal::{Opener, Sealer, agents, hosts};

@@ -9,9 +9,9 @@
 
 use super::held::{self, What};
 use super::shared::Counters;
-use super::{Term, UNTIL_ENDED, bytes, die_first, duration};
+use super::{DURATION, Term, UNTIL_ENDED, bytes, die_first, duration};
 use crate::region::Region;
-use crate::{Answer, Engine, OptionSpec, Options, Refused};
+use crate::{Answer, Engine, Options, Refused, option};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::sleep;
@@ -23,10 +23,10 @@ pub(crate) const ENGINE: Engine = Engine {
     name: "allocbomb",
     about: "a process that takes memory until it is refused or killed",
     options: &[
-        OptionSpec { key: "bytes", value: "SIZE", help: "the most that it takes; 1G" },
-        OptionSpec { key: "duration", value: "TIME", help: "for how long; 2s" },
+        option("bytes", "SIZE", "the most that it takes; 1G"),
+        DURATION,
         UNTIL_ENDED,
-        OptionSpec { key: "rounds", value: "N", help: "how often it begins, if there is time; 1" },
+        option("rounds", "N", "how often it begins, if there is time; 1"),
     ],
     run,
 };
@@ -64,10 +64,7 @@ fn run(options: &Options) -> Result<Answer, Refused> {
     }
     let mut answer = Answer::of(ENGINE.name);
     answer.text("held_by", &holder.by);
-    match holder.limit {
-        Some(limit) => answer.whole("limit_bytes", limit),
-        None => answer.absent("limit_bytes"),
-    }
+    answer.whole_or_null("limit_bytes", holder.limit);
     answer.whole("bytes_most", most);
     answer.whole("rounds", done);
     answer.whole("bytes_taken", counters[TAKEN].load(Relaxed));

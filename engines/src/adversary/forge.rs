@@ -9,7 +9,7 @@
 //! Source: `proc_pid_fd(5)`, `pidfd_getfd(2)`.
 
 use super::duration;
-use crate::{Answer, Engine, OptionSpec, Options, Refused};
+use crate::{Answer, Engine, Options, Refused, option};
 use rustix::fs::{FileType, OFlags, fcntl_getfl, fcntl_setfl, fstat};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, getppid, pidfd_getfd, pidfd_open};
 use std::fs::{self, File, OpenOptions};
@@ -26,14 +26,10 @@ pub(crate) const ENGINE: Engine = Engine {
     name: "forge",
     about: "frames in the agent's name, written wherever its channel can be reached",
     options: &[
-        OptionSpec { key: "kind", value: "REPLY", help: "what is said; exited" },
-        OptionSpec { key: "manner", value: "whole|half|twice", help: "how much of it; whole" },
-        OptionSpec { key: "duration", value: "TIME", help: "for how long it works then; 2s" },
-        OptionSpec {
-            key: "shut",
-            value: "",
-            help: "succeeds where nothing is in reach, only there",
-        },
+        option("kind", "REPLY", "what is said; exited"),
+        option("manner", "whole|half|twice", "how much of it; whole"),
+        option("duration", "TIME", "for how long it works then; 2s"),
+        option("shut", "", "succeeds where nothing is in reach, only there"),
     ],
     run,
 };

@@ -7,8 +7,8 @@
 
 use super::held::{self, What};
 use super::shared::Counters;
-use super::{Term, UNTIL_ENDED, die_first, duration, per_second};
-use crate::{Answer, Engine, OptionSpec, Options, Refused};
+use super::{DURATION, Term, UNTIL_ENDED, die_first, duration, per_second};
+use crate::{Answer, Engine, Options, Refused, option};
 use rustix::process::{
     Pid, Signal, WaitOptions, getpid, getppid, set_child_subreaper,
     set_parent_process_death_signal, wait,
@@ -21,11 +21,7 @@ use std::time::Duration;
 pub(crate) const ENGINE: Engine = Engine {
     name: "forkbomb",
     about: "processes that make processes, until a limit refuses them",
-    options: &[
-        OptionSpec { key: "processes", value: "N", help: "the most at a time; 512" },
-        OptionSpec { key: "duration", value: "TIME", help: "for how long; 2s" },
-        UNTIL_ENDED,
-    ],
+    options: &[option("processes", "N", "the most at a time; 512"), DURATION, UNTIL_ENDED],
     run,
 };
 
@@ -57,17 +53,12 @@ fn run(options: &Options) -> Result<Answer, Refused> {
     let count = |place: usize| counters[place].load(Relaxed);
     let mut answer = Answer::of(ENGINE.name);
     answer.text("held_by", &holder.by);
-    match holder.limit {
-        Some(limit) => answer.whole("limit", limit),
-        None => answer.absent("limit"),
-    }
+    answer.whole_or_null("limit", holder.limit);
     answer.whole("processes_most", most);
     answer.whole("processes_made", count(MADE));
     answer.whole("forks_refused", count(REFUSED));
-    match count(REFUSED_AT) {
-        0 => answer.absent("first_refusal_ns"),
-        at => answer.whole("first_refusal_ns", at),
-    }
+    let first_refusal = Some(count(REFUSED_AT)).filter(|at| *at > 0);
+    answer.whole_or_null("first_refusal_ns", first_refusal);
     answer.truth("is_own_bound_reached", count(BOUND) > 0);
     answer.whole("took_ns", took_ns);
     answer.number("attempts_per_s", per_second(count(MADE) + count(REFUSED), took_ns));

@@ -13,6 +13,7 @@ use super::super::Refused;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use surtax_instrument::counters;
 use surtax_instrument::probe::cgroup::{Hierarchies, Version};
 
 /// The most processes that count as a limit: what a distribution allows all in all is none.
@@ -83,10 +84,7 @@ fn limits(root: &Path, what: What) -> Vec<u64> {
 }
 
 fn total_memory(root: &Path) -> Option<u64> {
-    let text = fs::read_to_string(root.join("proc/meminfo")).ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-    let kibibytes: u64 = line.trim().trim_end_matches(" kB").parse().ok()?;
-    Some(kibibytes << 10)
+    counters::bytes(&fs::read_to_string(root.join("proc/meminfo")).ok()?, "MemTotal")
 }
 
 /// Tells whether the first process is this very program, and the second the kernel's own: no

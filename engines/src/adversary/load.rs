@@ -7,10 +7,11 @@
 //!
 //! Source: `CLOCK_THREAD_CPUTIME_ID` in `clock_gettime(2)`; lookbusy's manual.
 
-use super::{Term, UNTIL_ENDED, bytes, duration};
+use super::{DURATION, Term, UNTIL_ENDED, bytes, duration};
 use crate::region::{Region, require_memory};
-use crate::timer::{joined, sleep_until};
-use crate::{Answer, Engine, OptionSpec, Options, Refused};
+use crate::threads::joined;
+use crate::timer::sleep_until;
+use crate::{Answer, Engine, Options, Refused, option};
 use std::hint::black_box;
 use std::io;
 use std::thread;
@@ -23,11 +24,11 @@ pub(crate) const ENGINE: Engine = Engine {
     name: "load",
     about: "threads that use a share of a CPU each, and memory that is kept in use",
     options: &[
-        OptionSpec { key: "cpu", value: "PERCENT", help: "of a CPU, each thread; 50" },
-        OptionSpec { key: "threads", value: "N", help: "how many; 1" },
-        OptionSpec { key: "memory", value: "SIZE", help: "kept in use; none" },
-        OptionSpec { key: "period", value: "TIME", help: "in which a share is had; 20ms" },
-        OptionSpec { key: "duration", value: "TIME", help: "for how long; 2s" },
+        option("cpu", "PERCENT", "of a CPU, each thread; 50"),
+        option("threads", "N", "how many; 1"),
+        option("memory", "SIZE", "kept in use; none"),
+        option("period", "TIME", "in which a share is had; 20ms"),
+        DURATION,
         UNTIL_ENDED,
     ],
     run,
@@ -80,11 +81,8 @@ fn run(options: &Options) -> Result<Answer, Refused> {
     answer.whole("elapsed_ns", elapsed_ns);
     answer.whole("period_count", sum(|it| it.periods));
     answer.whole("short_period_count", sum(|it| it.short));
-    #[expect(clippy::cast_precision_loss, reason = "a share is known to less than that")]
-    {
-        answer.number("cpu_percent", cpu_ns as f64 / elapsed_ns as f64 * 100.0);
-        answer.number("rounds_per_cpu_s", rounds as f64 / cpu_ns as f64 * 1e9);
-    }
+    answer.number("cpu_percent", cpu_ns as f64 / elapsed_ns as f64 * 100.0);
+    answer.number("rounds_per_cpu_s", rounds as f64 / cpu_ns as f64 * 1e9);
     Ok(answer)
 }
 

@@ -2,8 +2,8 @@
 //!
 //! Only a pipe or a socket is flooded: a file would fill a disk, and a terminal is somebody's.
 
-use super::{Term, UNTIL_ENDED, bytes, duration, per_second};
-use crate::{Answer, Engine, OptionSpec, Options, Refused};
+use super::{DURATION, Term, UNTIL_ENDED, bytes, duration, per_second};
+use crate::{Answer, Engine, Options, Refused, option};
 use rustix::fs::{FileType, fstat};
 use std::io::{ErrorKind, Write, stderr};
 use surtax_instrument::quantity::Bytes;
@@ -13,13 +13,9 @@ pub(crate) const ENGINE: Engine = Engine {
     name: "logflood",
     about: "lines on standard error as fast as they are read",
     options: &[
-        OptionSpec {
-            key: "bytes",
-            value: "SIZE",
-            help: "the most that is written in its duration; 64M",
-        },
-        OptionSpec { key: "line", value: "N", help: "bytes of a line with its end; 100" },
-        OptionSpec { key: "duration", value: "TIME", help: "for how long; 2s" },
+        option("bytes", "SIZE", "the most that is written in its duration; 64M"),
+        option("line", "N", "bytes of a line with its end; 100"),
+        DURATION,
         UNTIL_ENDED,
     ],
     run,

@@ -4,25 +4,17 @@
 //! or a machine that is a guest of ours. So the same words typed on a bare host are refused,
 //! whoever types them.
 
-mod allocbomb;
+pub(super) mod allocbomb;
 pub mod forge;
-mod forkbomb;
+pub(super) mod forkbomb;
 mod held;
-mod load;
-mod logflood;
+pub(super) mod load;
+pub(super) mod logflood;
 mod shared;
-mod synflood;
-mod thrash;
+pub(super) mod synflood;
+pub(super) mod thrash;
 
-pub(super) use allocbomb::ENGINE as ALLOCBOMB;
-pub(super) use forge::ENGINE as FORGE;
-pub(super) use forkbomb::ENGINE as FORKBOMB;
-pub(super) use load::ENGINE as LOAD;
-pub(super) use logflood::ENGINE as LOGFLOOD;
-pub(super) use synflood::ENGINE as SYNFLOOD;
-pub(super) use thrash::ENGINE as THRASH;
-
-use super::{OptionSpec, Options, Refused};
+use super::{OptionSpec, Options, Refused, option};
 use std::time::Duration;
 use surtax_instrument::clock;
 use surtax_instrument::quantity::{Bytes, Nanoseconds};
@@ -36,12 +28,12 @@ const USUAL: Duration = Duration::from_secs(2);
 /// Longest time that an adversary works where somebody ends it.
 const UNTIL_ENDED_MOST: Duration = Duration::from_secs(24 * 3600);
 
+/// Option for the time that most of them have alike.
+const DURATION: OptionSpec = option("duration", "TIME", "for how long; 2s");
+
 /// Of one that presses on others beside it, for as long as they take.
-const UNTIL_ENDED: OptionSpec = OptionSpec {
-    key: "until-ended",
-    value: "",
-    help: "until somebody ends it, whatever `--duration`; a day",
-};
+const UNTIL_ENDED: OptionSpec =
+    option("until-ended", "", "until somebody ends it, whatever `--duration`; a day");
 
 /// Reads the time that an adversary shall work.
 fn duration(options: &Options) -> Result<Duration, Refused> {
@@ -100,7 +92,6 @@ fn die_first() {
 }
 
 /// Returns a rate per second, from a count and a time in nanoseconds that is not zero.
-#[expect(clippy::cast_precision_loss, reason = "a rate is known to less than that")]
 fn per_second(count: u64, took_ns: u64) -> f64 {
     count as f64 / took_ns as f64 * 1e9
 }

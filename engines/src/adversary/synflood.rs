@@ -8,8 +8,9 @@
 //!
 //! Source: RFC 9293, 3.1 (header) and 3.5 (handshake); `raw(7)`.
 
-use super::{Term, duration, per_second};
-use crate::{Answer, Engine, OptionSpec, Options, Refused};
+use super::{DURATION, Term, duration, per_second};
+use crate::net::PEER;
+use crate::{Answer, Engine, Options, Refused, option};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, ipproto, recv, sendto,
@@ -23,18 +24,15 @@ pub(crate) const ENGINE: Engine = Engine {
     name: "synflood",
     about: "first packets of TCP connections, to the loopback or the stack's own other side",
     options: &[
-        OptionSpec { key: "to", value: "ADDRESS:PORT", help: "whom; needed" },
-        OptionSpec { key: "packets", value: "N", help: "the most that are sent; 1000000" },
-        OptionSpec { key: "duration", value: "TIME", help: "for how long; 2s" },
+        option("to", "ADDRESS:PORT", "whom; needed"),
+        option("packets", "N", "the most that are sent; 1000000"),
+        DURATION,
     ],
     run,
 };
 
 /// The most that it ever sends, whatever it is asked for.
 const MOST: u64 = 100_000_000;
-
-/// Environment variable that tells a command the address of the outside.
-const PEER: &str = "SURTAX_PEER";
 
 const SYN: u8 = 0x02;
 const ACK: u8 = 0x10;

@@ -6,8 +6,8 @@
 //! Source: `O_TMPFILE` in `open(2)`, `fdatasync(2)`, `statvfs(3)`.
 
 use super::held::{self, What};
-use super::{Term, UNTIL_ENDED, bytes, duration, per_second};
-use crate::{Answer, Engine, OptionSpec, Options, Refused};
+use super::{DURATION, Term, UNTIL_ENDED, bytes, duration, per_second};
+use crate::{Answer, Engine, Options, Refused, option};
 use rustix::fs::{Mode, OFlags, fdatasync, open, statvfs};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -20,9 +20,9 @@ pub(crate) const ENGINE: Engine = Engine {
     name: "thrash",
     about: "blocks at random places of a file, each to the disk before the next",
     options: &[
-        OptionSpec { key: "directory", value: "DIR", help: "where the file is; /scratch" },
-        OptionSpec { key: "bytes", value: "SIZE", help: "the size of the file; 64M" },
-        OptionSpec { key: "duration", value: "TIME", help: "for how long; 2s" },
+        option("directory", "DIR", "where the file is; /scratch"),
+        option("bytes", "SIZE", "the size of the file; 64M"),
+        DURATION,
         UNTIL_ENDED,
     ],
     run,

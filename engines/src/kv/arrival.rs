@@ -9,7 +9,7 @@
 use super::random::Random;
 use super::size::pareto;
 use crate::{Options, Refused};
-use surtax_instrument::quantity::Nanoseconds;
+use surtax_instrument::quantity::{Nanoseconds, whole};
 
 /// The shape of the gaps in ETC.
 const ETC_SHAPE: f64 = 0.154_971;
@@ -72,13 +72,7 @@ impl Schedule {
     /// Returns the time at which the next request is due, counted from the begin.
     #[inline]
     pub(super) fn next(&self) -> Nanoseconds {
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "nanoseconds of one measurement, rounded down"
-        )]
-        let next = self.next_ns as u64;
-        Nanoseconds(next)
+        Nanoseconds(whole(self.next_ns))
     }
 
     /// That one has been begun.

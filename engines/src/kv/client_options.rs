@@ -67,13 +67,9 @@ impl ClientOptions {
     pub(super) fn read(options: &Options) -> Result<Self, Refused> {
         let pace = pace(options)?;
         let depth = if pace == Pace::Closed { 1 } else { OPEN_DEPTH };
-        let small = |key, usual, most| {
-            // A limit keeps it small.
-            options.number(key, usual, 1..=most).map(|it| usize::try_from(it).unwrap_or(1))
-        };
         let cpu = match options.text("cpu") {
             None | Some("any") => None,
-            Some(_) => Some(options.number("cpu", 0, 0..=65_535)?),
+            Some(_) => Some(options.small("cpu", 0, 0..=65_535)?),
         };
         let asked = Self {
             connect: address(options.text("connect"))?,
@@ -88,14 +84,14 @@ impl ClientOptions {
             key_size: Size::of_keys(options)?,
             value_size: Size::of_values(options)?,
             updates: updates(options.text("ratio").unwrap_or("1:30"))?,
-            connections: small("connections", 1, 4096)?,
-            depth: small("depth", depth, 4096)?,
-            threads: small("threads", 1, 256)?,
+            connections: options.small("connections", 1, 1..=4096)?,
+            depth: options.small("depth", depth, 1..=4096)?,
+            threads: options.small("threads", 1, 1..=256)?,
             pace,
             gaps: Gaps::read(options)?,
-            worst: usize::try_from(options.number("worst", 20, 0..=5000)?).unwrap_or(0),
+            worst: options.small("worst", 20, 0..=5000)?,
             is_polling: options.word("poll", &["off", "on"])? == "on",
-            cpu: cpu.and_then(|cpu| usize::try_from(cpu).ok()),
+            cpu,
             is_loading: !options.has("no-load"),
             is_own: options.has("own-server"),
             seed: options.number("seed", 1, 0..=u64::MAX)?,

@@ -10,8 +10,8 @@ use super::record::Record;
 use super::round::{Round, RoundMode};
 use super::server::{Server, State};
 use crate::Refused;
+use crate::threads::together;
 use std::io;
-use std::thread;
 use std::time::Duration;
 use surtax_instrument::clock;
 use surtax_instrument::quantity::Nanoseconds;
@@ -139,19 +139,12 @@ impl<'a> Bench<'a> {
         if let [round] = rounds {
             return one(0, round, empty());
         }
-        let records: io::Result<Vec<_>> = thread::scope(|scope| {
-            let threads: io::Result<Vec<_>> = (0..)
-                .zip(rounds)
-                .map(|(number, round)| {
-                    let record = empty();
-                    thread::Builder::new().spawn_scoped(scope, move || one(number, round, record))
-                })
-                .collect();
-            let joined = threads?.into_iter().map(thread::ScopedJoinHandle::join);
-            joined.map(|it| it.map_err(|_| io::Error::other("a thread broke off"))).collect()
+        let (one, mut all) = (&one, empty());
+        let works = (0..).zip(rounds).map(|(number, round)| {
+            let record = empty();
+            move || Ok(one(number, round, record))
         });
-        let mut all = empty();
-        for record in records.map_err(cannot)? {
+        for record in together(works).map_err(cannot)? {
             all.merge(record?);
         }
         Ok(all)

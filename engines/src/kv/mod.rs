@@ -28,91 +28,46 @@ mod tell;
 mod text;
 mod work;
 
-use super::{Answer, Engine, OptionSpec, Options, Refused, cpu};
+use super::{Answer, Engine, OptionSpec, Options, Refused, cpu, net, option};
 use client_options::{ClientOptions, Pace};
 use keys::Keys;
 use measure::Bench;
 use server::{Server, State};
 
 const OPTIONS: &[OptionSpec] = &[
-    OptionSpec {
-        key: "connect",
-        value: "ADDRESS:PORT",
-        help: "where the server is; `peer:PORT` is the address in SURTAX_PEER",
-    },
-    OptionSpec {
-        key: "protocol",
-        value: "NAME",
-        help: "memcached, memcached-binary or redis; memcached",
-    },
-    OptionSpec {
-        key: "time",
-        value: "TIME",
-        help: "how long to measure, in a search at each of about ten rates; 10s",
-    },
-    OptionSpec {
-        key: "warm-up",
-        value: "TIME",
-        help: "how long to do the same before it; not at all",
-    },
-    OptionSpec { key: "patience", value: "TIME", help: "how long to wait for the server; 5s" },
-    OptionSpec { key: "keys", value: "N", help: "how many keys there are; 10000" },
-    OptionSpec {
-        key: "key-size",
-        value: "etc|BYTES",
-        help: "length of a key: all alike, or Facebook's ETC; etc",
-    },
-    OptionSpec { key: "value-size", value: "etc|BYTES", help: "the same of a value; etc" },
-    OptionSpec {
-        key: "ratio",
-        value: "UPDATES:READS",
-        help: "`1:0` only updates, and `0:1` only reads; 1:30",
-    },
-    OptionSpec { key: "connections", value: "N", help: "how many at once; 1" },
-    OptionSpec {
-        key: "depth",
-        value: "N",
-        help: "requests on their way on each, at most; 1, by a schedule 64",
-    },
-    OptionSpec { key: "threads", value: "N", help: "threads that share the connections; 1" },
-    OptionSpec {
-        key: "rate",
-        value: "PER_SECOND",
-        help: "begin so many by a schedule, whatever the server does (open loop); one after \
-               another",
-    },
-    OptionSpec {
-        key: "gaps",
-        value: "exponential|even|etc",
-        help: "between requests of a schedule; exponential",
-    },
-    OptionSpec {
-        key: "search",
-        value: "TIME",
-        help: "find the highest rate whose latency stays below this; no search",
-    },
-    OptionSpec { key: "quantile", value: "pN", help: "which quantile of it; p99" },
-    OptionSpec {
-        key: "worst",
-        value: "N",
-        help: "list so many of the longest with their time; 20",
-    },
-    OptionSpec { key: "poll", value: "on|off", help: "spin and never sleep; off" },
-    OptionSpec { key: "cpu", value: "N|any", help: "the CPU of this end; any" },
-    OptionSpec { key: "no-load", value: "", help: "the keys are there already" },
-    OptionSpec {
-        key: "own-server",
-        value: "",
-        help: "the server is for this alone: it must be empty, and is told to end",
-    },
-    OptionSpec { key: "seed", value: "N", help: "what keys and requests are drawn from; 1" },
+    option(
+        "connect",
+        "ADDRESS:PORT",
+        "where the server is; `peer:PORT` is the address in SURTAX_PEER",
+    ),
+    option("protocol", "NAME", "memcached, memcached-binary or redis; memcached"),
+    option("time", "TIME", "how long to measure, in a search at each of about ten rates; 10s"),
+    net::WARM_UP,
+    option("patience", "TIME", "how long to wait for the server; 5s"),
+    option("keys", "N", "how many keys there are; 10000"),
+    option("key-size", "etc|BYTES", "length of a key: all alike, or Facebook's ETC; etc"),
+    option("value-size", "etc|BYTES", "the same of a value; etc"),
+    option("ratio", "UPDATES:READS", "`1:0` only updates, and `0:1` only reads; 1:30"),
+    option("connections", "N", "how many at once; 1"),
+    option("depth", "N", "requests on their way on each, at most; 1, by a schedule 64"),
+    option("threads", "N", "threads that share the connections; 1"),
+    net::RATE,
+    option("gaps", "exponential|even|etc", "between requests of a schedule; exponential"),
+    option("search", "TIME", "find the highest rate whose latency stays below this; no search"),
+    option("quantile", "pN", "which quantile of it; p99"),
+    net::WORST,
+    option("poll", "on|off", "spin and never sleep; off"),
+    option("cpu", "N|any", "the CPU of this end; any"),
+    option("no-load", "", "the keys are there already"),
+    option("own-server", "", "the server is for this alone: it must be empty, and is told to end"),
+    option("seed", "N", "what keys and requests are drawn from; 1"),
 ];
 
 /// From when on a server was not started just now, in seconds.
 const YOUNG_S: u64 = 60;
 
 /// The engine.
-pub(super) const ENGINE: Engine = Engine {
+pub(crate) const ENGINE: Engine = Engine {
     name: "kv",
     about: "updates and reads of a memcached or Redis server: latency of each, and their rate",
     options: OPTIONS,

@@ -5,7 +5,7 @@ use surtax_instrument::histogram::Histogram;
 use surtax_instrument::quantity::Nanoseconds;
 
 /// Latencies and counters of one measurement, or of one thread's part of it.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(super) struct Record {
     pub(super) reads: Histogram,
     pub(super) updates: Histogram,
@@ -41,26 +41,7 @@ pub(super) struct Record {
 impl Record {
     /// An empty one of a time, with a list of so many of the longest.
     pub(super) fn of(began: Nanoseconds, until: Nanoseconds, worst: usize) -> Self {
-        Self {
-            reads: Histogram::new(),
-            updates: Histogram::new(),
-            delays: Histogram::new(),
-            worst: Worst::of(worst),
-            began,
-            until,
-            cpu_ns: 0,
-            in_time_count: 0,
-            sent_count: 0,
-            due_count: 0,
-            lost_count: 0,
-            hit_count: 0,
-            miss_count: 0,
-            wrong_count: 0,
-            refused_count: 0,
-            odd_count: 0,
-            refusal: None,
-            received_bytes: 0,
-        }
+        Self { worst: Worst::of(worst), began, until, ..Self::default() }
     }
 
     /// A request that was answered.

@@ -20,6 +20,7 @@ use super::random::Random;
 use super::record::Record;
 use super::work::{Updates, Work};
 use crate::Refused;
+use crate::cpu::sleep_precisely;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
@@ -91,8 +92,7 @@ impl<'a> Round<'a> {
         keys: &'a Keys,
         mode: RoundMode,
     ) -> io::Result<Self> {
-        // SAFETY: the call takes numbers. Without it a sleep ends up to 50 µs late.
-        unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
+        sleep_precisely();
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let round = Self {
             connections,

@@ -9,7 +9,7 @@ use super::client_options::Limit;
 use super::measure::Measured;
 use super::record::Record;
 use crate::Refused;
-use surtax_instrument::quantity::Nanoseconds;
+use surtax_instrument::quantity::{Nanoseconds, whole};
 
 /// Number of times that the span is halved.
 const HALVINGS: u32 = 8;
@@ -46,12 +46,7 @@ pub(super) fn run(
     let mut try_at = |rate: f64| {
         let measured = measure(Some(rate))?;
         let quantile = quantile(&measured.record, limit);
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "a rate is told in whole requests"
-        )]
-        tried.push((rate as u64, quantile.map_or(0, |it| it.0)));
+        tried.push((whole(rate), quantile.map_or(0, |it| it.0)));
         let is_kept = quantile.is_some_and(|it| it <= limit.most.into())
             && measured.record.shortfall() <= SHORTFALL;
         Ok::<_, Refused>((measured, is_kept))

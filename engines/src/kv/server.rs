@@ -7,13 +7,10 @@
 use super::connection::shown;
 use super::protocol::Protocol;
 use crate::Refused;
+use crate::net::connect_within;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
-use surtax_instrument::clock;
-
-/// Pause between two tries to reach a server that is not there yet.
-const PAUSE: Duration = Duration::from_millis(10);
 
 /// Time that a connection is waited on at once.
 const LOOK: Duration = Duration::from_millis(100);
@@ -55,25 +52,14 @@ impl Server {
         protocol: Protocol,
         patience: Duration,
     ) -> Result<Self, Refused> {
-        let began = clock::monotonic_raw();
-        loop {
-            let left = patience.saturating_sub(clock::monotonic_raw().since(began).into());
-            match TcpStream::connect_timeout(&to, left.max(Duration::from_millis(1))) {
-                Ok(stream) => {
-                    let set = stream
-                        .set_read_timeout(Some(patience))
-                        .and_then(|()| stream.set_write_timeout(Some(patience)));
-                    set.map_err(|error| broken(&error))?;
-                    return Ok(Self { stream, to, protocol, patience });
-                }
-                Err(error) if left.is_zero() => {
-                    let what = format!("no key-value server listens at {to}: {error}");
-                    return Err(Refused::machine(what)
-                        .hint("start it there, or allow it more with `--patience`"));
-                }
-                Err(_) => std::thread::sleep(PAUSE.min(left)),
-            }
-        }
+        let stream = connect_within(to, patience).map_err(|error| {
+            Refused::machine(format!("no key-value server listens at {to}: {error}"))
+                .hint("start it there, or allow it more with `--patience`")
+        })?;
+        let set = stream.set_read_timeout(Some(patience));
+        let set = set.and_then(|()| stream.set_write_timeout(Some(patience)));
+        set.map_err(|error| broken(&error))?;
+        Ok(Self { stream, to, protocol, patience })
     }
 
     /// One more connection to it.
@@ -183,12 +169,14 @@ fn broken(error: &io::Error) -> Refused {
     Refused::machine(format!("the server cannot be asked about itself: {error}"))
 }
 
+/// The rest of the line that begins so.
+fn after<'a>(said: &'a str, begin: &str) -> Option<&'a str> {
+    said.lines().find_map(|line| line.strip_prefix(begin)).map(str::trim)
+}
+
 /// Reads the answer to `stats`: lines of `STAT NAME VALUE`.
 fn memcached(said: &str) -> Option<State> {
-    let find = |name: &str| {
-        let mut pairs = said.lines().filter_map(|line| line.strip_prefix("STAT ")?.split_once(' '));
-        pairs.find(|(key, _)| *key == name).map(|(_, value)| value.trim())
-    };
+    let find = |name: &str| after(said, &format!("STAT {name} "));
     let number = |name| find(name)?.parse().ok();
     Some(State {
         version: find("version")?.to_owned(),
@@ -202,10 +190,7 @@ fn memcached(said: &str) -> Option<State> {
 
 /// Reads the answer to `INFO`: lines of `NAME:VALUE`; a database that holds nothing is not named.
 fn redis(said: &str) -> Option<State> {
-    let find = |name: &str| {
-        let mut pairs = said.lines().filter_map(|line| line.split_once(':'));
-        pairs.find(|(key, _)| *key == name).map(|(_, value)| value.trim())
-    };
+    let find = |name: &str| after(said, &format!("{name}:"));
     let items = said.lines().filter(|line| line.starts_with("db")).filter_map(|line| {
         let (_, rest) = line.split_once(":keys=")?;
         rest.split(',').next()?.parse::<u64>().ok()

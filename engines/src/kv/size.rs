@@ -15,6 +15,7 @@
 
 use super::random::{mixed, share_of};
 use crate::{Options, Refused};
+use surtax_instrument::quantity::whole;
 
 /// The longest key that memcached takes, in bytes.
 const KEY_LIMIT: usize = 250;
@@ -62,8 +63,8 @@ impl Size {
         let share = share_of(mixed(number));
         match self {
             Self::Fixed(length) => length,
-            Self::EtcKey => whole(extreme(share)).clamp(1, KEY_LIMIT),
-            Self::EtcValue => whole(etc_value(share)).min(VALUE_LIMIT),
+            Self::EtcKey => nearest(extreme(share)).clamp(1, KEY_LIMIT),
+            Self::EtcValue => nearest(etc_value(share)).min(VALUE_LIMIT),
         }
     }
 }
@@ -106,15 +107,9 @@ pub(super) fn pareto(share: f64, scale: f64, shape: f64) -> f64 {
     scale * ((1.0 - share).powf(-shape) - 1.0) / shape
 }
 
-/// To the nearest byte; neither negative nor beyond any memory.
-fn whole(length: f64) -> usize {
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a cast saturates, and what is too long is cut by the caller"
-    )]
-    let whole = length.round() as usize;
-    whole
+/// To the nearest byte; what is too long is cut by the caller.
+fn nearest(length: f64) -> usize {
+    usize::try_from(whole(length.round())).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]

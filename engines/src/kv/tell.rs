@@ -5,7 +5,6 @@ use super::keys::Keys;
 use super::measure::Measured;
 use super::search::SearchResult;
 use crate::{Answer, cpu};
-use surtax_instrument::histogram::{Histogram, SHARES};
 use surtax_instrument::quantity::Nanoseconds;
 
 /// All of it.
@@ -60,8 +59,10 @@ pub(super) fn answer(
     }
     answer.number("client_cpu_ns_per_transaction", record.cpu_ns as f64 / count as f64);
     answer.number("server_cpu_ns_per_transaction", measured.server_cpu_ns as f64 / count as f64);
-    quantiles(&mut answer, "read", &record.reads);
-    quantiles(&mut answer, "update", &record.updates);
+    for (kind, latencies) in [("read", &record.reads), ("update", &record.updates)] {
+        answer.whole(&format!("{kind}_count"), latencies.count());
+        answer.quantiles(&format!("{kind}_"), latencies);
+    }
     answer.pairs("worst_begin_and_latency_ns", record.worst.list());
     answer.histogram(&all);
     answer
@@ -75,14 +76,6 @@ pub(super) fn search(answer: &mut Answer, asked: &ClientOptions, found: &SearchR
     answer.number("rate_found_per_s", found.rate);
     answer.number("rate_peak_per_s", found.peak);
     answer.pairs("tried_rate_and_quantile_ns", found.tried.iter().copied());
-}
-
-fn quantiles(answer: &mut Answer, kind: &str, latencies: &Histogram) {
-    answer.whole(&format!("{kind}_count"), latencies.count());
-    for (name, share) in SHARES.into_iter().filter(|(_, share)| latencies.supports(*share)) {
-        let value = latencies.quantile(share);
-        value.into_iter().for_each(|it| answer.whole(&format!("{kind}_latency_{name}_ns"), it));
-    }
 }
 
 /// The CPUs that this end may use.

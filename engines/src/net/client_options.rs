@@ -2,19 +2,22 @@
 
 use super::Kind;
 use super::cpu_request::CpuRequest;
+use super::wire::Patience;
 use crate::{Options, Refused};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::RawFd;
 use std::time::Duration;
+use surtax_instrument::clock;
 
 /// The variable in which a command finds the address of the outside.
-const PEER: &str = "SURTAX_PEER";
+pub(crate) const PEER: &str = "SURTAX_PEER";
 
 /// The longest message, in bytes.
-const MESSAGE_LIMIT: u64 = 16 << 20;
+const MESSAGE_LIMIT: u32 = 16 << 20;
 
 /// The longest datagram, in bytes: IPv4's 65,535 without two headers.
-const DATAGRAM_LIMIT: u64 = 65_507;
+const DATAGRAM_LIMIT: u32 = 65_507;
 
 /// Settings that both ends must know alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,19 +61,15 @@ impl ClientOptions {
             _ => 1,
         };
         let key = if kind.is_stream() { "message" } else { "request" };
-        let longest = if kind.is_udp() { DATAGRAM_LIMIT } else { MESSAGE_LIMIT };
-        let request = length(options, key, usual, longest)?;
-        let response = length(
-            options,
-            "response",
-            if options.has("echo") { usual_echo(request) } else { 1 },
-            longest,
-        )?;
+        let longest = if kind.is_udp() { DATAGRAM_LIMIT } else { MESSAGE_LIMIT }.into();
+        let request = options.small(key, usual, 1..=longest)?;
+        let usual = if options.has("echo") { request as u64 } else { 1 };
+        let response = options.small("response", usual, 1..=longest)?;
         let handshake = Handshake {
             kind,
             request,
             response,
-            sockets: small(options.number("sockets", 1, 1..=256)?),
+            sockets: options.small("sockets", 1, 1..=256)?,
             // A connection of one request gains nothing by a call for it.
             is_nodelay: switch(options, "nodelay", !kind.is_udp() && kind != Kind::TcpCrr)?,
             is_polling: switch(options, "poll", false)?,
@@ -85,11 +84,20 @@ impl ClientOptions {
             time: options.duration("time", Duration::from_secs(10))?,
             warm_up: warm_up.transpose()?,
             rate: options.text("rate").map(rate).transpose()?,
-            worst: small(options.number("worst", 20, 0..=5000)?),
+            worst: options.small("worst", 20, 0..=5000)?,
             is_echo: options.has("echo"),
         };
         asked.require_sense()?;
         Ok(asked)
+    }
+
+    /// Says how long to wait for the other side, from now on.
+    pub(super) fn patience(&self, control: Option<RawFd>) -> Patience {
+        let until = clock::monotonic_raw()
+            + self.warm_up.unwrap_or_default().into()
+            + self.time.into()
+            + self.handshake.patience.into();
+        Patience { until, control, is_polling: self.handshake.is_polling }
     }
 
     fn require_sense(&self) -> Result<(), Refused> {
@@ -116,19 +124,6 @@ impl ClientOptions {
         }
         Ok(())
     }
-}
-
-fn usual_echo(request: usize) -> u64 {
-    request as u64
-}
-
-fn length(options: &Options, key: &str, usual: u64, longest: u64) -> Result<usize, Refused> {
-    options.number(key, usual, 1..=longest).map(small)
-}
-
-/// A number that a limit has kept small.
-fn small(number: u64) -> usize {
-    usize::try_from(number).unwrap_or(usize::MAX)
 }
 
 /// `on` or `off`.
@@ -218,8 +213,8 @@ impl Handshake {
         else {
             return None;
         };
-        let limit = small(MESSAGE_LIMIT);
-        let length = |word: &str| word.parse().ok().filter(|length| (1..=limit).contains(length));
+        let length =
+            |word: &str| word.parse().ok().filter(|it| (1..=MESSAGE_LIMIT as usize).contains(it));
         Some(Self {
             kind: Kind::ALL.into_iter().find(|known| known.name() == kind)?,
             request: length(request)?,

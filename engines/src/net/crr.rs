@@ -7,13 +7,23 @@ use super::alarm::Alarm;
 use super::client_options::{ClientOptions, Handshake};
 use super::record::Record;
 use super::session::Session;
-use super::tell;
-use super::wire::{Lost, Patience, set, told};
-use crate::{Answer, Refused};
-use std::io;
+use super::wire::{Lost, Patience};
+use super::{CONNECT, NODELAY, PATIENCE, PLACE, POLL, REQUEST, RESPONSE, TIME, WARM_UP, WORST};
+use super::{Kind, tell};
+use crate::{Answer, Engine, Refused};
+use rustix::io::Errno;
+use rustix::net::sockopt::set_tcp_nodelay;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, accept_with, socket_with};
 use std::net::{SocketAddr, TcpListener};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use surtax_instrument::clock;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+/// A connection for each request.
+pub(crate) const ENGINE: Engine = Engine {
+    name: "tcp_crr",
+    about: "a TCP connection, a request, a response and the end: latency of each, and their rate",
+    options: &[CONNECT, TIME, WARM_UP, PATIENCE, NODELAY, POLL, PLACE, REQUEST, RESPONSE, WORST],
+    run: |options| run(&ClientOptions::read(Kind::TcpCrr, options)?),
+};
 
 /// Measures, and says what came of it.
 ///
@@ -23,14 +33,8 @@ pub(super) fn run(asked: &ClientOptions) -> Result<Answer, Refused> {
     let session = Session::open(asked)?;
     let ends = session.ends.clone();
     let alarm = Alarm::start();
-    let until = clock::monotonic_raw()
-        + asked.warm_up.unwrap_or_default().into()
-        + asked.time.into()
-        + asked.handshake.patience.into();
-    let control = Some(session.control());
-    let patience = Patience { until, control, is_polling: asked.handshake.is_polling };
-    let to = Raw::of(session.data);
-    let record = Record::take(asked, |record| connections(&asked.handshake, &to, patience, record));
+    let (patience, to) = (asked.patience(Some(session.control())), session.data);
+    let record = Record::take(asked, |record| connections(&asked.handshake, to, patience, record));
     let record = record.map_err(|lost| match lost {
         Lost::Io(error) if error.raw_os_error() == Some(libc::EADDRNOTAVAIL) => Refused::machine(
             "this end has no port left for another connection",
@@ -47,28 +51,21 @@ pub(super) fn run(asked: &ClientOptions) -> Result<Answer, Refused> {
 
 fn connections(
     handshake: &Handshake,
-    to: &Raw,
+    to: SocketAddr,
     patience: Patience,
     record: &mut Record,
 ) -> Result<(), Lost> {
     let request = vec![0; handshake.request];
     let mut response = vec![0; handshake.response];
-    let mut at = clock::monotonic_raw();
-    loop {
-        let socket = to.connect(handshake, patience)?;
+    record.repeat(|_| {
+        let socket = connect(to, handshake, patience)?;
         let number = socket.as_raw_fd();
         patience.send(number, &request)?;
         patience.receive_whole(number, &mut response)?;
         // The end that the server has made.
         patience.receive(number, &mut response[..1])?;
-        drop(socket);
-        let now = clock::monotonic_raw();
-        record.note(at, now);
-        if now >= record.until {
-            return Ok(());
-        }
-        at = now;
-    }
+        Ok(true)
+    })
 }
 
 /// The server's part: answers one connection after another, until the client says that all is done.
@@ -82,15 +79,14 @@ pub(super) fn serve(
     count: &mut u64,
 ) -> Result<(), Lost> {
     let (mut request, response) = (vec![0; handshake.request], vec![0; handshake.response]);
-    let listener = listener.as_raw_fd();
     loop {
         let socket = accept(listener, patience)?;
         let number = socket.as_raw_fd();
-        prepare(number, handshake).map_err(Lost::Io)?;
+        prepare(&socket, handshake)?;
         match patience.receive_whole(number, &mut request) {
             Ok(()) => patience.send(number, &response)?,
             // A client that gave this one up goes on with the next.
-            Err(Lost::Closed) => patience.over().map_or(Ok(()), Err)?,
+            Err(Lost::Closed) => patience.last()?,
             Err(lost) => return Err(lost),
         }
         *count += 1;
@@ -101,81 +97,25 @@ pub(super) fn serve(
 ///
 /// # Errors
 /// There comes none, or the client says that all is done.
-pub(super) fn accept(listener: libc::c_int, patience: Patience) -> Result<OwnedFd, Lost> {
-    let number = patience.go_on(|_| {
-        // SAFETY: the caller's address is not asked for.
-        let number = unsafe {
-            libc::accept4(listener, std::ptr::null_mut(), std::ptr::null_mut(), libc::SOCK_CLOEXEC)
-        };
-        told(number as isize)
-    })?;
-    let number = libc::c_int::try_from(number).map_err(|_| Lost::Closed)?;
-    // SAFETY: the kernel has just made this descriptor, and it is nobody else's.
-    Ok(unsafe { OwnedFd::from_raw_fd(number) })
+pub(super) fn accept(listener: &TcpListener, patience: Patience) -> Result<OwnedFd, Lost> {
+    patience.go_on(|_| accept_with(listener, SocketFlags::CLOEXEC))
 }
 
-/// The options of a connection that differ from the kernel's own choice.
-pub(super) fn prepare(socket: libc::c_int, handshake: &Handshake) -> io::Result<()> {
-    if handshake.is_nodelay { set(socket, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1) } else { Ok(()) }
+/// Sets the options of a connection that differ from the kernel's own choice.
+pub(super) fn prepare(socket: &OwnedFd, handshake: &Handshake) -> Result<(), Errno> {
+    if handshake.is_nodelay { set_tcp_nodelay(socket, true) } else { Ok(()) }
 }
 
-/// An address as the kernel takes it.
-#[derive(Clone, Copy)]
-enum Raw {
-    V4(libc::sockaddr_in),
-    V6(libc::sockaddr_in6),
-}
-
-impl Raw {
-    fn of(address: SocketAddr) -> Self {
-        match address {
-            SocketAddr::V4(address) => Self::V4(libc::sockaddr_in {
-                sin_family: family(libc::AF_INET),
-                sin_port: address.port().to_be(),
-                sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(address.ip().octets()) },
-                sin_zero: [0; 8],
-            }),
-            SocketAddr::V6(address) => Self::V6(libc::sockaddr_in6 {
-                sin6_family: family(libc::AF_INET6),
-                sin6_port: address.port().to_be(),
-                sin6_flowinfo: address.flowinfo(),
-                sin6_addr: libc::in6_addr { s6_addr: address.ip().octets() },
-                sin6_scope_id: address.scope_id(),
-            }),
+fn connect(to: SocketAddr, handshake: &Handshake, patience: Patience) -> Result<OwnedFd, Lost> {
+    let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    prepare(&socket, handshake)?;
+    loop {
+        match rustix::net::connect(&socket, &to) {
+            Ok(()) | Err(Errno::ISCONN) => return Ok(socket),
+            // A tick came: the connection is being made meanwhile.
+            Err(Errno::INTR | Errno::ALREADY) => patience.last()?,
+            Err(error) => return Err(error.into()),
         }
     }
-
-    fn connect(&self, handshake: &Handshake, patience: Patience) -> Result<OwnedFd, Lost> {
-        let (family, pointer, length): (_, *const libc::sockaddr, _) = match self {
-            Self::V4(raw) => (libc::AF_INET, std::ptr::from_ref(raw).cast(), size_of_val(raw)),
-            Self::V6(raw) => (libc::AF_INET6, std::ptr::from_ref(raw).cast(), size_of_val(raw)),
-        };
-        // SAFETY: the call takes numbers.
-        let number = unsafe { libc::socket(family, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) };
-        if number < 0 {
-            return Err(Lost::Io(io::Error::last_os_error()));
-        }
-        // SAFETY: the kernel has just made this descriptor, and it is nobody else's.
-        let socket = unsafe { OwnedFd::from_raw_fd(number) };
-        prepare(number, handshake).map_err(Lost::Io)?;
-        let length = libc::socklen_t::try_from(length).unwrap_or(0);
-        loop {
-            // SAFETY: the address is live and as long as is said.
-            if unsafe { libc::connect(number, pointer, length) } == 0 {
-                return Ok(socket);
-            }
-            match io::Error::last_os_error() {
-                // A tick came: the connection is being made meanwhile.
-                error if error.kind() == io::ErrorKind::Interrupted => {}
-                error if error.raw_os_error() == Some(libc::EALREADY) => {}
-                error if error.raw_os_error() == Some(libc::EISCONN) => return Ok(socket),
-                error => return Err(Lost::Io(error)),
-            }
-            patience.over().map_or(Ok(()), Err)?;
-        }
-    }
-}
-
-fn family(number: libc::c_int) -> libc::sa_family_t {
-    libc::sa_family_t::try_from(number).unwrap_or(0)
 }

@@ -9,12 +9,13 @@ use super::Kind;
 use super::client_options::ClientOptions;
 use super::record::Record;
 use super::wire::{Lost, Patience, receive, send, wait, watched};
+use crate::cpu::sleep_precisely;
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 use surtax_instrument::clock;
-use surtax_instrument::quantity::Nanoseconds;
+use surtax_instrument::quantity::{Nanoseconds, whole};
 
 /// Most transactions of one socket on their way: a server that lags farther behind is a shortfall.
 const AHEAD: usize = 4096;
@@ -55,8 +56,7 @@ impl Flow {
             going: VecDeque::with_capacity(AHEAD),
             come: 0,
         };
-        // SAFETY: the call takes numbers. Without it a sleep ends up to 50 µs late.
-        unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
+        sleep_precisely();
         Self {
             flow_sockets: sockets.iter().map(flow_socket).collect(),
             polled: sockets.iter().map(|it| watched(it.as_raw_fd(), libc::POLLIN)).collect(),
@@ -89,7 +89,7 @@ impl Flow {
                 let pause = self.pause(record, next);
                 wait(&mut self.polled, Some(pause));
             }
-            patience.over().map_or(Ok(()), Err)?;
+            patience.last()?;
         }
         let left: usize = self.flow_sockets.iter().map(|flow_socket| flow_socket.going.len()).sum();
         record.lost_count += left as u64;
@@ -174,7 +174,7 @@ impl Flow {
         let sent = match send(flow_socket.socket, &self.request, libc::MSG_DONTWAIT) {
             Ok(sent) => sent,
             Err(error) if is_for_later(error) => return Ok(false),
-            Err(error) => return Err(Lost::Io(error.into())),
+            Err(error) => return Err(error.into()),
         };
         // The rest of a request must not be another one's begin.
         if sent < self.request.len() {
@@ -200,7 +200,7 @@ impl Flow {
                     }
                     Ok(count) => flow_socket.stream(count, self.response, now, record),
                     Err(error) if is_for_later(error) => break,
-                    Err(error) => return Err(Lost::Io(error.into())),
+                    Err(error) => return Err(error.into()),
                 }
                 is_any = true;
                 if self.interval_ns.is_none() {
@@ -243,19 +243,8 @@ impl FlowSocket {
     }
 }
 
-/// A number that is neither negative nor large.
-fn whole(number: f64) -> u64 {
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a count, or nanoseconds of one measurement, rounded down"
-    )]
-    let whole = number as u64;
-    whole
-}
-
 /// Tells whether to try again later: there is no room or nothing there, or a tick came.
-fn is_for_later(error: Errno) -> bool {
+pub(super) fn is_for_later(error: Errno) -> bool {
     [Errno::AGAIN, Errno::INTR, Errno::CONNREFUSED, Errno::NOBUFS].contains(&error)
 }
 
@@ -297,7 +286,7 @@ pub(super) fn serve_many(
             }
         }
         if !is_any {
-            patience.over().map_or(Ok(()), Err)?;
+            patience.last()?;
         }
     }
     Err(Lost::Closed)

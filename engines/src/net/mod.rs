@@ -11,27 +11,27 @@
 
 mod alarm;
 mod client_options;
-mod crr;
+pub(super) mod crr;
 mod echo;
 mod flow;
 mod offload;
 mod place;
 mod record;
-mod rr;
-mod serve;
+pub(super) mod rr;
+pub(super) mod serve;
 mod session;
-mod stream;
+pub(super) mod stream;
 mod tell;
-mod udp_stream;
+pub(super) mod udp_stream;
 mod wire;
 mod cpu_request;
 mod worst;
 
-use super::{Engine, OptionSpec};
-use client_options::ClientOptions;
+use super::{OptionSpec, option};
 
 /// Parts that the key-value engine shares with these.
-pub(super) use client_options::{address, rate};
+pub(super) use client_options::{PEER, address, rate};
+pub(super) use session::connect_within;
 pub(super) use wire::{receive, send, set};
 pub(super) use worst::Worst;
 
@@ -57,14 +57,7 @@ impl Kind {
         [Self::TcpRr, Self::UdpRr, Self::TcpCrr, Self::TcpStream, Self::TcpMaerts, Self::UdpStream];
 
     fn name(self) -> &'static str {
-        match self {
-            Self::TcpRr => "tcp_rr",
-            Self::UdpRr => "udp_rr",
-            Self::TcpCrr => "tcp_crr",
-            Self::TcpStream => "tcp_stream",
-            Self::TcpMaerts => "tcp_maerts",
-            Self::UdpStream => "udp_stream",
-        }
+        ["tcp_rr", "udp_rr", "tcp_crr", "tcp_stream", "tcp_maerts", "udp_stream"][self as usize]
     }
 
     fn is_udp(self) -> bool {
@@ -76,136 +69,39 @@ impl Kind {
     }
 }
 
-const CONNECT: OptionSpec = OptionSpec {
-    key: "connect",
-    value: "ADDRESS:PORT",
-    help: "where `serve` is; `peer:PORT` is the address in SURTAX_PEER",
-};
-const TIME: OptionSpec =
-    OptionSpec { key: "time", value: "TIME", help: "how long to measure; 10s" };
-const WARM_UP: OptionSpec = OptionSpec {
-    key: "warm-up",
-    value: "TIME",
-    help: "how long to do the same before it; not at all",
-};
-const PATIENCE: OptionSpec =
-    OptionSpec { key: "patience", value: "TIME", help: "how long to wait for the other side; 5s" };
-const NODELAY: OptionSpec = OptionSpec {
-    key: "nodelay",
-    value: "on|off",
-    help: "TCP_NODELAY on both sides; on, with tcp_crr off",
-};
-const POLL: OptionSpec = OptionSpec {
-    key: "poll",
-    value: "on|off",
-    help: "both sides spin and never sleep, on CPUs of their own; off",
-};
-const PLACE: OptionSpec = OptionSpec {
-    key: "place",
-    value: "WHERE",
-    help: "the CPUs of both ends: `apart`, `together`, `free`, or the client's and the server's, \
+const CONNECT: OptionSpec = option(
+    "connect",
+    "ADDRESS:PORT",
+    "where `serve` is; `peer:PORT` is the address in SURTAX_PEER",
+);
+const TIME: OptionSpec = option("time", "TIME", "how long to measure; 10s");
+pub(super) const WARM_UP: OptionSpec =
+    option("warm-up", "TIME", "how long to do the same before it; not at all");
+const PATIENCE: OptionSpec = option("patience", "TIME", "how long to wait for the other side; 5s");
+const NODELAY: OptionSpec =
+    option("nodelay", "on|off", "TCP_NODELAY on both sides; on, with tcp_crr off");
+const POLL: OptionSpec =
+    option("poll", "on|off", "both sides spin and never sleep, on CPUs of their own; off");
+const PLACE: OptionSpec = option(
+    "place",
+    "WHERE",
+    "the CPUs of both ends: `apart`, `together`, `free`, or the client's and the server's, \
            `0/1`; free",
-};
-const REQUEST: OptionSpec =
-    OptionSpec { key: "request", value: "BYTES", help: "length of a request; 1" };
-const RESPONSE: OptionSpec =
-    OptionSpec { key: "response", value: "BYTES", help: "length of a response; 1" };
-const SOCKETS: OptionSpec = OptionSpec { key: "sockets", value: "N", help: "how many at once; 1" };
-const RATE: OptionSpec = OptionSpec {
-    key: "rate",
-    value: "PER_SECOND",
-    help: "begin so many by a schedule, whatever the server does (open loop); one after another",
-};
-const WORST: OptionSpec = OptionSpec {
-    key: "worst",
-    value: "N",
-    help: "list so many of the longest with their time; 20",
-};
-const ECHO: OptionSpec = OptionSpec {
-    key: "echo",
-    value: "",
-    help: "the other side is a plain echo (RFC 862), not `serve`",
-};
-const MESSAGE: OptionSpec = OptionSpec {
-    key: "message",
-    value: "BYTES",
-    help: "length of what is sent at once; 131072, of a datagram 1472",
-};
-const GSO: OptionSpec = OptionSpec {
-    key: "gso",
-    value: "on|off",
-    help: "let the kernels cut and join datagrams (UDP_SEGMENT, UDP_GRO); off",
-};
-
-const RR: &[OptionSpec] = &[
-    CONNECT, TIME, WARM_UP, PATIENCE, NODELAY, POLL, PLACE, REQUEST, RESPONSE, SOCKETS, RATE,
-    WORST, ECHO,
-];
-const CRR: &[OptionSpec] =
-    &[CONNECT, TIME, WARM_UP, PATIENCE, NODELAY, POLL, PLACE, REQUEST, RESPONSE, WORST];
-const STREAM: &[OptionSpec] = &[CONNECT, TIME, WARM_UP, PATIENCE, NODELAY, PLACE, MESSAGE, SOCKETS];
-const UDP_RR: &[OptionSpec] =
-    &[CONNECT, TIME, WARM_UP, PATIENCE, POLL, PLACE, REQUEST, RESPONSE, SOCKETS, RATE, WORST, ECHO];
-const UDP_STREAM: &[OptionSpec] = &[CONNECT, TIME, WARM_UP, PATIENCE, PLACE, MESSAGE, GSO];
-
-/// The engines of this folder.
-pub(super) const SERVE: Engine = Engine {
-    name: "serve",
-    about: "the other end of every network engine: answers one after another, and says what that \
-            took",
-    options: &[
-        OptionSpec { key: "listen", value: "ADDRESS:PORT", help: "where; 0.0.0.0:5201" },
-        OptionSpec { key: "for", value: "TIME", help: "how long to wait for a client; 60s" },
-        OptionSpec {
-            key: "sessions",
-            value: "N",
-            help: "how many clients to answer before it ends; 1",
-        },
-        OptionSpec {
-            key: "echo",
-            value: "",
-            help: "be a plain echo (RFC 862) until the last client has hung up",
-        },
-    ],
-    run: serve::run,
-};
-pub(super) const TCP_RR: Engine = Engine {
-    name: "tcp_rr",
-    about: "requests and responses over a TCP connection: latency of each, and their rate",
-    options: RR,
-    run: |options| rr::run(&ClientOptions::read(Kind::TcpRr, options)?),
-};
-pub(super) const UDP_RR_ENGINE: Engine = Engine {
-    name: "udp_rr",
-    about: "requests and responses as datagrams: latency of each, their rate, and how many are \
-            lost",
-    options: UDP_RR,
-    run: |options| rr::run(&ClientOptions::read(Kind::UdpRr, options)?),
-};
-pub(super) const TCP_CRR: Engine = Engine {
-    name: "tcp_crr",
-    about: "a TCP connection, a request, a response and the end: latency of each, and their rate",
-    options: CRR,
-    run: |options| crr::run(&ClientOptions::read(Kind::TcpCrr, options)?),
-};
-pub(super) const TCP_STREAM: Engine = Engine {
-    name: "tcp_stream",
-    about: "bytes from the client to the server, as many as go through",
-    options: STREAM,
-    run: |options| stream::run(&ClientOptions::read(Kind::TcpStream, options)?),
-};
-pub(super) const TCP_MAERTS: Engine = Engine {
-    name: "tcp_maerts",
-    about: "bytes from the server to the client, as many as go through",
-    options: STREAM,
-    run: |options| stream::run(&ClientOptions::read(Kind::TcpMaerts, options)?),
-};
-pub(super) const UDP_STREAM_ENGINE: Engine = Engine {
-    name: "udp_stream",
-    about: "datagrams from the client to the server: how many are sent, and how many arrive",
-    options: UDP_STREAM,
-    run: |options| udp_stream::run(&ClientOptions::read(Kind::UdpStream, options)?),
-};
+);
+const REQUEST: OptionSpec = option("request", "BYTES", "length of a request; 1");
+const RESPONSE: OptionSpec = option("response", "BYTES", "length of a response; 1");
+const SOCKETS: OptionSpec = option("sockets", "N", "how many at once; 1");
+pub(super) const RATE: OptionSpec = option(
+    "rate",
+    "PER_SECOND",
+    "begin so many by a schedule, whatever the server does (open loop); one after another",
+);
+pub(super) const WORST: OptionSpec =
+    option("worst", "N", "list so many of the longest with their time; 20");
+const ECHO: OptionSpec =
+    option("echo", "", "the other side is a plain echo (RFC 862), not `serve`");
+const MESSAGE: OptionSpec =
+    option("message", "BYTES", "length of what is sent at once; 131072, of a datagram 1472");
 
 #[cfg(test)]
 mod tests;

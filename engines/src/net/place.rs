@@ -5,9 +5,8 @@
 //! `sched_setaffinity(2)`, Linux `Documentation/admin-guide/pm/cpuidle.rst`,
 //! `Documentation/admin-guide/cputopology.rst`.
 
-use crate::Refused;
-use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
-use std::fmt;
+use crate::{Refused, cpu};
+use rustix::thread::{CpuSet, sched_getcpu};
 use std::fs;
 use surtax_instrument::clock;
 
@@ -52,11 +51,7 @@ impl EndPlace {
     /// The user's: there is no such CPU, or it is not ours to use.
     pub(super) fn moved_to(mut self, cpu: Option<usize>) -> Result<Self, Refused> {
         if let Some(cpu) = cpu {
-            let mut set = CpuSet::new();
-            if cpu < CpuSet::MAX_CPU {
-                set.set(cpu);
-            }
-            sched_setaffinity(None, &set).map_err(|error| {
+            cpu::pin(cpu).map_err(|error| {
                 Refused::user(format!("CPU {cpu} cannot be used: {error}"))
                     .hint("name one of those in `/proc/self/status`, `Cpus_allowed_list`")
             })?;
@@ -66,8 +61,8 @@ impl EndPlace {
     }
 
     fn look(&mut self) {
-        if let Ok(set) = sched_getaffinity(None) {
-            self.cpus = list(&set);
+        if let Ok(cpus) = cpu::allowed() {
+            self.cpus = list(&cpus);
         }
         let cpu = list_of(&self.cpus).last().copied();
         self.idle = cpu.and_then(idle).unwrap_or_else(|| String::from(UNKNOWN));
@@ -173,28 +168,13 @@ pub(super) fn current_cpu() -> u64 {
     sched_getcpu() as u64
 }
 
-/// A set of CPUs as the kernel writes it.
-fn list(set: &CpuSet) -> String {
-    let mut ranges: Vec<Range> = Vec::new();
-    for cpu in (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)) {
-        match ranges.last_mut() {
-            Some(range) if range.last + 1 == cpu => range.last = cpu,
-            _ => ranges.push(Range { first: cpu, last: cpu }),
-        }
-    }
-    ranges.iter().map(Range::to_string).collect::<Vec<_>>().join(",")
-}
-
-struct Range {
-    first: usize,
-    last: usize,
-}
-
-impl fmt::Display for Range {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.first)?;
-        if self.last > self.first { write!(f, "-{}", self.last) } else { Ok(()) }
-    }
+/// CPUs, lowest first, as the kernel writes a list of them.
+fn list(cpus: &[usize]) -> String {
+    let ranges = cpus.chunk_by(|one, next| one + 1 == *next).map(|range| match range {
+        [first, .., last] => format!("{first}-{last}"),
+        one => one.iter().map(usize::to_string).collect(),
+    });
+    ranges.collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]
@@ -207,9 +187,7 @@ mod tests {
 
     #[test]
     fn a_set_of_cpus_is_written_as_the_kernel_does() {
-        let mut set = CpuSet::new();
-        [0, 1, 2, 5, 7, 8].into_iter().for_each(|cpu| set.set(cpu));
-        assert_eq!(list(&set), "0-2,5,7-8");
+        assert_eq!(list(&[0, 1, 2, 5, 7, 8]), "0-2,5,7-8");
     }
 
     #[test]

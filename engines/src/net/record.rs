@@ -7,6 +7,7 @@ use surtax_instrument::histogram::Histogram;
 use surtax_instrument::quantity::Nanoseconds;
 
 /// Latencies and counters of one measurement.
+#[derive(Default)]
 pub(super) struct Record {
     pub(super) latencies: Histogram,
     pub(super) worst: Worst,
@@ -30,19 +31,7 @@ pub(super) struct Record {
 
 impl Record {
     fn new(asked: &ClientOptions) -> Self {
-        let nothing = Nanoseconds(0);
-        Self {
-            latencies: Histogram::new(),
-            worst: Worst::of(asked.worst),
-            began: nothing,
-            until: nothing,
-            took_ns: 0,
-            cpu_ns: 0,
-            lost_count: 0,
-            sent_count: 0,
-            due_count: 0,
-            delays: Histogram::new(),
-        }
+        Self { worst: Worst::of(asked.worst), ..Self::default() }
     }
 
     /// Does `round` for the warm-up, which is forgotten, and then for the measurement.
@@ -67,6 +56,33 @@ impl Record {
         record.took_ns = clock::monotonic_raw().since(record.began).0;
         record.cpu_ns = clock::process_cpu().since(cpu).0;
         Ok(record)
+    }
+
+    /// Does one transaction after another until the time is over: the end of one is the begin of
+    /// the next, with one look at the clock for each. `transact` is told when it begins, and says
+    /// whether it was answered.
+    ///
+    /// # Errors
+    /// Those of a transaction.
+    #[inline]
+    pub(super) fn repeat<E>(
+        &mut self,
+        mut transact: impl FnMut(Nanoseconds) -> Result<bool, E>,
+    ) -> Result<(), E> {
+        let mut at = clock::monotonic_raw();
+        loop {
+            let is_answered = transact(at)?;
+            let now = clock::monotonic_raw();
+            if is_answered {
+                self.note(at, now);
+            } else {
+                self.lost_count += 1;
+            }
+            if now >= self.until {
+                return Ok(());
+            }
+            at = now;
+        }
     }
 
     /// A transaction that has ended.

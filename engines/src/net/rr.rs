@@ -1,8 +1,5 @@
 //! Requests and responses: one after another over one socket, or many and by a schedule
 //! (`flow.rs`).
-//!
-//! One after another, the end of a transaction is the begin of the next: one look at the clock for
-//! each.
 
 use super::Kind;
 use super::alarm::Alarm;
@@ -11,14 +8,40 @@ use super::place::EndPlace;
 use super::record::Record;
 use super::session::{Ends, Session, reach};
 use super::wire::{Lost, Patience};
+use super::{
+    CONNECT, ECHO, NODELAY, PATIENCE, PLACE, POLL, RATE, REQUEST, RESPONSE, SOCKETS, TIME, WARM_UP,
+    WORST,
+};
 use super::{flow, tell};
-use crate::{Answer, Refused};
+use crate::{Answer, Engine, Refused};
 use rustix::net::{RecvFlags, SendFlags, recvfrom, sendto};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::time::Duration;
-use surtax_instrument::clock;
 use surtax_instrument::quantity::Nanoseconds;
+
+/// Requests over a connection.
+pub(crate) const TCP_RR: Engine = Engine {
+    name: "tcp_rr",
+    about: "requests and responses over a TCP connection: latency of each, and their rate",
+    options: &[
+        CONNECT, TIME, WARM_UP, PATIENCE, NODELAY, POLL, PLACE, REQUEST, RESPONSE, SOCKETS, RATE,
+        WORST, ECHO,
+    ],
+    run: |options| run(&ClientOptions::read(Kind::TcpRr, options)?),
+};
+
+/// Requests as datagrams.
+pub(crate) const UDP_RR: Engine = Engine {
+    name: "udp_rr",
+    about: "requests and responses as datagrams: latency of each, their rate, and how many are \
+            lost",
+    options: &[
+        CONNECT, TIME, WARM_UP, PATIENCE, POLL, PLACE, REQUEST, RESPONSE, SOCKETS, RATE, WORST,
+        ECHO,
+    ],
+    run: |options| run(&ClientOptions::read(Kind::UdpRr, options)?),
+};
 
 /// After so long a datagram counts as lost, unless patience is shorter.
 const LOSS: Duration = Duration::from_secs(1);
@@ -38,12 +61,7 @@ pub(super) fn run(asked: &ClientOptions) -> Result<Answer, Refused> {
         (0..asked.handshake.sockets).map(|_| connect(asked, to)).collect();
     let sockets = sockets?;
     let alarm = Alarm::start();
-    let until = clock::monotonic_raw()
-        + asked.warm_up.unwrap_or_default().into()
-        + asked.time.into()
-        + asked.handshake.patience.into();
-    let control = session.as_ref().map(Session::control);
-    let patience = Patience { until, control, is_polling: asked.handshake.is_polling };
+    let patience = asked.patience(session.as_ref().map(Session::control));
     let record = match sockets.as_slice() {
         [socket] if asked.rate.is_none() => {
             Record::take(asked, |record| closed(asked, socket.as_raw_fd(), patience, record))
@@ -90,17 +108,11 @@ fn closed(
     if asked.handshake.kind == Kind::UdpRr {
         return datagrams(socket, patience, record, &mut request, &mut response);
     }
-    let mut at = clock::monotonic_raw();
-    loop {
+    record.repeat(|_| {
         patience.send(socket, &request)?;
         patience.receive_whole(socket, &mut response)?;
-        let now = clock::monotonic_raw();
-        record.note(at, now);
-        if now >= record.until {
-            return Ok(());
-        }
-        at = now;
-    }
+        Ok(true)
+    })
 }
 
 /// The same with datagrams, which may be lost: each bears a number, as far as it has room.
@@ -113,33 +125,22 @@ fn datagrams(
 ) -> Result<(), Lost> {
     let room = request.len().min(response.len()).min(8);
     let mut number = 0_u64;
-    let mut at = clock::monotonic_raw();
-    loop {
+    record.repeat(|at| {
         number += 1;
         request[..room].copy_from_slice(&number.to_le_bytes()[..room]);
         let lost_at = (at + LOSS.into()).min(patience.until);
         let limited = Patience { until: lost_at, ..patience };
         limited.send(socket, request)?;
-        let is_answered = loop {
+        loop {
             match limited.receive(socket, response) {
                 // What was given up comes late, and is none of ours any more.
                 Ok(_) if response[..room] != request[..room] => {}
-                Ok(_) => break true,
-                Err(Lost::Silent) if lost_at < patience.until => break false,
+                Ok(_) => return Ok(true),
+                Err(Lost::Silent) if lost_at < patience.until => return Ok(false),
                 Err(lost) => return Err(lost),
             }
-        };
-        let now = clock::monotonic_raw();
-        if is_answered {
-            record.note(at, now);
-        } else {
-            record.lost_count += 1;
         }
-        if now >= record.until {
-            return Ok(());
-        }
-        at = now;
-    }
+    })
 }
 
 /// The server's part over one connection: until the client closes it.
@@ -176,7 +177,7 @@ pub(super) fn serve_datagrams(
     if is_one {
         // A connected socket looks its way up once.
         let from = first(socket, patience)?;
-        socket.connect(from).map_err(Lost::Io)?;
+        socket.connect(from)?;
         let socket = socket.as_raw_fd();
         loop {
             patience.receive(socket, &mut request)?;
@@ -186,12 +187,9 @@ pub(super) fn serve_datagrams(
         }
     }
     loop {
-        let mut from = None;
-        patience.go_on(|flags| {
+        let from = patience.go_on(|flags| {
             let flags = RecvFlags::from_bits_retain(flags.cast_unsigned());
-            let (count, _, sender) = recvfrom(socket, &mut request, flags)?;
-            from = sender;
-            Ok(count)
+            recvfrom(socket, &mut request, flags).map(|(_, _, from)| from)
         })?;
         response[..room].copy_from_slice(&request[..room]);
         // What cannot be answered is lost, and its client counts it.
@@ -207,9 +205,9 @@ fn first(socket: &UdpSocket, patience: Patience) -> Result<SocketAddr, Lost> {
         match socket.peek_from(&mut byte) {
             Ok((_, from)) => return Ok(from),
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {
-                patience.over().map_or(Ok(()), Err)?;
+                patience.last()?;
             }
-            Err(error) => return Err(Lost::Io(error)),
+            Err(error) => return Err(error.into()),
         }
     }
 }

@@ -7,12 +7,26 @@ use super::place::{EndPlace, current_cpu};
 use super::session::{Served, greet, hear, limited, say};
 use super::wire::{Lost, Patience, wait, watched};
 use super::{Kind, crr, echo, flow, rr, stream, udp_stream};
-use crate::{Answer, Options, Refused};
+use crate::{Answer, Engine, Options, Refused, option};
 use rustix::thread::{sched_getaffinity, sched_setaffinity};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 use surtax_instrument::clock;
+
+/// The other end of every other engine of this folder.
+pub(crate) const ENGINE: Engine = Engine {
+    name: "serve",
+    about: "the other end of every network engine: answers one after another, and says what that \
+            took",
+    options: &[
+        option("listen", "ADDRESS:PORT", "where; 0.0.0.0:5201"),
+        option("for", "TIME", "how long to wait for a client; 60s"),
+        option("sessions", "N", "how many clients to answer before it ends; 1"),
+        option("echo", "", "be a plain echo (RFC 862) until the last client has hung up"),
+    ],
+    run,
+};
 
 /// Address that it listens on unless told otherwise.
 const USUAL: &str = "0.0.0.0:5201";
@@ -79,7 +93,7 @@ fn next(listener: &TcpListener, limit: Duration) -> Result<TcpStream, Refused> {
 /// of its own.
 fn session(mut control: TcpStream, data: Option<&TcpListener>) -> Result<Served, Refused> {
     let (handshake, client) = greet(&mut control)?;
-    let (place, sockets) = match prepared(&control, data, &handshake, &client) {
+    let (place, port, data) = match prepared(&control, data, &handshake, &client) {
         Ok(ready) => ready,
         Err(refused) => {
             say(&mut control, &format!("refused {}", refused.what.escape_debug()))?;
@@ -87,13 +101,13 @@ fn session(mut control: TcpStream, data: Option<&TcpListener>) -> Result<Served,
         }
     };
     let EndPlace { cpus, kernel, idle, offloads } = place;
-    say(&mut control, &format!("data {} {cpus} {kernel} {idle} {offloads}", sockets.port))?;
+    say(&mut control, &format!("data {port} {cpus} {kernel} {idle} {offloads}"))?;
     let mut served = Served::default();
     let alarm = Alarm::start();
     let until = rr::unlimited();
     let patience =
         Patience { until, control: Some(control.as_raw_fd()), is_polling: handshake.is_polling };
-    match work(&sockets, patience, &handshake, &mut served) {
+    match work(&data, patience, &handshake, &mut served) {
         Ok(()) | Err(Lost::Closed) => {}
         Err(lost) => return Err(lost.refused()),
     }
@@ -106,11 +120,10 @@ fn session(mut control: TcpStream, data: Option<&TcpListener>) -> Result<Served,
     Ok(served)
 }
 
-/// Sockets at which the data of a session comes in.
-struct Sockets {
-    tcp: Option<TcpListener>,
-    udp: Option<UdpSocket>,
-    port: u16,
+/// Socket at which the data of a session comes in.
+enum Data {
+    Tcp(TcpListener),
+    Udp(UdpSocket),
 }
 
 fn prepared(
@@ -118,53 +131,48 @@ fn prepared(
     data: Option<&TcpListener>,
     handshake: &Handshake,
     client: &EndPlace,
-) -> Result<(EndPlace, Sockets), Refused> {
+) -> Result<(EndPlace, u16, Data), Refused> {
     let place = EndPlace::here();
     let cpu = handshake.cpu_request.of_server(client, &place)?;
     let mut place = place.moved_to(cpu)?;
     let cannot = |error| Refused::machine(format!("cannot open a socket for data: {error}"));
     let here = SocketAddr::new(control.local_addr().map_err(cannot)?.ip(), 0);
-    place.offloads = offload::of(here.ip(), control.as_raw_fd());
-    let sockets = if handshake.kind.is_udp() {
+    place.offloads = offload::of(here.ip());
+    if handshake.kind.is_udp() {
         let udp = UdpSocket::bind(here).map_err(cannot)?;
-        let port = udp.local_addr().map_err(cannot)?.port();
-        Sockets { tcp: None, udp: Some(udp), port }
-    } else {
-        let tcp = data.map_or_else(|| TcpListener::bind(here), TcpListener::try_clone);
-        let tcp = tcp.map_err(cannot)?;
-        tcp.set_nonblocking(false).map_err(cannot)?;
-        let port = tcp.local_addr().map_err(cannot)?.port();
-        Sockets { tcp: Some(tcp), udp: None, port }
-    };
-    Ok((place, sockets))
+        return Ok((place, udp.local_addr().map_err(cannot)?.port(), Data::Udp(udp)));
+    }
+    let tcp = data.map_or_else(|| TcpListener::bind(here), TcpListener::try_clone);
+    let tcp = tcp.map_err(cannot)?;
+    tcp.set_nonblocking(false).map_err(cannot)?;
+    Ok((place, tcp.local_addr().map_err(cannot)?.port(), Data::Tcp(tcp)))
 }
 
 /// Does the server's part until the client has ended.
 fn work(
-    sockets: &Sockets,
+    data: &Data,
     patience: Patience,
     handshake: &Handshake,
     served: &mut Served,
 ) -> Result<(), Lost> {
     let lengths = (handshake.request, handshake.response);
     let mut cpu = clock::process_cpu();
-    let ended = match (&sockets.tcp, &sockets.udp) {
-        (_, Some(udp)) if handshake.kind == Kind::UdpStream => {
+    let ended = match data {
+        Data::Udp(udp) if handshake.kind == Kind::UdpStream => {
             udp_stream::serve(udp, patience, handshake, served)
         }
-        (_, Some(udp)) => {
+        Data::Udp(udp) => {
             rr::serve_datagrams(udp, patience, lengths, handshake.sockets == 1, &mut served.count)
         }
-        (Some(listener), None) if handshake.kind == Kind::TcpCrr => {
+        Data::Tcp(listener) if handshake.kind == Kind::TcpCrr => {
             crr::serve(listener, patience, handshake, &mut served.count)
         }
-        (Some(listener), None) => {
+        Data::Tcp(listener) => {
             let all = accept_all(listener, patience, handshake)?;
             // Spinning for the first client is no part of what it costs.
             cpu = clock::process_cpu();
             connected(&all, patience, handshake, served)
         }
-        (None, None) => Ok(()),
     };
     served.cpu_ns = clock::process_cpu().since(cpu).0;
     ended
@@ -177,8 +185,8 @@ fn accept_all(
 ) -> Result<Vec<OwnedFd>, Lost> {
     let blocking = Patience { is_polling: false, ..patience };
     let one = |_| {
-        let socket = crr::accept(listener.as_raw_fd(), blocking)?;
-        crr::prepare(socket.as_raw_fd(), handshake).map_err(Lost::Io)?;
+        let socket = crr::accept(listener, blocking)?;
+        crr::prepare(&socket, handshake)?;
         Ok(socket)
     };
     (0..handshake.sockets).map(one).collect()

@@ -91,15 +91,16 @@ impl Session {
         let mut control = limited(control, asked.handshake.patience)?;
         let mut here = EndPlace::here();
         let address = control.local_addr().map_err(|error| broken(&error))?.ip();
-        here.offloads = offload::of(address, control.as_raw_fd());
+        here.offloads = offload::of(address);
         let EndPlace { cpus, kernel, .. } = &here;
         say(&mut control, &format!("{GREETING}{}\n{FROM}{cpus} {kernel}", asked.handshake))?;
         let line = hear(&mut control)?;
-        let words: Vec<String> = line.split(' ').map(String::from).collect();
-        let [word, port, rest @ ..] = words.as_slice() else { return Err(odd(&line)) };
-        let [cpus, kernel, idle, offloads] = rest else { return Err(odd(&line)) };
-        let port = port.parse().ok().filter(|_| word == "data").ok_or_else(|| odd(&line))?;
-        let [cpus, kernel, idle, offloads] = [cpus, kernel, idle, offloads].map(String::clone);
+        let words: Vec<&str> = line.split(' ').collect();
+        let &["data", port, cpus, kernel, idle, offloads] = words.as_slice() else {
+            return Err(odd(&line));
+        };
+        let port = port.parse().map_err(|_| odd(&line))?;
+        let [cpus, kernel, idle, offloads] = [cpus, kernel, idle, offloads].map(String::from);
         let server = EndPlace { cpus, kernel, idle, offloads };
         let data = SocketAddr::new(asked.connect.ip(), port);
         Ok(Self { control, data, ends: Ends::take(asked, here, server)? })
@@ -154,18 +155,24 @@ pub(super) fn greet(control: &mut TcpStream) -> Result<(Handshake, EndPlace), Re
 /// # Errors
 /// Nobody does in time.
 pub(super) fn reach(to: SocketAddr, patience: Duration) -> Result<TcpStream, Refused> {
+    connect_within(to, patience).map_err(|error| {
+        Refused::machine(format!("nobody answers at {to}: {error}"))
+            .hint("start `@surtax engine serve` there, or allow it more with `--patience`")
+    })
+}
+
+/// The same of any server.
+///
+/// # Errors
+/// The last one of the kernel's.
+pub(crate) fn connect_within(to: SocketAddr, patience: Duration) -> io::Result<TcpStream> {
     let began = clock::monotonic_raw();
     loop {
         let left = patience.saturating_sub(clock::monotonic_raw().since(began).into());
-        let error = match TcpStream::connect_timeout(&to, left.max(Duration::from_millis(1))) {
-            Ok(stream) => return Ok(stream),
-            Err(error) => error,
-        };
-        if left.is_zero() {
-            return Err(Refused::machine(format!("nobody answers at {to}: {error}"))
-                .hint("start `@surtax engine serve` there, or allow it more with `--patience`"));
+        match TcpStream::connect_timeout(&to, left.max(Duration::from_millis(1))) {
+            Err(_) if !left.is_zero() => std::thread::sleep(PAUSE.min(left)),
+            connected => return connected,
         }
-        std::thread::sleep(PAUSE.min(left));
     }
 }
 

@@ -9,12 +9,32 @@ use super::client_options::ClientOptions;
 use super::record::Record;
 use super::session::Session;
 use super::wire::{Lost, Patience, receive, send, wait, watched};
+use super::{CONNECT, MESSAGE, NODELAY, PATIENCE, PLACE, SOCKETS, TIME, WARM_UP};
 use super::{rr, tell};
-use crate::{Answer, Refused};
+use crate::{Answer, Engine, OptionSpec, Refused};
 use rustix::io::Errno;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use surtax_instrument::clock;
-use surtax_instrument::quantity::Nanoseconds;
+
+/// Options of both directions.
+const OPTIONS: &[OptionSpec] =
+    &[CONNECT, TIME, WARM_UP, PATIENCE, NODELAY, PLACE, MESSAGE, SOCKETS];
+
+/// Bytes to the server.
+pub(crate) const TCP_STREAM: Engine = Engine {
+    name: "tcp_stream",
+    about: "bytes from the client to the server, as many as go through",
+    options: OPTIONS,
+    run: |options| run(&ClientOptions::read(Kind::TcpStream, options)?),
+};
+
+/// Bytes from the server.
+pub(crate) const TCP_MAERTS: Engine = Engine {
+    name: "tcp_maerts",
+    about: "bytes from the server to the client, as many as go through",
+    options: OPTIONS,
+    run: |options| run(&ClientOptions::read(Kind::TcpMaerts, options)?),
+};
 
 /// Number of bytes received at once, unless messages are longer: as much as a receiver's usual
 /// buffer.
@@ -32,10 +52,7 @@ pub(super) fn run(asked: &ClientOptions) -> Result<Answer, Refused> {
     let sockets = sockets?;
     let numbers: Vec<RawFd> = sockets.iter().map(AsRawFd::as_raw_fd).collect();
     let alarm = Alarm::start();
-    let warm_up = Nanoseconds::from(asked.warm_up.unwrap_or_default());
-    let until =
-        clock::monotonic_raw() + warm_up + asked.time.into() + asked.handshake.patience.into();
-    let patience = Patience { until, control: Some(session.control()), is_polling: false };
+    let patience = asked.patience(Some(session.control()));
     let length = asked.handshake.request;
     let mut bytes = 0;
     let mut is_warming_up = asked.warm_up.is_some();
@@ -89,26 +106,9 @@ pub(super) fn take_all(
     has_ended: impl Fn() -> bool,
 ) -> Result<u64, Lost> {
     let mut buffer = vec![0; length.max(RECEIVED_AT_ONCE)];
-    let mut polled: Vec<_> = sockets.iter().map(|it| watched(*it, libc::POLLIN)).collect();
-    let (mut bytes, mut open) = (0, polled.len());
-    let is_one = open == 1;
-    let flags = if is_one { 0 } else { libc::MSG_DONTWAIT };
-    while open > 0 && !has_ended() {
-        if !is_one {
-            wait(&mut polled, None);
-        }
-        for socket in polled.iter_mut().filter(|it| is_one || it.revents != 0) {
-            match receive(socket.fd, &mut buffer, flags) {
-                Ok(0) => {
-                    socket.fd = -1;
-                    open -= 1;
-                }
-                Ok(count) => bytes += count as u64,
-                Err(error) => later_or_lost(patience, error)?,
-            }
-        }
-    }
-    Ok(bytes)
+    move_bytes(sockets, libc::POLLIN, patience, has_ended, |socket, flags| {
+        receive(socket, &mut buffer, flags)
+    })
 }
 
 /// Sends until the time is over, or the other side closes; how many bytes.
@@ -122,16 +122,36 @@ pub(super) fn give(
     has_ended: impl Fn() -> bool,
 ) -> Result<u64, Lost> {
     let message = vec![0x5a; length];
-    let mut polled: Vec<_> = sockets.iter().map(|it| watched(*it, libc::POLLOUT)).collect();
-    let is_one = polled.len() == 1;
+    move_bytes(sockets, libc::POLLOUT, patience, has_ended, |socket, flags| {
+        send(socket, &message, flags)
+    })
+}
+
+/// Moves bytes over every socket that is ready for it, until the time is over or all are closed,
+/// where nothing is moved any more; how many in all. One alone is not waited for but by the call
+/// itself.
+#[inline]
+fn move_bytes(
+    sockets: &[RawFd],
+    ready: libc::c_short,
+    patience: Patience,
+    has_ended: impl Fn() -> bool,
+    mut call: impl FnMut(RawFd, libc::c_int) -> Result<usize, Errno>,
+) -> Result<u64, Lost> {
+    let mut polled: Vec<_> = sockets.iter().map(|it| watched(*it, ready)).collect();
+    let (mut bytes, mut open) = (0, polled.len());
+    let is_one = open == 1;
     let flags = if is_one { 0 } else { libc::MSG_DONTWAIT };
-    let mut bytes = 0;
-    while !has_ended() {
+    while open > 0 && !has_ended() {
         if !is_one {
             wait(&mut polled, None);
         }
-        for socket in polled.iter().filter(|it| is_one || it.revents != 0) {
-            match send(socket.fd, &message, flags) {
+        for socket in polled.iter_mut().filter(|it| is_one || it.revents != 0) {
+            match call(socket.fd, flags) {
+                Ok(0) => {
+                    socket.fd = -1;
+                    open -= 1;
+                }
                 Ok(count) => bytes += count as u64,
                 Err(error) => later_or_lost(patience, error)?,
             }
@@ -143,8 +163,8 @@ pub(super) fn give(
 /// After a call that did nothing: whether to go on.
 fn later_or_lost(patience: Patience, error: Errno) -> Result<(), Lost> {
     match error {
-        Errno::AGAIN | Errno::INTR => patience.over().map_or(Ok(()), Err),
+        Errno::AGAIN | Errno::INTR => patience.last(),
         Errno::PIPE | Errno::CONNRESET => Err(Lost::Closed),
-        _ => Err(Lost::Io(error.into())),
+        _ => Err(error.into()),
     }
 }

@@ -8,17 +8,40 @@
 
 use super::alarm::Alarm;
 use super::client_options::{ClientOptions, Handshake};
+use super::flow::is_for_later;
 use super::record::Record;
 use super::session::{Served, Session};
-use super::wire::{Lost, Patience, set, told};
-use super::{rr, tell};
-use crate::{Answer, Refused};
+use super::wire::{Lost, Patience, set};
+use super::{CONNECT, MESSAGE, PATIENCE, PLACE, TIME, WARM_UP};
+use super::{Kind, rr, tell};
+use crate::cpu::sleep_precisely;
+use crate::{Answer, Engine, Refused, option};
 use rustix::io::Errno;
 use std::io;
 use std::net::UdpSocket;
 use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
 use surtax_instrument::clock;
+
+/// Datagrams to the server.
+pub(crate) const ENGINE: Engine = Engine {
+    name: "udp_stream",
+    about: "datagrams from the client to the server: how many are sent, and how many arrive",
+    options: &[
+        CONNECT,
+        TIME,
+        WARM_UP,
+        PATIENCE,
+        PLACE,
+        MESSAGE,
+        option(
+            "gso",
+            "on|off",
+            "let the kernels cut and join datagrams (UDP_SEGMENT, UDP_GRO); off",
+        ),
+    ],
+    run: |options| run(&ClientOptions::read(Kind::UdpStream, options)?),
+};
 
 /// Number of datagrams handed over at once.
 const BATCH: usize = 64;
@@ -58,19 +81,15 @@ pub(super) fn run(asked: &ClientOptions) -> Result<Answer, Refused> {
         Batch::of(BATCH, length)
     };
     let alarm = Alarm::start();
-    let until = clock::monotonic_raw()
-        + asked.warm_up.unwrap_or_default().into()
-        + asked.time.into()
-        + asked.handshake.patience.into();
-    let patience = Patience { until, control: Some(session.control()), is_polling: false };
+    let patience = asked.patience(Some(session.control()));
     let mut sent_bytes = 0;
     let record = Record::take(asked, |record| {
         sent_bytes = 0;
         while clock::monotonic_raw() < record.until {
             match batch.send(number) {
                 Ok(bytes) => sent_bytes += bytes,
-                Err(error) if is_passing(&error) => patience.over().map_or(Ok(()), Err)?,
-                Err(error) => return Err(Lost::Io(error)),
+                Err(error) if is_for_later(error) => patience.last()?,
+                Err(error) => return Err(error.into()),
             }
         }
         Ok(())
@@ -79,13 +98,6 @@ pub(super) fn run(asked: &ClientOptions) -> Result<Answer, Refused> {
     drop(alarm);
     let served = session.finish()?;
     Ok(tell::datagrams(asked, &record, sent_bytes, &ends, served))
-}
-
-/// No room in a queue, a tick, or an answer that nobody listened a moment ago.
-fn is_passing(error: &io::Error) -> bool {
-    let kinds =
-        [io::ErrorKind::WouldBlock, io::ErrorKind::Interrupted, io::ErrorKind::ConnectionRefused];
-    kinds.contains(&error.kind()) || error.raw_os_error() == Some(libc::ENOBUFS)
 }
 
 /// Messages for one call, all in the same place: nobody reads what they say, and so it stays in the
@@ -115,13 +127,12 @@ impl Batch {
     }
 
     /// Sends them; how many bytes went.
-    fn send(&mut self, socket: RawFd) -> io::Result<u64> {
+    fn send(&mut self, socket: RawFd) -> Result<u64, Errno> {
         debug_assert!(self.parts.len() == self.heads.len() && !self.buffer.is_empty());
         let count = libc::c_uint::try_from(self.heads.len()).unwrap_or(0);
         // SAFETY: the heads and all that they point to are live, and as many as is said.
         let sent = unsafe { libc::sendmmsg(socket, self.heads.as_mut_ptr(), count, 0) };
-        let sent = usize::try_from(sent).map_err(|_| io::Error::last_os_error())?;
-        Ok(self.lengths(sent).sum())
+        Ok(self.lengths(told(sent)?).sum())
     }
 
     /// Receives as many as there are; how many came.
@@ -130,13 +141,19 @@ impl Batch {
         let heads = self.heads.as_mut_ptr();
         // SAFETY: the heads and all that they point to are live, and as many as is said.
         let came = unsafe { libc::recvmmsg(socket, heads, count, flags, std::ptr::null_mut()) };
-        told(came as isize)
+        told(came)
     }
 
     /// Returns the lengths of the first so many messages of the last call, in bytes.
     fn lengths(&self, count: usize) -> impl Iterator<Item = u64> {
         self.heads.iter().take(count).map(|head| u64::from(head.msg_len))
     }
+}
+
+/// Turns the answer of the last call of the library into a result: below zero it failed.
+fn told(answer: libc::c_int) -> Result<usize, Errno> {
+    usize::try_from(answer)
+        .map_err(|_| Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO))
 }
 
 /// The server's part: receives until the client says that all is done, and then what is still
@@ -159,8 +176,7 @@ pub(super) fn serve(
     if is_napping {
         // What finds no room is lost, and counted as that.
         let _ = set(number, libc::SOL_SOCKET, libc::SO_RCVBUF, ROOM);
-        // SAFETY: the call takes numbers. Without it a nap ends up to 50 µs late.
-        unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
+        sleep_precisely();
     }
     let (count, longest) =
         if handshake.is_gso { (8, 64 << 10) } else { (BATCH, handshake.request) };

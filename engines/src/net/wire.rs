@@ -38,6 +38,18 @@ impl Lost {
     }
 }
 
+impl From<io::Error> for Lost {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl From<Errno> for Lost {
+    fn from(error: Errno) -> Self {
+        Self::Io(error.into())
+    }
+}
+
 /// Time to wait for the other side, and whether to spin meanwhile.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patience {
@@ -50,36 +62,39 @@ pub(super) struct Patience {
 }
 
 impl Patience {
-    /// Returns the reason to wait no longer, if there is one.
-    pub(super) fn over(&self) -> Option<Lost> {
+    /// Allows to wait on.
+    ///
+    /// # Errors
+    /// The reason to wait no longer.
+    pub(super) fn last(&self) -> Result<(), Lost> {
         if self.control.is_some_and(has_news) {
-            return Some(Lost::Closed);
+            return Err(Lost::Closed);
         }
-        (clock::monotonic_raw() >= self.until).then_some(Lost::Silent)
+        if clock::monotonic_raw() >= self.until { Err(Lost::Silent) } else { Ok(()) }
     }
 
     /// Does something that may be interrupted or come too early until it succeeds or patience ends.
     #[inline]
-    pub(super) fn go_on(
+    pub(super) fn go_on<T>(
         &self,
-        mut call: impl FnMut(libc::c_int) -> Result<usize, Errno>,
-    ) -> Result<usize, Lost> {
+        mut call: impl FnMut(libc::c_int) -> Result<T, Errno>,
+    ) -> Result<T, Lost> {
         let flags = if self.is_polling { libc::MSG_DONTWAIT } else { 0 };
         let mut looks = 0;
         loop {
             match call(flags) {
-                Ok(count) => return Ok(count),
+                Ok(done) => return Ok(done),
                 Err(Errno::AGAIN) if self.is_polling => {
                     looks += 1;
                     if looks % LOOKS == 0 {
-                        self.over().map_or(Ok(()), Err)?;
+                        self.last()?;
                     }
                     std::hint::spin_loop();
                 }
                 // A tick; or a datagram that was refused, and the next may be taken.
-                Err(Errno::INTR | Errno::CONNREFUSED) => self.over().map_or(Ok(()), Err)?,
+                Err(Errno::INTR | Errno::CONNREFUSED) => self.last()?,
                 Err(Errno::CONNRESET | Errno::PIPE) => return Err(Lost::Closed),
-                Err(error) => return Err(Lost::Io(error.into())),
+                Err(error) => return Err(error.into()),
             }
         }
     }
@@ -136,12 +151,6 @@ pub(crate) fn send(socket: RawFd, bytes: &[u8], flags: libc::c_int) -> Result<us
     let socket = unsafe { BorrowedFd::borrow_raw(socket) };
     let flags = SendFlags::from_bits_retain(flags.cast_unsigned()) | SendFlags::NOSIGNAL;
     rustix::net::send(socket, bytes, flags)
-}
-
-/// Turns the answer of the last call of the library into a result: below zero it failed.
-pub(super) fn told(answer: isize) -> Result<usize, Errno> {
-    usize::try_from(answer)
-        .map_err(|_| Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO))
 }
 
 /// Tells whether something waits on a connection, its end included.

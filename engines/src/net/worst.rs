@@ -13,6 +13,12 @@ pub(crate) struct Worst {
     threshold_ns: u64,
 }
 
+impl Default for Worst {
+    fn default() -> Self {
+        Self::of(0)
+    }
+}
+
 impl Worst {
     /// An empty list of so many at most.
     pub(crate) fn of(limit: usize) -> Self {

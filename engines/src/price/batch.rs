@@ -39,7 +39,7 @@ impl Measured {
     /// The price of one of so many equal parts of the operation.
     #[must_use]
     pub fn of_parts(self, parts: u64) -> Self {
-        let share = 1.0 / float(parts);
+        let share = 1.0 / parts as f64;
         Self { median_ns: self.median_ns * share, lowest_ns: self.lowest_ns * share, ..self }
     }
 }
@@ -58,7 +58,7 @@ pub fn measure(
     for _ in 0..CALIBRATIONS_MAX {
         count = calibrate(count, operations_max, &mut batch)?;
         let measured = sample(budget, count, &mut batch)?;
-        let is_long = measured.median_ns * float(count) * 2.0 >= float(BATCH.0);
+        let is_long = measured.median_ns * count as f64 * 2.0 >= BATCH.0 as f64;
         if is_long || count >= operations_max {
             return Ok(measured);
         }
@@ -78,7 +78,7 @@ fn sample(
         || (Duration::from(clock::monotonic_raw().since(began)) < budget
             && times_ns.len() < BATCHES_MAX)
     {
-        times_ns.push(float(batch(operation_count)?.0) / float(operation_count));
+        times_ns.push(batch(operation_count)?.0 as f64 / operation_count as f64);
     }
     times_ns.sort_unstable_by(f64::total_cmp);
     let batch_count = times_ns.len();
@@ -130,11 +130,6 @@ pub fn repeat(
         }
         Ok(())
     })
-}
-
-#[expect(clippy::cast_precision_loss, reason = "nobody measures for three months")]
-fn float(number: u64) -> f64 {
-    number as f64
 }
 
 #[cfg(test)]

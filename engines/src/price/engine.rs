@@ -1,7 +1,7 @@
 //! All prices, or some, as one line.
 
 use super::{PRICES, Price, Setting};
-use crate::{Answer, Engine, OptionSpec, Options, Refused};
+use crate::{Answer, Engine, Options, Refused, option};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,18 +12,14 @@ pub(crate) const ENGINE: Engine = Engine {
     name: "prices",
     about: "what a system call, a page fault, a context switch and other primitives cost",
     options: &[
-        OptionSpec { key: "each", value: "TIME", help: "for how long each is measured; 200ms" },
-        OptionSpec { key: "only", value: "NAMES", help: "some of them, with commas between; all" },
-        OptionSpec {
-            key: "directory",
-            value: "PATH",
-            help: "where files are made; /scratch, else /tmp",
-        },
-        OptionSpec {
-            key: "array-bytes",
-            value: "N",
-            help: "size of each array for bandwidth; four times the last level of cache",
-        },
+        option("each", "TIME", "for how long each is measured; 200ms"),
+        option("only", "NAMES", "some of them, with commas between; all"),
+        option("directory", "PATH", "where files are made; /scratch, else /tmp"),
+        option(
+            "array-bytes",
+            "N",
+            "size of each array for bandwidth; four times the last level of cache",
+        ),
     ],
     run,
 };

@@ -1,7 +1,7 @@
 //! Prices of files: on the medium that the directory is on, through this kernel's cache.
 
 use super::Setting;
-use super::batch::{Measured, measure, repeat};
+use super::batch::Measured;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -19,9 +19,7 @@ struct Sample {
 impl Sample {
     fn new(setting: &Setting) -> io::Result<Self> {
         let path = setting.directory.join(format!("surtax-price-{}", std::process::id()));
-        let mut options = OpenOptions::new();
-        let opened = options.read(true).write(true).create_new(true).open(&path);
-        let file = opened.map_err(|error| {
+        let file = File::create_new(&path).map_err(|error| {
             io::Error::new(error.kind(), format!("cannot create `{}`: {error}", path.display()))
         })?;
         let sample = Self { path, file };
@@ -38,40 +36,32 @@ impl Drop for Sample {
 
 pub fn open(setting: &Setting) -> io::Result<Measured> {
     let sample = Sample::new(setting)?;
-    measure(setting.budget, u64::MAX, |count| repeat(count, || File::open(&sample.path).map(drop)))
+    setting.each(|| File::open(&sample.path).map(drop))
 }
 
 pub fn stat(setting: &Setting) -> io::Result<Measured> {
     let sample = Sample::new(setting)?;
-    measure(setting.budget, u64::MAX, |count| {
-        repeat(count, || fs::metadata(&sample.path).map(drop))
-    })
+    setting.each(|| fs::metadata(&sample.path).map(drop))
 }
 
 pub fn read(setting: &Setting) -> io::Result<Measured> {
     let sample = Sample::new(setting)?;
     let mut block = [0; BLOCK];
-    measure(setting.budget, u64::MAX, |count| {
-        repeat(count, || sample.file.read_exact_at(&mut block, 0))
-    })
+    setting.each(|| sample.file.read_exact_at(&mut block, 0))
 }
 
 pub fn create(setting: &Setting) -> io::Result<Measured> {
-    measure(setting.budget, u64::MAX, |count| {
-        repeat(count, || {
-            let path = setting.directory.join(format!("surtax-price-{}-new", std::process::id()));
-            drop(OpenOptions::new().write(true).create_new(true).open(&path)?);
-            fs::remove_file(&path)
-        })
+    setting.each(|| {
+        let path = setting.directory.join(format!("surtax-price-{}-new", std::process::id()));
+        drop(OpenOptions::new().write(true).create_new(true).open(&path)?);
+        fs::remove_file(&path)
     })
 }
 
 pub fn fsync(setting: &Setting) -> io::Result<Measured> {
     let sample = Sample::new(setting)?;
-    measure(setting.budget, u64::MAX, |count| {
-        repeat(count, || {
-            sample.file.write_all_at(&[2; BLOCK], 0)?;
-            sample.file.sync_all()
-        })
+    setting.each(|| {
+        sample.file.write_all_at(&[2; BLOCK], 0)?;
+        sample.file.sync_all()
     })
 }

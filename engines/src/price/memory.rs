@@ -20,24 +20,13 @@ struct CacheLine {
     next: *const CacheLine,
 }
 
-pub fn latency_16_kib(setting: &Setting) -> io::Result<Measured> {
-    latency(setting, 16 << 10, Pages::Small)
-}
-
-pub fn latency_256_kib(setting: &Setting) -> io::Result<Measured> {
-    latency(setting, 256 << 10, Pages::Small)
-}
-
-pub fn latency_4_mib(setting: &Setting) -> io::Result<Measured> {
-    latency(setting, 4 << 20, Pages::Small)
-}
-
-pub fn latency_64_mib(setting: &Setting) -> io::Result<Measured> {
-    latency(setting, 64 << 20, Pages::Small)
+/// Within so many KiB.
+pub fn latency<const KIB: usize>(setting: &Setting) -> io::Result<Measured> {
+    loads(setting, KIB << 10, Pages::Small)
 }
 
 pub fn latency_64_mib_huge(setting: &Setting) -> io::Result<Measured> {
-    latency(setting, 64 << 20, Pages::Huge)
+    loads(setting, 64 << 20, Pages::Huge)
 }
 
 #[derive(PartialEq, Eq)]
@@ -46,7 +35,7 @@ enum Pages {
     Huge,
 }
 
-fn latency(setting: &Setting, bytes: usize, pages: Pages) -> io::Result<Measured> {
+fn loads(setting: &Setting, bytes: usize, pages: Pages) -> io::Result<Measured> {
     require_memory(bytes as u64)?;
     let region = Region::aligned(bytes, HUGE_PAGE)?;
     let asked = region.ask_for_huge_pages(pages == Pages::Huge);
@@ -54,8 +43,7 @@ fn latency(setting: &Setting, bytes: usize, pages: Pages) -> io::Result<Measured
         asked?;
     }
     let lines = region.begin().cast::<CacheLine>();
-    let count = bytes / size_of::<CacheLine>();
-    link(lines, count);
+    link(lines, bytes / size_of::<CacheLine>());
     if pages == Pages::Huge && region.huge_bytes()? < bytes {
         let (got, asked) = (region.huge_bytes()? / HUGE_PAGE, bytes / HUGE_PAGE);
         return Err(io::Error::other(format!(
@@ -63,9 +51,9 @@ fn latency(setting: &Setting, bytes: usize, pages: Pages) -> io::Result<Measured
         )));
     }
     let mut at = lines.cast_const();
-    measure(setting.budget, u64::MAX, |loads| {
+    measure(setting.budget, u64::MAX, |count| {
         timed(|| {
-            for _ in 0..loads {
+            for _ in 0..count {
                 // SAFETY: every line of the region leads to another one of it.
                 at = unsafe { (*at).next };
             }
@@ -100,18 +88,12 @@ fn link(lines: *mut CacheLine, count: usize) {
 }
 
 pub fn copy(setting: &Setting) -> io::Result<Measured> {
-    stream(setting, 2, |arrays| {
-        let [target, source, _] = arrays;
-        target.copy_from_slice(source);
-    })
+    stream(setting, 2, |[target, source, _]| target.copy_from_slice(source))
 }
 
 pub fn triad(setting: &Setting) -> io::Result<Measured> {
     let width = Width::of_this_cpu();
-    stream(setting, 3, |arrays| {
-        let [target, one, other] = arrays;
-        width.triad(target, one, other, 3.0);
-    })
+    stream(setting, 3, |[target, one, other]| width.triad(target, one, other, 3.0))
 }
 
 /// Moves whole arrays, of which `moved` are counted, and says what one KiB of it costs.

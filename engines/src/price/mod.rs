@@ -16,6 +16,7 @@ mod process;
 mod processor;
 mod switch;
 
+use batch::repeat;
 pub use batch::{Measured, measure};
 pub(super) use engine::ENGINE;
 pub use engine::{NOTHING, cache_bytes};
@@ -37,6 +38,13 @@ pub struct Setting {
     /// The size of each of the three arrays that memory bandwidth is measured with, in bytes: four
     /// times the last level of cache, as STREAM asks for. The same in all places that are compared.
     pub array_bytes: u64,
+}
+
+impl Setting {
+    /// The price of an operation that needs nothing before it.
+    fn each(&self, mut operation: impl FnMut() -> io::Result<()>) -> io::Result<Measured> {
+        measure(self.budget, u64::MAX, |count| repeat(count, &mut operation))
+    }
 }
 
 /// One primitive.
@@ -88,10 +96,10 @@ pub const PRICES: &[Price] = &[
     price("file_fsync", "4 KiB written, and fsync", file::fsync),
     price("tcp_connect", "loopback: connected, accepted and closed", network::tcp_connect),
     price("udp_send", "loopback: 64 bytes sent", network::udp_send),
-    price("memory_latency_16_kib", "dependent load, within 16 KiB", memory::latency_16_kib),
-    price("memory_latency_256_kib", "dependent load, within 256 KiB", memory::latency_256_kib),
-    price("memory_latency_4_mib", "dependent load, within 4 MiB", memory::latency_4_mib),
-    price("memory_latency_64_mib", "dependent load, within 64 MiB", memory::latency_64_mib),
+    price("memory_latency_16_kib", "dependent load, within 16 KiB", memory::latency::<16>),
+    price("memory_latency_256_kib", "dependent load, within 256 KiB", memory::latency::<256>),
+    price("memory_latency_4_mib", "dependent load, within 4 MiB", memory::latency::<4096>),
+    price("memory_latency_64_mib", "dependent load, within 64 MiB", memory::latency::<65_536>),
     price("memory_latency_64_mib_huge", "the same, in pages of 2 MiB", memory::latency_64_mib_huge),
     price("memory_copy", "1 KiB moved, half read and half written", memory::copy),
     price("memory_triad", "1 KiB moved, two thirds read, one written", memory::triad),

@@ -1,7 +1,7 @@
 //! Prices of pages: the first touch of a small and of a huge one, and a mapping.
 
 use super::Setting;
-use super::batch::{Measured, measure, repeat, timed};
+use super::batch::{Measured, measure, timed};
 use crate::region::{HUGE_PAGE, Region};
 use std::io;
 
@@ -58,5 +58,5 @@ fn touch(region: &mut Region, size: usize) {
 /// Nothing of it is touched, so that no page table is filled.
 pub fn map(setting: &Setting) -> io::Result<Measured> {
     let size = rustix::param::page_size();
-    measure(setting.budget, u64::MAX, |count| repeat(count, || Region::new(size).map(drop)))
+    setting.each(|| Region::new(size).map(drop))
 }

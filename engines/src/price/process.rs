@@ -1,18 +1,16 @@
 //! Prices of making what runs: a thread, and a process with a program in it.
 
 use super::Setting;
-use super::batch::{Measured, measure, repeat};
+use super::batch::Measured;
 use rustix::process::{Pid, WaitOptions, waitpid};
 use std::io;
 use std::ptr;
 
 /// The thread does nothing.
 pub fn thread(setting: &Setting) -> io::Result<Measured> {
-    measure(setting.budget, u64::MAX, |count| {
-        repeat(count, || {
-            let thread = std::thread::Builder::new().spawn(|| {})?;
-            thread.join().map_err(|_| io::Error::other("a thread that does nothing panicked"))
-        })
+    setting.each(|| {
+        let thread = std::thread::Builder::new().spawn(|| {})?;
+        thread.join().map_err(|_| io::Error::other("a thread that does nothing panicked"))
     })
 }
 
@@ -23,22 +21,20 @@ pub fn fork_exec(setting: &Setting) -> io::Result<Measured> {
         setting.program.iter().map(|word| word.as_ptr()).collect();
     let program = *arguments.first().ok_or_else(|| io::Error::other("no program is named"))?;
     arguments.push(ptr::null());
-    measure(setting.budget, u64::MAX, |count| {
-        repeat(count, || {
-            // SAFETY: the child calls nothing but execv and _exit, which it may whatever threads
-            // there are.
-            match unsafe { libc::fork() } {
-                -1 => Err(io::Error::last_os_error()),
-                0 => {
-                    // SAFETY: words that end with a null byte, in a list that ends with a null
-                    // pointer.
-                    unsafe { libc::execv(program, arguments.as_ptr()) };
-                    // SAFETY: ends the child, and runs nothing of its parent's.
-                    unsafe { libc::_exit(127) }
-                }
-                child => expect_success(child),
+    setting.each(|| {
+        // SAFETY: the child calls nothing but execv and _exit, which it may whatever threads
+        // there are.
+        match unsafe { libc::fork() } {
+            -1 => Err(io::Error::last_os_error()),
+            0 => {
+                // SAFETY: words that end with a null byte, in a list that ends with a null
+                // pointer.
+                unsafe { libc::execv(program, arguments.as_ptr()) };
+                // SAFETY: ends the child, and runs nothing of its parent's.
+                unsafe { libc::_exit(127) }
             }
-        })
+            child => expect_success(child),
+        }
     })
 }
 

@@ -2,6 +2,7 @@
 
 use super::Setting;
 use super::batch::{Measured, measure, repeat};
+use crate::cpu::sleep_precisely;
 use crate::timer::sleep_until;
 use rustix::process::getpid;
 use rustix::thread::{current_timer_slack, gettid, set_current_timer_slack};
@@ -17,12 +18,10 @@ const AHEAD: Nanoseconds = Nanoseconds(100_000);
 /// `getppid` enters the kernel, reads two pointers there and leaves: as little as a call can do
 /// that no library answers by itself.
 pub fn system_call(setting: &Setting) -> io::Result<Measured> {
-    measure(setting.budget, u64::MAX, |count| {
-        repeat(count, || {
-            // SAFETY: the call takes nothing and changes nothing.
-            std::hint::black_box(unsafe { libc::syscall(libc::SYS_getppid) });
-            Ok(())
-        })
+    setting.each(|| {
+        // SAFETY: the call takes nothing and changes nothing.
+        std::hint::black_box(unsafe { libc::syscall(libc::SYS_getppid) });
+        Ok(())
     })
 }
 
@@ -30,11 +29,9 @@ pub fn system_call(setting: &Setting) -> io::Result<Measured> {
 /// 26.1.2 "Instructions That Cause VM Exits Unconditionally".
 #[cfg(target_arch = "x86_64")]
 pub fn cpuid(setting: &Setting) -> io::Result<Measured> {
-    measure(setting.budget, u64::MAX, |count| {
-        repeat(count, || {
-            std::hint::black_box(std::arch::x86_64::__cpuid(0));
-            Ok(())
-        })
+    setting.each(|| {
+        std::hint::black_box(std::arch::x86_64::__cpuid(0));
+        Ok(())
     })
 }
 
@@ -88,7 +85,7 @@ fn set_handler(handler: libc::sighandler_t) -> io::Result<libc::sighandler_t> {
 /// that the price is the kernel's and not a policy's. A kernel that knows no slack has none.
 pub fn timer(setting: &Setting) -> io::Result<Measured> {
     let before = current_timer_slack().ok();
-    let _ = set_current_timer_slack(NonZeroU64::new(1));
+    sleep_precisely();
     // Of each sleep only the lateness counts, so each is a batch of its own.
     let priced = measure(setting.budget, 1, |_| {
         let until = clock::monotonic() + AHEAD;

@@ -4,7 +4,7 @@
 //! A round trip is two such switches, with what wakes and what waits; the price is half of it.
 
 use super::Setting;
-use super::batch::{Measured, measure, repeat};
+use super::batch::Measured;
 use crate::cpu;
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::fd::{AsFd, OwnedFd};
@@ -12,7 +12,6 @@ use rustix::process::{Pid, WaitOptions, waitpid};
 use rustix::thread::futex;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::Duration;
 
 /// Another process, so that the page tables are switched too.
 pub fn pipe(setting: &Setting) -> io::Result<Measured> {
@@ -35,7 +34,7 @@ pub fn pipe(setting: &Setting) -> io::Result<Measured> {
             child => child,
         };
         drop((their_input, their_output));
-        let priced = round_trips(setting.budget, || {
+        let priced = round_trips(setting, || {
             let mut byte = [1];
             rustix::io::write(&our_output, &byte)?;
             match rustix::io::read(&our_input, &mut byte)? {
@@ -83,7 +82,7 @@ pub fn futex(setting: &Setting) -> io::Result<Measured> {
                 }
                 Ok(())
             });
-            let priced = round_trips(setting.budget, || {
+            let priced = round_trips(setting, || {
                 hand_over(THEIRS)?;
                 wait_while(THEIRS).map(drop)
             });
@@ -109,7 +108,7 @@ pub fn epoll(setting: &Setting) -> io::Result<Measured> {
                     ours.post()?;
                 }
             });
-            let priced = round_trips(setting.budget, || {
+            let priced = round_trips(setting, || {
                 theirs.post()?;
                 ours.take()
             });
@@ -150,8 +149,8 @@ impl Mailbox {
     }
 }
 
-fn round_trips(budget: Duration, mut trip: impl FnMut() -> io::Result<()>) -> io::Result<Measured> {
-    Ok(measure(budget, u64::MAX, |count| repeat(count, &mut trip))?.of_parts(2))
+fn round_trips(setting: &Setting, trip: impl FnMut() -> io::Result<()>) -> io::Result<Measured> {
+    Ok(setting.each(trip)?.of_parts(2))
 }
 
 fn ended(joined: std::thread::Result<io::Result<()>>) -> io::Result<()> {

@@ -7,95 +7,62 @@
 //!
 //! Source: J. D. McCalpin, STREAM 5.10, `stream.c`.
 
-/// Instructions that this CPU is given, best first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Width {
-    /// Eight numbers at once.
-    #[cfg(target_arch = "x86_64")]
-    Avx512,
-    /// Four numbers at once.
-    #[cfg(target_arch = "x86_64")]
-    Avx2,
-    /// Instructions that every CPU of this kind has.
-    Plain,
+/// Kernels that take so many numbers at once.
+#[derive(Clone, Copy, Debug)]
+pub struct Width {
+    /// Instructions that they use, for people.
+    pub name: &'static str,
+    scale: unsafe fn(&mut [f64], &[f64], f64),
+    add: unsafe fn(&mut [f64], &[f64], &[f64]),
+    triad: unsafe fn(&mut [f64], &[f64], &[f64], f64),
 }
 
 impl Width {
-    /// The widest that this CPU has.
+    /// The widest that this CPU has the instructions for.
     #[must_use]
     pub fn of_this_cpu() -> Self {
-        #[cfg(target_arch = "x86_64")]
-        {
-            if std::arch::is_x86_feature_detected!("avx512f") {
-                return Self::Avx512;
-            }
-            if std::arch::is_x86_feature_detected!("avx2")
-                && std::arch::is_x86_feature_detected!("fma")
-            {
-                return Self::Avx2;
-            }
-        }
-        Self::Plain
+        Self::all_of_this_cpu().next().unwrap_or(plain::WIDTH)
     }
 
-    /// For people.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
+    /// All that this CPU has the instructions for, the widest first.
+    fn all_of_this_cpu() -> impl Iterator<Item = Self> {
+        let all = [
             #[cfg(target_arch = "x86_64")]
-            Self::Avx512 => "avx512f",
+            (eight::WIDTH, std::arch::is_x86_feature_detected!("avx512f")),
             #[cfg(target_arch = "x86_64")]
-            Self::Avx2 => "avx2 fma",
-            Self::Plain => "plain",
-        }
+            (
+                four::WIDTH,
+                std::arch::is_x86_feature_detected!("avx2")
+                    && std::arch::is_x86_feature_detected!("fma"),
+            ),
+            (plain::WIDTH, true),
+        ];
+        all.into_iter().filter(|(_, is_there)| *is_there).map(|(width, _)| width)
     }
 
-    /// `target = source`. All slices of a call are of one length.
-    pub fn copy(self, target: &mut [f64], source: &[f64]) {
-        target.copy_from_slice(source);
-    }
-
-    /// `target = scale × source`.
+    /// `target = scale × source`. All slices of a call are of one length.
     pub fn scale(self, target: &mut [f64], source: &[f64], scale: f64) {
-        match self {
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: only `of_this_cpu` says so, and this CPU has the instructions.
-            Self::Avx512 => unsafe { eight::scale(target, source, scale) },
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: only `of_this_cpu` says so, and this CPU has the instructions.
-            Self::Avx2 => unsafe { four::scale(target, source, scale) },
-            Self::Plain => plain::scale(target, source, scale),
-        }
+        // SAFETY: one is had only of `all_of_this_cpu`, and this CPU has the instructions.
+        unsafe { (self.scale)(target, source, scale) }
     }
 
     /// `target = one + other`.
     pub fn add(self, target: &mut [f64], one: &[f64], other: &[f64]) {
-        match self {
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: only `of_this_cpu` says so, and this CPU has the instructions.
-            Self::Avx512 => unsafe { eight::add(target, one, other) },
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: only `of_this_cpu` says so, and this CPU has the instructions.
-            Self::Avx2 => unsafe { four::add(target, one, other) },
-            Self::Plain => plain::add(target, one, other),
-        }
+        // SAFETY: as above.
+        unsafe { (self.add)(target, one, other) }
     }
 
     /// `target = one + scale × other`.
     pub fn triad(self, target: &mut [f64], one: &[f64], other: &[f64], scale: f64) {
-        match self {
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: only `of_this_cpu` says so, and this CPU has the instructions.
-            Self::Avx512 => unsafe { eight::triad(target, one, other, scale) },
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: only `of_this_cpu` says so, and this CPU has the instructions.
-            Self::Avx2 => unsafe { four::triad(target, one, other, scale) },
-            Self::Plain => plain::triad(target, one, other, scale),
-        }
+        // SAFETY: as above.
+        unsafe { (self.triad)(target, one, other, scale) }
     }
 }
 
 mod plain {
+    /// Instructions that every CPU has.
+    pub const WIDTH: super::Width = super::Width { name: "plain", scale, add, triad };
+
     pub fn scale(target: &mut [f64], source: &[f64], scale: f64) {
         target.iter_mut().zip(source).for_each(|(target, source)| *target = scale * source);
     }
@@ -117,11 +84,13 @@ mod plain {
 /// The same with so many numbers at once; what is left over is done one by one.
 #[cfg(target_arch = "x86_64")]
 macro_rules! wide {
-    ($name:ident, $features:literal, $count:literal, $set:ident, $load:ident, $store:ident,
-     $add:ident, $multiply:ident, $fused:ident) => {
+    ($name:ident, $shown:literal, $features:literal, $count:literal,
+     $set:ident, $load:ident, $store:ident, $add:ident, $multiply:ident, $fused:ident) => {
         mod $name {
-            use super::plain;
+            use super::{Width, plain};
             use std::arch::x86_64 as cpu;
+
+            pub const WIDTH: Width = Width { name: $shown, scale, add, triad };
 
             #[target_feature(enable = $features)]
             pub fn scale(target: &mut [f64], source: &[f64], scale: f64) {
@@ -176,41 +145,26 @@ macro_rules! wide {
 
 #[cfg(target_arch = "x86_64")]
 wide!(
-    eight, "avx512f", 8, _mm512_set1_pd, _mm512_loadu_pd, _mm512_storeu_pd, _mm512_add_pd,
-    _mm512_mul_pd, _mm512_fmadd_pd
+    eight, "avx512f", "avx512f", 8, _mm512_set1_pd, _mm512_loadu_pd, _mm512_storeu_pd,
+    _mm512_add_pd, _mm512_mul_pd, _mm512_fmadd_pd
 );
 
 #[cfg(target_arch = "x86_64")]
 wide!(
-    four, "avx2,fma", 4, _mm256_set1_pd, _mm256_loadu_pd, _mm256_storeu_pd, _mm256_add_pd,
-    _mm256_mul_pd, _mm256_fmadd_pd
+    four, "avx2 fma", "avx2,fma", 4, _mm256_set1_pd, _mm256_loadu_pd, _mm256_storeu_pd,
+    _mm256_add_pd, _mm256_mul_pd, _mm256_fmadd_pd
 );
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Those that this CPU has: of the widest, all narrower ones.
-    fn widths() -> Vec<Width> {
-        let all = [
-            #[cfg(target_arch = "x86_64")]
-            Width::Avx512,
-            #[cfg(target_arch = "x86_64")]
-            Width::Avx2,
-            Width::Plain,
-        ];
-        let best = Width::of_this_cpu();
-        all.into_iter().skip_while(|width| *width != best).collect()
-    }
-
     #[test]
     fn every_width_does_the_same_to_every_number() {
         let numbers = |scale: f64| (0..21).map(|n| f64::from(n) * scale).collect::<Vec<f64>>();
         let (one, other) = (numbers(1.0), numbers(10.0));
-        for width in widths() {
+        for width in Width::all_of_this_cpu() {
             let mut target = vec![0.5; 21];
-            width.copy(&mut target, &one);
-            assert_eq!(target, one, "{width:?}");
             width.scale(&mut target, &one, 3.0);
             assert_eq!(target, numbers(3.0), "{width:?}");
             width.add(&mut target, &one, &other);

@@ -18,8 +18,8 @@ mod line;
 
 use super::price::cache_bytes;
 use super::region::{Region, require_memory};
-use super::timer::joined;
-use super::{Answer, Engine, OptionSpec, Options, Refused};
+use super::threads::joined;
+use super::{Answer, Engine, Options, Refused, option};
 use kernel::Width;
 use line::StartingLine;
 use std::io;
@@ -28,22 +28,18 @@ use surtax_instrument::clock;
 use surtax_instrument::quantity::Nanoseconds;
 
 /// Arrays that are read and written.
-pub(super) const ENGINE: Engine = Engine {
+pub(crate) const ENGINE: Engine = Engine {
     name: "stream",
     about: "memory bandwidth of copy, scale, add and triad, as STREAM measures it",
     options: &[
-        OptionSpec { key: "threads", value: "N", help: "how many at once; 1" },
-        OptionSpec {
-            key: "array-bytes",
-            value: "N",
-            help: "size of each of three arrays; four times the last level of cache, and 128 MiB \
+        option("threads", "N", "how many at once; 1"),
+        option(
+            "array-bytes",
+            "N",
+            "size of each of three arrays; four times the last level of cache, and 128 MiB \
                    at least",
-        },
-        OptionSpec {
-            key: "passes",
-            value: "N",
-            help: "how often, the first of which does not count; 20",
-        },
+        ),
+        option("passes", "N", "how often, the first of which does not count; 20"),
     ],
     run,
 };
@@ -86,10 +82,9 @@ fn run(options: &Options) -> Result<Answer, Refused> {
     answer.whole("array_bytes", bytes);
     answer.whole("cache_bytes", cache_bytes());
     answer.whole("pass_count", passes);
-    answer.text("instructions", width.name());
+    answer.text("instructions", width.name);
     for (kernel, (name, moved)) in KERNELS.into_iter().enumerate() {
         // Bytes of a nanosecond are a thousand times MB, of 10^6 bytes, of a second.
-        #[expect(clippy::cast_precision_loss, reason = "a rate is known to less than that")]
         let rate = |nanoseconds: f64| (bytes * moved) as f64 / nanoseconds * 1e3;
         let times = durations(&ran.times, kernel);
         let (low, high, mean) = ends_and_mean(&times);
@@ -162,7 +157,7 @@ fn work(part: Part<'_>, line: &StartingLine, passes: u64, width: Width) -> (Time
             (begin, clock::monotonic_raw())
         };
         times.push([
-            timed(&mut || width.copy(c, a)),
+            timed(&mut || c.copy_from_slice(a)),
             timed(&mut || width.scale(b, c, SCALE)),
             timed(&mut || width.add(c, a, b)),
             timed(&mut || width.triad(a, b, c, SCALE)),
@@ -191,7 +186,6 @@ fn largest_error(sums: impl Iterator<Item = [f64; 3]>, passes: u64, count: usize
     for sums in sums {
         all.iter_mut().zip(sums).for_each(|(all, sum)| *all += sum);
     }
-    #[expect(clippy::cast_precision_loss, reason = "an error is known to less than that")]
     let relative = |(sum, wanted): (f64, f64)| sum / count as f64 / wanted.abs();
     all.into_iter().zip(in_the_end(passes)).map(relative).fold(0.0, f64::max)
 }
@@ -213,7 +207,6 @@ fn durations(threads: &[Times], kernel: usize) -> Vec<f64> {
 fn ends_and_mean(values: &[f64]) -> (f64, f64, f64) {
     let low = values.iter().copied().fold(f64::INFINITY, f64::min);
     let high = values.iter().copied().fold(0.0, f64::max);
-    #[expect(clippy::cast_precision_loss, reason = "passes are few")]
     let mean = values.iter().sum::<f64>() / values.len() as f64;
     (low, high, mean)
 }

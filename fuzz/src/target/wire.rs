@@ -10,8 +10,7 @@ use surtax_instrument::quantity::{Bytes, Nanoseconds};
 use surtax_instrument::wire::{
     Cause, Command, Dropped, Fact, Failure, Hello, Instance, LevelFacts, Opener, Outcome, Output,
     PROTOCOL, Reading, Reply, Request, Role, Sealer, StartNested, Status, Stops, WireError, agents,
-    body_of_reply, body_of_request, hosts, read_reply, read_request, write_any, write_reply,
-    write_request,
+    body_of, hosts, read_reply, read_request, write_any, write_reply, write_request,
 };
 
 pub const TARGET: Target = Target {
@@ -25,13 +24,10 @@ pub const TARGET: Target = Target {
 fn run(bytes: &[u8]) {
     for body in bodies(bytes) {
         if let Ok(reply) = reply(body) {
-            assert!(
-                body_of_reply(&reply).is_ok_and(|it| it == body),
-                "{reply:?} is written otherwise"
-            );
+            assert!(body_of(&reply).is_ok_and(|it| it == body), "{reply:?} is written otherwise");
         }
         if let Ok(request) = request(body) {
-            let is_same = body_of_request(&request).is_ok_and(|it| it == body);
+            let is_same = body_of(&request).is_ok_and(|it| it == body);
             assert!(is_same, "{request:?} is written otherwise");
         }
     }
@@ -131,12 +127,12 @@ impl Planted {
 
 /// A reply as a part of an input.
 pub fn of_reply(reply: &Reply) -> Vec<u8> {
-    of(body_of_reply(reply).unwrap_or_default())
+    of(body_of(reply).unwrap_or_default())
 }
 
 /// A request as a part of an input.
 pub fn of_request(request: &Request) -> Vec<u8> {
-    of(body_of_request(request).unwrap_or_default())
+    of(body_of(request).unwrap_or_default())
 }
 
 fn of(body: Vec<u8>) -> Vec<u8> {

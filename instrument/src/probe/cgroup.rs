@@ -24,12 +24,11 @@
 use super::cpu_time::CpuTime;
 use super::memory_stat::MemoryStat;
 use crate::amount::{Amounts, DISK_READ, DISK_WRITTEN, MEMORY_ANON, MEMORY_KERNEL, MEMORY_PEAK};
-use crate::group_counts::value;
+use crate::counters::{number, text, value};
 use crate::mountinfo::{self, Mounted};
 use crate::quantity::Nanoseconds;
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 /// The file of version 1 with the bytes of each disk.
@@ -205,13 +204,21 @@ impl Hierarchy {
     }
 }
 
-/// Reads a list of CPUs as the kernel writes it, `0-2,4`, sorted; `None` when it is no such list.
+/// Number of CPUs that Linux ever has. Source: `MAXSMP` and `NR_CPUS` in `arch/x86/Kconfig`.
+pub const CPUS_MAX: u32 = 8192;
+
+/// Reads a list of CPUs as the kernel writes it, `0-2,4`, sorted; `None` when it is no such
+/// list, or has CPUs that no machine has, by [`CPUS_MAX`], or more of them.
 #[must_use]
 pub fn parse_cpus(text: &str) -> Option<Vec<u32>> {
-    let mut cpus = Vec::new();
+    let number = |text: &str| text.parse::<u32>().ok().filter(|cpu| *cpu < CPUS_MAX);
+    let mut cpus: Vec<u32> = Vec::new();
     for range in text.split(',') {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
-        cpus.extend(first.parse::<u32>().ok()?..=last.parse::<u32>().ok()?);
+        cpus.extend(number(first)?..=number(last)?);
+        if cpus.len() > CPUS_MAX as usize {
+            return None;
+        }
     }
     cpus.sort_unstable();
     Some(cpus)
@@ -288,7 +295,7 @@ impl Group {
             }
             Cpu::Stat(stat) => {
                 let mut buffer = [0; 2048];
-                let text = text(stat, &mut buffer)?;
+                let text = text(Some(stat), &mut buffer)?;
                 let time = |key| microseconds(text, key);
                 let (user, system) = (time("user_usec")?.0, time("system_usec")?.0);
                 Some(CpuTime { total: time("usage_usec")?, user, system })
@@ -304,7 +311,7 @@ impl Group {
             self.memory_kernel.as_ref().filter(|_| now.get(MEMORY_ANON).is_some()).and_then(number)
         });
         let mut buffer = [0; 16384];
-        let disks = self.disks.as_ref().and_then(|disks| text(disks, &mut buffer));
+        let disks = text(self.disks.as_ref(), &mut buffer);
         let (read, written) = disks.and_then(disk_bytes).unzip();
         now.with(MEMORY_PEAK, self.memory_peak.as_ref().and_then(number))
             .with(MEMORY_KERNEL, kernel)
@@ -364,16 +371,6 @@ fn disk_bytes(list: &str) -> Option<(u64, u64)> {
     Some((read, written))
 }
 
-fn text<'a>(file: &File, buffer: &'a mut [u8]) -> Option<&'a str> {
-    let length = file.read_at(buffer, 0).ok()?;
-    std::str::from_utf8(&buffer[..length]).ok()
-}
-
-fn number(file: &File) -> Option<u64> {
-    let mut buffer = [0; 32];
-    text(file, &mut buffer)?.trim_end().parse().ok()
-}
-
 fn microseconds(stat: &str, key: &str) -> Option<Nanoseconds> {
     Some(Nanoseconds(value(stat, key)?.saturating_mul(1000)))
 }
@@ -397,6 +394,16 @@ mod tests {
         assert_eq!(all.unified().unwrap().root, Path::new("/"));
         assert_eq!(all.of("memory"), None);
         assert_eq!(all.0.len(), 3);
+    }
+
+    #[test]
+    fn a_list_of_more_cpus_than_a_machine_can_have_is_none() {
+        assert_eq!(parse_cpus("4,0-2"), Some(vec![0, 1, 2, 4]));
+        let all = parse_cpus("0-8191").unwrap();
+        assert_eq!((all.len(), all.last()), (8192, Some(&8191)));
+        for text in ["8192", "0-8192", "0-4294967295", "0-8191,0", "0-4294967296", "", "0-", "-1"] {
+            assert_eq!(parse_cpus(text), None, "{text}");
+        }
     }
 
     #[test]

@@ -14,7 +14,7 @@
 //! - **Reference** Linux `Documentation/admin-guide/pm/cpufreq.rst`,
 //!   `Documentation/ABI/testing/sysfs-devices-system-cpu`.
 
-use super::host::text;
+use crate::counters::number;
 use std::fs::{self, File};
 use std::path::Path;
 
@@ -71,10 +71,7 @@ impl Cpus {
     /// Reads them now.
     #[must_use]
     pub fn read(&self) -> Speed {
-        let mut buffer = [0; 64];
-        let mut number =
-            |file: &File| text(Some(file), &mut buffer).and_then(|it| it.trim().parse().ok());
-        let heat: Vec<u64> = self.heat.iter().filter_map(&mut number).collect();
+        let heat: Vec<u64> = self.heat.iter().filter_map(number).collect();
         let khz = self.frequencies.iter().filter_map(number).min();
         Speed {
             lowest_hz: khz.and_then(|khz| u32::try_from(khz).ok()).map(|khz| f64::from(khz) * 1e3),

@@ -17,9 +17,9 @@
 //! - **Reference** `proc_stat(5)`, Linux `Documentation/accounting/psi.rst`.
 
 use crate::clock;
+use crate::counters::{text, value};
 use crate::quantity::{Bytes, Nanoseconds};
 use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 /// `USER_HZ`, which Linux has fixed for all that it tells user space: 100 ticks a second.
@@ -112,10 +112,10 @@ impl Host {
         }
         if let Some(text) = text(self.vmstat.as_ref(), buffer) {
             let bytes = |pages: u64| Bytes(pages.saturating_mul(self.page_bytes));
-            now.swap_in = named(text, "pswpin").map(bytes);
-            now.swap_out = named(text, "pswpout").map(bytes);
-            now.major_fault_count = named(text, "pgmajfault");
-            now.page_in = named(text, "pgpgin").map(|kib| Bytes(kib.saturating_mul(1024)));
+            now.swap_in = value(text, "pswpin").map(bytes);
+            now.swap_out = value(text, "pswpout").map(bytes);
+            now.major_fault_count = value(text, "pgmajfault");
+            now.page_in = value(text, "pgpgin").map(|kib| Bytes(kib.saturating_mul(1024)));
         }
         if let Some(text) = text(self.loadavg.as_ref(), buffer) {
             let word = |place| text.split_whitespace().nth(place);
@@ -157,18 +157,6 @@ impl Pressure {
         let full = if is_cpu { None } else { total("full ") };
         Some(Self { some: total("some ")?, full })
     }
-}
-
-/// The beginning of a file as text.
-pub(super) fn text<'a>(file: Option<&File>, buffer: &'a mut [u8]) -> Option<&'a str> {
-    let length = file?.read_at(buffer, 0).ok()?;
-    std::str::from_utf8(buffer.get(..length)?).ok()
-}
-
-/// The number behind a name and a space, one to a line.
-pub(super) fn named(text: &str, name: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
-    line.trim().parse().ok()
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ use super::cgroup::Hierarchy;
 use crate::amount::{
     Amounts, MEMORY_ANON, MEMORY_KERNEL, MEMORY_PAGE_CACHE, MEMORY_SHMEM, PAGE_FAULTS,
 };
-use crate::group_counts::value;
+use crate::counters::value;
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -21,6 +21,7 @@
 
 use super::cpu_time::CpuTime;
 use crate::amount::{Amounts, CONTEXT_SWITCHES, DISK_READ, DISK_WRITTEN, MEMORY_PEAK, PAGE_FAULTS};
+use crate::counters;
 use crate::quantity::Nanoseconds;
 use std::fs;
 use std::io;
@@ -139,10 +140,7 @@ fn field(stat: &str, number: usize) -> Option<u64> {
 }
 
 fn memory_peak(pid: u32) -> Option<u64> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    let kibibytes: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
-    kibibytes.checked_mul(1024)
+    counters::bytes(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?, "VmHWM")
 }
 
 fn malformed() -> io::Error {

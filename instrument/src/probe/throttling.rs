@@ -15,7 +15,7 @@
 //! - **Reference** Linux `Documentation/scheduler/sched-bwc.rst`, `admin-guide/cgroup-v2.rst`.
 
 use super::cgroup::{Hierarchies, Hierarchy, Version};
-use super::host::{named, text};
+use crate::counters::{text, value};
 use crate::quantity::Nanoseconds;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -103,10 +103,10 @@ impl Chain {
 
 fn parse(version: Version, stat: &str) -> Option<Throttling> {
     let time = match version {
-        Version::One => named(stat, "throttled_time")?,
-        Version::Two => named(stat, "throttled_usec")?.saturating_mul(1_000),
+        Version::One => value(stat, "throttled_time")?,
+        Version::Two => value(stat, "throttled_usec")?.saturating_mul(1_000),
     };
-    Some(Throttling { count: named(stat, "nr_throttled")?, time: Nanoseconds(time) })
+    Some(Throttling { count: value(stat, "nr_throttled")?, time: Nanoseconds(time) })
 }
 
 /// Reads what a group allows, in CPUs: `Some(None)` without a quota, `None` where it does not say.

@@ -13,6 +13,7 @@
 //! - **Reference** Xen `xen/include/public/domctl.h`, Linux `include/uapi/xen/privcmd.h`.
 
 use crate::quantity::{Bytes, Nanoseconds};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Error, ErrorKind};
 use std::os::fd::AsRawFd;
@@ -151,21 +152,15 @@ unsafe impl Send for Page {}
 
 impl Page {
     fn locked() -> io::Result<Self> {
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_LOCKED | libc::MAP_POPULATE;
-        let modes = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = MapFlags::PRIVATE | MapFlags::LOCKED | MapFlags::POPULATE;
+        let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: the kernel chooses where it is.
-        let page = unsafe { libc::mmap(std::ptr::null_mut(), PAGE, modes, flags, -1, 0) };
-        if page == libc::MAP_FAILED {
-            return Err(Error::last_os_error());
-        }
+        let mapped = unsafe { mmap_anonymous(std::ptr::null_mut(), PAGE, access, flags) }?;
+        let page = Self(NonNull::new(mapped.cast()).ok_or(ErrorKind::OutOfMemory)?);
         // A page that a child shares is read-only until somebody writes to it, and Xen does not
         // wait for that. SAFETY: it was mapped just now with this length.
-        let kept = unsafe { libc::madvise(page, PAGE, libc::MADV_DONTFORK) };
-        let page = NonNull::new(page.cast()).map(Self);
-        match kept {
-            0 => page.ok_or_else(|| Error::from(ErrorKind::OutOfMemory)),
-            _ => Err(Error::last_os_error()),
-        }
+        unsafe { madvise(mapped, PAGE, Advice::LinuxDontFork) }?;
+        Ok(page)
     }
 
     fn address(&self) -> u64 {
@@ -186,7 +181,7 @@ impl Page {
 impl Drop for Page {
     fn drop(&mut self) {
         // SAFETY: it was mapped with this length, and is not used after.
-        unsafe { libc::munmap(self.0.as_ptr().cast(), PAGE) };
+        let _ = unsafe { munmap(self.0.as_ptr().cast(), PAGE) };
     }
 }
 

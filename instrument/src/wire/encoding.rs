@@ -92,20 +92,12 @@ pub fn write_any(
     sealer.write(stream, [&[0; HEAD], body].concat())
 }
 
-/// The bytes of a reply without head and seal.
+/// The bytes of a request or a reply without head and seal.
 ///
 /// # Errors
 /// [`Malformed::TooLong`].
-pub fn body_of_reply(reply: &Reply) -> Result<Vec<u8>, Malformed> {
-    bytes_of(reply).map(|bytes| bytes[HEAD..].to_vec())
-}
-
-/// The bytes of a request without head and seal.
-///
-/// # Errors
-/// [`Malformed::TooLong`].
-pub fn body_of_request(request: &Request) -> Result<Vec<u8>, Malformed> {
-    bytes_of(request).map(|bytes| bytes[HEAD..].to_vec())
+pub fn body_of(frame: &impl Field) -> Result<Vec<u8>, Malformed> {
+    bytes_of(frame).map(|bytes| bytes[HEAD..].to_vec())
 }
 
 /// A frame after room for its head.
@@ -161,8 +153,13 @@ fn sealed_length(head: [u8; HEAD], opener: &Opener) -> Result<usize, WireError> 
 }
 
 /// Encoding of one type on the wire.
-trait Field: Sized {
+pub trait Field: Sized {
+    /// Adds it to the bytes of a frame.
     fn put(&self, out: &mut Vec<u8>);
+    /// Takes it from those that are left of a frame.
+    ///
+    /// # Errors
+    /// Reason why they are none.
     fn take(from: &mut &[u8]) -> Result<Self, Malformed>;
 }
 
@@ -260,27 +257,9 @@ impl<T: Field> Field for Option<T> {
     }
 }
 
-impl Field for Nanoseconds {
-    fn put(&self, out: &mut Vec<u8>) {
-        self.0.put(out);
-    }
-    fn take(from: &mut &[u8]) -> Result<Self, Malformed> {
-        u64::take(from).map(Self)
-    }
-}
-
-impl Field for Bytes {
-    fn put(&self, out: &mut Vec<u8>) {
-        self.0.put(out);
-    }
-    fn take(from: &mut &[u8]) -> Result<Self, Malformed> {
-        u64::take(from).map(Self)
-    }
-}
-
 /// Structs: their fields in order.
 macro_rules! structs {
-    ($($name:ident { $($field:ident),* $(,)? })*) => {$(
+    ($($name:ident { $($field:tt),* $(,)? })*) => {$(
         impl Field for $name {
             fn put(&self, out: &mut Vec<u8>) {
                 $(self.$field.put(out);)*
@@ -292,6 +271,8 @@ macro_rules! structs {
     )*};
 }
 structs! {
+    Nanoseconds { 0 }
+    Bytes { 0 }
     Command { argv, instances, env, cwd, keep_bytes, deadline, terminal }
     Hello { protocol, pid, at }
     Outcome { status, wall, cpu_user, cpu_system, memory_peak, stops, oom_kill_count, left_running_count, agent_cpu, stdout, stderr, instances }

@@ -9,7 +9,7 @@ use crate::layer::{LayerSpec, OptionSpec, option};
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::fs;
-use surtax_instrument::probe::cgroup::parse_cpus;
+use surtax_instrument::probe::cgroup::{CPUS_MAX, parse_cpus};
 use surtax_instrument::wire::Fact;
 
 /// QEMU's name for the disk's thread.
@@ -45,11 +45,13 @@ impl Pin {
             "on" => return Ok(Some(Self::Any)),
             _ => {}
         }
-        let parts: Option<Vec<Vec<u32>>> = text.split(';').map(parse_cpus).collect();
-        let cpus = parts.map(|parts| parts.concat()).filter(|cpus| !cpus.is_empty());
-        let cpus = cpus.ok_or_else(|| {
+        let cpus = text.split(';').try_fold(Vec::new(), |mut cpus, part| {
+            cpus.extend(parse_cpus(part)?);
+            (cpus.len() <= CPUS_MAX as usize).then_some(cpus)
+        });
+        let cpus = cpus.filter(|cpus| !cpus.is_empty()).ok_or_else(|| {
             Fault::user(format!("`pin={text}` is neither `on` nor `off` nor a list of CPUs"))
-                .hint("write `pin=on`, or CPUs such as `pin=2;3`")
+                .hint(format!("write `pin=on`, or CPUs below {CPUS_MAX} such as `pin=2;3`"))
         })?;
         if let Some(twice) =
             cpus.iter().find(|&cpu| cpus.iter().filter(|it| *it == cpu).count() > 1)
@@ -207,7 +209,11 @@ mod tests {
         let fault = Pin::To(vec![0]).choose(2, &[0, 1]).unwrap_err();
         assert!(fault.message.contains("names 1 CPUs for 2 virtual CPUs"), "{fault}");
         assert!(read("0;0").unwrap_err().message.contains("has CPU 0 twice"));
-        assert!(read("left").unwrap_err().message.contains("nor a list of CPUs"));
+        for text in ["left", "8192", "0-4294967295", "0-8191;0"] {
+            let fault = read(text).unwrap_err();
+            assert!(fault.message.ends_with("nor a list of CPUs"), "{text}: {fault}");
+            assert!(fault.hint.unwrap().contains("CPUs below 8192"), "{text}");
+        }
     }
 
     #[test]
