@@ -58,22 +58,29 @@ long='^simulated::|^workloads::|^two_sided::|^neighbours::|^ssh::'
     grep -E -v "$long" "$log.beside" | xargs -n 6
 } >"$log.lines"
 others=$(ls -d */tests/*.rs */tests/*/main.rs | sed 's|/main\.rs$||; s|.*/||; s|\.rs$||; s|^|--test |' | tr '\n' ' ')
-# Their words come in one piece, when all have ended.
-unit='{
-        $CARGO test --workspace --lib --bins '$others'--locked --no-fail-fast
-        one=$?
-        $CARGO test --workspace --doc --locked
-        [ "$one$?" = 00 ] && touch "$0.passed"
-    } >"$0.unit" 2>&1
-    cat "$0.unit"'
-run='exec >>"$0" 2>&1
-    [ "$1" != unit ] || { '$unit'; exit; }
-    exec $CARGO test --workspace --locked --test e2e -- --exact "$@"'
+# The words of a process come in one piece, when it has ended: those of several would divide each other's lines.
+run='lines=$0.$$
+    if [ "$1" = unit ]; then
+        lines=$0.unit
+        {
+            $CARGO test --workspace --lib --bins '$others'--locked --no-fail-fast
+            one=$?
+            $CARGO test --workspace --doc --locked
+            [ "$one$?" = 00 ] && touch "$0.passed"
+        } >"$lines" 2>&1
+        ended=0
+    else
+        $CARGO test --workspace --locked --test e2e -- --exact "$@" >"$lines" 2>&1
+        ended=$?
+    fi
+    cat "$lines" >>"$0"
+    exit "$ended"'
 xargs -P 3 -L 1 sh -c "$run" "$log" <"$log.lines"
 ended=$?
 xargs -r -P 2 -n 1 sh -c "$run" "$log" <"$log.pairs"
 ended=$ended$?
-xargs -r -n 1000 sh -c "$run" "$log" <"$log.alone"
+# Nobody is beside these.
+xargs -r -n 1000 sh -c 'exec $CARGO test --workspace --locked --test e2e -- --exact "$@" >>"$0" 2>&1' "$log" <"$log.alone"
 ended=$ended$?
 kill "$until"
 wait "$shown"

@@ -19,7 +19,6 @@
 #[macro_export]
 macro_rules! words {
     ($name:ident { $($variant:ident: $word:literal),+ $(,)? }) => {
-        #[allow(dead_code, reason = "some words are only written, and others only read")]
         impl $name {
             /// All of them, in the order in which their words are listed.
             pub const ALL: [Self; [$($word),+].len()] = [$(Self::$variant),+];

@@ -13,7 +13,7 @@ use super::qemu::qcow2::Header;
 use super::qemu::qmp::Qmp;
 use crate::agent::ConsoleTail;
 use crate::fault::Fault;
-use crate::guest::elf::{Elf, notes_of};
+use crate::guest::elf::{Elf, has_note};
 use crate::guest::kernel;
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -107,5 +107,5 @@ pub fn executable(bytes: &[u8]) -> usize {
         let loader = elf.interpreter().map_or(0, str::len);
         section + loader + usize::from(elf.enters_by_pvh())
     });
-    of_elf + notes_of(bytes).len() + kernel::described(bytes)
+    of_elf + usize::from(has_note(bytes, 1)) + kernel::described(bytes)
 }

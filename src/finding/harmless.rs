@@ -52,8 +52,7 @@ fn leave<T>(_: &mut T) {}
 
 impl Foreign for String {
     fn tame(&mut self) {
-        let text = self;
-        *text = line(text);
+        *self = line(self);
     }
 }
 

@@ -4,13 +4,16 @@
 //! every offset before it looks, and what it refuses is not there.
 
 use object::LittleEndian;
-use object::elf::{FileHeader32, FileHeader64};
-use object::read::elf::{FileHeader, ProgramHeader, SectionHeader};
+use object::elf::{FileHeader32, FileHeader64, PT_NOTE};
+use object::read::elf::{FileHeader, NoteIterator, ProgramHeader, SectionHeader};
 
 /// The type of the note that names the 32-bit entry point of PVH.
 ///
 /// Source: Linux `include/xen/interface/elfnote.h`, `XEN_ELFNOTE_PHYS32_ENTRY`.
 const PHYS32_ENTRY: u32 = 18;
+
+/// The most segments of a file whose notes are read; a kernel has about five.
+const SEGMENTS_MAX: usize = 128;
 
 /// A 64-bit little-endian ELF file.
 #[derive(Clone, Copy)]
@@ -34,7 +37,7 @@ impl<'a> Elf<'a> {
 
     /// Tells whether a hypervisor can enter this kernel by PVH, without a boot loader's protocol.
     pub(crate) fn enters_by_pvh(self) -> bool {
-        notes_in(self.header, self.bytes).contains(&PHYS32_ENTRY)
+        notes_in(self.header, self.bytes).any(|it| it == PHYS32_ENTRY)
     }
 
     /// The loader that a program names; a static one has none.
@@ -45,14 +48,13 @@ impl<'a> Elf<'a> {
     }
 }
 
-/// The types of the notes of Xen's in a kernel, of 32 bits or of 64; none where it is no ELF.
-pub(crate) fn notes_of(kernel: &[u8]) -> Vec<u32> {
-    match header::<FileHeader64<LittleEndian>>(kernel) {
-        Some(header) => notes_in(header, kernel),
-        None => header::<FileHeader32<LittleEndian>>(kernel)
-            .map(|header| notes_in(header, kernel))
-            .unwrap_or_default(),
+/// Tells whether a kernel, of 32 bits or of 64, has a note of Xen's of this type.
+pub(crate) fn has_note(kernel: &[u8], kind: u32) -> bool {
+    if let Some(header) = header::<FileHeader64<LittleEndian>>(kernel) {
+        return notes_in(header, kernel).any(|it| it == kind);
     }
+    let header = header::<FileHeader32<LittleEndian>>(kernel);
+    header.is_some_and(|header| notes_in(header, kernel).any(|it| it == kind))
 }
 
 fn header<H: FileHeader>(bytes: &[u8]) -> Option<&H> {
@@ -60,17 +62,20 @@ fn header<H: FileHeader>(bytes: &[u8]) -> Option<&H> {
     header.endian().is_ok().then_some(header)
 }
 
-fn notes_in<H: FileHeader<Endian = LittleEndian>>(header: &H, bytes: &[u8]) -> Vec<u32> {
-    let mut found = Vec::new();
-    for segment in header.program_headers(LittleEndian, bytes).unwrap_or_default() {
-        let Ok(Some(mut notes)) = segment.notes(LittleEndian, bytes) else { continue };
-        while let Ok(Some(note)) = notes.next() {
-            if note.name() == b"Xen" {
-                found.push(note.n_type(LittleEndian).0);
-            }
-        }
-    }
-    found
+/// The types of the notes of Xen's, one after the other: a file may name the same ones many times.
+fn notes_in<H: FileHeader<Endian = LittleEndian, Word: From<u32>>>(
+    header: &H,
+    bytes: &[u8],
+) -> impl Iterator<Item = u32> {
+    let segments = header.program_headers(LittleEndian, bytes).unwrap_or_default();
+    let notes = segments.iter().take(SEGMENTS_MAX).filter_map(move |segment| {
+        let is_note = segment.p_type(LittleEndian) == PT_NOTE;
+        let notes = is_note.then(|| segment.data(LittleEndian, bytes).ok())??;
+        // Whatever the header says, kernels pad them to four bytes.
+        NoteIterator::<H>::new(LittleEndian, 4.into(), notes).ok()
+    });
+    let notes = notes.flatten().filter_map(Result::ok).filter(|note| note.name() == b"Xen");
+    notes.map(|note| note.n_type(LittleEndian).0)
 }
 
 #[cfg(test)]
@@ -118,15 +123,17 @@ mod tests {
         assert!(!Elf::parse(&kernel(true, &notes)).unwrap().enters_by_pvh());
         notes.extend(note(b"Xen\0", PHYS32_ENTRY, &[0; 4]));
         assert!(Elf::parse(&kernel(true, &notes)).unwrap().enters_by_pvh());
-        assert_eq!(notes_of(&kernel(true, &notes)), [6, PHYS32_ENTRY]);
-        assert_eq!(notes_of(&kernel(false, &notes)), [6, PHYS32_ENTRY]);
+        for kernel in [true, false].map(|is_wide| kernel(is_wide, &notes)) {
+            let found: Vec<u32> = (0..=32).filter(|kind| has_note(&kernel, *kind)).collect();
+            assert_eq!(found, [6, PHYS32_ENTRY]);
+        }
     }
 
     #[test]
     fn a_note_longer_than_the_file_ends_the_search() {
         let mut notes = note(b"Xen\0", 6, b"linux\0");
         notes[4..8].copy_from_slice(&u32::MAX.to_le_bytes());
-        assert_eq!(notes_of(&kernel(true, &notes)), [0; 0]);
+        assert!(!has_note(&kernel(true, &notes), 6));
     }
 
     #[test]

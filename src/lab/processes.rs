@@ -1,9 +1,8 @@
 //! The processes of this machine, as `/proc` lists them.
 
-use super::directory;
 use crate::fault::{Doing, Fault};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Largest number of processes of a line that are looked at.
 const DEPTH_LIMIT: usize = 64;
@@ -43,7 +42,8 @@ pub(super) fn line_of(pid: u32) -> impl Iterator<Item = u32> {
 /// Paths of the descriptors of a process, which lead to what it has open; none where it is gone or
 /// may not be looked into.
 pub(super) fn descriptors(pid: u32) -> impl Iterator<Item = PathBuf> {
-    directory::entries(Path::new(&format!("/proc/{pid}/fd"))).into_iter()
+    let found = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    found.map(|entry| entry.path())
 }
 
 #[cfg(test)]

@@ -2,11 +2,9 @@
 
 use crate::fault::{Doing, Fault};
 use crate::lab::{Program, Room, last_words};
-use rustix::fs::{MemfdFlags, OFlags, fcntl_setfl, memfd_create};
 use std::fs::File;
-use std::io::{Read, Seek, Write};
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// A tool to run, with what it reads and where.
@@ -36,8 +34,16 @@ impl<'a> ToolRun<'a> {
     /// The tool is not there, does not end in time, or fails; then with its last words.
     pub(crate) fn run(&self, room: &Room) -> Result<Vec<u8>, Fault> {
         let tool = self.argv.first().copied().unwrap_or_default();
-        let (output, errors) = (scrap(b"")?, scrap(b"")?);
-        let input = self.input.map(scrap).transpose()?;
+        let output = Scrap::create(room.directory().join("errand.out"))?;
+        let errors = Scrap::create(room.directory().join("errand.err"))?;
+        let input = match self.input {
+            Some(bytes) => Some(Scrap::holding(room.directory().join("errand.in"), bytes)?),
+            None => None,
+        };
+        let stdin = match &input {
+            Some(scrap) => Some(File::open(&scrap.0).doing("open a tool's input")?.into()),
+            None => None,
+        };
         let mut process = room.spawn(Program {
             argv: self.argv.iter().map(|word| (*word).to_owned()).collect(),
             cwd: self.cwd.map(Path::to_owned),
@@ -46,7 +52,7 @@ impl<'a> ToolRun<'a> {
                 .map(OwnedFd::try_clone)
                 .transpose()
                 .doing("hand a mount namespace to a tool")?,
-            stdio: [input.map(OwnedFd::from), Some(shared(&output)?), Some(shared(&errors)?)],
+            stdio: [stdin, Some(output.append()?), Some(errors.append()?)],
             ..Program::default()
         })?;
         let Some(status) = process.wait(self.deadline)? else {
@@ -54,10 +60,10 @@ impl<'a> ToolRun<'a> {
             return Err(Fault::machine(format!("{tool}: did not end within {seconds} s")));
         };
         if !status.success() {
-            let words = String::from_utf8_lossy(&written(errors)?).into_owned();
+            let words = String::from_utf8_lossy(&errors.read()?).into_owned();
             return Err(last_words::fault(&format!("{tool}: failed with {status}"), &words));
         }
-        written(output)
+        output.read()
     }
 
     /// Runs it and gives back its standard output as text.
@@ -66,22 +72,32 @@ impl<'a> ToolRun<'a> {
     }
 }
 
-/// A file in memory that holds these bytes, and to whose end a tool writes.
-fn scrap(bytes: &[u8]) -> Result<File, Fault> {
-    let doing = "make a file in memory for a tool";
-    let mut file = File::from(memfd_create("errand", MemfdFlags::CLOEXEC).doing(doing)?);
-    file.write_all(bytes).and_then(|()| file.rewind()).doing(doing)?;
-    fcntl_setfl(&file, OFlags::APPEND).doing(doing)?;
-    Ok(file)
+/// A file in the room that is gone when the errand is done.
+struct Scrap(PathBuf);
+
+impl Scrap {
+    fn create(path: PathBuf) -> Result<Self, Fault> {
+        Self::holding(path, b"")
+    }
+
+    fn holding(path: PathBuf, bytes: &[u8]) -> Result<Self, Fault> {
+        std::fs::write(&path, bytes).doing(format_args!("write `{}`", path.display()))?;
+        Ok(Self(path))
+    }
+
+    fn append(&self) -> Result<std::os::fd::OwnedFd, Fault> {
+        let file = File::options().append(true).open(&self.0);
+        Ok(file.doing(format_args!("open `{}`", self.0.display()))?.into())
+    }
+
+    fn read(&self) -> Result<Vec<u8>, Fault> {
+        std::fs::read(&self.0).doing(format_args!("read `{}`", self.0.display()))
+    }
 }
 
-fn shared(file: &File) -> Result<OwnedFd, Fault> {
-    Ok(file.try_clone().doing("hand a file in memory to a tool")?.into())
-}
-
-fn written(mut file: File) -> Result<Vec<u8>, Fault> {
-    let mut bytes = Vec::new();
-    let read = file.rewind().and_then(|()| file.read_to_end(&mut bytes));
-    read.doing("read what a tool has written")?;
-    Ok(bytes)
+impl Drop for Scrap {
+    fn drop(&mut self) {
+        // Should this fail, the room takes the file away with its directory.
+        let _ = std::fs::remove_file(&self.0);
+    }
 }

@@ -51,7 +51,7 @@ pub(super) const PROOF: Proof = Proof {
 };
 
 fn prove(bench: &Bench<'_>, size: Size, figures: &mut Vec<Figure>) -> Result<(), Fault> {
-    let (mut lines, mut seed) = (Vec::new(), FIRST_SEED);
+    let mut seed = FIRST_SEED;
     for shape in SHAPES {
         for blocks in shape.blocks {
             let (name, count) = (shape.name, size.pick(shape.quick, FULL));
@@ -60,10 +60,9 @@ fn prove(bench: &Bench<'_>, size: Size, figures: &mut Vec<Figure>) -> Result<(),
                     let findings = bench.findings(simulated(name, COST, blocks, seed)?)?;
                     Ok(overhead(one_compared(&findings)?)?.ratio > TRUTH)
                 })?;
-            lines.push(line(format!("{name}, {blocks} blocks"), shape.rates, counts));
+            figures.push(line(format!("{name}, {blocks} blocks"), shape.rates, counts));
         }
     }
-    figures.extend(lines);
     Ok(())
 }
 

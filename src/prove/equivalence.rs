@@ -44,13 +44,12 @@ pub(super) const PROOF: Proof = Proof {
 };
 
 fn prove(bench: &Bench<'_>, size: Size, figures: &mut Vec<Figure>) -> Result<(), Fault> {
-    let (mut lines, mut seed) = (Vec::new(), 0);
+    let mut seed = 0;
     for case in &CASES {
         let name = format!("equivalence/{}/{}", case.cost, case.noise);
         let is_found = |seed| is_called_equivalent(bench, case, seed);
-        lines.push(line(case, bench.counts(&name, &mut seed, per_case(size), is_found)?));
+        figures.push(line(case, bench.counts(&name, &mut seed, per_case(size), is_found)?));
     }
-    figures.extend(lines);
     Ok(())
 }
 

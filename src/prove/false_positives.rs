@@ -27,17 +27,16 @@ pub(super) const PROOF: Proof = Proof {
 };
 
 fn prove(bench: &Bench<'_>, size: Size, figures: &mut Vec<Figure>) -> Result<(), Fault> {
-    let (mut lines, mut seed) = (Vec::new(), 0);
+    let mut seed = 0;
     for shape in NOISE_SHAPES {
         let name = format!("false-positives/{shape}");
         let counts = bench.counts(&name, &mut seed, per_shape(size), |seed| {
             let findings = bench.findings(simulated(shape, "1", BLOCKS, seed)?)?;
             Ok(one_compared(&findings)?.verdict == Verdict::Differs)
         })?;
-        lines.push(line(format!("noise {shape}"), counts));
+        figures.push(line(format!("noise {shape}"), counts));
     }
-    lines.push(total(&lines));
-    figures.extend(lines);
+    figures.push(total(figures));
     Ok(())
 }
 

@@ -38,14 +38,16 @@ fn run_count(size: Size) -> u32 {
 
 fn prove(bench: &Bench<'_>, size: Size, figures: &mut Vec<Figure>) -> Result<(), Fault> {
     let (mut runs, mut outside, mut first) = (0, 0, 0);
-    for seed in bench.units(run_count(size)).map(|number| u64::from(number) + 1) {
+    let mut seeds = bench.units(run_count(size)).map(|number| u64::from(number) + 1);
+    let ended = seeds.try_for_each(|seed| {
         let (is_outside, places) = bench.unit(&format!("order/{seed}"), 1, || one(bench, seed))?;
         runs += 1;
         outside += u32::from(is_outside);
         first += places;
-    }
+        Ok(())
+    });
     figures.extend([outside_line(runs, outside), first_line(runs * BLOCKS, first)]);
-    Ok(())
+    ended
 }
 
 /// Makes a run: whether the true cost is outside its interval, and in how many blocks the compared

@@ -35,18 +35,17 @@ pub(super) const PROOF: Proof = Proof {
 };
 
 fn prove(bench: &Bench<'_>, size: Size, figures: &mut Vec<Figure>) -> Result<(), Fault> {
-    let (mut lines, mut seed) = (Vec::new(), 0);
+    let mut seed = 0;
     for blocks in BLOCKS {
         for cost in COSTS {
             let name = format!("planted/{cost}/{blocks}");
             let is_found = |seed| is_outside(bench, cost, blocks, seed);
             let counts = bench.counts(&name, &mut seed, per_cost(size), is_found)?;
-            lines.push(line(&format!("cost {cost}, {blocks} blocks"), counts));
+            figures.push(line(&format!("cost {cost}, {blocks} blocks"), counts));
         }
     }
-    let sum = |of: fn(&Figure) -> u32| lines.iter().map(of).sum();
-    lines.push(line("all", [sum(|line| line.tried), sum(|line| line.found)]));
-    figures.extend(lines);
+    let sum = |of: fn(&Figure) -> u32| figures.iter().map(of).sum();
+    figures.push(line("all", [sum(|line| line.tried), sum(|line| line.found)]));
     Ok(())
 }
 

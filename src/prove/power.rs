@@ -30,16 +30,15 @@ pub(super) const PROOF: Proof = Proof {
 };
 
 fn prove(bench: &Bench<'_>, size: Size, figures: &mut Vec<Figure>) -> Result<(), Fault> {
-    let (mut lines, mut seed) = (Vec::new(), 0);
+    let mut seed = 0;
     for blocks in BLOCKS {
         let name = format!("power/{blocks}");
         let counts = bench.counts(&name, &mut seed, per_length(size), |seed| {
             let draft = simulated("lognormal", &COST.to_string(), blocks, seed)?;
             Ok(one_compared(&bench.findings(draft)?)?.verdict == Verdict::Differs)
         })?;
-        lines.push(line(blocks, counts, forecast(blocks)));
+        figures.push(line(blocks, counts, forecast(blocks)));
     }
-    figures.extend(lines);
     Ok(())
 }
 

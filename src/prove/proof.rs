@@ -13,8 +13,9 @@ pub struct Proof {
     pub summary: &'static str,
     /// Runs that it is made of, in the order in which they are made.
     pub parts: fn(Size) -> Vec<Part>,
-    /// Carries it out, and adds the figures as they are counted, those of a campaign that does not
-    /// come to its end too. A missed bar is no fault; that it was interrupted is one of the user's.
+    /// Carries it out, and adds each figure when it is counted, so that a proof which does not come
+    /// to its end leaves those that did. A missed bar is no fault; that it was interrupted is one
+    /// of the user's.
     pub prove: fn(&Bench<'_>, Size, &mut Vec<Figure>) -> Result<(), Fault>,
 }
 
@@ -62,7 +63,7 @@ impl Proof {
             before += part.run_count;
             run < before
         });
-        part.or(parts.last()).map_or(0, |part| part.run_ms)
+        part.map_or(0, |part| part.run_ms)
     }
 
     /// Returns roughly how long all of them take, in milliseconds.

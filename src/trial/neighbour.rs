@@ -160,15 +160,15 @@ impl Beside {
         let Neighbour { workload, stack } = neighbour;
         let task = Task::beside(workload, place)?;
         let no_workload = || Fault::bug("a neighbour has no workload");
-        let words =
-            task.definition.as_ref().map(|it| it.command.clone()).ok_or_else(no_workload)?;
+        let definition = task.definition.clone().ok_or_else(no_workload)?;
+        let words = definition.command.clone();
         // Both sides go on through all warm-ups and iterations, each of which may take as long as a
         // command may.
         let endless = Command { deadline: Nanoseconds(0), ..like(command, &words) };
         let on = StartContext { network: None, ..*context };
         let placed = Placed::place(task, stack, endless, &on, name, &mut |_, _| {})?;
         Ok(Self {
-            definition: placed.task.definition.clone().ok_or_else(no_workload)?,
+            definition,
             placed,
             words: neighbour.to_string(),
             running: Vec::new(),

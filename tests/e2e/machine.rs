@@ -24,8 +24,8 @@ pub struct Machine {
     before: Census,
     /// State of other people's labs when the test began.
     foreign: Foreign,
-    /// Other tests run meanwhile, so that each trial is disturbed.
-    is_shared: bool,
+    /// Other tests run meanwhile: each trial is disturbed by them, and so would be its repeat.
+    keeps_disturbed: bool,
     began: Instant,
     /// CPU time of this process, and of all that it had waited for.
     cpu_before: f64,
@@ -67,13 +67,19 @@ impl Machine {
             directory,
             before,
             foreign,
-            is_shared,
+            keeps_disturbed: is_shared,
             began: Instant::now(),
             cpu_before: cpu_used(),
             _watchdog: Watchdog::new(),
             _turn: turn,
             _turn_among_processes: lock,
         }
+    }
+
+    /// Lets disturbed trials be repeated beside other tests, too.
+    pub fn repeating(mut self) -> Self {
+        self.keeps_disturbed = false;
+        self
     }
 
     /// A path in this test's own directory.
@@ -85,8 +91,7 @@ impl Machine {
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_surtax"));
         let (word, rest) = arguments.split_at(arguments.len().min(1));
-        // Each trial is disturbed by other tests, and its repeat would be.
-        let is_kept = self.is_shared && matches!(word, ["compare" | "run"]);
+        let is_kept = self.keeps_disturbed && matches!(word, ["compare" | "run"]);
         command
             .args(word)
             .args(is_kept.then_some("--keep-disturbed"))

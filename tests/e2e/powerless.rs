@@ -137,10 +137,12 @@ fn every_other_command_answers_or_says_what_it_cannot_write() {
 const SUDOER: u32 = 65_533;
 
 /// That user: a home, and the folder that root keeps for them, which is gone when the test ends.
+/// All tests have this one, and wait for each other.
 struct Sudoer<'a> {
     nobody: Nobody<'a>,
     home: PathBuf,
     folder: PathBuf,
+    _turn: fs::File,
 }
 
 impl Drop for Sudoer<'_> {
@@ -151,11 +153,14 @@ impl Drop for Sudoer<'_> {
 
 impl<'a> Sudoer<'a> {
     fn of(machine: &'a Machine) -> Self {
+        let turn = std::env::temp_dir().join("surtax-tests-sudoer.lock");
+        let turn = fs::File::create(turn).unwrap();
+        turn.lock().unwrap();
         let (nobody, home) = (Nobody::of(machine), machine.path("theirs"));
         fs::create_dir(&home).unwrap();
         chown(&home, Some(SUDOER), Some(SUDOER)).unwrap();
         let folder = PathBuf::from(format!("/var/lib/surtax/users/{SUDOER}"));
-        Self { nobody, home, folder }
+        Self { nobody, home, folder, _turn: turn }
     }
 
     /// The binary as root, by their `sudo`.

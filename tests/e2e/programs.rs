@@ -194,7 +194,7 @@ fn an_engine_of_surtax_s_own_is_one_program_after_caches_were_dropped_too() {
 
 #[test]
 fn a_stopped_command_is_marked_with_its_time_and_repeated() {
-    let machine = Machine::take();
+    let machine = Machine::take().repeating();
     let script = "(sleep 0.1; kill -CONT $$) & kill -STOP $$; wait";
     let wanted = ["native", "runc", "gvisor"];
     let stacks: Vec<&str> = wanted.into_iter().filter(|stack| is_usable(&machine, stack)).collect();

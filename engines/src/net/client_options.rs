@@ -198,7 +198,7 @@ impl fmt::Display for Handshake {
         write!(
             f,
             "{} {request} {response} {sockets} {is_nodelay} {is_polling} {is_gso} {cpu_request} {}",
-            self.kind.name(),
+            self.kind.word(),
             self.patience.as_nanos()
         )
     }
@@ -216,7 +216,7 @@ impl Handshake {
         let length =
             |word: &str| word.parse().ok().filter(|it| (1..=MESSAGE_LIMIT as usize).contains(it));
         Some(Self {
-            kind: Kind::ALL.into_iter().find(|known| known.name() == kind)?,
+            kind: Kind::of_word(kind)?,
             request: length(request)?,
             response: length(response)?,
             sockets: sockets.parse().ok().filter(|count| (1..=256).contains(count))?,

@@ -86,7 +86,7 @@ pub(super) fn serve(
         match patience.receive_whole(number, &mut request) {
             Ok(()) => patience.send(number, &response)?,
             // A client that gave this one up goes on with the next.
-            Err(Lost::Closed) => patience.last()?,
+            Err(Lost::Closed) => patience.lasts()?,
             Err(lost) => return Err(lost),
         }
         *count += 1;
@@ -114,7 +114,7 @@ fn connect(to: SocketAddr, handshake: &Handshake, patience: Patience) -> Result<
         match rustix::net::connect(&socket, &to) {
             Ok(()) | Err(Errno::ISCONN) => return Ok(socket),
             // A tick came: the connection is being made meanwhile.
-            Err(Errno::INTR | Errno::ALREADY) => patience.last()?,
+            Err(Errno::INTR | Errno::ALREADY) => patience.lasts()?,
             Err(error) => return Err(error.into()),
         }
     }

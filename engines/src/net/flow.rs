@@ -89,7 +89,7 @@ impl Flow {
                 let pause = self.pause(record, next);
                 wait(&mut self.polled, Some(pause));
             }
-            patience.last()?;
+            patience.lasts()?;
         }
         let left: usize = self.flow_sockets.iter().map(|flow_socket| flow_socket.going.len()).sum();
         record.lost_count += left as u64;
@@ -286,7 +286,7 @@ pub(super) fn serve_many(
             }
         }
         if !is_any {
-            patience.last()?;
+            patience.lasts()?;
         }
     }
     Err(Lost::Closed)

@@ -52,14 +52,16 @@ enum Kind {
     UdpStream,
 }
 
+surtax_instrument::words!(Kind {
+    TcpRr: "tcp_rr",
+    UdpRr: "udp_rr",
+    TcpCrr: "tcp_crr",
+    TcpStream: "tcp_stream",
+    TcpMaerts: "tcp_maerts",
+    UdpStream: "udp_stream",
+});
+
 impl Kind {
-    const ALL: [Self; 6] =
-        [Self::TcpRr, Self::UdpRr, Self::TcpCrr, Self::TcpStream, Self::TcpMaerts, Self::UdpStream];
-
-    fn name(self) -> &'static str {
-        ["tcp_rr", "udp_rr", "tcp_crr", "tcp_stream", "tcp_maerts", "udp_stream"][self as usize]
-    }
-
     fn is_udp(self) -> bool {
         matches!(self, Self::UdpRr | Self::UdpStream)
     }

@@ -205,7 +205,7 @@ fn first(socket: &UdpSocket, patience: Patience) -> Result<SocketAddr, Lost> {
         match socket.peek_from(&mut byte) {
             Ok((_, from)) => return Ok(from),
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {
-                patience.last()?;
+                patience.lasts()?;
             }
             Err(error) => return Err(error.into()),
         }

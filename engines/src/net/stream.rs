@@ -163,7 +163,7 @@ fn move_bytes(
 /// After a call that did nothing: whether to go on.
 fn later_or_lost(patience: Patience, error: Errno) -> Result<(), Lost> {
     match error {
-        Errno::AGAIN | Errno::INTR => patience.last(),
+        Errno::AGAIN | Errno::INTR => patience.lasts(),
         Errno::PIPE | Errno::CONNRESET => Err(Lost::Closed),
         _ => Err(error.into()),
     }

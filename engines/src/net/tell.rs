@@ -88,7 +88,7 @@ pub(super) fn datagrams(
 
 /// Begins an answer with the state of both ends.
 fn begun(asked: &ClientOptions, record: &Record, ends: &Ends, served: Option<&Served>) -> Answer {
-    let mut answer = Answer::of(asked.handshake.kind.name());
+    let mut answer = Answer::of(asked.handshake.kind.word());
     answer.whole("time_ns", record.took_ns);
     answer.whole("socket_count", asked.handshake.sockets as u64);
     if !asked.handshake.kind.is_udp() {

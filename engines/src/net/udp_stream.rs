@@ -88,7 +88,7 @@ pub(super) fn run(asked: &ClientOptions) -> Result<Answer, Refused> {
         while clock::monotonic_raw() < record.until {
             match batch.send(number) {
                 Ok(bytes) => sent_bytes += bytes,
-                Err(error) if is_for_later(error) => patience.last()?,
+                Err(error) if is_for_later(error) => patience.lasts()?,
                 Err(error) => return Err(error.into()),
             }
         }

@@ -66,7 +66,7 @@ impl Patience {
     ///
     /// # Errors
     /// The reason to wait no longer.
-    pub(super) fn last(&self) -> Result<(), Lost> {
+    pub(super) fn lasts(&self) -> Result<(), Lost> {
         if self.control.is_some_and(has_news) {
             return Err(Lost::Closed);
         }
@@ -87,12 +87,12 @@ impl Patience {
                 Err(Errno::AGAIN) if self.is_polling => {
                     looks += 1;
                     if looks % LOOKS == 0 {
-                        self.last()?;
+                        self.lasts()?;
                     }
                     std::hint::spin_loop();
                 }
                 // A tick; or a datagram that was refused, and the next may be taken.
-                Err(Errno::INTR | Errno::CONNREFUSED) => self.last()?,
+                Err(Errno::INTR | Errno::CONNREFUSED) => self.lasts()?,
                 Err(Errno::CONNRESET | Errno::PIPE) => return Err(Lost::Closed),
                 Err(error) => return Err(error.into()),
             }

@@ -183,7 +183,8 @@ pub fn requests() -> Vec<Request> {
     ]
 }
 
-fn reading() -> Reading {
+/// An amount of each kind, of somebody further in.
+pub fn reading() -> Reading {
     Reading {
         payer: String::from("vCPU threads"),
         role: Role::GuestKernel,

@@ -273,3 +273,17 @@ pub fn open_files_max() -> u64 {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     limit.maximum.unwrap_or(OPEN_FILES)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_crate_calls_a_capability_the_runtime_crate_does_too() {
+        let names: Vec<_> = names_in(u64::MAX).collect();
+        assert!(names.len() >= 41, "{names:?}");
+        for name in names {
+            assert!(name.parse::<oci_spec::runtime::Capability>().is_ok(), "{name}");
+        }
+    }
+}

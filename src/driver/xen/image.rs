@@ -5,7 +5,7 @@
 
 use super::{Kind, require_linux};
 use crate::fault::{Doing, Fault};
-use crate::guest::elf::notes_of;
+use crate::guest::elf::has_note;
 use crate::guest::unpack::unpack;
 use crate::lab::Room;
 use std::fs;
@@ -47,8 +47,7 @@ fn refusal(kind: Kind, bytes: &[u8]) -> Option<(&'static str, &'static str)> {
         // The kernel in it has notes of its own, which the tools unpack and look at.
         return None;
     }
-    let notes = notes_of(bytes);
-    let has = |wanted: u32| notes.iter().any(|note| note == &wanted);
+    let has = |wanted| has_note(bytes, wanted);
     match kind {
         Kind::Pv if has(ENTRY) => None,
         Kind::Pvh if has(PHYS32_ENTRY) => None,

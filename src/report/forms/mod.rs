@@ -131,6 +131,7 @@ mod tests {
         assert_eq!(endings.iter().collect::<std::collections::BTreeSet<_>>().len(), endings.len());
         for form in FORMS {
             assert_eq!(Form::named(form.name).map(|it| it.about), Some(form.about));
+            assert!(!form.about.is_empty(), "{} says nothing", form.name);
             assert!(form.endings.iter().all(|ending| Form::of_ending(ending).is_some()));
         }
         assert_eq!(Form::of_ending("XML").map(|form| form.name), Some("junit"));

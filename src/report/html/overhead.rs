@@ -154,49 +154,66 @@ fn down(canvas: &mut Canvas, x: f64, spans: &[(f64, f64)], dashes: Option<&str>)
     }
 }
 
+/// Places of what a row says: in columns on a wide screen, and on a narrow one above its line.
+struct RowPlaces {
+    name: (f64, f64),
+    /// Width that the name may take.
+    name_room: f64,
+    /// Height at which the interval is drawn.
+    middle: f64,
+    words: (f64, Anchor),
+    /// Begin of a reason why there is no interval, and the place where it ends.
+    reason: ((f64, f64), f64),
+}
+
+impl RowPlaces {
+    fn of(frame: &Frame, axis: &Axis, words: &str, top: f64) -> Self {
+        if frame.names_above {
+            return Self {
+                name: (22.0, top + 19.0),
+                name_room: frame.width - 30.0 - chart::prose_width_of(words, 13),
+                middle: top + 36.0,
+                words: (frame.width - 2.0, Anchor::End),
+                reason: ((22.0, top + 38.0), frame.width),
+            };
+        }
+        let (begin, middle) = (frame.plot.0, top + frame.row_height / 2.0);
+        let words_at = frame.width - WORDS_WIDTH - RANGE_WIDTH + 4.0;
+        // Beside the baseline's line, unless that stands too far to the right.
+        let is_left = axis.at(1.0) < f64::midpoint(begin, words_at);
+        let reason_at = if is_left { begin.max(axis.at(1.0) + 10.0) } else { begin };
+        Self {
+            name: (22.0, middle + 4.0),
+            name_room: begin - MEDIAN_WIDTH - 34.0,
+            middle,
+            words: (words_at, Anchor::Start),
+            reason: ((reason_at, middle + 4.0), words_at - 10.0),
+        }
+    }
+}
+
 fn row(canvas: &mut Canvas, line: &Line<'_>, frame: &Frame, axis: &Axis, top: f64) {
     let Line { row, arm } = line;
-    let (name_at, middle) = match frame.names_above {
-        false => ((22.0, top + frame.row_height / 2.0 + 4.0), top + frame.row_height / 2.0),
-        true => ((22.0, top + 19.0), top + 36.0),
-    };
+    let words = words_of(row, arm, frame);
+    let RowPlaces { name, name_room, middle, words: (words_at, anchor), reason } =
+        RowPlaces::of(frame, axis, &words, top);
     canvas.group_of("row", Some(arm.found.arm), Some(&hint(line)), |canvas| {
         canvas.group(&arm.class, |canvas| {
-            canvas.marks(arm.shape, &[(8.0, name_at.1 - 4.5)], 4.5, Fill::Solid)
+            canvas.marks(arm.shape, &[(8.0, name.1 - 4.5)], 4.5, Fill::Solid)
         });
-
-        let words = words_of(row, arm, frame);
-        let room = match frame.names_above {
-            false => frame.plot.0 - MEDIAN_WIDTH - 34.0,
-            true => frame.width - 30.0 - chart::prose_width_of(&words, 13),
-        };
-        text(canvas, "name", name_at, Anchor::Start, &chart::fitting(&arm.name, room, 13));
-        let words_x = match frame.names_above {
-            false => frame.width - WORDS_WIDTH - RANGE_WIDTH + 4.0,
-            true => frame.width - 2.0,
-        };
-        let anchor = if !frame.names_above { Anchor::Start } else { Anchor::End };
-        text(canvas, class_of(row), (words_x, name_at.1), anchor, &words);
+        text(canvas, "name", name, Anchor::Start, &chart::fitting(&arm.name, name_room, 13));
+        text(canvas, class_of(row), (words_at, name.1), anchor, &words);
         if !frame.names_above {
             let median = row.median.as_deref().unwrap_or_default();
-            text(canvas, "aside", (frame.plot.0 - 18.0, name_at.1), Anchor::End, median);
-            text(canvas, "aside", (frame.width - 2.0, name_at.1), Anchor::End, &row.range);
+            text(canvas, "aside", (frame.plot.0 - 18.0, name.1), Anchor::End, median);
+            text(canvas, "aside", (frame.width - 2.0, name.1), Anchor::End, &row.range);
         }
         match row.ratio {
             Some(interval) => whisker(canvas, line, axis, interval, middle),
             None => {
-                let x = match frame.names_above {
-                    // Beside the baseline's line, unless that stands too far to the right.
-                    false if axis.at(1.0) < f64::midpoint(frame.plot.0, words_x) => {
-                        frame.plot.0.max(axis.at(1.0) + 10.0)
-                    }
-                    false => frame.plot.0,
-                    true => 22.0,
-                };
-                let y = if !frame.names_above { middle + 4.0 } else { middle + 2.0 };
-                let end = if !frame.names_above { words_x - 10.0 } else { frame.width };
-                let reason = chart::fitting_prose(&row.because, end - x, 12);
-                canvas.text_in("gap", (x, y), 12, Anchor::Start, &reason);
+                let (at, end) = reason;
+                let why = chart::fitting_prose(&row.because, end - at.0, 12);
+                canvas.text_in("gap", at, 12, Anchor::Start, &why);
             }
         }
     });
