@@ -60,7 +60,7 @@ pub const LINK: &str = "eth0";
 const DEVICE_DEADLINE: Duration = Duration::from_secs(10);
 
 /// Pause between two looks.
-const LOOK_AGAIN: Duration = Duration::from_millis(1);
+pub const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 static IS_INIT: AtomicBool = AtomicBool::new(false);
 

@@ -5,7 +5,7 @@
 //!
 //! Source: `getifaddrs(3)`, `netdevice(7)`, `proc(5)` on `/proc/net/route`.
 
-use crate::init::{self, LINK};
+use crate::init::{self, LINK, LOOK_AGAIN};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
@@ -18,9 +18,6 @@ use surtax_instrument::link::{self, Addressed};
 
 /// Time that a link may take until frames come and go.
 const READY_DEADLINE: Duration = Duration::from_secs(10);
-
-/// Pause between two looks.
-const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// The most interfaces that are told of.
 const INTERFACE_LIMIT: usize = 32;

@@ -154,21 +154,7 @@ fn not_started() -> ExitCode {
 /// `None` where there are no instances.
 pub fn whole(mut instances: Vec<Instance>) -> Option<Outcome> {
     let all = if instances.len() == 1 { instances.pop()? } else { sum(&instances)? };
-    let Instance { status, wall, cpu_user, cpu_system, memory_peak, stdout, stderr } = all;
-    Some(Outcome {
-        status,
-        wall,
-        cpu_user,
-        cpu_system,
-        memory_peak,
-        stops: None,
-        oom_kill_count: None,
-        left_running_count: 0,
-        agent_cpu: Nanoseconds(0),
-        stdout,
-        stderr,
-        instances,
-    })
+    Some(Outcome { instances, ..Outcome::from(all) })
 }
 
 fn sum(instances: &[Instance]) -> Option<Instance> {

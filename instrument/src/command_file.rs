@@ -31,6 +31,8 @@ pub fn path(bytes: &[u8]) -> &Path {
     Path::new(OsStr::from_bytes(bytes))
 }
 
-fn is_program(path: &Path) -> bool {
+/// Tells whether this is a file that may be executed.
+#[must_use]
+pub fn is_program(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| found.is_file()) && access(path, Access::EXEC_OK).is_ok()
 }

@@ -243,6 +243,27 @@ pub struct Instance {
     pub stderr: Output,
 }
 
+impl From<Instance> for Outcome {
+    /// The outcome of a command that was one process, of which nothing else is known.
+    fn from(one: Instance) -> Self {
+        let Instance { status, wall, cpu_user, cpu_system, memory_peak, stdout, stderr } = one;
+        Self {
+            status,
+            wall,
+            cpu_user,
+            cpu_system,
+            memory_peak,
+            stops: None,
+            oom_kill_count: None,
+            left_running_count: 0,
+            agent_cpu: Nanoseconds(0),
+            stdout,
+            stderr,
+            instances: Vec::new(),
+        }
+    }
+}
+
 /// The most instances of a command that run at once: what each prints must fit into one frame.
 pub const INSTANCES_LIMIT: usize = 64;
 

@@ -26,7 +26,7 @@ use crate::lab::{self, Lab, Limits, Mount, Process, Program, Room, tool_version}
 use crate::layer::publish::Port;
 use crate::layer::{
     Descriptor, Inner, Layer, LayerSpec, Payer, Running, Site, Source, Started, Unavailable,
-    Usable, WorkloadNetwork, medium,
+    Usable, WorkloadNetwork, medium, require_program, require_root,
 };
 use crate::rootfs::root::Lower;
 use crate::rootfs::{root, scratch, secrets};
@@ -152,14 +152,9 @@ impl Layer for ContainerTool {
     }
 
     fn check(&self, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
-        let Some(path) = lab::find(self.program) else {
-            let why = format!("`{}` is not in `PATH`", self.program);
-            return Err(Unavailable::new(why, self.remedy));
-        };
-        if !rustix::process::geteuid().is_root() {
-            let why = format!("`{}` needs root for a throw-away layer over `/`", self.program);
-            return Err(Unavailable::new(why, "sudo surtax …"));
-        }
+        let path = require_program(self.program, self.remedy)?;
+        let why = format!("`{}` needs root for a throw-away layer over `/`", self.program);
+        require_root(&why)?;
         tool_network::require(spec, self.networks)?;
         init::require(spec, site)?;
         (self.require)(spec, site)?;
@@ -170,7 +165,8 @@ impl Layer for ContainerTool {
 
     fn start(&self, spec: &LayerSpec, site: &Site<'_>, room: &Room) -> Result<Started, Fault> {
         let kind = self.descriptor.kind;
-        let path = self.find()?;
+        let found = require_program(self.program, self.remedy);
+        let path = found.map_err(|it| it.fault().during(kind))?;
         let scratch = room.memory_directory()?;
         let lowers = root::lowers(&site.view.root, site.cache)?;
         let agent = scratch.join("agent");
@@ -179,9 +175,8 @@ impl Layer for ContainerTool {
         let mut mounts = mounts(&lowers, &agent, mapped.as_ref(), site, room)?;
         let (group, start) = group::make(self.starts_below, site, room)?;
         let network = ToolNetwork::make(spec, self.networks, site, room)?;
-        let words = (self.agent_words)(&network);
         let base = &lowers.first().ok_or_else(|| Fault::bug("a root of no directories"))?.source;
-        let init = init::prepare(spec, base, &words, &scratch.join("init"))?;
+        let init = init::prepare(spec, base, &(self.agent_words)(&network), &scratch.join("init"))?;
         let order = (self.order)(&ContainerRequest {
             spec,
             hierarchies: site.lab.hierarchies(),
@@ -256,16 +251,6 @@ fn spawn(
         own_keyring: true,
         ..Program::default()
     })
-}
-
-impl ContainerTool {
-    /// Finds its program's file in `PATH`.
-    fn find(&self) -> Result<PathBuf, Fault> {
-        lab::find(self.program).ok_or_else(|| {
-            let kind = self.descriptor.kind;
-            Fault::machine(format!("{kind}: `{}` is not in `PATH`", self.program)).hint(self.remedy)
-        })
-    }
 }
 
 /// The mounts of the root with all that surtax puts into it, and the agent at a place that the tool

@@ -14,10 +14,8 @@
 use super::qemu::equipped_guest;
 use crate::container::engine_runtime::Kernel;
 use crate::container::first_process::FirstProcess;
-use crate::container::oci::Oci;
-use crate::container::oci::PRIVILEGED;
-use crate::container::tool_network;
-use crate::container::tool_network::Wiring;
+use crate::container::oci::{Oci, PRIVILEGED};
+use crate::container::tool_network::{self, Wiring};
 use crate::fault::Fault;
 use crate::lab;
 use crate::layer::{

@@ -59,8 +59,8 @@ impl ProgramId {
                     .is_some_and(|descriptor| descriptor.elsewhere || descriptor.has_own_program);
                 let machine = || is_own.then(|| layer.to_string());
                 // What is packed are this machine's files, too.
-                let root = layer.options.get("root").filter(|root| *root != "packed");
-                root.cloned().or_else(machine)
+                let root = layer.option("root").filter(|root| *root != "packed");
+                root.map(String::from).or_else(machine)
             }),
             files: innermost.filter_map(file).collect(),
         }

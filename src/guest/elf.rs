@@ -10,7 +10,7 @@ use object::read::elf::{FileHeader, NoteIterator, ProgramHeader, SectionHeader};
 /// The type of the note that names the 32-bit entry point of PVH.
 ///
 /// Source: Linux `include/xen/interface/elfnote.h`, `XEN_ELFNOTE_PHYS32_ENTRY`.
-const PHYS32_ENTRY: u32 = 18;
+pub(crate) const PHYS32_ENTRY: u32 = 18;
 
 /// The most segments of a file whose notes are read; a kernel has about five.
 const SEGMENTS_MAX: usize = 128;

@@ -124,7 +124,7 @@ const OPTION: &str = "kernel";
 /// Lists files of this level that options of a layer with a guest name, absolute, and where the
 /// modules of a kernel that is named are looked for.
 pub(crate) fn files(spec: &LayerSpec, descriptor: &Descriptor) -> Vec<PathBuf> {
-    let kernel = spec.options.get(OPTION).and_then(|kernel| fs::canonicalize(kernel).ok());
+    let kernel = spec.option(OPTION).and_then(|kernel| fs::canonicalize(kernel).ok());
     let modules = kernel.map(|kernel| modules_beside(&kernel));
     spec.files(descriptor).into_iter().chain(modules).collect()
 }

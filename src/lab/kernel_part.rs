@@ -6,6 +6,7 @@
 //!
 //! Source: `modprobe(8)`, `proc(5)`, Linux `Documentation/kbuild/kbuild.rst` (`modules.builtin`).
 
+use super::directory;
 use std::fs;
 use std::path::Path;
 
@@ -26,10 +27,9 @@ pub fn is_there(module: &str, symbol: &str) -> bool {
 /// has our agent's port.
 #[must_use]
 pub fn is_of_a_guest_of_ours() -> bool {
-    let ports = fs::read_dir("/sys/class/virtio-ports").into_iter().flatten().flatten();
-    ports
-        .filter_map(|port| fs::read_to_string(port.path().join("name")).ok())
-        .any(|name| name.trim() == "surtax")
+    let ports = directory::entries(Path::new("/sys/class/virtio-ports"));
+    let mut names = ports.iter().filter_map(|port| fs::read_to_string(port.join("name")).ok());
+    names.any(|name| name.trim() == "surtax")
 }
 
 fn is_listed(module: &str) -> bool {

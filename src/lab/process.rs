@@ -22,6 +22,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 use surtax_instrument::clock::monotonic_raw;
+use surtax_instrument::command_file::is_program;
 use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::Cause;
 
@@ -340,9 +341,9 @@ fn command(program: &Program) -> Result<Command, Fault> {
 #[must_use]
 pub fn find(name: impl AsRef<Path>) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|directory| directory.join(&name)).find(|file| {
-        file.is_file() && rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok()
-    })
+    std::env::split_paths(&path)
+        .map(|directory| directory.join(&name))
+        .find(|file| is_program(file))
 }
 
 fn refusal(name: &str, error: &std::io::Error, report: &mut File) -> Fault {

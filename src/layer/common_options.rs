@@ -42,21 +42,20 @@ impl LayerSpec {
     /// # Errors
     /// The user's, for a value that cannot be read; never for a spec that was parsed.
     pub fn limits(&self) -> Result<Limits, Fault> {
-        let text = |key| self.option(key);
         Ok(Limits {
-            cpu_millis: text("cpus").map(cpu_millis).transpose()?,
-            cpuset: text("cpuset").map(numbers).transpose()?,
-            memory: text("memory").map(memory).transpose()?,
-            hugetlb: text("hugetlb").map(huge_pages).transpose()?,
-            pids: text("pids").map(pids).transpose()?,
-            weight: text("weight").map(weight).transpose()?,
-            partition: text("partition").map(partition).transpose()?,
-            numa: text("numa").map(numbers).transpose()?,
+            cpu_millis: self.option("cpus").map(cpu_millis).transpose()?,
+            cpuset: self.option("cpuset").map(numbers).transpose()?,
+            memory: self.option("memory").map(memory).transpose()?,
+            hugetlb: self.option("hugetlb").map(huge_pages).transpose()?,
+            pids: self.option("pids").map(pids).transpose()?,
+            weight: self.option("weight").map(weight).transpose()?,
+            partition: self.option("partition").map(partition).transpose()?,
+            numa: self.option("numa").map(numbers).transpose()?,
             io: IoLimits {
-                read_bps: text("read-bps").map(bytes_per_second).transpose()?,
-                write_bps: text("write-bps").map(bytes_per_second).transpose()?,
-                read_iops: text("read-iops").map(per_second).transpose()?,
-                write_iops: text("write-iops").map(per_second).transpose()?,
+                read_bps: self.option("read-bps").map(bytes_per_second).transpose()?,
+                write_bps: self.option("write-bps").map(bytes_per_second).transpose()?,
+                read_iops: self.option("read-iops").map(per_second).transpose()?,
+                write_iops: self.option("write-iops").map(per_second).transpose()?,
             },
         })
     }
@@ -66,14 +65,14 @@ impl LayerSpec {
     /// # Errors
     /// The user's, for a value that cannot be read; never for a spec that was parsed.
     pub fn root(&self) -> Result<Root, Fault> {
-        self.options.get("root").map_or(Ok(Root::Overlay), |value| root(value))
+        self.option("root").map_or(Ok(Root::Overlay), root)
     }
 
     /// Tells whether a command in it sees what its level keeps secret; not unless told, but in
     /// `native`.
     #[must_use]
     pub fn shows_secrets(&self) -> bool {
-        self.options.get(SECRETS).map_or(self.kind == "native", |word| word == "shown")
+        self.option(SECRETS).map_or(self.kind == "native", |word| word == "shown")
     }
 
     /// Tells whether what its level keeps secret is empty in it, as its driver's descriptor has it:

@@ -66,7 +66,7 @@ impl LayerSpec {
     /// Tells whether the layer names this as its root, as `dir:PATH` or `oci:PATH`.
     #[must_use]
     pub fn is_root(&self, file: &Path) -> bool {
-        let named = self.options.get("root").and_then(|root| root.split_once(':'));
+        let named = self.option("root").and_then(|root| root.split_once(':'));
         named.is_some_and(|(_, path)| std::path::absolute(path).is_ok_and(|path| path == file))
     }
 }

@@ -17,7 +17,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::path::Path;
 use std::time::Duration;
-use surtax_instrument::clock::monotonic_raw;
+use surtax_instrument::clock::{look_until, monotonic_raw};
 use surtax_instrument::quantity::Nanoseconds;
 
 /// The byte. SQLite locks some of the 512 from 2^30 on. Source: SQLite, "Database File Format",
@@ -61,13 +61,11 @@ pub(super) fn take(path: &Path) -> Result<Hold, Fault> {
 /// # Errors
 /// As [`take`].
 pub(super) fn take_of(files: Files) -> Result<Hold, Fault> {
-    let began = monotonic_raw();
-    while !explained(byte_lock::try_lock(files.file(), BYTE), files.path())? {
-        if monotonic_raw().since(began) >= Nanoseconds::from(PATIENCE) {
-            return Err(taken(&files));
-        }
-        std::thread::sleep(LOOK_AGAIN);
-    }
+    let look = || {
+        let locked = explained(byte_lock::try_lock(files.file(), BYTE), files.path());
+        locked.map(|it| it.then_some(())).transpose()
+    };
+    look_until(PATIENCE, LOOK_AGAIN, look).unwrap_or_else(|| Err(taken(&files)))?;
     Ok(Hold { files, is_ours: true })
 }
 

@@ -158,7 +158,7 @@ fn start_milliseconds(layer: &LayerSpec) -> u64 {
 }
 
 fn translates(layer: &LayerSpec) -> bool {
-    layer.options.get("accel").is_some_and(|accel| accel == "tcg")
+    layer.says("accel", "tcg")
 }
 
 #[cfg(test)]

@@ -132,7 +132,7 @@ impl Draft {
                 let fault = Fault::user(format!("this machine has no {name} {absent}"));
                 let all: Vec<String> = here.iter().map(u32::to_string).collect();
                 let fault = fault.hint(format!("its {name}s are {}", all.join(", ")));
-                let is_pin = name == "CPU" && self.pin == outermost.options.get("cpuset").cloned();
+                let is_pin = name == "CPU" && self.pin.as_deref() == outermost.option("cpuset");
                 return Err(match is_pin {
                     true => Fault { hint: fault.hint, ..self.refuse("pin", pinned(fault.message)) },
                     false => labelled(fault),

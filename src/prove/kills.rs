@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::process::Child;
 use std::time::Duration;
-use surtax_instrument::clock::monotonic_raw;
+use surtax_instrument::clock::{look_until, monotonic_raw};
 
 /// Stacks without a guest.
 pub(super) const STACKS: [&str; 10] = [
@@ -212,11 +212,9 @@ fn kill(mut child: Child, target: Target) -> Result<(String, bool), Fault> {
         was_hit |= child.kill().is_ok();
     }
     let output = child.wait_with_output().doing("wait for a run that was killed")?;
-    let began = monotonic_raw();
     let is_there = |pid: &u32| Path::new(&format!("/proc/{pid}/exe")).exists();
-    while reapers.iter().any(is_there) && monotonic_raw().since(began) < REAPER_LIMIT.into() {
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    let are_gone = || (!reapers.iter().any(is_there)).then_some(());
+    look_until(REAPER_LIMIT, Duration::from_millis(5), are_gone);
     Ok((String::from_utf8_lossy(&output.stderr).into_owned(), was_hit))
 }
 

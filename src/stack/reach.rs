@@ -78,7 +78,7 @@ fn meeting(stack: &StackSpec) -> Reach {
 fn is_of_one_engine(server: &StackSpec, client: &StackSpec) -> bool {
     let network = |stack: &StackSpec| {
         let layer = stack.layers.first()?;
-        Some((layer.kind.clone(), layer.options.get("net")?.clone()))
+        Some((layer.kind.clone(), layer.option("net")?.to_owned()))
     };
     network(server).is_some() && network(server) == network(client)
 }

@@ -327,7 +327,7 @@ fn is_machine(layer: &LayerSpec) -> bool {
 
 /// Says whose limit was full.
 fn exceeded(layer: &LayerSpec) -> String {
-    let asked = layer.options.get("memory").map_or("", String::as_str);
+    let asked = layer.option("memory").unwrap_or("");
     format!("the memory limit `memory={asked}` of `{}` was exceeded", layer.kind)
 }
 
@@ -343,7 +343,7 @@ fn more(layer: &LayerSpec) -> String {
 
 /// That a layer could not even start, and who was killed, if that is known.
 fn too_small(layer: &LayerSpec, ended: Option<&Ended>) -> String {
-    let asked = layer.options.get("memory").map_or("", String::as_str);
+    let asked = layer.option("memory").unwrap_or("");
     let killed = ended.map_or_else(String::new, |ended| format!(": {}", killed(ended.count)));
     format!("`memory={asked}` is too small to start `{}`{killed}", layer.kind)
 }

@@ -53,7 +53,7 @@ impl Machine {
 
     fn taken(is_shared: bool) -> Self {
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        let lock = File::create(std::env::temp_dir().join("surtax-tests.lock")).unwrap();
+        let lock = lock_file("surtax-tests.lock");
         if is_shared { lock.lock_shared() } else { lock.lock() }.unwrap();
         static FIRST: Once = Once::new();
         FIRST.call_once(|| {
@@ -173,6 +173,17 @@ impl Drop for Machine {
         let name = thread.name().unwrap_or("?").to_owned();
         say(&format!("TOOK {took:.1} s, of CPUs {cpu:.1} s: {name}\n"));
     }
+}
+
+/// A turn at what only one test may use at a time, until the file is closed.
+pub fn turn_at(what: &str) -> File {
+    let turn = lock_file(&format!("surtax-tests-{what}.lock"));
+    turn.lock().unwrap();
+    turn
+}
+
+fn lock_file(name: &str) -> File {
+    File::create(std::env::temp_dir().join(name)).unwrap()
 }
 
 /// Says why a test fails when it does, past the harness, which keeps it until all others are

@@ -1,6 +1,6 @@
 //! Without root rights: what still works, and what the rest says.
 
-use crate::machine::{Machine, text};
+use crate::machine::{Machine, text, turn_at};
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -153,9 +153,7 @@ impl Drop for Sudoer<'_> {
 
 impl<'a> Sudoer<'a> {
     fn of(machine: &'a Machine) -> Self {
-        let turn = std::env::temp_dir().join("surtax-tests-sudoer.lock");
-        let turn = fs::File::create(turn).unwrap();
-        turn.lock().unwrap();
+        let turn = turn_at("sudoer");
         let (nobody, home) = (Nobody::of(machine), machine.path("theirs"));
         fs::create_dir(&home).unwrap();
         chown(&home, Some(SUDOER), Some(SUDOER)).unwrap();

@@ -2,7 +2,7 @@
 
 use crate::answers::{arm, compare, fact};
 use crate::machine::{
-    Machine, children_named, is_usable, parent, pids, process, skip, ssh_connection, text,
+    Machine, children_named, is_usable, parent, pids, process, skip, ssh_connection, text, turn_at,
 };
 use crate::suite::{lab, run, start};
 use rustix::process::{Pid, Signal, kill_process};
@@ -57,8 +57,7 @@ impl Sshd {
             skip("ssh", "there is no `/usr/sbin/sshd`: apt-get install openssh-server");
             return None;
         }
-        let turn = fs::File::create(std::env::temp_dir().join("surtax-tests-ssh.lock")).unwrap();
-        turn.lock().unwrap();
+        let turn = turn_at("ssh");
         let directory = machine.path("sshd");
         fs::create_dir(&directory).unwrap();
         for key in ["host_key", "user_key", "other_key"] {

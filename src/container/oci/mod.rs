@@ -22,7 +22,7 @@ use crate::fault::{Doing, Fault};
 use crate::lab::{self, Limits, Mount, Process, Program, Room, tool_version};
 use crate::layer::{
     Descriptor, Inner, Layer, LayerSpec, OptionSpec, Payer, Running, Site, Source, Started,
-    Unavailable, Usable, impairment, medium, option,
+    Unavailable, Usable, impairment, medium, option, require_program, require_root,
 };
 use crate::rootfs::root::Lower;
 use crate::rootfs::{root, scratch, secrets};
@@ -116,14 +116,8 @@ impl Layer for Oci {
     }
 
     fn check(&self, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
-        let Some(path) = lab::find(self.program) else {
-            let why = format!("`{}` is not in `PATH`", self.program);
-            return Err(Unavailable::new(why, self.remedy));
-        };
-        if !rustix::process::geteuid().is_root() {
-            let why = format!("`{}` needs root for mounts and groups", self.program);
-            return Err(Unavailable::new(why, "sudo surtax …"));
-        }
+        let path = require_program(self.program, self.remedy)?;
+        require_root(&format!("`{}` needs root for mounts and groups", self.program))?;
         let version =
             version(&path).map_err(|fault| Unavailable::new(fault.message, self.remedy))?;
         tool_network::require(spec, self.networks)?;

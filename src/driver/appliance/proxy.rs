@@ -25,7 +25,7 @@ use surtax_instrument::clock;
 use surtax_instrument::probe::process::Usage;
 use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::{
-    Command, Dropped, Fact, Failure, Hello, Opener, Outcome, PROTOCOL, Reply, Request, Sealer,
+    Command, Dropped, Fact, Failure, Hello, Instance, Opener, PROTOCOL, Reply, Request, Sealer,
     Status, agents, read_request, write_reply,
 };
 
@@ -271,21 +271,10 @@ impl Conversation {
         };
         self.say(&Reply::Ended { at: now })?;
         let (cpu_user, cpu_system) = usage.cpu.since(run.before.cpu);
-        let outcome = Outcome {
-            status,
-            wall: now.since(run.began),
-            cpu_user,
-            cpu_system,
-            memory_peak,
-            stops: None,
-            oom_kill_count: None,
-            left_running_count: 0,
-            agent_cpu: Nanoseconds(0),
-            stdout: run.answer.output(),
-            stderr: Answer::new(None, 0).output(),
-            instances: Vec::new(),
-        };
-        self.say(&Reply::Exited(outcome))
+        let (stdout, stderr) = (run.answer.output(), Answer::new(None, 0).output());
+        let wall = now.since(run.began);
+        let command = Instance { status, wall, cpu_user, cpu_system, memory_peak, stdout, stderr };
+        self.say(&Reply::Exited(command.into()))
     }
 
     fn answer(&mut self, request: Request) -> Result<(), Over> {

@@ -4,7 +4,7 @@ use super::network::ContainerNetwork;
 use crate::container::oci::config::{AGENT, capability_names};
 use crate::fault::Fault;
 use crate::lab::disk::Disk;
-use crate::lab::{Limits, list, shares};
+use crate::lab::{CapabilitySet, Limits, list, shares};
 use crate::layer::View;
 use crate::layer::medium::Medium;
 use crate::rootfs::root::{Lower, Writes};
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use surtax_instrument::wire::SCRATCH;
 
 /// The bit of `CAP_SYS_RESOURCE`, without which a daemon cannot give all capabilities away.
-const SYS_RESOURCE: u64 = 1 << 24;
+const SYS_RESOURCE: u64 = CapabilitySet::SYS_RESOURCE.bits();
 
 /// The capabilities that every daemon knows by name: the last three came with Linux 5.8 and 5.9.
 const KNOWN_CAPABILITIES: u64 = (1 << 38) - 1;

@@ -378,19 +378,14 @@ fn listening(
 fn cover(room: &Room) -> Result<Vec<Mount>, Fault> {
     let memory = room.memory_directory()?;
     let below = below(room.directory());
-    let mut mounts = vec![bind(Path::new("/run"), &below.join("run")), overlay("run", memory)];
+    let mut mounts = vec![Mount::bind_all("/run", below.join("run")), overlay("run", memory)];
     for name in ["etc", "opt"] {
         let place = Path::new("/").join(name);
         if place.is_dir() {
-            mounts.extend([bind(&place, &below.join(name)), overlay(name, memory)]);
+            mounts.extend([Mount::bind_all(&place, below.join(name)), overlay(name, memory)]);
         }
     }
     Ok(mounts)
-}
-
-fn bind(source: &Path, target: &Path) -> Mount {
-    let (source, target) = (source.to_path_buf(), target.to_path_buf());
-    Mount::Bind { source, target, recursive: true, read_only: false }
 }
 
 fn overlay(name: &str, memory: &Path) -> Mount {

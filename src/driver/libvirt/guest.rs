@@ -14,7 +14,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use std::time::Duration;
-use surtax_instrument::clock::monotonic_raw;
+use surtax_instrument::clock::{look_until, monotonic_raw};
 
 /// Time between two questions to an agent: whether it is there, and whether its program has ended.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
@@ -95,19 +95,16 @@ impl GuestProgram {
     /// Waits up to this time for its end, and returns its code and its last words. `None` where it
     /// has not ended, or the agent does not answer. Asked for, the agent forgets it.
     pub(super) fn end(&self, domain: &Domain, deadline: Duration) -> Option<(i64, String)> {
-        let begin = monotonic_raw();
         let request = json!({"execute": "guest-exec-status", "arguments": {"pid": self.pid}});
-        loop {
-            let said = ask(domain, &request).ok()?;
-            if said["exited"] == true {
+        let ended = look_until(deadline, ASK_AGAIN, || match ask(domain, &request) {
+            Ok(said) if said["exited"] == true => {
                 let code = said["exitcode"].as_i64().unwrap_or(-1);
-                return Some((code, last_words(said["err-data"].as_str().unwrap_or_default())));
+                Some(Some((code, last_words(said["err-data"].as_str().unwrap_or_default()))))
             }
-            if Duration::from(monotonic_raw().since(begin)) >= deadline {
-                return None;
-            }
-            std::thread::sleep(ASK_AGAIN);
-        }
+            Ok(_) => None,
+            Err(_) => Some(None),
+        });
+        ended.flatten()
     }
 }
 

@@ -13,12 +13,11 @@
 use super::http::Api;
 use super::vsock::GUEST;
 use super::{
-    AIO, Board, CACHE, DISK_SIZE, Descriptor, KERNEL, Limit, Machine, Monitor, NET, Versions,
-    agree, nic, text,
+    Board, DISK_SIZE, Descriptor, KERNEL, Limit, Machine, Monitor, NET, Versions, agree, nic, text,
 };
 use crate::fault::Fault;
 use crate::lab::network::TAP;
-use crate::layer::{OptionSpec, Reach, RootKind, StartGuess, impairment, medium};
+use crate::layer::{Reach, RootKind, StartGuess, impairment, medium, option};
 use serde_json::{Value, json};
 use surtax_instrument::wire::Fact;
 
@@ -41,17 +40,12 @@ pub static FIRECRACKER: Monitor = Monitor {
         options: &[
             KERNEL,
             medium::choice(&["layer", "tmpfs", "virtio-blk"]),
-            OptionSpec {
-                values: &["writeback", "unsafe"],
-                help: "how Firecracker caches the scratch disk: in this level's page cache, with \
-                       the guest's flushes or without (default: writeback)",
-                ..CACHE
-            },
-            OptionSpec {
-                values: &["sync", "io_uring"],
-                help: "how Firecracker reads and writes the scratch disk's file (default: sync)",
-                ..AIO
-            },
+            option("cache", &["writeback", "unsafe"]).help(
+                "how Firecracker caches the scratch disk: in this level's page cache, with the \
+                 guest's flushes or without (default: writeback)",
+            ),
+            option("aio", &["sync", "io_uring"])
+                .help("how Firecracker reads and writes the scratch disk's file (default: sync)"),
             DISK_SIZE,
             NET,
             impairment::DELAY,

@@ -27,7 +27,7 @@ pub use cloud_hypervisor::CLOUD_HYPERVISOR;
 pub use firecracker::FIRECRACKER;
 
 use super::machine_group::MachineGroup;
-use super::qemu::disk::{AIO, CACHE, DISK_SIZE};
+use super::qemu::disk::{CACHE, DISK_SIZE};
 use super::qemu::equipped_guest::{self, EquippedGuest};
 use super::qemu::nic;
 use crate::agent::{ConsoleTail, Link};
@@ -198,12 +198,11 @@ impl Layer for Monitor {
         let server = if guest.server().is_some() { " and virtiofsd" } else { "" };
         let who = format!("vCPUs, the monitor's other threads{server}");
         let facts = group.prove(booted.process.pid(), &who, site)?;
-        let (kind, prove, end) = (self.descriptor.kind, self.prove, self.end);
         let Booted { process, api, vcpus, link, call } = booted;
         let running = RunningMonitor {
             kind,
-            prove,
-            end,
+            prove: self.prove,
+            end: self.end,
             call,
             process,
             api,

@@ -113,18 +113,13 @@ pub(super) fn turn(cache: &Path, patience: Duration) -> Result<File, Fault> {
     let doing = format!("wait for a turn at `{}`", path.display());
     fs::create_dir_all(cache).doing(&doing)?;
     let file = exclusive::lock_file(&path)?;
-    let began = clock::monotonic_raw();
-    loop {
-        match file.try_lock() {
-            Ok(()) => return Ok(file),
-            Err(TryLockError::WouldBlock) => {}
-            Err(TryLockError::Error(error)) => return Err(error).doing(&doing),
-        }
-        if Duration::from(clock::monotonic_raw().since(began)) >= patience {
-            return Err(taken(&path, patience));
-        }
-        std::thread::sleep(LOOK_AGAIN);
-    }
+    let locked = clock::look_until(patience, LOOK_AGAIN, || match file.try_lock() {
+        Ok(()) => Some(Ok(())),
+        Err(TryLockError::WouldBlock) => None,
+        Err(TryLockError::Error(error)) => Some(Err(error)),
+    });
+    locked.ok_or_else(|| taken(&path, patience))?.doing(&doing)?;
+    Ok(file)
 }
 
 /// Makes the fault about a lock that is not let go of.

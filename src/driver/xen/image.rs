@@ -5,16 +5,16 @@
 
 use super::{Kind, require_linux};
 use crate::fault::{Doing, Fault};
-use crate::guest::elf::has_note;
+use crate::guest::elf::{PHYS32_ENTRY, has_note};
 use crate::guest::unpack::unpack;
 use crate::lab::Room;
 use std::fs;
 use std::path::Path;
 
-/// The types of the notes without which Xen's tools do not enter an image: its own entry and the
-/// page by which it calls Xen, and the 32-bit entry of PVH.
+/// The type of the note of Xen's own entry, without which its tools do not enter an image.
+///
+/// Source: Linux `include/xen/interface/elfnote.h`, `XEN_ELFNOTE_ENTRY`.
 const ENTRY: u32 = 1;
-const PHYS32_ENTRY: u32 = 18;
 
 /// Offset of a Linux kernel's signature in its image, and the signature.
 const LINUX: (usize, &[u8]) = (0x202, b"HdrS");

@@ -33,13 +33,14 @@ use crate::lab::{Limits, Room};
 use crate::layer::{
     Descriptor, Inner, Layer, LayerSpec, Limit, Need, Payer, Reach, RootKind, Running, Site,
     Source, StartGuess, Started, Unavailable, Usable, WorkloadNetwork, medium, option,
+    require_program,
 };
 use configuration::Domain;
 use std::fs;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use surtax_instrument::clock::monotonic_raw;
+use surtax_instrument::clock::{look_until, monotonic_raw};
 use surtax_instrument::wire::{Fact, Role};
 use toolstack::Info;
 use vif::{Nic, Vif};
@@ -244,16 +245,13 @@ fn usable(kind: Kind, has_nic: bool, site: &Site<'_>) -> Result<Usable, Unavaila
 
 /// That this machine is a Dom0 with its tools.
 fn require_dom0() -> Result<(), Unavailable> {
-    let refuse = |why: &str, remedy: &str| Err(Unavailable::new(why, remedy));
     let capabilities = fs::read_to_string(CAPABILITIES).unwrap_or_default();
     if !capabilities.contains("control_d") {
         let why = "no Xen runs under this machine, or it is not its Dom0";
-        return refuse(why, "boot Xen, or let QEMU do it: `qemu:hypervisor=xen+xen`");
+        let remedy = "boot Xen, or let QEMU do it: `qemu:hypervisor=xen+xen`";
+        return Err(Unavailable::new(why, remedy));
     }
-    if crate::lab::find(toolstack::XL).is_none() {
-        return refuse("`xl` is not in `PATH`", "apt-get install xen-utils-4.17 qemu-system-xen");
-    }
-    Ok(())
+    require_program(toolstack::XL, "apt-get install xen-utils-4.17 qemu-system-xen").map(drop)
 }
 
 /// That Xen can make such domains here.
@@ -377,14 +375,8 @@ impl Running for RunningXen {
     fn stop(self: Box<Self>) -> Result<(), Fault> {
         toolstack::destroy(&self.domain.name, self.id)?;
         // It has nobody to serve any more, and ends by itself.
-        let began = monotonic_raw();
-        while is_alive(self.server) {
-            if Duration::from(monotonic_raw().since(began)) > STOP_DEADLINE {
-                return Err(Fault::machine("xen: the QEMU of a domain did not end with it"));
-            }
-            std::thread::sleep(LOOK_AGAIN);
-        }
-        Ok(())
+        look_until(STOP_DEADLINE, LOOK_AGAIN, || (!is_alive(self.server)).then_some(()))
+            .ok_or_else(|| Fault::machine("xen: the QEMU of a domain did not end with it"))
     }
 }
 

@@ -13,7 +13,9 @@ use super::vbd::CONNECTED;
 use crate::driver::qemu::evidence::as_asked;
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Room, ToolRun, kernel_part, network};
-use crate::layer::{LayerSpec, OptionSpec, Site, Unavailable, WorkloadNetwork, option, value_of};
+use crate::layer::{
+    LayerSpec, OptionSpec, Site, Unavailable, WorkloadNetwork, option, require_program, value_of,
+};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -56,10 +58,8 @@ impl Nic {
             let _ = ToolRun::new(&["modprobe", "-a", "xen-netback", "bridge"]).run(room);
         }
         require_netback().map_err(Unavailable::fault)?;
-        let script = lab::find(NO_SCRIPT).ok_or_else(|| {
-            Fault::machine(format!("xen: `{NO_SCRIPT}` is not in `PATH`"))
-                .hint("apt-get install coreutils")
-        })?;
+        let script = require_program(NO_SCRIPT, "apt-get install coreutils")
+            .map_err(|it| it.fault().during("xen"))?;
         Ok(Self { script })
     }
 

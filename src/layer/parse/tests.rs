@@ -1,7 +1,7 @@
 //! Texts that the grammar accepts, and the words with which it refuses.
 
 use crate::layer::parse::*;
-use crate::layer::{Limit, RootKind};
+use crate::layer::{Limit, RootKind, option};
 use proptest::prelude::*;
 
 const fn descriptor(
@@ -13,9 +13,9 @@ const fn descriptor(
 }
 
 const ALL: &[Limit] = &[Limit::Cpus, Limit::Cpuset, Limit::Memory, Limit::Pids];
-const ACCEL: OptionSpec = OptionSpec { key: "accel", values: &["kvm", "tcg"], help: "" };
-const KERNEL: OptionSpec = OptionSpec { key: "kernel", values: &[], help: "" };
-const NET: OptionSpec = OptionSpec { key: "net", values: &["none", "host"], help: "" };
+const ACCEL: OptionSpec = option("accel", &["kvm", "tcg"]);
+const KERNEL: OptionSpec = option("kernel", &[]);
+const NET: OptionSpec = option("net", &["none", "host"]);
 
 static NATIVE: Descriptor = Descriptor {
     roots: &[RootKind::Overlay, RootKind::Host, RootKind::Directory, RootKind::Oci],

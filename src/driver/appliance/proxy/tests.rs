@@ -8,6 +8,7 @@ use rustix::process::{WaitId, WaitIdOptions, waitid};
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::sync::Mutex;
+use surtax_instrument::wire::Outcome;
 
 /// QEMU as far as a conversation needs it: it greets, and answers every question with nothing. Told
 /// to go on, it says something on this console and shuts its machine down.
