@@ -51,11 +51,11 @@ enum Meter {
 }
 
 impl Watch {
-    /// Finds the counters and reads them for the first time. A payer whom this machine does not
-    /// count is left out.
+    /// Finds the counters, in these hierarchies, and reads them for the first time. A payer whom
+    /// this machine does not count is left out.
     #[must_use]
-    pub fn begin(payers: Vec<Payer>, level: u8) -> Self {
-        let hierarchies = Hierarchies::discover().unwrap_or_default().of_all(groups(&payers));
+    pub fn begin(payers: Vec<Payer>, level: u8, hierarchies: &Hierarchies) -> Self {
+        let hierarchies = hierarchies.clone().of_all(groups(&payers));
         let watched = payers
             .into_iter()
             .filter_map(|payer| {
@@ -261,16 +261,16 @@ mod tests {
     fn of_a_process_that_ends_meanwhile_or_had_ended_before_nothing_is_known() {
         let mut child = sleeper();
         let payer = Payer::new("a server", Role::Hypervisor, Source::Process(child.id()));
-        let watch = Watch::begin(vec![payer.clone()], 0);
+        let watch = begin(vec![payer.clone()]);
         child.kill().and_then(|()| child.wait()).unwrap();
-        for readings in [watch.end(), Watch::begin(vec![payer], 0).end()] {
+        for readings in [watch.end(), begin(vec![payer]).end()] {
             let [reading] = &readings[..] else { panic!("{readings:?}") };
             assert!(!reading.is_counted() && reading.payer == "a server", "{reading:?}");
         }
-        let untold = Watch::begin(vec![Payer::untold("a server", Role::Engine)], 0).end();
+        let untold = begin(vec![Payer::untold("a server", Role::Engine)]).end();
         assert!(!untold[0].is_counted(), "{untold:?}");
         let of_self = Payer::new("we", Role::Hypervisor, Source::Process(std::process::id()));
-        assert!(Watch::begin(vec![of_self], 0).end()[0].is_counted());
+        assert!(begin(vec![of_self]).end()[0].is_counted());
     }
 
     /// Also what it reads and faults in, and never more of it than there was.
@@ -284,7 +284,7 @@ mod tests {
         let id = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
         let source = Source::Threads { pid: std::process::id(), tids: vec![id] };
         let payer = Payer::new("we", Role::Hypervisor, source);
-        let mut watch = Watch::begin(vec![payer], 0);
+        let mut watch = begin(vec![payer]);
         work(20);
         watch.pause();
         work(400);
@@ -303,13 +303,17 @@ mod tests {
     #[test]
     fn of_a_payer_that_could_not_be_read_in_a_pause_nothing_is_known() {
         let source = Source::Process(std::process::id());
-        let mut watch = Watch::begin(vec![Payer::new("we", Role::Hypervisor, source.clone())], 0);
+        let mut watch = begin(vec![Payer::new("we", Role::Hypervisor, source.clone())]);
         watch.watched[0].payer.source = Source::Process(0);
         watch.pause();
         watch.watched[0].payer.source = source;
         watch.resume();
         let reading = &watch.end()[0];
         assert!(!reading.is_counted(), "{reading:?}");
+    }
+
+    fn begin(payers: Vec<Payer>) -> Watch {
+        Watch::begin(payers, 0, &Hierarchies::discover().unwrap())
     }
 
     #[expect(clippy::disallowed_methods, reason = "no lab is needed for a process that sleeps")]
@@ -334,7 +338,7 @@ mod tests {
                 payer("vCPU threads", Role::GuestKernel, guest, carries),
                 payer("QEMU's other threads", Role::Hypervisor, others, false),
             ];
-            let readings = Watch::begin(payers, 0).end();
+            let readings = begin(payers).end();
             let found: Vec<Option<u64>> =
                 readings.iter().map(|it| it.amounts.get(MEMORY_PEAK)).collect();
             let whole = usage(pid).unwrap().amounts.get(MEMORY_PEAK).unwrap();

@@ -94,12 +94,12 @@ impl Ledger {
     /// # Errors
     /// Ours when the trial already counts or runs; the machine's when it cannot be written.
     pub fn begin_trial(&mut self, trial: TrialId) -> Result<(), Fault> {
-        let inserted = self.connection.execute(
-            "INSERT INTO trials (block, position, arm, attempt, state, began_at_ns)
-             SELECT ?1, ?2, ?3, 1 + coalesce(max(attempt), 0), 'running', ?4
-             FROM trials WHERE block = ?1 AND position = ?2 AND arm = ?3",
-            params![trial.block, trial.position, trial.arm, integer(clock::wall().0)],
-        );
+        let insert = "INSERT INTO trials (block, position, arm, attempt, state, began_at_ns)
+                      SELECT ?1, ?2, ?3, 1 + coalesce(max(attempt), 0), 'running', ?4
+                      FROM trials WHERE block = ?1 AND position = ?2 AND arm = ?3";
+        let row = params![trial.block, trial.position, trial.arm, integer(clock::wall().0)];
+        let prepared = self.connection.prepare_cached(insert);
+        let inserted = prepared.and_then(|mut statement| statement.execute(row));
         match inserted {
             Err(error) if is_constraint(&error) => Err(Fault::bug(format!(
                 "{} begins though it already runs or counts, or is not in the plan",
@@ -314,14 +314,10 @@ fn insert_machine(transaction: &Transaction, machine: &[Fact]) -> rusqlite::Resu
 }
 
 fn running(transaction: &Transaction, trial: TrialId) -> rusqlite::Result<Option<i64>> {
-    transaction
-        .query_row(
-            "SELECT trial FROM trials
-             WHERE block = ?1 AND position = ?2 AND arm = ?3 AND state = 'running'",
-            params![trial.block, trial.position, trial.arm],
-            |row| row.get(0),
-        )
-        .optional()
+    let select = "SELECT trial FROM trials
+                  WHERE block = ?1 AND position = ?2 AND arm = ?3 AND state = 'running'";
+    let of = params![trial.block, trial.position, trial.arm];
+    transaction.prepare_cached(select)?.query_row(of, |row| row.get(0)).optional()
 }
 
 fn is_constraint(error: &rusqlite::Error) -> bool {

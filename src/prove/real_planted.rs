@@ -88,25 +88,30 @@ impl PlantedCost {
 }
 
 fn plant_all(bench: &Bench<'_>, size: Size, found: &mut Vec<PlantedCost>) -> Result<(), Fault> {
-    for surroundings in SURROUNDINGS {
-        let mut load = None;
-        for layer in LAYERS {
-            for work in WORKS {
-                for seed in bench.units(per_work(size)) {
-                    let unit =
-                        format!("real-planted/{surroundings}/{layer}/{}/{seed}", work.noun());
-                    let plant = || {
-                        if load.is_none() && surroundings != SURROUNDINGS[0] {
-                            load = Some(bench.beside(BUILD)?);
-                        }
-                        plant(bench, size, seed.into(), (surroundings, layer, work))
-                    };
-                    found.extend(bench.unit(&unit, 1, plant)?);
-                }
+    let (kinds, per_work) = (kinds(), per_work(size));
+    let mut load = None;
+    for number in bench.units(u32::try_from(kinds.len()).unwrap_or(u32::MAX) * per_work) {
+        let (kind, seed) = (kinds[(number / per_work) as usize], number % per_work);
+        let (surroundings, layer, work) = kind;
+        let unit = format!("real-planted/{surroundings}/{layer}/{}/{seed}", work.noun());
+        let plant = || {
+            if load.is_none() && surroundings != SURROUNDINGS[0] {
+                load = Some(bench.beside(BUILD)?);
             }
-        }
+            plant(bench, size, seed.into(), kind)
+        };
+        found.extend(bench.unit(&unit, 1, plant)?);
     }
     Ok(())
+}
+
+/// Lists the surroundings, layers and kinds of work. A share of these, once each, has several kinds
+/// of work: each layer begins with another one.
+fn kinds() -> Vec<(&'static str, &'static str, Work)> {
+    let places = SURROUNDINGS.into_iter().flat_map(|around| LAYERS.map(|layer| (around, layer)));
+    let works = |turn: usize| (0..WORKS.len()).map(move |work| WORKS[(work + turn) % WORKS.len()]);
+    let of = |(turn, (around, layer))| works(turn).map(move |work| (around, layer, work));
+    places.enumerate().flat_map(of).collect()
 }
 
 /// Plants each percentage once, in one run.

@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use surtax_instrument::probe::cgroup::Hierarchies;
 use surtax_instrument::probe::stops;
 use surtax_instrument::wire::{
     Cause, Failure, Hello, Opener, PROTOCOL, Reply, Request, Sealer, StartNested, WireError,
@@ -79,7 +80,7 @@ pub fn serve() -> Result<(), Fault> {
         lab.close()?;
         return say(&upward, &Reply::Stopped);
     };
-    let below = pass_on(&mut requests, &upward, running, what.level);
+    let below = pass_on(&mut requests, &upward, running, what.level, lab.hierarchies());
     let leftovers = below.and_then(|running| running.0.finish(running.1));
     if let Err(fault) = &leftovers {
         eprintln!("surtax starter: {fault}");
@@ -138,6 +139,7 @@ fn pass_on(
     upward: &Upward,
     mut running: RunningStack,
     level: u8,
+    hierarchies: &Hierarchies,
 ) -> Result<(RunningStack, Result<(), Fault>), Fault> {
     let watching = Watching::default();
     let (stopped, has_stopped) = channel();
@@ -153,7 +155,7 @@ fn pass_on(
             Ok(request) => request,
         };
         if matches!(request, Request::Run(_)) {
-            let watch = Watch::begin(running.payers(), level);
+            let watch = Watch::begin(running.payers(), level, hierarchies);
             let _ = stops::of_children(); // what was before is not of this command
             *watching.lock().unwrap_or_else(PoisonError::into_inner) = Some(watch);
         }

@@ -23,7 +23,7 @@ impl Companion for HostConditions {
 
     fn begin(&mut self, stage: &mut Stage<'_>) {
         let groups: Vec<PathBuf> = groups(&stage.payers).map(Path::to_owned).collect();
-        let mut quiet = Quiet::open(Path::new("/"), &groups);
+        let mut quiet = Quiet::open(Path::new("/"), stage.hierarchies, &groups);
         let before = quiet.read();
         self.0 = Some((quiet, before));
     }

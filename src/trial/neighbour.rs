@@ -89,7 +89,7 @@ impl Companion for Neighbours {
     /// Sets each up, starts it, and waits until it works.
     fn prepare(&mut self, stage: &mut Stage<'_>) -> Result<(), Fault> {
         for beside in &mut self.all {
-            let started = beside.start(stage.plan.command_deadline(), stage.level);
+            let started = beside.start(stage);
             let explained = |fault| beside.placed.task.explained(fault);
             started.map_err(|fault| during(&beside.words, explained(fault)))?;
         }
@@ -100,7 +100,7 @@ impl Companion for Neighbours {
         for beside in &mut self.all {
             let payers = beside.payers();
             beside.payer_count = payers.len();
-            beside.watch = Some(Watch::begin(payers, stage.level));
+            beside.watch = Some(Watch::begin(payers, stage.level, stage.hierarchies));
         }
     }
 
@@ -183,7 +183,8 @@ impl Beside {
         self.placed.running.payers().into_iter().chain(outside).collect()
     }
 
-    fn start(&mut self, deadline: Duration, level: u8) -> Result<(), Fault> {
+    fn start(&mut self, stage: &Stage<'_>) -> Result<(), Fault> {
+        let deadline = stage.plan.command_deadline();
         let prepared =
             self.placed.with_steps(deadline, |task, command, run| task.prepare(command, run))?;
         if let Some(why) = prepared.flaw {
@@ -196,7 +197,7 @@ impl Beside {
         };
         let waiting = clock::monotonic_raw();
         while Duration::from(clock::monotonic_raw().since(waiting)) < WARM {
-            let watch = Watch::begin(self.payers(), level);
+            let watch = Watch::begin(self.payers(), stage.level, stage.hierarchies);
             std::thread::sleep(LOOK);
             if let Some(status) = self.ended()? {
                 let what = format!("it ended before the command began, with {status}");

@@ -5,6 +5,7 @@
 //! that level; the whole machine, where the kernel inside is the stack's own; and this level's
 //! kernel log, which also has those whose group is gone.
 
+use super::Measured;
 use super::command::is_engine;
 use super::pids;
 use super::quiet::real;
@@ -175,6 +176,25 @@ impl<'a> Lookout<'a> {
             smallest(&stack.layers).is_some() && !is_meant || pids::has_limit(stack) && !is_bomb;
         let is_lost = self.logged.is_incomplete || !self.logged.pids.is_empty();
         (is_lost && has_limit).then(|| (String::from("kernel_log_overrun"), 1.0))
+    }
+
+    /// Returns what a trial that was measured met of its limits, as conditions, and the reason why
+    /// it does not count, if there is one. `is_meant` and `is_bomb`: its command is there to reach
+    /// that of memory, or of processes.
+    pub(super) fn judged(
+        &mut self,
+        stack: &StackSpec,
+        measured: &Measured,
+        (is_meant, is_bomb): (bool, bool),
+    ) -> (Vec<(String, f64)>, Option<String>) {
+        let killed = self.of_trial(stack, &measured.readings, &measured.outcome);
+        let killed = killed.filter(|_| !is_meant);
+        let refused = self.refusals().filter(|_| !is_bomb);
+        let overrun = self.overrun(stack, (is_meant, is_bomb));
+        let met = killed.iter().map(condition).chain(refused.map(pids::condition)).chain(overrun);
+        let met = met.collect();
+        let reason = killed.map(|it| it.reason());
+        (met, reason.or_else(|| refused.map(|_| pids::reason(stack))))
     }
 
     /// Returns who of a stack was killed, whose command has ended.

@@ -40,7 +40,7 @@ pub fn run(
     std::thread::sleep(plan.conduct.settle());
     let began_at = clock::wall();
     let padding = padding(plan, trial);
-    let mut quiet = Quiet::open(Path::new("/"), &[]);
+    let mut quiet = Quiet::open(Path::new("/"), context.lab.hierarchies(), &[]);
     let before = quiet.read();
 
     let name = format!("{}-{}-{}", trial.block, trial.position, trial.arm);
@@ -57,8 +57,7 @@ pub fn run(
         Ok(mut placed) => {
             lookout.remember();
             let stood_at = placed.stood_at;
-            let is_meant = oom::is_meant(&placed.command);
-            let is_bomb = pids::is_meant(&placed.command);
+            let meant = (oom::is_meant(&placed.command), pids::is_meant(&placed.command));
             let neighbours = Beside { plan, trial, context, name: &name };
             let beside = (&mut lookout, &mut leftovers);
             let judged = accompanied(&mut placed, &neighbours, stack, beside, acts);
@@ -69,14 +68,8 @@ pub fn run(
             let result = match judged {
                 Err(fault) => broken(&lookout.explained(stack, fault)),
                 Ok(Judged { measured, flaw, conditions: mut around }) => {
-                    let killed = lookout.of_trial(stack, &measured.readings, &measured.outcome);
-                    let killed = killed.filter(|_| !is_meant);
-                    around.extend(killed.iter().map(oom::condition));
-                    let refused = lookout.refusals().filter(|_| !is_bomb);
-                    around.extend(refused.map(pids::condition));
-                    around.extend(lookout.overrun(stack, (is_meant, is_bomb)));
-                    let ended = killed.map(|it| it.reason());
-                    let ended = ended.or_else(|| refused.map(|_| pids::reason(stack)));
+                    let (met, ended) = lookout.judged(stack, &measured, meant);
+                    around.extend(met);
                     conditions = Some(around);
                     judge(plan.conduct, measured, ended, flaw)
                 }
@@ -135,7 +128,8 @@ fn accompanied(
     }
     let (has_two_sides, level) = (placed.peer.is_some(), context.level);
     let mut all = companions(has_neighbours.then_some(neighbours), has_two_sides);
-    let mut stage = Stage { placed, plan, level, payers: Vec::new() };
+    let hierarchies = context.lab.hierarchies();
+    let mut stage = Stage { placed, plan, level, hierarchies, payers: Vec::new() };
     // Groups are looked at before anything is taken away.
     let measured = lookout.looked(measure(&mut stage, &mut all, acts));
     for it in all.into_iter().rev() {

@@ -38,11 +38,10 @@ pub struct Conditions {
 
 impl Quiet {
     /// Opens the counters of the machine whose files are below `root`; `groups` are those of the
-    /// payers, whose parents may have quotas.
+    /// payers in these hierarchies, whose parents may have quotas.
     #[must_use]
-    pub fn open(root: &Path, groups: &[PathBuf]) -> Self {
-        let hierarchies = Hierarchies::discover_below(root).unwrap_or_default();
-        let chain = Chain::open(root, &hierarchies, groups);
+    pub fn open(root: &Path, hierarchies: &Hierarchies, groups: &[PathBuf]) -> Self {
+        let chain = Chain::open(root, hierarchies, groups);
         Self { host: Host::open(root), chain, cpus: Cpus::open(root), stops: 0 }
     }
 

@@ -18,6 +18,7 @@ use crate::plan::{Cache, Plan};
 use crate::stack::start::{RunningStack, StartContext};
 use std::time::Duration;
 use surtax_instrument::clock;
+use surtax_instrument::probe::cgroup::Hierarchies;
 use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::{Command, Outcome};
 
@@ -139,6 +140,8 @@ pub(super) struct Stage<'a> {
     pub plan: &'a Plan,
     /// The level on which its stack stands.
     pub level: u8,
+    /// The cgroup hierarchies of that level.
+    pub hierarchies: &'a Hierarchies,
     /// Payers that work for the stack on that level, as it was right before the command.
     pub payers: Vec<Payer>,
 }

@@ -31,7 +31,7 @@ impl Companion for Bill {
     }
 
     fn begin(&mut self, stage: &mut Stage<'_>) {
-        self.watch = Some(Watch::begin(stage.payers.clone(), stage.level));
+        self.watch = Some(Watch::begin(stage.payers.clone(), stage.level, stage.hierarchies));
     }
 
     fn pause(&mut self) {
@@ -63,7 +63,7 @@ impl Companion for PeerUsage {
     fn begin(&mut self, stage: &mut Stage<'_>) {
         let payers = stage.placed.peer.as_ref().map(Peer::payers).unwrap_or_default();
         self.payer_count = payers.len();
-        self.watch = Some(Watch::begin(payers, stage.level));
+        self.watch = Some(Watch::begin(payers, stage.level, stage.hierarchies));
     }
 
     fn end(&mut self, _: &mut Stage<'_>, _: &[TimedRun], seen: &mut Seen) -> Result<(), Fault> {

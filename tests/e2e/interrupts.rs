@@ -28,7 +28,7 @@ fn interrupt_by(signal: Signal, mut child: Child, times: u32) -> Output {
 
 #[test]
 fn ctrl_c_once_keeps_what_is_done_and_resume_counts_nothing_twice() {
-    let machine = Machine::alone();
+    let machine = Machine::beside_one();
     let ledger = machine.path("run.surtax");
     let ledger = ledger.to_str().unwrap();
     let run =
@@ -59,7 +59,7 @@ fn ctrl_c_once_keeps_what_is_done_and_resume_counts_nothing_twice() {
 
 #[test]
 fn a_first_request_to_end_lets_the_running_trial_end_as_ctrl_c_does() {
-    let machine = Machine::alone();
+    let machine = Machine::beside_one();
     let ledger = machine.path("run.surtax");
     let ledger = ledger.to_str().unwrap();
     let run = ["compare", "-v", "--in", "native", "--runs", "9", "-o", ledger, "--", "sleep", "1"];
@@ -77,7 +77,7 @@ fn a_first_request_to_end_lets_the_running_trial_end_as_ctrl_c_does() {
 
 #[test]
 fn ctrl_c_twice_kills_and_is_still_tidy() {
-    let machine = Machine::alone();
+    let machine = Machine::beside_one();
     let ledger = machine.path("run.surtax");
     let ledger = ledger.to_str().unwrap();
     let run = ["compare", "-v", "--in", "native", "--runs", "9", "-o", ledger, "--", "sleep", "2"];

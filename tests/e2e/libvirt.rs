@@ -231,7 +231,7 @@ fn a_domain_that_runs_is_borrowed_and_left_as_it_was_also_by_a_crash() {
 
 #[test]
 fn a_domain_that_was_shut_off_is_so_again_and_one_without_an_agent_is_refused() {
-    let machine = Machine::alone();
+    let machine = Machine::beside_one();
     let Some(daemon) = Daemon::start(&machine) else { return };
     let before = daemon.definition();
     let lab = lab();

@@ -58,7 +58,7 @@ fn real_work_that_was_planted_is_found_and_equal_work_is_not() {
     if !["native", "runc"].iter().all(|stack| is_usable(&machine, stack)) {
         return;
     }
-    let share = if is_slow_made("two of three comparisons") { "1/1" } else { "1/3" };
+    let share = if is_slow_made("every other comparison") { "1/1" } else { "1/2" };
     let only = "real-false-positives,real-planted";
     lines_of(&machine, &["--only", only, "--share", share]);
     machine.assert_as_before();

@@ -122,7 +122,7 @@ fn transactions(arm: &Value) -> u64 {
 
 #[test]
 fn a_client_on_another_machine_calls_this_one_at_the_address_that_it_sees() {
-    let machine = Machine::alone();
+    let machine = Machine::beside_one();
     if !is_usable(&machine, "runc") {
         return;
     }
@@ -162,7 +162,7 @@ fn a_client_on_another_machine_calls_this_one_at_the_address_that_it_sees() {
 
 #[test]
 fn a_server_on_another_machine_is_called_from_here_also_in_a_container_there() {
-    let machine = Machine::alone();
+    let machine = Machine::beside_one();
     if !is_usable(&machine, "runc") {
         return;
     }

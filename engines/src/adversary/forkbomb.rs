@@ -91,6 +91,8 @@ fn breed(counters: &Counters, most: u64, term: Term) {
                 // SAFETY: ends the child, and runs nothing of its parent's.
                 unsafe { libc::_exit(0) }
             }
+            // Later, the places of those that have ended are taken once more.
+            _ if term.is_over() => return,
             _ => {
                 counters[MADE].fetch_add(1, Relaxed);
             }

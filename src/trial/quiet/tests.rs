@@ -3,6 +3,11 @@
 use super::*;
 use std::collections::BTreeMap;
 
+/// Opens the counters of a machine, and those of groups in its hierarchies.
+fn open(root: &Path, groups: &[PathBuf]) -> Quiet {
+    Quiet::open(root, &Hierarchies::discover_below(root).unwrap_or_default(), groups)
+}
+
 /// A tree of files like those of a machine with two CPUs, all counters at `step` times something.
 fn machine(root: &Path, step: u64) {
     let cpu = "sys/devices/system/cpu";
@@ -51,7 +56,7 @@ fn machine(root: &Path, step: u64) {
 fn kept(payers_cpu: Option<Nanoseconds>) -> BTreeMap<String, f64> {
     let root = tempfile::tempdir().unwrap();
     machine(root.path(), 1);
-    let mut quiet = Quiet::open(root.path(), &[]);
+    let mut quiet = open(root.path(), &[]);
     let mut before = quiet.read();
     machine(root.path(), 2);
     let mut after = quiet.read();
@@ -117,7 +122,7 @@ fn the_stack_that_used_all_of_it_leaves_nothing_to_others() {
 #[test]
 fn on_a_machine_without_files_only_the_clocks_and_its_own_children_are_known() {
     let root = tempfile::tempdir().unwrap();
-    let mut quiet = Quiet::open(root.path(), &[]);
+    let mut quiet = open(root.path(), &[]);
     let (before, after) = (quiet.read(), quiet.read());
     let kept = quiet.between(&before, &after, Some(Nanoseconds(0)));
     let keys: Vec<&str> = kept.iter().map(|(key, _)| key.as_str()).collect();
@@ -134,7 +139,7 @@ fn a_counter_that_fell_and_cpus_that_went_say_nothing() {
 
 #[test]
 fn one_reading_of_this_machine_takes_less_than_a_millisecond() {
-    let mut quiet = Quiet::open(Path::new("/"), &[PathBuf::from("/surtax-nobody/room/command")]);
+    let mut quiet = open(Path::new("/"), &[PathBuf::from("/surtax-nobody/room/command")]);
     let mut took: Vec<u64> = (0..200)
         .map(|_| {
             let began = clock::monotonic_raw();
