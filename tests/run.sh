@@ -31,10 +31,18 @@ $CARGO test --workspace --locked --no-run >>"$log" 2>&1 || {
 }
 
 # The end-to-end tests are started by their path: Cargo looks each time whether all is built.
-e2e=$($CARGO test --workspace --locked --test e2e --no-run 2>&1 | sed -n 's/.*Executable.*(\(.*\))$/\1/p')
+$CARGO test --workspace --locked --test e2e --no-run >"$log.e2e" 2>&1
+e2e=$(sed -n 's/.*Executable.*(\(.*\))$/\1/p' "$log.e2e")
 e2e="${CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER:-} $e2e"
 export e2e
 $e2e --list 2>>"$log" | sed -n 's/: test$//p' >"$log.names"
+[ -s "$log.names" ] || {
+    kill "$until"
+    wait "$shown"
+    cat "$log.e2e"
+    echo 'no end-to-end tests were found' >&2
+    exit 1
+}
 # Patterns of the tests that take their machine by this word, or of all tests of a module in which a part that they share
 # does.
 takers() {
@@ -62,7 +70,8 @@ long='^simulated::|^workloads::|^two_sided::|^neighbours::|^ssh::'
     grep -E -v "$long" "$log.beside" | xargs -n 6
 } >"$log.lines"
 others=$(ls -d */tests/*.rs */tests/*/main.rs | sed 's|/main\.rs$||; s|.*/||; s|\.rs$||; s|^|--test |' | tr '\n' ' ')
-# The words of a process come in one piece, when it has ended: those of several would divide each other's lines.
+# Results of a process come in one piece, when it has ended: those of several would divide each other's lines. Why a test
+# failed is said at once. A process that a signal ended, or that fails though no test of it does, is odd: it is not run again.
 run='lines=$0.$$
     if [ "$1" = unit ]; then
         lines=$0.unit
@@ -73,9 +82,11 @@ run='lines=$0.$$
             [ "$one$?" = 00 ] && touch "$0.passed"
         } >"$lines" 2>&1
         ended=0
+        grep -aq "(signal: " "$lines" && touch "$0.odd"
     else
-        $e2e --exact "$@" >"$lines" 2>&1
+        $e2e --exact "$@" >"$lines" 2>>"$0"
         ended=$?
+        [ "$ended" -lt 128 ] && { [ "$ended" = 0 ] || grep -aq "FAILED" "$lines"; } || touch "$0.odd"
     fi
     cat "$lines" >>"$0"
     exit "$ended"'
@@ -85,7 +96,11 @@ ended=$?
 sort -r "$log.pairs" | xargs -r -P 2 -n 1 sh -c "$run" "$log"
 ended=$ended$?
 # Nobody is beside these.
-xargs -r -n 1000 sh -c 'exec $e2e --exact "$@" >>"$0" 2>&1' "$log" <"$log.alone"
+xargs -r -n 1000 sh -c '
+    $e2e --exact "$@" >>"$0" 2>&1
+    ended=$?
+    [ "$ended" -lt 128 ] || touch "$0.odd"
+    exit "$ended"' "$log" <"$log.alone"
 ended=$ended$?
 kill "$until"
 wait "$shown"
@@ -95,13 +110,18 @@ sed -n 's/^test \([^ ]*\) .*\.\.\. \(ok\|ignored.*\)$/\1/p; s/^test \([^ ]*\) \.
 failed=$(sort "$log.names" | comm -23 - "$log.held")
 printf '\nThe slowest tests:\n'
 sed -n 's/^TOOK //p' "$log" | sort -rn | head -n 30
-[ -s "$log.names" ] || exit 1
+[ -e "$log.odd" ] && {
+    printf '\na process of tests was ended by a signal, or failed without a test that did\n'
+    grep -a -m 5 '(signal: ' "$log"
+    exit 1
+}
 # Beside others a machine is busy, and a few of these wait for a time of their own.
 flaky=
 if ! [ -e "$log.passed" ]; then
     printf '\nfailed beside the end-to-end tests, and run once more, alone:\n'
     grep -a -A 15 -E 'panicked|FAILED|^error' "$log.unit"
     flaky=$(sed -n 's/^test \(.*\) \.\.\. FAILED$/\1/p' "$log.unit" | sort -u)
+    [ -n "$flaky" ] || flaky='tests of parts, which had no result'
     sh -c "$run" "$log" unit
     [ -e "$log.passed" ] || {
         grep -a -A 15 -E 'panicked|FAILED|^error' "$log.unit"

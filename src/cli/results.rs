@@ -4,8 +4,8 @@ use super::export::Exports;
 use super::place;
 use crate::driver::registered;
 use crate::fault::Fault;
-use crate::finding::Findings;
 use crate::finding::threshold::{Metrics, Standing, Threshold, held};
+use crate::finding::{Findings, RunFacts};
 use crate::layer::StackSpec;
 use crate::plan::{Arm, Plan, shell_line};
 use crate::workload::Workload;
@@ -133,11 +133,11 @@ pub(super) fn hold(gate: &GateArguments, findings: &mut Findings) {
     for held in &mut findings.thresholds {
         held.passes |= is_let_pass && held.standing == Standing::Undecided;
     }
-    findings.run.repeat_with = gated(&findings.run.repeat_with, gate);
+    findings.run.repeat_with = gated(&findings.run, gate);
 }
 
 /// The line that repeats a run, held to thresholds: those are the first options of its command.
-fn gated(line: &str, gate: &GateArguments) -> String {
+fn gated(run: &RunFacts, gate: &GateArguments) -> String {
     let typed = gate.fail_if.iter().map(ToString::to_string);
     let mut words: Vec<String> =
         typed.flat_map(|threshold| [String::from("--fail-if"), threshold]).collect();
@@ -145,20 +145,22 @@ fn gated(line: &str, gate: &GateArguments) -> String {
     words.extend(how.map(|how| format!("--undecided={}", how.get_name())));
     let options = shell_line(words.iter().map(String::as_str));
     if words.is_empty() {
-        return line.to_owned();
+        return run.repeat_with.clone();
     }
-    // What stands before is the directory, whatever its name has in it.
-    let (place, said) = match line.rsplit_once(" && surtax compare --in ") {
-        Some((place, rest)) => (place, format!("surtax compare {options} --in {rest}")),
+    let asked = run
+        .repeat_in()
+        .and_then(|(place, asked)| Some((place, asked.strip_prefix("surtax compare ")?)));
+    match asked {
+        Some((place, asked)) => format!("{place} && surtax compare {options} {asked}"),
         // A plan that comes with surtax names its stacks itself, and no command follows.
-        None => return format!("{line} {options}"),
-    };
-    format!("{place} && {said}")
+        None => format!("{} {options}", run.repeat_with),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::finding::compare::tests::example;
 
     #[test]
     fn a_threshold_names_a_stack_as_people_type_it() {
@@ -178,16 +180,32 @@ mod tests {
             fail_if: fail_if.iter().map(|text| text.parse().unwrap()).collect(),
             undecided,
         };
-        let line = "cd /a && surtax compare --in native,runc --seed 1 -- x --in y";
-        assert_eq!(gated(line, &gate(&[], None)), line);
+        let gated = |cwd: &str, asked: &str, gate| {
+            let mut run = example(6, |_| {}).run;
+            let place = shell_line(["cd", cwd]);
+            run.cwd = cwd.to_owned();
+            run.repeat_with = format!("{place} && {asked}");
+            let line = super::gated(&run, &gate);
+            line.strip_prefix(&place).and_then(|line| line.strip_prefix(" && ")).unwrap().to_owned()
+        };
+        let both = "a && surtax compare --in b";
+        for cwd in ["/a", both] {
+            for command in ["x --in y", &format!("sh -c '{both}'")] {
+                let asked = format!("surtax compare --in native,runc --seed 1 -- {command}");
+                assert_eq!(gated(cwd, &asked, gate(&[], None)), asked);
+                let thresholds = &["wall > +3%", "runc: cpu > 2x"];
+                assert_eq!(
+                    gated(cwd, &asked, gate(thresholds, Some(Undecided::Pass))),
+                    format!(
+                        "surtax compare --fail-if 'wall > +3%' --fail-if 'runc: cpu > 2x' \
+                         --undecided=pass --in native,runc --seed 1 -- {command}"
+                    )
+                );
+            }
+        }
         assert_eq!(
-            gated("cd / && surtax run disks", &gate(&["start > 2x"], None)),
-            "cd / && surtax run disks --fail-if 'start > 2x'"
-        );
-        assert_eq!(
-            gated(line, &gate(&["wall > +3%", "runc: cpu > 2x"], Some(Undecided::Pass))),
-            "cd /a && surtax compare --fail-if 'wall > +3%' --fail-if 'runc: cpu > 2x' \
-             --undecided=pass --in native,runc --seed 1 -- x --in y"
+            gated("/", "surtax run disks", gate(&["start > 2x"], None)),
+            "surtax run disks --fail-if 'start > 2x'"
         );
     }
 }

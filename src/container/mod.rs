@@ -9,6 +9,7 @@ pub(crate) mod first_process;
 pub(crate) mod group;
 pub(crate) mod init;
 pub(crate) mod oci;
+mod published_port;
 pub(crate) mod rootless;
 pub(crate) mod skeleton;
 pub(crate) mod stdio;

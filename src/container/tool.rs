@@ -19,7 +19,7 @@ use crate::container::init::{Init, Prepared};
 use crate::container::oci::config::AGENT;
 use crate::container::tool_network::{NamedNetwork, ToolNetwork};
 use crate::container::users::ContainerUsers;
-use crate::container::{engine_runtime, group, init, storage, tool_network};
+use crate::container::{engine_runtime, group, init, published_port, storage, tool_network};
 use crate::fault::Fault;
 use crate::lab::disk::Disk;
 use crate::lab::{self, Lab, Limits, Mount, Process, Program, Room, tool_version};
@@ -337,7 +337,9 @@ impl Running for RunningContainer {
         let proved = self.network.prove(kernel, inside);
         facts.extend(proved.map_err(|fault| fault.during(self.kind))?);
         if let (Some(port), Some(network)) = (self.beside.port, self.network.reach()) {
-            facts.push(port.prove(&network).map_err(|fault| fault.during(self.kind))?);
+            facts.push(
+                published_port::prove(port, &network).map_err(|fault| fault.during(self.kind))?,
+            );
         }
         Ok(facts)
     }

@@ -154,7 +154,9 @@ mod tests {
     mod pages;
 
     use super::*;
+    use crate::layer::Limit;
     use std::collections::BTreeSet;
+    use std::path::Path;
 
     #[test]
     fn every_variant_is_one_that_can_be_asked_for_and_stands_there_once() {
@@ -168,5 +170,36 @@ mod tests {
             assert!(descriptor.not_yet_run.iter().all(|text| descriptor.variants.contains(text)));
         }
         assert!(seen.len() > 150, "{seen:?}");
+    }
+
+    /// A slip in a key that is read would be an option that nobody gives.
+    #[test]
+    fn every_option_that_is_read_is_one_of_a_layer() {
+        let own = registered().into_iter().flat_map(|it| it.options).map(|option| option.key);
+        let limits = Limit::ALL.into_iter().flat_map(|limit| limit.keys().iter().copied());
+        let known: BTreeSet<&str> = own.chain(limits).chain(["root"]).collect();
+        let mut read = BTreeSet::new();
+        let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if path.extension().is_some_and(|it| it == "rs") {
+                    read.extend(options_read(&std::fs::read_to_string(&path).unwrap()));
+                }
+            }
+        }
+        let unknown: Vec<&String> =
+            read.iter().filter(|key| !known.contains(key.as_str())).collect();
+        assert!(unknown.is_empty() && read.len() > 50, "{unknown:?} of {read:?}");
+    }
+
+    /// Keys that a source reads as words.
+    fn options_read(source: &str) -> Vec<String> {
+        let code = source.split("#[cfg(test)]").next().unwrap_or_default();
+        let ways = [".option(\"", ".says(\"", ".options.get(\"", ".options.contains_key(\""];
+        let keys = ways.into_iter().flat_map(|way| code.split(way).skip(1));
+        keys.filter_map(|rest| Some(rest.split_once('"')?.0.to_owned())).collect()
     }
 }

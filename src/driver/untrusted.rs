@@ -99,7 +99,7 @@ pub fn disk_image(start: &[u8], length: u64) -> Result<(&'static str, u64), Stri
     Ok((header.format, header.disk_bytes))
 }
 
-/// Reads a file that claims to be a kernel, a module or a program: how much was found in it.
+/// Reads a file that claims to be a kernel, a module or a program, whole: how much was found in it.
 #[must_use]
 pub fn executable(bytes: &[u8]) -> usize {
     let of_elf = Elf::parse(bytes).map_or(0, |elf| {
@@ -107,5 +107,5 @@ pub fn executable(bytes: &[u8]) -> usize {
         let loader = elf.interpreter().map_or(0, str::len);
         section + loader + usize::from(elf.enters_by_pvh())
     });
-    of_elf + usize::from(has_note(bytes, 1)) + kernel::described(bytes)
+    of_elf + usize::from(has_note(bytes, u32::MAX)) + kernel::described(bytes)
 }

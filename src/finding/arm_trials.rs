@@ -31,14 +31,6 @@ impl ArmTrials<'_> {
     pub(crate) fn repeated(&self) -> impl Iterator<Item = &StoredTrial> {
         self.ended.iter().copied().filter(|trial| trial.state == TrialState::Disturbed)
     }
-
-    pub(crate) fn part(&self) -> &'static str {
-        match self.arm.index {
-            0 => "baseline",
-            1 => "baseline-again",
-            _ => "compared",
-        }
-    }
 }
 
 /// The arms of a plan, in its order, each with those of these trials that have ended.

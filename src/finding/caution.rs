@@ -223,7 +223,7 @@ fn lost_trials(signs: &Signs<'_>) -> Vec<Caution> {
             counts.iter().map(|(state, count)| format!("{count} {}", state.word())).collect();
         let trials = number::count(column.ended.len() - column.repeated().count(), "trial");
         let (lost, words) = (format!("{lost} of {trials}"), words.join(", "));
-        if arm.part == "baseline-again" {
+        if arm.is_again() {
             alone.push(format!("{lost} of `{}` (again) did not count: {words}", arm.stack));
         } else {
             said.push((arm.stack.as_str(), (lost, words)));

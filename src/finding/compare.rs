@@ -24,6 +24,7 @@ use crate::finding::{
     harmless, instances, isolation, memory, steady, step,
 };
 use crate::ledger::{Absences, KnownMetric, Ledger, Proofs, StoredTrial, TrialState};
+use crate::plan::ArmPart;
 use crate::trial::disturbance::Disturbance;
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
@@ -162,7 +163,7 @@ fn arm_findings(
         arm: column.arm.index,
         stack: line(&column.arm.to_string()),
         name: name(column, &evidence),
-        part: column.part().into(),
+        part: column.arm.part().word().into(),
         trials: points.collect(),
         trial_count: number(column.counted.len()),
         disturbed_count: number(column.disturbed().count()),
@@ -205,9 +206,9 @@ fn progress(column: &ArmTrials<'_>, wall: Option<&Wall>, judge: &Judge<'_>) -> V
     let own = |blocks: &[surtax_statistics::Block]| {
         Some(surtax_statistics::noise_floor(blocks).ok()?.estimate)
     };
-    match (wall, column.part()) {
+    match (wall, column.arm.part()) {
         (Some(wall), _) => wall.progress.clone(),
-        (None, "baseline-again") => judge
+        (None, ArmPart::BaselineAgain) => judge
             .baseline
             .own_blocks(&Measure::wall())
             .map_or_else(Vec::new, |blocks| wall::progress(&blocks, own)),
@@ -223,7 +224,7 @@ fn number(count: usize) -> u32 {
 fn name(column: &ArmTrials<'_>, evidence: &[LevelEvidence]) -> String {
     let chosen = evidence.iter().filter(|level| !level.layer.contains("accel="));
     let mut said: Vec<&str> = chosen.filter_map(|level| level.fact("accelerator")).collect();
-    said.extend((column.part() == "baseline-again").then_some("again"));
+    said.extend((column.arm.part() == ArmPart::BaselineAgain).then_some("again"));
     let stack = line(&column.arm.to_string());
     if said.is_empty() { stack } else { format!("{stack} ({})", line(&said.join(", "))) }
 }
@@ -245,11 +246,11 @@ fn judged(
         let because = format!("no number of it counts: {reason}");
         return Judgement::without(Verdict::Invalid { gap, reason: reason.into() }, because);
     }
-    match column.part() {
-        "baseline" => {
+    match column.arm.part() {
+        ArmPart::Baseline => {
             Judgement::without(Verdict::Baseline, String::from("what the others are compared with"))
         }
-        "baseline-again" => {
+        ArmPart::BaselineAgain => {
             let because = "the same once more: how far it is from itself is the noise floor";
             Judgement::without(Verdict::Baseline, String::from(because))
         }

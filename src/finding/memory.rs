@@ -113,7 +113,7 @@ fn sum_of(arm: &ArmFindings, is_shared: bool, key: Key) -> Option<f64> {
 
 /// Says how much it is in which stacks; `None` where it is not worth a word.
 fn by_stack(findings: &Findings, of: impl Fn(&ArmFindings) -> Option<f64>) -> Option<String> {
-    let arms = findings.arms.iter().filter(|arm| arm.part != "baseline-again");
+    let arms = findings.arms.iter().filter(|arm| !arm.is_again());
     let words = arms.filter_map(|arm| {
         let bytes = of(arm).filter(|bytes| *bytes >= WORTH_A_WORD)?;
         Some((arm.stack.as_str(), number::amount(bytes, "bytes")))

@@ -42,8 +42,7 @@ pub(crate) fn list(findings: &Findings) -> Option<List<'_>> {
     if typed.split_once(':').map_or(typed, |(name, _)| name) != WORKLOAD {
         return None;
     }
-    let arms: Vec<&ArmFindings> =
-        findings.arms.iter().filter(|arm| arm.part != "baseline-again").collect();
+    let arms: Vec<&ArmFindings> = findings.arms.iter().filter(|arm| !arm.is_again()).collect();
     let rows = PRICES.iter().map(|price| Row {
         name: price.name,
         operation: price.operation,

@@ -4,7 +4,7 @@ use super::asked::Asked;
 use super::foreign::line;
 use super::{RunFacts, estimate, steady};
 use crate::ledger::{Run, StoredTrial, calendar};
-use crate::plan::{Plan, Word};
+use crate::plan::{Plan, Word, shell_line};
 use sha2::{Digest, Sha256};
 
 /// Returns when the first trial began, in nanoseconds since the run began; 0 without trials.
@@ -45,6 +45,20 @@ pub(super) fn run_facts(
         is_of_fixed_time,
         conduct: steady::conduct(plan, is_of_fixed_time),
         asked: Asked::of(plan),
+    }
+}
+
+impl RunFacts {
+    /// Divides the line that repeats the run: `cd DIRECTORY`, and what is asked there. `None` of a
+    /// line that says no directory.
+    pub(crate) fn repeat_in(&self) -> Option<(&str, &str)> {
+        let place = shell_line(["cd", &self.cwd]);
+        let behind = self.repeat_with.strip_prefix(&place);
+        match behind.and_then(|behind| behind.strip_prefix(" && ")) {
+            Some(asked) => Some((&self.repeat_with[..place.len()], asked)),
+            // A directory whose name is no plain text is not spelled as it is shown.
+            None => self.repeat_with.split_once(" && "),
+        }
     }
 }
 

@@ -9,7 +9,7 @@ const EACH_MAX: usize = 8;
 
 /// Says how long the stacks took to start and to stop; `None` where nothing is known.
 pub(crate) fn remark(findings: &Findings) -> Option<String> {
-    let arms = findings.arms.iter().filter(|arm| arm.part != "baseline-again");
+    let arms = findings.arms.iter().filter(|arm| !arm.is_again());
     let median = |arm: &ArmFindings, name: &str| arm.metric(name).map(|metric| metric.median);
     let mut known: Vec<(&str, f64, Option<f64>)> = arms
         .filter_map(|arm| {

@@ -95,6 +95,23 @@ mod tests {
         bytes
     }
 
+    /// A header may claim 65,535 segments.
+    #[test]
+    fn notes_behind_more_segments_than_a_kernel_has_are_not_looked_for() {
+        let behind = |count: usize| {
+            let mut bytes = kernel(true, &note(b"Xen\0", PHYS32_ENTRY, &[0; 8]));
+            let (head, segment) = (64, 56);
+            bytes.splice(head..head, vec![0; count * segment]);
+            bytes[0x38..0x3a].copy_from_slice(&u16::try_from(count + 1).unwrap().to_le_bytes());
+            let offset = head + count * segment + 8;
+            let old = u64::from_le_bytes(bytes[offset..offset + 8].try_into().unwrap());
+            let moved = old + u64::try_from(count * segment).unwrap();
+            bytes[offset..offset + 8].copy_from_slice(&moved.to_le_bytes());
+            has_note(&bytes, PHYS32_ENTRY)
+        };
+        assert!(behind(0) && behind(SEGMENTS_MAX - 1) && !behind(SEGMENTS_MAX));
+    }
+
     /// A file of 64 bits, or of 32, with these notes alone.
     fn kernel(is_wide: bool, notes: &[u8]) -> Vec<u8> {
         let (head, segment) = if is_wide { (64, 56) } else { (52, 32) };

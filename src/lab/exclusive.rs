@@ -390,14 +390,23 @@ fn facts_of(directory: &OwnedFd, path: &Path) -> Result<Stat, Fault> {
 
 /// Opens a directory without following a link at its end; only to look at it.
 pub(super) fn hold(path: &Path) -> Result<OwnedFd, Fault> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let path = c_path(path)?;
-    match rustix::fs::open(&path, flags, Mode::empty()) {
+    match directory_with(path, OFlags::RDONLY)? {
         // One that may be passed through and not be listed.
-        Err(Errno::ACCESS) => rustix::fs::open(&path, flags | OFlags::PATH, Mode::empty()),
+        Err(Errno::ACCESS) => directory_with(path, OFlags::RDONLY | OFlags::PATH)?,
         other => other,
     }
     .doing(format_args!("open the directory {path:?} itself"))
+}
+
+/// Opens a directory without following a link at its end, to change its attributes.
+pub(super) fn open_directory(path: &Path) -> Result<OwnedFd, Fault> {
+    directory_with(path, OFlags::RDONLY)?
+        .doing(format_args!("open the directory {path:?}, to change its attributes"))
+}
+
+fn directory_with(path: &Path, flags: OFlags) -> Result<Result<OwnedFd, Errno>, Fault> {
+    let flags = flags | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(c_path(path)?, flags, Mode::empty()))
 }
 
 /// A path as the kernel takes it.

@@ -75,7 +75,7 @@ pub use process::{Process, Program, find, pipe, signal, this_program};
 pub use reaper::{ARGUMENT as REAPER_ARGUMENT, reaper_main};
 pub use room::Room;
 pub use service::Service;
-pub use shaping::Shape;
+pub use shaping::{Shape, Shaped, can_shape};
 pub use sweep::{Swept, gc};
 pub(crate) use tool_run::ToolRun;
 pub use undo::{TAG, Undo};

@@ -6,9 +6,17 @@
 //!
 //! Source: `tc-netem(8)`, Linux `net/sched/sch_netem.c`.
 
-use super::RoomNetwork;
+use super::{RoomNetwork, ask, kernel_part};
 use crate::fault::{Doing, Fault};
 use std::time::Duration;
+use surtax_instrument::wire::Fact;
+
+/// The kernel's module, and a function of it.
+const MODULE: &str = "sch_netem";
+const FUNCTION: &str = "netem_enqueue";
+
+/// Time limit for loading a module.
+const MODPROBE_DEADLINE: Duration = Duration::from_secs(30);
 
 /// Largest number of frames that may wait: those of 20 Gbit/s for half a second. The default of
 /// netem, 1,000, would lose what a fast link with a delay has under way.
@@ -60,6 +68,50 @@ impl Shape {
         near(self.delay.map(|delay| delay.as_secs_f64()), ["delay", "delay"])
             && near(self.loss, ["loss-random", "loss"])
             && near(bytes, ["rate", "rate"])
+    }
+}
+
+/// Tells whether the kernel of this level can shape links; loads nothing. Only in a guest of ours
+/// its module is loaded first: that kernel is ours to change.
+#[must_use]
+pub fn can_shape(level: u8) -> bool {
+    if level > 0 && kernel_part::is_of_a_guest_of_ours() {
+        // Where it is built in, or there is none, what follows will tell.
+        let _ = ask(&["modprobe", MODULE].map(String::from), None, MODPROBE_DEADLINE);
+    }
+    kernel_part::is_there(MODULE, FUNCTION)
+}
+
+/// A link of a network that was shaped.
+#[derive(Debug)]
+pub struct Shaped {
+    link: &'static str,
+    shape: Shape,
+}
+
+impl Shaped {
+    /// Shapes what leaves by a link.
+    ///
+    /// # Errors
+    /// The machine's: the link is not there, or the kernel refuses.
+    pub fn make(network: &RoomNetwork, link: &'static str, shape: Shape) -> Result<Self, Fault> {
+        network.shape(link, shape)?;
+        Ok(Self { link, shape })
+    }
+
+    /// Proves that the kernel does what was asked for.
+    ///
+    /// # Errors
+    /// The machine's: it does something else.
+    pub fn prove(&self, network: &RoomNetwork) -> Result<Vec<Fact>, Fault> {
+        network.require_shape(self.link, self.shape)?;
+        let source = "tc -json qdisc show";
+        let Shape { delay, loss, rate } = self.shape;
+        let delay = delay.map(|it| Fact::new("link_delay_us", it.as_micros().to_string(), source));
+        let loss = loss.map(|it| Fact::new("link_loss", it.to_string(), source));
+        let rate = rate.map(|it| Fact::new("link_rate_bps", it.to_string(), source));
+        let netem = Fact::new("link_shaped_by", "netem", source);
+        Ok([delay, loss, rate].into_iter().flatten().chain([netem]).collect())
     }
 }
 

@@ -64,7 +64,7 @@ pub fn ensure(user: u32, name: &str) -> Result<(), Fault> {
     // On the way there everybody may pass, and sees nothing.
     for way in [Path::new(state::OF_ROOT), &Path::new(state::OF_ROOT).join(FOR_USERS)] {
         let way = exclusive::ensure(way, 0o711)?;
-        let opened = exclusive::hold(&way)?;
+        let opened = exclusive::open_directory(&way)?;
         let doing = || format!("let others pass through `{}`", way.display());
         let mode = Mode::from_raw_mode(rustix::fs::fstat(&opened).doing(doing())?.st_mode);
         if !mode.contains(PASS) {
@@ -72,7 +72,7 @@ pub fn ensure(user: u32, name: &str) -> Result<(), Fault> {
         }
     }
     for directory in [folder.clone(), folder.join(name)] {
-        let opened = exclusive::hold(&exclusive::ensure(&directory, 0o700)?)?;
+        let opened = exclusive::open_directory(&exclusive::ensure(&directory, 0o700)?)?;
         let doing = format!("let user {user} look into `{}`", directory.display());
         match fsetxattr(&opened, LIST, &list(7, 5, user), XattrFlags::empty()) {
             // Where there are no access lists, what is kept is root's alone.

@@ -10,6 +10,7 @@ use crate::lab::{IoLimits, Limits, Partition};
 use crate::layer::{Descriptor, Files, LayerSpec, Limit, Root, RootKind};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
+use surtax_instrument::probe::cgroup::CPUS_MAX;
 use surtax_instrument::quantity::Bytes;
 
 /// The option that says whether a level's secrets are shown.
@@ -32,9 +33,6 @@ pub(super) const ALIASES: [(&str, &str); 1] = [("mem", "memory")];
 
 /// The option of a machine whose memory is of huge pages.
 const HUGE_MACHINE: &str = "hugepages";
-
-/// The highest CPU number that is believed.
-const CPU_LIMIT: u32 = 8192;
 
 impl LayerSpec {
     /// The common limits among the options.
@@ -262,7 +260,7 @@ fn cpu_millis(text: &str) -> Result<u32, Fault> {
         return Err(refuse());
     }
     let millis = format!("{whole}{fraction:0<3}").parse::<u32>().map_err(|_| refuse())?;
-    if (10..=CPU_LIMIT * 1000).contains(&millis) { Ok(millis) } else { Err(refuse()) }
+    if (10..=CPUS_MAX * 1000).contains(&millis) { Ok(millis) } else { Err(refuse()) }
 }
 
 /// `0-1;3`: numbers of CPUs or of NUMA nodes, sorted, each once.
@@ -276,7 +274,7 @@ fn numbers(text: &str) -> Result<Vec<u32>, Fault> {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let first: u32 = first.trim().parse().map_err(|_| refuse())?;
         let last: u32 = last.trim().parse().map_err(|_| refuse())?;
-        if first > last || last >= CPU_LIMIT {
+        if first > last || last >= CPUS_MAX {
             return Err(refuse());
         }
         cpus.extend(first..=last);

@@ -6,17 +6,9 @@
 //! are made by surtax alone: who else makes one may have shaped it.
 
 use crate::fault::Fault;
-use crate::lab::{self, RoomNetwork, Shape, kernel_part};
+use crate::lab::{self, Shape};
 use crate::layer::{LayerSpec, OptionSpec, Site, Unavailable, option};
 use std::time::Duration;
-use surtax_instrument::wire::Fact;
-
-/// The kernel's module, and a function of it.
-const MODULE: &str = "sch_netem";
-const FUNCTION: &str = "netem_enqueue";
-
-/// Time limit for loading a module.
-const MODPROBE_DEADLINE: Duration = Duration::from_secs(30);
 
 /// The most that is believed: beyond it every protocol has given up.
 const DELAY_MOST: Duration = Duration::from_secs(60);
@@ -89,11 +81,7 @@ pub(crate) fn require(asked: Option<Shape>, site: &Site<'_>) -> Result<(), Unava
     if lab::find("tc").is_none() {
         return refuse("`tc`, which shapes links, is not in `PATH`", "apt-get install iproute2");
     }
-    if site.level > 0 && kernel_part::is_of_a_guest_of_ours() {
-        // Where it is built in, or there is none, what follows will tell.
-        let _ = lab::ask(&["modprobe", MODULE].map(String::from), None, MODPROBE_DEADLINE);
-    }
-    if !kernel_part::is_there(MODULE, FUNCTION) {
+    if !lab::can_shape(site.level) {
         return refuse(
             "this kernel has no netem, which delays and loses frames",
             "use a kernel with `CONFIG_NET_SCH_NETEM`, as in a machine: \
@@ -101,43 +89,6 @@ pub(crate) fn require(asked: Option<Shape>, site: &Site<'_>) -> Result<(), Unava
         );
     }
     Ok(())
-}
-
-/// A link of a network that was shaped.
-#[derive(Debug)]
-pub(crate) struct Shaped {
-    link: &'static str,
-    shape: Shape,
-}
-
-impl Shaped {
-    /// Shapes what leaves by a link.
-    ///
-    /// # Errors
-    /// The machine's: the link is not there, or the kernel refuses.
-    pub(crate) fn make(
-        network: &RoomNetwork,
-        link: &'static str,
-        shape: Shape,
-    ) -> Result<Self, Fault> {
-        network.shape(link, shape)?;
-        Ok(Self { link, shape })
-    }
-
-    /// That the kernel does what was asked for.
-    ///
-    /// # Errors
-    /// The machine's: it does something else.
-    pub(crate) fn prove(&self, network: &RoomNetwork) -> Result<Vec<Fact>, Fault> {
-        network.require_shape(self.link, self.shape)?;
-        let source = "tc -json qdisc show";
-        let Shape { delay, loss, rate } = self.shape;
-        let delay = delay.map(|it| Fact::new("link_delay_us", it.as_micros().to_string(), source));
-        let loss = loss.map(|it| Fact::new("link_loss", it.to_string(), source));
-        let rate = rate.map(|it| Fact::new("link_rate_bps", it.to_string(), source));
-        let netem = Fact::new("link_shaped_by", "netem", source);
-        Ok([delay, loss, rate].into_iter().flatten().chain([netem]).collect())
-    }
 }
 
 fn delay(text: &str) -> Option<Duration> {

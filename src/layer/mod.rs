@@ -14,7 +14,6 @@ pub(crate) mod publish;
 mod reach;
 mod site;
 mod spec;
-pub mod watch;
 
 use crate::agent::Link;
 use crate::fault::{Blame, Fault};

@@ -294,10 +294,9 @@ fn insert_run(transaction: &Transaction, plan: &Plan, plan_json: &str) -> rusqli
         params![plan.title, plan_json, env!("CARGO_PKG_VERSION"), integer(clock::wall().0)],
     )?;
     for arm in plan.arms() {
-        let part = ["baseline", "baseline-again"].get(usize::try_from(arm.index).unwrap_or(2));
         transaction.execute(
             "INSERT INTO arms (arm, stack, part) VALUES (?1, ?2, ?3)",
-            params![arm.index, arm.to_string(), part.unwrap_or(&"compared")],
+            params![arm.index, arm.to_string(), arm.part().word()],
         )?;
     }
     Ok(())

@@ -135,7 +135,8 @@ impl Reader<'_> {
             "ignore_failure" => draft.conduct.ignore_failure = Some(self.truth(field, value)?),
             "keep_disturbed" => draft.conduct.keep_disturbed = Some(self.truth(field, value)?),
             "inherit_environment" => draft.inherit_environment = Some(self.truth(field, value)?),
-            _ => draft.environment = self.environment(value)?,
+            "environment" => draft.environment = self.environment(value)?,
+            other => return Err(Fault::bug(format!("nobody reads the key `{other}` of a plan"))),
         }
         Ok(())
     }

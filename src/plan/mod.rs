@@ -35,6 +35,7 @@ pub use shell::{line as shell_line, path as shell_path};
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
+use surtax_instrument::words;
 pub use word::Word;
 
 /// The value of [`Plan::schema_version`] that this surtax writes.
@@ -158,6 +159,19 @@ pub struct Arm {
     pub beside: String,
 }
 
+/// Part that an arm has in a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ArmPart {
+    /// Stack that the others are compared with.
+    Baseline,
+    /// Same stack once more: how far it is from itself is the noise floor.
+    BaselineAgain,
+    /// One that is compared.
+    Compared,
+}
+
+words!(ArmPart { Baseline: "baseline", BaselineAgain: "baseline-again", Compared: "compared" });
+
 /// Words between a stack and its neighbours in the text of an arm.
 pub(crate) const BESIDE: &str = " beside ";
 
@@ -165,7 +179,17 @@ impl Arm {
     /// Tells whether it is compared with the baseline: all are but the first two, which are that.
     #[must_use]
     pub fn is_compared(&self) -> bool {
-        self.index > 1
+        self.part() == ArmPart::Compared
+    }
+
+    /// Returns its part in the plan.
+    #[must_use]
+    pub fn part(&self) -> ArmPart {
+        match self.index {
+            0 => ArmPart::Baseline,
+            1 => ArmPart::BaselineAgain,
+            _ => ArmPart::Compared,
+        }
     }
 }
 

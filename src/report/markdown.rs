@@ -294,7 +294,7 @@ fn bill(findings: &Findings) -> String {
 /// Writes what was read back of each stack: only what tells it from the others, and the begin of
 /// what is long.
 fn evidence(findings: &Findings) -> String {
-    let shown = |arm: &&ArmFindings| arm.part != "baseline-again" && !arm.evidence.is_empty();
+    let shown = |arm: &&ArmFindings| !arm.is_again() && !arm.evidence.is_empty();
     let arms: Vec<&ArmFindings> = findings.arms.iter().filter(shown).collect();
     let is_everywhere = |fact: &KeyValue| {
         let has = |arm: &&ArmFindings| {

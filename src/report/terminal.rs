@@ -11,8 +11,8 @@ use crate::finding::answer::Answer;
 use crate::finding::reasons::{self, Failure, no_numbers};
 use crate::finding::stacks::Stacks;
 use crate::finding::{
-    ArmFindings, Findings, Verdict, claims, foreign, instances, isolation, memory, number,
-    settings, starts, workload,
+    ArmFindings, Findings, RunFacts, Verdict, claims, foreign, instances, isolation, memory,
+    number, settings, starts, workload,
 };
 use crate::plan::shell_line;
 use comfy_table::{
@@ -111,13 +111,13 @@ pub fn render(findings: &Findings, look: Look) -> String {
     troubles(&mut page, findings);
     cautions(&mut page, findings);
     page.gap();
-    page.unbroken("Repeat with: ", &repeated(&findings.run.repeat_with, look.name));
+    page.unbroken("Repeat with: ", &repeated(&findings.run, look.name));
     page.finish()
 }
 
 /// The line that repeats a run. Where the run was asked for, its directory need not be said.
-fn repeated(line: &str, name: Name) -> String {
-    let Some((place, line)) = line.split_once(" && ") else { return called(line, name) };
+fn repeated(run: &RunFacts, name: Name) -> String {
+    let Some((place, line)) = run.repeat_in() else { return called(&run.repeat_with, name) };
     let here = || {
         let here = std::env::current_dir().ok()?;
         Some(shell_line([b"cd".as_slice(), here.as_os_str().as_bytes()]))
@@ -336,11 +336,17 @@ mod tests {
 
     #[test]
     fn a_run_of_another_directory_is_repeated_there() {
-        let line = |place: &str| format!("cd {place} && surtax compare -- true");
+        let asked = "surtax compare -- sh -c 'a && b'";
+        let repeated = |cwd: &str| {
+            let mut run = example(6, |_| {}).run;
+            run.cwd = cwd.to_owned();
+            run.repeat_with = format!("{} && {asked}", shell_line(["cd", cwd]));
+            super::repeated(&run, Name::AsRun)
+        };
         let here = std::env::current_dir().unwrap();
-        let here = shell_line([here.to_str().unwrap()]);
-        assert!(repeated(&line("/nowhere"), Name::AsRun).starts_with("cd /nowhere && "));
-        assert!(!repeated(&line(&here), Name::AsRun).contains("cd "));
+        assert!(repeated("/nowhere").starts_with("cd /nowhere && "));
+        assert!(repeated("/no && where").starts_with("cd '/no && where' && "));
+        assert!(!repeated(here.to_str().unwrap()).contains("cd "));
     }
     use crate::finding::ArmFailure;
     use crate::finding::compare::tests::example;

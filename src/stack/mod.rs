@@ -6,5 +6,6 @@ pub mod reach;
 pub mod start;
 pub mod shell;
 mod talk;
+pub mod watch;
 
 pub use deeper::Deeper;

@@ -12,11 +12,11 @@ use crate::driver;
 use crate::driver::scratch_proof;
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Lab, Limits, Room};
-use crate::layer::watch::groups;
 use crate::layer::{
     Descriptor, LayerSpec, Payer, Root, Running, Site, StackSpec, Started, View, WorkloadNetwork,
     medium,
 };
+use crate::stack::watch::groups;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -11,7 +11,7 @@ use crate::agent::{FOREVER, Listener, PATIENCE, Speaker, Stamped};
 use crate::driver;
 use crate::fault::{Blame, Doing, Fault};
 use crate::lab::{self, Lab};
-use crate::layer::watch::Watch;
+use crate::stack::watch::Watch;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::os::fd::AsFd;

@@ -1,8 +1,8 @@
 //! Companions: what happens beside a command, as one contract.
 //!
 //! Their list in `protocol.rs` is the protocol: `prepare` and `begin` go along it, `end` and `stop`
-//! come back, so that who begins last is nearest to the command. A new one is a file, and a line of
-//! that list.
+//! come back, so that who begins last is nearest to the command. A new one is a file, a name in
+//! [`Who`], and a line of that list; where it keeps something new, a field of [`Seen`].
 
 use super::acts::Who;
 use super::clock_sync::ClockSync;

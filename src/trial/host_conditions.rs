@@ -8,7 +8,7 @@ use super::iterate::TimedRun;
 use super::quiet::{self, Conditions, Quiet};
 use super::stage::Stage;
 use crate::fault::Fault;
-use crate::layer::watch::groups;
+use crate::stack::watch::groups;
 use std::path::{Path, PathBuf};
 use surtax_instrument::quantity::Nanoseconds;
 

@@ -19,9 +19,9 @@ use super::workload_steps::like;
 use crate::agent::refused;
 use crate::fault::Fault;
 use crate::layer::Payer;
-use crate::layer::watch::Watch;
 use crate::plan::Neighbour;
 use crate::stack::start::{RunningStack, StartContext};
+use crate::stack::watch::Watch;
 use crate::workload::Definition;
 use std::time::Duration;
 use surtax_instrument::clock;
@@ -158,8 +158,8 @@ impl Beside {
         name: &str,
     ) -> Result<Self, NotPlaced> {
         let Neighbour { workload, stack } = neighbour;
-        let task = Task::beside(workload, place)?;
-        let no_workload = || Fault::bug("a neighbour has no workload");
+        let task = Task::beside(workload, place).map_err(NotPlaced::before)?;
+        let no_workload = || NotPlaced::before(Fault::bug("a neighbour has no workload"));
         let definition = task.definition.clone().ok_or_else(no_workload)?;
         let words = definition.command.clone();
         // Both sides go on through all warm-ups and iterations, each of which may take as long as a

@@ -93,7 +93,7 @@ fn place(
     (name, padding): (&str, u32),
     acts: Acts<'_>,
 ) -> Result<Placed, NotPlaced> {
-    let task = Task::of(plan)?;
+    let task = Task::of(plan).map_err(NotPlaced::before)?;
     let mut command = command(plan, stack);
     command.env.extend(variable_of(padding));
     task.multiply(&mut command);

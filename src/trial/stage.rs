@@ -61,7 +61,8 @@ impl Placed {
         acts: Acts<'_>,
     ) -> Result<Self, NotPlaced> {
         let inside = task.inside(&command);
-        let between = Bridge::between(task.definition.as_ref(), stack, context, name)?;
+        let between = Bridge::between(task.definition.as_ref(), stack, context, name)
+            .map_err(NotPlaced::before)?;
         if between.is_some() {
             acts(Who::Bridge, Act::Start);
         }
@@ -125,9 +126,9 @@ impl Placed {
     }
 }
 
-/// It failed before anything was started.
-impl From<Fault> for NotPlaced {
-    fn from(fault: Fault) -> Self {
+impl NotPlaced {
+    /// It failed before anything was started.
+    pub(super) fn before(fault: Fault) -> Self {
         Self { fault, leftovers: Vec::new(), stood_at: clock::monotonic_raw() }
     }
 }

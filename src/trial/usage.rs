@@ -8,7 +8,7 @@ use super::iterate::TimedRun;
 use super::peer::Peer;
 use super::stage::Stage;
 use crate::fault::Fault;
-use crate::layer::watch::Watch;
+use crate::stack::watch::Watch;
 use surtax_instrument::quantity::Nanoseconds;
 
 /// The bill of the stack.

@@ -285,5 +285,6 @@ mod tests {
         for name in names {
             assert!(name.parse::<oci_spec::runtime::Capability>().is_ok(), "{name}");
         }
+        assert_eq!(default_capabilities(), 0xa804_25fb, "as in a container of Docker's");
     }
 }

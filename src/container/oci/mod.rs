@@ -127,10 +127,8 @@ impl Layer for Oci {
     }
 
     fn start(&self, spec: &LayerSpec, site: &Site<'_>, room: &Room) -> Result<Started, Fault> {
-        let path = lab::find(self.program).ok_or_else(|| {
-            Fault::machine(format!("{}: it is not in `PATH`", self.descriptor.kind))
-                .hint(self.remedy)
-        })?;
+        let found = require_program(self.program, self.remedy);
+        let path = found.map_err(|it| it.fault().during(self.descriptor.kind))?;
         if site.level > 0 {
             // A level that was just made has not been asked before.
             (self.require)(&path, spec, site)

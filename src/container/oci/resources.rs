@@ -76,7 +76,8 @@ fn block_io(io: IoLimits, disk: &Disk) -> Result<LinuxBlockIo, OciSpecError> {
             "read-bps" => limits.throttle_read_bps_device(at(rate)?),
             "write-bps" => limits.throttle_write_bps_device(at(rate)?),
             "read-iops" => limits.throttle_read_iops_device(at(rate)?),
-            _ => limits.throttle_write_iops_device(at(rate)?),
+            "write-iops" => limits.throttle_write_iops_device(at(rate)?),
+            other => unreachable!("`{other}` is a limit on no disk"),
         };
     }
     limits.build()

@@ -26,7 +26,7 @@ use surtax_instrument::probe::process::Usage;
 use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::{
     Command, Dropped, Fact, Failure, Hello, Instance, Opener, PROTOCOL, Reply, Request, Sealer,
-    Status, agents, read_request, write_reply,
+    Status, WireError, agents, read_request, write_reply,
 };
 
 /// Number of bytes that are read at once.
@@ -107,8 +107,14 @@ struct Run {
 /// End of a conversation: either end is gone, or surtax wants no more.
 struct Over;
 
-impl<E: std::error::Error> From<E> for Over {
-    fn from(_: E) -> Self {
+impl From<std::io::Error> for Over {
+    fn from(_: std::io::Error) -> Self {
+        Self
+    }
+}
+
+impl From<WireError> for Over {
+    fn from(_: WireError) -> Self {
         Self
     }
 }

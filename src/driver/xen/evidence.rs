@@ -5,6 +5,7 @@ use super::toolstack::{self, Info};
 use crate::fault::{Doing, Fault};
 use crate::lab;
 use crate::layer::value_of;
+use surtax_instrument::probe::cgroup::parse_cpus;
 use surtax_instrument::probe::xen;
 use surtax_instrument::wire::Fact;
 
@@ -118,13 +119,7 @@ fn numbers(list: &str, cpu_count: &str) -> Option<Vec<u32>> {
     if list == "all" {
         return Some((0..cpu_count.parse().ok()?).collect());
     }
-    let mut found = Vec::new();
-    for part in list.split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let ends: (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
-        found.extend(ends.0..=ends.1);
-    }
-    Some(found)
+    parse_cpus(list)
 }
 
 fn agree(what: &str, one: (&str, &str), other: (&str, &str)) -> Result<(), Fault> {

@@ -48,7 +48,7 @@ fn disturbed_trials(arms: &[ArmFindings]) -> String {
     let is_all = arms.iter().all(|arm| arm.disturbed_count == arm.trial_count);
     if hit.len() <= FEW && (hit.len() == 1 || !is_all) {
         let of_arm = |arm: &&ArmFindings| {
-            let again = if arm.part == "baseline-again" { " (again)" } else { "" };
+            let again = if arm.is_again() { " (again)" } else { "" };
             let (count, trials) = (arm.disturbed_count, trials(arm.trial_count));
             format!("{count} of {trials} of `{}`{again}", arm.stack)
         };

@@ -2,13 +2,20 @@
 
 use super::{ArmFindings, LevelEvidence, MetricFindings, PayerFindings, Verdict};
 use crate::finding::number;
+use crate::plan::ArmPart;
 use surtax_instrument::amount::{QUANTITIES, Quantity};
 
 impl ArmFindings {
     /// Tells whether it is compared with the baseline, and not a part of that.
     #[must_use]
     pub fn is_compared(&self) -> bool {
-        self.part == "compared"
+        self.part == ArmPart::Compared.word()
+    }
+
+    /// Tells whether it is the baseline once more.
+    #[must_use]
+    pub fn is_again(&self) -> bool {
+        self.part == ArmPart::BaselineAgain.word()
     }
 
     /// Tells whether no number of it counts.

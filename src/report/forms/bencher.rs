@@ -66,7 +66,7 @@ pub(super) fn benchmark_action(findings: &Findings) -> String {
 
 /// The metrics of all arms but the second of the baseline, which is the same stack.
 fn metrics(findings: &Findings) -> impl Iterator<Item = (&ArmFindings, &MetricFindings)> {
-    let arms = findings.arms.iter().filter(|arm| arm.part != "baseline-again");
+    let arms = findings.arms.iter().filter(|arm| !arm.is_again());
     arms.flat_map(|arm| arm.metrics.iter().map(move |metric| (arm, metric)))
 }
 

@@ -20,7 +20,7 @@ type Samples = BTreeMap<&'static str, Vec<String>>;
 /// Findings as one exposition.
 pub(super) fn text(findings: &Findings) -> String {
     let mut samples = Samples::new();
-    for arm in findings.arms.iter().filter(|arm| arm.part != "baseline-again") {
+    for arm in findings.arms.iter().filter(|arm| !arm.is_again()) {
         of_an_arm(findings, arm, &mut samples);
     }
     let mut text = String::new();

@@ -7,6 +7,7 @@ use super::chart::{Canvas, Fill, Shape};
 use super::escape;
 use crate::finding::answer::{Row, Said};
 use crate::finding::{ArmFindings, Findings, Gap, Interval, TrialPoint, Verdict, foreign, reasons};
+use crate::plan::ArmPart;
 
 /// An arm as the report shows it.
 pub struct Arm<'a> {
@@ -40,9 +41,9 @@ pub fn arms(findings: &Findings) -> Vec<Arm<'_>> {
         .iter()
         .filter(|found| !is_alone || found.is_compared() || !is_not_run(found))
         .map(|found| {
-            let (class, shape) = match found.part.as_str() {
-                "baseline" => (String::from("ink-baseline"), Shape::Circle),
-                "baseline-again" => (String::from("ink-again"), Shape::Square),
+            let (class, shape) = match ArmPart::of_word(&found.part) {
+                Some(ArmPart::Baseline) => (String::from("ink-baseline"), Shape::Circle),
+                Some(ArmPart::BaselineAgain) => (String::from("ink-again"), Shape::Square),
                 _ => {
                     let place = compared;
                     compared += 1;

@@ -228,7 +228,7 @@ impl Meter {
 
 #[cfg(test)]
 mod tests {
-    use crate::layer::watch::*;
+    use crate::stack::watch::*;
     use surtax_instrument::amount::PAGE_FAULTS;
     use surtax_instrument::quantity::Bytes;
 
