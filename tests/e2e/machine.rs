@@ -140,10 +140,12 @@ impl Machine {
     ///
     /// What other people's labs make and take away meanwhile is left out, as far as they can be
     /// told from ours; where they test too, what goes away by itself within two seconds is theirs
-    /// as well.
+    /// as well, though more of theirs may have come by then.
     pub fn difference(&self) -> Vec<String> {
+        let mut seen: Option<Vec<String>> = None;
         for attempt in 0.. {
             let mut lines = Census::take().unwrap().difference_from(&self.before);
+            lines.retain(|line| seen.as_ref().is_none_or(|seen| seen.contains(line)));
             let now = Foreign::look();
             let is_crowded = now.is_crowded || self.foreign.is_crowded;
             lines.retain(|line| !now.others.own(line) && !self.foreign.others.own(line));
@@ -153,6 +155,7 @@ impl Machine {
             if lines.is_empty() || attempt == 10 || !(is_crowded || all_end) {
                 return lines;
             }
+            seen = Some(lines);
             std::thread::sleep(std::time::Duration::from_millis(200));
         }
         unreachable!("the loop above ends by itself")
