@@ -7,9 +7,8 @@
 
 use crate::container::engine_runtime::Kernel;
 use crate::fault::Fault;
-use crate::lab::Shaped;
 use crate::lab::network::OUTSIDE;
-use crate::lab::{self, Mount, Process, Room};
+use crate::lab::{self, Mount, Process, Room, Shaped};
 use crate::layer::{
     LayerSpec, OptionSpec, Site, Unavailable, WorkloadNetwork, impairment, option, value_of,
 };

@@ -254,7 +254,7 @@ fn judged(
             let because = "the same once more: how far it is from itself is the noise floor";
             Judgement::without(Verdict::Baseline, String::from(because))
         }
-        _ => {
+        ArmPart::Compared => {
             if let Some(another) = ran.against(judge.program).filter(|it| !it.is_asked_for) {
                 let (gap, reason) = (Gap::Rejected, String::from("another program"));
                 let verdict = Verdict::Invalid { gap, reason };

@@ -167,7 +167,7 @@ impl<'a> Lookout<'a> {
     /// As a condition of the trial: that records of the log were lost, or the groups of a kill held
     /// back, beside which a limit of the stack may have stopped somebody; `None` where it has none,
     /// or nothing was lost, or the command is meant to reach that limit.
-    pub(super) fn overrun(
+    fn overrun(
         &self,
         stack: &StackSpec,
         (is_meant, is_bomb): (bool, bool),
@@ -236,7 +236,7 @@ impl<'a> Lookout<'a> {
 }
 
 /// Returns how many were killed, as a condition of the trial.
-pub(super) fn condition(ended: &Ended) -> (String, f64) {
+fn condition(ended: &Ended) -> (String, f64) {
     (String::from("oom_kill_count"), real(ended.count))
 }
 

@@ -35,8 +35,7 @@ use crate::driver::qemu::board::Board;
 use crate::fault::{Doing, Fault};
 use crate::guest::channel::Channel;
 use crate::guest::kernel;
-use crate::lab::Shaped;
-use crate::lab::{self, Limits, Process, Program, Room, tool_version};
+use crate::lab::{self, Limits, Process, Program, Room, Shaped, tool_version};
 use crate::layer::{
     Descriptor, Inner, Layer, LayerSpec, Limit, OptionSpec, Root, Site, Started, Unavailable,
     Usable, option, require_program,
