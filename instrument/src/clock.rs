@@ -7,6 +7,9 @@ use crate::quantity::Nanoseconds;
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 
+/// File in which the kernel names this boot; no other boot's clocks are compared with its own.
+pub const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
 /// Reads `CLOCK_MONOTONIC_RAW`: never stepped, never slewed by NTP.
 ///
 /// On level 0 this is host time, the only time in which durations are reported. Inside a guest it

@@ -11,6 +11,7 @@ use std::io::{self, Read, Write};
 use std::net::IpAddr;
 use std::sync::mpsc::channel;
 use std::time::Duration;
+use surtax_instrument::clock::BOOT_ID;
 
 /// Time that the agent lives without hearing us.
 pub(crate) const LEASE: Duration = Duration::from_secs(20);
@@ -50,7 +51,7 @@ impl Arrival {
     /// Tells whether it is this very machine, another one, or unknown; only a fact, and as good as
     /// any other.
     pub(crate) fn machine(&self) -> &'static str {
-        let ours = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
+        let ours = std::fs::read_to_string(BOOT_ID);
         match ours {
             Ok(ours) if ours.trim() == self.boot_id => "this level's own",
             Ok(_) if self.boot_id != "-" => "another one",

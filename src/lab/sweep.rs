@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use surtax_instrument::clock::monotonic_raw;
+use surtax_instrument::clock::{BOOT_ID, monotonic_raw};
 use surtax_instrument::probe::cgroup::Hierarchies;
 use surtax_instrument::quantity::Nanoseconds;
 
@@ -124,8 +124,7 @@ pub(super) fn undo(mut journal: Journal) -> Result<Swept, Fault> {
 
 /// The machine's current boot.
 pub(super) fn boot_id() -> Result<String, Fault> {
-    let path = "/proc/sys/kernel/random/boot_id";
-    let text = fs::read_to_string(path).doing(format_args!("read `{path}`"))?;
+    let text = fs::read_to_string(BOOT_ID).doing(format_args!("read `{BOOT_ID}`"))?;
     Ok(text.trim_end().to_owned())
 }
 

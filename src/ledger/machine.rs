@@ -9,6 +9,7 @@
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::path::{Path, PathBuf};
+use surtax_instrument::clock::BOOT_ID;
 use surtax_instrument::probe::mitigations;
 use surtax_instrument::wire::Fact;
 
@@ -29,8 +30,6 @@ pub const MACHINE_HASH: &str = "machine_hash";
 
 /// Fact by which a boot of it is.
 pub const BOOT_HASH: &str = "boot_hash";
-
-const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 /// Bytes of such a hash: enough to know a machine again, and none that leads back to its id.
 const HASH_BYTES: usize = 8;

@@ -100,7 +100,6 @@ impl Host<'_> {
         let load =
             self.read("proc/loadavg").and_then(|text| text.split(' ').next()?.parse::<f64>().ok());
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-        #[expect(clippy::cast_precision_loss, reason = "fewer CPUs than 2^52")]
         match load {
             Some(load) if load > 0.25 * cpus as f64 => disturbs(
                 "load",
@@ -283,7 +282,6 @@ fn steal(before: Option<&CpuTicks>, after: Option<&CpuTicks>) -> Disturbance {
     };
     let all = after.all.saturating_sub(before.all);
     let stolen = after.steal.saturating_sub(before.steal);
-    #[expect(clippy::cast_precision_loss, reason = "ticks of half a second")]
     let share = stolen as f64 / all.max(1) as f64;
     if share > 0.001 {
         let advice = "move to a host of your own, or ask for more `--runs`";

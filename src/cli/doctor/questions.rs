@@ -13,8 +13,9 @@ use std::time::Duration;
 /// Time limit of an answer.
 const DEADLINE: Duration = Duration::from_secs(15);
 
-/// Time limit of the proof of KVM: a reference guest boots, once per boot of this machine.
-const PROOF_DEADLINE: Duration = Duration::from_secs(30);
+/// Time limit of the proof of KVM: a reference guest boots, once per boot of this machine. Where it
+/// hangs that takes 22 s, after its kernel was unpacked: on a busy machine 15 s more.
+const PROOF_DEADLINE: Duration = Duration::from_secs(45);
 
 /// The layers that were named, however they are typed, in the order of the registry; without a name
 /// all but those for tests of surtax.

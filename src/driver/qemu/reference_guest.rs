@@ -24,11 +24,11 @@ use serde::{Deserialize, Serialize};
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use surtax_instrument::clock;
+use surtax_instrument::clock::{self, BOOT_ID};
 use surtax_instrument::wire::Reply;
 
-/// Time that the guest may take on a machine of metal or of somebody else's; `doctor` must be done
-/// within half a minute.
+/// Time that the guest may take on a machine of metal or of somebody else's; `doctor` waits for
+/// little more than twice as long.
 const HOST_DEADLINE: Duration = Duration::from_secs(22);
 
 /// Time that it may take in a guest of ours, whose processor may itself be emulated: 4 s when it is
@@ -49,9 +49,6 @@ const MEMORY_MIB: u64 = 256;
 
 /// The device.
 const DEVICE: &str = "/dev/kvm";
-
-/// File with an id that the kernel makes anew at every boot.
-const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 /// Finding of a reference guest about KVM on this level, for one version of QEMU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
