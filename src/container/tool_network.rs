@@ -10,16 +10,13 @@ use crate::fault::Fault;
 use crate::lab::network::OUTSIDE;
 use crate::lab::{self, Mount, Process, Room, Shaped};
 use crate::layer::{
-    LayerSpec, OptionSpec, Site, Unavailable, WorkloadNetwork, impairment, option, value_of,
+    LayerSpec, NETWORK, OptionSpec, Site, Unavailable, WorkloadNetwork, impairment, option, value_of,
 };
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surtax_instrument::clock::monotonic_raw;
 use surtax_instrument::wire::Fact;
-
-/// The key of the option.
-pub(crate) const KEY: &str = "net";
 
 /// Between two looks for a link.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
@@ -50,7 +47,7 @@ pub(crate) type NamedNetwork = (&'static str, Wiring);
 
 /// The option of a tool that has these networks.
 pub(crate) const fn choice(values: &'static [&'static str]) -> OptionSpec {
-    option(KEY, values).help(
+    option(NETWORK, values).help(
         "the network: only `lo` (`none`, default), this level's own (`host`), or a link in a \
          namespace of the trial's, that leads to the outside of the container",
     )
@@ -64,7 +61,7 @@ pub(crate) fn made_here(known: &[NamedNetwork]) -> Vec<&'static str> {
 
 /// That what makes the network of a spec is there.
 pub(crate) fn require(spec: &LayerSpec, known: &[NamedNetwork]) -> Result<(), Unavailable> {
-    let word = spec.option(KEY).unwrap_or("none");
+    let word = spec.option(NETWORK).unwrap_or("none");
     if [Wiring::Pair, Wiring::Prepared].into_iter().any(|wiring| known.contains(&(word, wiring)))
         && lab::find("ip").is_none()
     {
@@ -103,7 +100,7 @@ impl ToolNetwork {
         site: &Site<'_>,
         room: &Room,
     ) -> Result<Self, Fault> {
-        let word = spec.option(KEY).unwrap_or("none");
+        let word = spec.option(NETWORK).unwrap_or("none");
         let wiring = known.iter().find(|(name, _)| *name == word).map(|(_, wiring)| *wiring);
         let held = match wiring {
             None => None,

@@ -19,7 +19,7 @@ use crate::container::tool_network::{self, Wiring};
 use crate::fault::Fault;
 use crate::lab;
 use crate::layer::{
-    Descriptor, Inner, LayerSpec, Limit, Need, Reach, Site, StartGuess, Unavailable, impairment,
+    Descriptor, Inner, LayerSpec, Limit, NETWORK, Need, Reach, Site, StartGuess, Unavailable, impairment,
     medium, option, value_of,
 };
 use std::path::Path;
@@ -87,7 +87,7 @@ pub static GVISOR: Oci = Oci {
 
 /// Refuses layers that ask more of a kernel than gVisor's has, which is not Linux.
 fn holds(spec: &LayerSpec, inside: Inner<'_>) -> Result<(), Fault> {
-    let shares_network = spec.says(tool_network::KEY, "host");
+    let shares_network = spec.says(NETWORK, "host");
     let kind = &inside.spec.kind;
     if inside.needs(Need::FileServer) {
         let message = format!(

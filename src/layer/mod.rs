@@ -31,7 +31,7 @@ pub use nearest::{instead, nearest};
 pub use parse::DEPTH_LIMIT;
 #[cfg(test)]
 pub(crate) use parse::tests;
-pub use reach::{Reach, Reaches};
+pub use reach::{NETWORK, Reach, Reaches};
 pub use site::{Root, Site, View};
 pub use spec::{LayerSpec, StackSpec};
 

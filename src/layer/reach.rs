@@ -4,7 +4,7 @@
 use crate::layer::{Descriptor, LayerSpec};
 
 /// The option that names a layer's network.
-const KEY: &str = "net";
+pub const NETWORK: &str = "net";
 
 /// The way between a layer's inside and the level where it was started, as far as a word says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl Descriptor {
     /// Returns the meaning of a layer's network; [`Reach::Nothing`] for an unknown word.
     #[must_use]
     pub fn reach_of(&self, layer: &LayerSpec) -> Reach {
-        let word = layer.option(KEY).unwrap_or("");
+        let word = layer.option(NETWORK).unwrap_or("");
         let known = self.reach.iter().find(|(known, _)| *known == word);
         known.map_or(Reach::Nothing, |(_, reach)| *reach)
     }
@@ -54,7 +54,7 @@ mod tests {
     #[test]
     fn every_word_of_every_layer_has_a_meaning_and_no_other_word_has() {
         for descriptor in REGISTRY.iter().map(|driver| driver.descriptor()) {
-            let choice = descriptor.options.iter().find(|choice| choice.key == KEY);
+            let choice = descriptor.options.iter().find(|choice| choice.key == NETWORK);
             let words = choice.map_or(&[][..], |choice| choice.values);
             let named = words.iter().filter(|word| **word != "none");
             let mut named: Vec<&str> = named.copied().collect();

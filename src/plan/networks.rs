@@ -4,11 +4,8 @@
 use super::refuse::Draft;
 use crate::driver;
 use crate::fault::Fault;
-use crate::layer::{Descriptor, LayerSpec, StackSpec};
+use crate::layer::{Descriptor, LayerSpec, NETWORK, StackSpec};
 use crate::stack::reach::{Reachability, promise};
-
-/// The option.
-const KEY: &str = "net";
 
 /// The network on which each layer further in is: that of its own level.
 const SHARED: &str = "host";
@@ -46,7 +43,7 @@ pub(super) fn connected(stack: &StackSpec, descriptors: &[&'static Descriptor]) 
         if let Some(layer) = connected.layers.get_mut(depth)
             && let Some(word) = network(layer, inside.as_ref(), depth > 0, descriptors)
         {
-            layer.options.insert(KEY.to_owned(), word.to_owned());
+            layer.options.insert(NETWORK.to_owned(), word.to_owned());
         }
     }
     if promise(&connected) == Reachability::Nothing { stack.clone() } else { connected }
@@ -60,7 +57,7 @@ fn network(
     is_further_in: bool,
     descriptors: &[&'static Descriptor],
 ) -> Option<&'static str> {
-    if layer.options.contains_key(KEY) {
+    if layer.options.contains_key(NETWORK) {
         return None;
     }
     let descriptor = descriptors.iter().find(|descriptor| descriptor.kind == layer.kind)?;
@@ -68,7 +65,7 @@ fn network(
     let fits = |word: &&str| !is_further_in || *word == SHARED;
     descriptor.both_ways.iter().copied().filter(fits).find(|word| {
         let mut with = layer.clone();
-        with.options.insert(KEY.to_owned(), (*word).to_owned());
+        with.options.insert(NETWORK.to_owned(), (*word).to_owned());
         let inner = inside.and_then(driver::inner);
         driver::find(&layer.kind).is_ok_and(|driver| driver.refuse(&with, &limits, inner).is_ok())
     })
@@ -82,7 +79,7 @@ mod tests {
     #[test]
     fn what_a_card_calls_a_way_in_and_out_is_a_word_of_its_network() {
         for descriptor in registered() {
-            let choice = descriptor.options.iter().find(|choice| choice.key == KEY);
+            let choice = descriptor.options.iter().find(|choice| choice.key == NETWORK);
             let words = choice.map_or(&[][..], |choice| choice.values);
             for word in descriptor.both_ways {
                 assert!(words.contains(word), "`net={word}` of `{}`", descriptor.kind);

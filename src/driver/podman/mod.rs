@@ -31,7 +31,7 @@ use crate::lab::users::{COUNT, FIRST};
 use crate::lab::{self, Limits, Mount};
 use crate::layer::publish::Port;
 use crate::layer::{
-    Descriptor, LayerSpec, Limit, Reach, Site, StartGuess, Unavailable, medium, option, publish,
+    Descriptor, LayerSpec, Limit, NETWORK, Reach, Site, StartGuess, Unavailable, medium, option, publish,
 };
 use rustix::process::{Resource, getrlimit};
 use std::fs;
@@ -106,7 +106,7 @@ pub static PODMAN: ContainerTool = ContainerTool {
 
 /// The network that a spec names.
 fn net(spec: &LayerSpec) -> &str {
-    spec.option(tool_network::KEY).unwrap_or("none")
+    spec.option(NETWORK).unwrap_or("none")
 }
 
 /// Tells whether the layer's users are others than those of the level.
@@ -154,7 +154,7 @@ fn refuse_of_rootless(spec: &LayerSpec) -> Result<(), Fault> {
     if !rootless::is_asked(spec) {
         return Ok(());
     }
-    let (option, why, hint) = match spec.option(tool_network::KEY) {
+    let (option, why, hint) = match spec.option(NETWORK) {
         Some("macvlan") => (
             "net=macvlan",
             "would be on a link of this level, which its user may not touch",
