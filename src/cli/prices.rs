@@ -29,6 +29,11 @@ pub struct Arguments {
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "100ms",
           help_heading = "How often and how long")]
     each: Duration,
+    /// Measures memory bandwidth in arrays of this size, and not of four times the last level of
+    /// cache.
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1024..=1 << 40),
+          help_heading = "How often and how long")]
+    array_bytes: Option<u64>,
     #[command(flatten)]
     results: ResultArguments,
 }
@@ -51,7 +56,7 @@ impl Arguments {
             return Err(Fault::user("`--each` is less than a millisecond")
                 .hint("the default is `--each 100ms`"));
         }
-        let array_bytes = CACHES * cache_bytes();
+        let array_bytes = self.array_bytes.unwrap_or_else(|| CACHES * cache_bytes());
         let typed = format!("{WORKLOAD}:each={each},array_bytes={array_bytes}");
         let mut draft = self.measure.with_workload(typed).draft(&[], &registered())?;
         // The size of an array is chosen for this machine and names no question.
