@@ -16,8 +16,9 @@ const CAMPAIGNS: &str = "src/prove/";
 const BASELINE: &str = "native";
 
 /// Words that are no driver's name: part of what gVisor's kernel says that it is and of what its
-/// runtime is called, a directory that is served, and groups that engines make.
-const OTHERS: [(&str, &str); 9] = [
+/// runtime is called, a directory that is served, groups that engines make and files that they
+/// leave.
+const OTHERS: [(&str, &str); 10] = [
     ("src/finding/caution/kernels.rs", "gvisor"),
     ("src/container/engine_runtime.rs", "gvisor"),
     ("src/guest/share.rs", "xen"),
@@ -26,6 +27,7 @@ const OTHERS: [(&str, &str); 9] = [
     ("src/lab/census.rs", "nspawn"),
     ("src/lab/census.rs", "runc"),
     ("src/lab/census.rs", "crun"),
+    ("src/lab/census.rs", "crun."),
     ("src/lab/census.rs", "youki"),
 ];
 
@@ -39,7 +41,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
     for (path, source) in tree.rust().filter(|(path, _)| is_outside(path)) {
         for literal in source.literals.iter().filter(|it| !source.is_test(it.offset)) {
             let text = literal.text.as_str();
-            let kind = text.split([':', '+']).next().unwrap_or_default();
+            let kind = text.split([':', '+', '.', '/', '-', '=']).next().unwrap_or_default();
             let is_kind = kinds.contains(kind) && kind != BASELINE && !text.contains(' ');
             if is_kind && !OTHERS.contains(&(path, text)) {
                 let message =
