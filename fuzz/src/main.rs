@@ -168,7 +168,6 @@ fn all(asked: &Asked) -> Result<bool, String> {
             }
             let ran = campaign::apart(&program, engine, &target, &run, &[])?;
             campaign::count(&run.state, engine, target.name, run.seed, &ran)?;
-            #[expect(clippy::cast_precision_loss, reason = "shown to people")]
             let rate = ran.executions as f64 / (ran.time_ns.max(1) as f64 / 1e9);
             println!("{:<12} {:>10} executions, {rate:>8.0}/s", target.name, ran.executions);
             if let Some(finding) = &ran.finding {

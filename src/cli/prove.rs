@@ -282,7 +282,6 @@ impl<'a> Pace<'a> {
         let Self { all, .. } = *self;
         let (done, name) = (self.done.get(), self.now.get().map_or("", |(proof, _)| proof.name));
         let (all_ms, done_ms) = (self.all_ms, self.done_ms.get());
-        #[expect(clippy::cast_precision_loss, reason = "about so much")]
         let left = passed.mul_f64(all_ms.saturating_sub(done_ms) as f64 / done_ms.max(1) as f64);
         format!("{name}: {done} of {all} runs, about {} left", rough(left))
     }

@@ -373,7 +373,6 @@ pub(super) mod tests {
 
     /// A run in which `runc` takes so much longer than in the example, and everything so much.
     pub(in crate::finding) fn run(runc: f64, all: f64) -> Findings {
-        #[expect(clippy::cast_precision_loss, reason = "a second")]
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a second")]
         let scaled = |wall: u64, by: f64| (wall as f64 * by) as u64;
         example(10, |record| {

@@ -238,9 +238,7 @@ pub(crate) fn rough_ratio(arms: &[ArmFindings], arm: &ArmFindings) -> Option<f64
 
 /// A count as a number to compute with; exact up to 2^53, which is 104 days in nanoseconds.
 pub(crate) fn float(value: u64) -> f64 {
-    #[expect(clippy::cast_precision_loss, reason = "exact for every amount that we meet")]
-    let value = value as f64;
-    value
+    value as f64
 }
 
 /// Returns the costs of the trials by block; for what is better when it is more, such as a rate,

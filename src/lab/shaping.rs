@@ -63,7 +63,6 @@ impl Shape {
             let asked = asked.unwrap_or_default();
             (told - asked).abs() <= asked * ROUNDING
         };
-        #[expect(clippy::cast_precision_loss, reason = "no link is that fast")]
         let bytes = self.rate.map(|bits| bits as f64 / 8.0);
         near(self.delay.map(|delay| delay.as_secs_f64()), ["delay", "delay"])
             && near(self.loss, ["loss-random", "loss"])

@@ -84,7 +84,6 @@ pub(super) fn hold_against_outside(trial: &mut StoredTrial) {
     }
     trial.samples.retain(|sample| !CPU.contains(&sample.metric.as_str()));
     trial.samples.extend(of_account(&account, claim).into_iter().map(|(metric, unit, whole)| {
-        #[expect(clippy::cast_precision_loss, reason = "exact for 104 days in nanoseconds")]
         let value = whole as f64;
         Sample { metric: metric.into(), unit: unit.into(), value, whole }
     }));

@@ -150,7 +150,6 @@ fn plant(
 /// The ratio of times where the work grows by so much, and one [`PORTION`] of it takes `part` of
 /// the whole time.
 fn truth(percent: u32, part: f64) -> f64 {
-    #[expect(clippy::cast_precision_loss, reason = "a small number")]
     let rest = 1.0 - 1.0 / PORTION as f64;
     1.0 + f64::from(percent) / 100.0 * (1.0 - part) / rest
 }

@@ -120,7 +120,6 @@ fn agrees(findings: &Findings, blocks: u32) -> Result<bool, Fault> {
 fn walls(arm: &ArmFindings) -> BTreeMap<u32, Vec<f64>> {
     let mut walls: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
     for trial in arm.trials.iter().filter(|trial| trial.state == "done") {
-        #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53 ns, which is 104 days")]
         let wall = trial.wall_ns.unwrap_or(0) as f64;
         walls.entry(trial.block).or_default().push(wall);
     }

@@ -85,7 +85,6 @@ impl Work {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        clippy::cast_precision_loss,
         reason = "about so much, and positive"
     )]
     pub(super) fn amount_of(self, wanted: Duration) -> Result<u64, Fault> {

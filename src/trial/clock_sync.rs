@@ -138,7 +138,6 @@ impl ClockSync {
     pub(super) fn rate_until(self, later: Self) -> Rate {
         let (before, after) = (self.shortest.ahead(), later.shortest.ahead());
         let between = later.shortest.asked.since(self.shortest.answered);
-        #[expect(clippy::cast_precision_loss, reason = "nanoseconds of years are known to the µs")]
         let ppm = |gained: i128| gained as f64 / between.0.max(1) as f64 * 1e6;
         Rate {
             ppm: (ppm(after.0 - before.1), ppm(after.1 - before.0)),

@@ -34,7 +34,6 @@ pub fn explained(stack: &StackSpec, fault: Fault, was_refused: bool) -> Fault {
 }
 
 /// Returns in how many groups a process could not be made, as a condition of the trial.
-#[expect(clippy::cast_precision_loss, reason = "nobody makes so many")]
 pub(super) fn condition(refusals: NonZero<usize>) -> (String, f64) {
     (String::from("refused_group_count"), refusals.get() as f64)
 }

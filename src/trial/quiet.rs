@@ -88,7 +88,6 @@ impl Quiet {
         found.add("throttled_ns", throttled(&|it| it.time.0));
         let heat = rise(before.speed.heat_count, after.speed.heat_count);
         found.add("thermal_throttle_count", heat);
-        #[expect(clippy::cast_precision_loss, reason = "a step of years is known to the µs")]
         let step = after.wall_lead_ns.saturating_sub(before.wall_lead_ns) as f64;
         found.add("clock_step_ns", Some(step));
         found.add("stack_stopped_count", Some(real(after.stops - before.stops)));
@@ -196,7 +195,6 @@ fn rise(before: Option<u64>, after: Option<u64>) -> Option<f64> {
     after?.checked_sub(before?).map(real)
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a trial is shorter than 2^53 ns, 104 days")]
 pub(super) fn real(value: u64) -> f64 {
     value as f64
 }

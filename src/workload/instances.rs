@@ -102,7 +102,6 @@ impl Fold {
     /// Returns what the numbers are together; there is at least one.
     fn of(self, values: &[f64]) -> f64 {
         let sum: f64 = values.iter().sum();
-        #[expect(clippy::cast_precision_loss, reason = "instances are few")]
         let count = values.len() as f64;
         match self {
             Self::Sum => sum,

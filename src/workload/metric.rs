@@ -71,12 +71,10 @@ pub fn quantile_name(histogram: &str, end: &str) -> String {
 /// Each has at least ten times on its thinner side, so p99 takes a thousand.
 #[must_use]
 pub fn quantiles(name: &str, histogram: &Histogram) -> Vec<Metric> {
-    #[expect(clippy::cast_precision_loss, reason = "a count of operations is far below 2^53")]
     let count = histogram.count() as f64;
     let supported = |share: f64| count * share.min(1.0 - share) >= BEYOND_MIN * (1.0 - 1e-9);
     let of = |(end, share): (&str, f64)| {
         let value = histogram.quantile(share).filter(|_| supported(share))?;
-        #[expect(clippy::cast_precision_loss, reason = "an hour in nanoseconds is below 2^53")]
         let value = value as f64;
         let name = quantile_name(name, end);
         Some(Metric { name, unit: "ns", better: Better::Lower, value })

@@ -83,7 +83,6 @@ pub fn p_value(blocks: &[Block]) -> Result<f64, TooFew> {
 /// assert!(adjusted.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-12));
 /// ```
 #[must_use]
-#[expect(clippy::cast_precision_loss, reason = "comparisons are fewer than 2^52")]
 pub fn holm(p_values: &[f64]) -> Vec<f64> {
     let p = |index: usize| {
         let p: f64 = p_values[index];

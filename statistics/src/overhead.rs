@@ -111,7 +111,6 @@ impl Block {
 }
 
 /// The variance of a log-ratio of means, from values of one side that differ among themselves.
-#[expect(clippy::cast_precision_loss, reason = "a side has fewer than 2^52 values")]
 fn ln_variance(baseline: &[f64], arm: &[f64]) -> Option<f64> {
     let (mut squares, mut degrees_of_freedom, mut parts) = (0.0, 0.0, 0.0);
     for side in [baseline, arm] {
@@ -311,7 +310,6 @@ pub(crate) fn centred_interval(
 
 /// Estimates the variance of a log-ratio from the differences within blocks; [`Within::NOTHING`]
 /// where no block has two values of one side.
-#[expect(clippy::cast_precision_loss, reason = "blocks are fewer than 2^52")]
 pub(crate) fn within(blocks: &[Block]) -> Within {
     let mut variances: Vec<f64> = blocks.iter().filter_map(|block| block.ln_variance).collect();
     if variances.is_empty() {

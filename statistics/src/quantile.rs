@@ -25,7 +25,6 @@ pub fn quantile(sample: &Sample, share: f64) -> f64 {
 }
 
 /// [`quantile`] of values that are ascending and at least one.
-#[expect(clippy::cast_precision_loss, reason = "samples are shorter than 2^52 values")]
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -174,7 +173,6 @@ pub fn quantile_interval(
 
 /// Returns how many values at the lower end the interval of the quantile at `p` may leave out, and
 /// the chance that the quantile lies below what is left. `None` where the sample is too small.
-#[expect(clippy::cast_precision_loss, reason = "samples are shorter than 2^52 values")]
 fn values_to_skip(count: usize, p: f64, tail: f64) -> Option<(usize, f64)> {
     // Logarithms, since 2^-n is zero to a float from about a thousand values on.
     let mut ln_term = count as f64 * (1.0 - p).ln();

@@ -58,7 +58,6 @@ pub(crate) fn p_value(
 }
 
 /// The chance that the signed-rank statistic of `n` values does not exceed `limit`.
-#[expect(clippy::cast_precision_loss, reason = "counts of pairs stay far below 2^52")]
 fn chance_up_to(n: usize, limit: usize) -> f64 {
     if n > EXACT_UP_TO {
         let (mean, deviation) = moments(n);
@@ -104,7 +103,6 @@ fn null_distribution(n: usize) -> Vec<f64> {
 }
 
 /// Mean and standard deviation of the signed-rank statistic of `n` values.
-#[expect(clippy::cast_precision_loss, reason = "values are fewer than 2^52")]
 fn moments(n: usize) -> (f64, f64) {
     let n = n as f64;
     (n * (n + 1.0) / 4.0, (n * (n + 1.0) * (2.0 * n + 1.0) / 24.0).sqrt())

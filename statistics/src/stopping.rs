@@ -101,7 +101,6 @@ pub fn blocks_to_precision(estimate: &Estimate, precision: f64) -> Option<usize>
 /// luck before, and leaves a long run alone. Beside it, first looks at 20 and 30 blocks with no
 /// allowance covered less (by 0.4 of 100 in their worst cell) and a quiet machine waited for
 /// nothing.
-#[expect(clippy::cast_precision_loss, reason = "blocks are fewer than 2^52")]
 fn allowance(block_count: usize) -> f64 {
     1.0 + (TWICE_AT / block_count as f64).powi(3)
 }

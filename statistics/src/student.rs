@@ -100,7 +100,6 @@ pub(crate) fn p_value(values: &[f64], within: Within, centre: f64) -> f64 {
 /// The error is that of the values' own scatter, or that of their scatter and the variance within
 /// pooled, whichever is greater: few values that are alike by luck do not make an error small, and
 /// values that scatter more than was known keep their own.
-#[expect(clippy::cast_precision_loss, reason = "samples are shorter than 2^52 values")]
 fn mean_and_error(values: &[f64], within: Within) -> (f64, f64, u32) {
     let count = values.len() as f64;
     let mean = values.iter().sum::<f64>() / count;

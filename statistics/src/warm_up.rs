@@ -145,7 +145,6 @@ fn ratio(boots: &[Boot], iteration_count: usize) -> f64 {
     }
     let mean = |boot: &Boot| {
         let ln_ratios = (0..iteration_count).map(|iteration| boot.ln_over_later(iteration));
-        #[expect(clippy::cast_precision_loss, reason = "iterations are fewer than 2^52")]
         let count = iteration_count as f64;
         ln_ratios.sum::<f64>() / count
     };

@@ -173,7 +173,6 @@ fn normal(random: &mut impl Rng) -> f64 {
     (-2.0 * (1.0 - radius).ln()).sqrt() * (TAU * angle).cos()
 }
 
-#[expect(clippy::cast_precision_loss, reason = "no run has 2^53 instants")]
 fn whole(count: u64) -> f64 {
     count as f64
 }

@@ -190,7 +190,7 @@ proptest! {
         let shelf = tempfile::tempdir().unwrap();
         let path = interrupted(shelf.path(), 4);
         let mut log = std::fs::read(beside(&path, "-wal")).unwrap();
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "a \
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a \
             place in a small file")]
         let place = |share: f64, length: usize| (share * length as f64) as usize;
         for (share, by) in flips {

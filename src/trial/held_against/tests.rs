@@ -189,7 +189,6 @@ fn no_time_that_a_command_measured_is_longer_than_the_command() {
         WorkloadReading { histograms, ..WorkloadReading::default() }
     };
     let instance = |wall: u64| {
-        #[expect(clippy::cast_precision_loss, reason = "seconds")]
         let value = wall as f64;
         let metric = String::from(WALL_OF_INSTANCE);
         let instances = vec![Instanced { instance: 1, metric, unit: "ns", value }];

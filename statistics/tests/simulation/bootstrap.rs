@@ -98,7 +98,6 @@ impl Bootstrap {
 }
 
 /// Returns how far the draws' median is from the estimate, in standard deviations; ties count half.
-#[expect(clippy::cast_precision_loss, reason = "draws are fewer than 2^32")]
 fn bias(replicates: &[f64], estimate: f64) -> f64 {
     let below = replicates.partition_point(|&replicate| replicate < estimate);
     let up_to = replicates.partition_point(|&replicate| replicate <= estimate);
@@ -106,7 +105,6 @@ fn bias(replicates: &[f64], estimate: f64) -> f64 {
 }
 
 /// Estimates how the statistic's error changes with its size, from leaving out one block at a time.
-#[expect(clippy::cast_precision_loss, reason = "blocks are fewer than 2^52")]
 fn acceleration<B: Clone>(blocks: &[B], statistic: &impl Fn(&[B]) -> f64) -> f64 {
     let mut without = blocks.to_vec();
     let mut left_out = Vec::new();
