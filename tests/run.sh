@@ -116,6 +116,16 @@ sed -n 's/^TOOK //p' "$log" | sort -rn | head -n 30
     grep -a -m 5 '(signal: ' "$log"
     exit 1
 }
+# A process that failed though each of its tests has a result is a failure all the same.
+[ -n "$failed" ] || [ "$ended" = 000 ] || exit
+
+# Why is said once more, at the end: a log that is cut loses its middle.
+for name in $failed; do
+    grep -a -F -m 1 -A 15 "FAILED $name: " "$log" || printf '%s has no result\n' "$name"
+done
+[ -z "$failed" ] || printf '\nfailed, and run once more, alone, if they are few:\n%s\n' "$failed"
+# Many do not fail by chance.
+[ "$(printf '%s\n' "$failed" | wc -l)" -le 3 ] || exit 1
 # Beside others a machine is busy, and a few of these wait for a time of their own.
 flaky=
 if ! [ -e "$log.passed" ]; then
@@ -129,16 +139,6 @@ if ! [ -e "$log.passed" ]; then
         exit 1
     }
 fi
-# A process that failed though each of its tests has a result is a failure all the same.
-[ -n "$failed" ] || [ "$ended" = 000 ] || exit
-
-# Why is said once more, at the end: a log that is cut loses its middle.
-for name in $failed; do
-    grep -a -F -m 1 -A 15 "FAILED $name: " "$log" || printf '%s has no result\n' "$name"
-done
-[ -z "$failed" ] || printf '\nfailed, and run once more, alone, if they are few:\n%s\n' "$failed"
-# Many do not fail by chance.
-[ "$(printf '%s\n' "$failed" | wc -l)" -le 3 ] || exit 1
 rm -f "$log.doctor"
 for name in $failed; do
     $e2e --exact "$name" || exit 1

@@ -10,7 +10,8 @@ use crate::fault::Fault;
 use crate::lab::network::OUTSIDE;
 use crate::lab::{self, Mount, Process, Room, Shaped};
 use crate::layer::{
-    LayerSpec, NETWORK, OptionSpec, Site, Unavailable, WorkloadNetwork, impairment, option, value_of,
+    LayerSpec, NETWORK, OptionSpec, Site, Unavailable, WorkloadNetwork, impairment, option,
+    value_of,
 };
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};

@@ -19,8 +19,8 @@ use crate::container::tool_network::{self, Wiring};
 use crate::fault::Fault;
 use crate::lab;
 use crate::layer::{
-    Descriptor, Inner, LayerSpec, Limit, NETWORK, Need, Reach, Site, StartGuess, Unavailable, impairment,
-    medium, option, value_of,
+    Descriptor, Inner, LayerSpec, Limit, NETWORK, Need, Reach, Site, StartGuess, Unavailable,
+    impairment, medium, option, value_of,
 };
 use std::path::Path;
 use std::time::Duration;

@@ -31,7 +31,8 @@ use crate::lab::users::{COUNT, FIRST};
 use crate::lab::{self, Limits, Mount};
 use crate::layer::publish::Port;
 use crate::layer::{
-    Descriptor, LayerSpec, Limit, NETWORK, Reach, Site, StartGuess, Unavailable, medium, option, publish,
+    Descriptor, LayerSpec, Limit, NETWORK, Reach, Site, StartGuess, Unavailable, medium, option,
+    publish,
 };
 use rustix::process::{Resource, getrlimit};
 use std::fs;
