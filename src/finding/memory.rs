@@ -24,7 +24,8 @@ pub(crate) const PARTS: &str = "the peak of a group has its page cache in it; wh
                                 page cache of files on disks is dropped where memory is wanted, \
                                 files in memory and shared memory cannot be; who is shared by \
                                 all trials has the peak since its own start, and is in no trial's \
-                                memory";
+                                memory; bytes of disks, page faults and context switches of a payer \
+                                are with those of all that ran inside it";
 
 /// Page cache in the memory of a trial's others, where it is known; `known` is what older ledgers
 /// say of it.

@@ -8,7 +8,8 @@
 use crate::layer::{Payer, Source};
 use std::path::Path;
 use surtax_instrument::amount::{
-    Amounts, CPU_COMMAND_GROUP, CPU_SYSTEM, CPU_USER, MEMORY_PEAK, OOM_KILLS, PROCESSES_REFUSED,
+    Amounts, CPU_COMMAND_GROUP, CPU_SYSTEM, CPU_USER, MEMORY_PEAK, OOM_KILLS, PAGE_FAULTS,
+    PROCESSES_REFUSED,
 };
 use surtax_instrument::probe::cgroup::{Group, Hierarchies};
 use surtax_instrument::probe::command_group::CommandGroup;
@@ -91,7 +92,7 @@ impl Watch {
             };
             all += now.cpu.total.since(paused.cpu.total);
             before.cpu = before.cpu.plus(now.cpu.without(paused.cpu));
-            before.amounts.go_on(&now.amounts.since(&paused.amounts));
+            before.amounts.go_on(&now.since(&paused));
         }
         all
     }
@@ -134,7 +135,11 @@ pub(crate) fn groups<'p>(
 fn used(payer: &Payer, before: &Usage, after: &Usage) -> Amounts {
     let (user, system) = after.cpu.since(before.cpu);
     let peak = memory(payer, after.amounts.get(MEMORY_PEAK), guest_memory::of_process);
-    let amounts = after.amounts.since(&before.amounts).with(MEMORY_PEAK, peak);
+    let mut amounts = after.since(before).with(MEMORY_PEAK, peak);
+    // The kernel adds up a group's once there are enough of them: none may be a few.
+    if matches!(payer.source, Source::Group(_)) && amounts.get(PAGE_FAULTS) == Some(0) {
+        amounts.remove(PAGE_FAULTS);
+    }
     amounts.with(CPU_USER, user.0).with(CPU_SYSTEM, system.0)
 }
 
@@ -208,13 +213,15 @@ impl Meter {
                 // The command's first: it is never more than all.
                 let of_command = command.as_ref().and_then(|group| Some(group.cpu()?.total.0));
                 let cpu = all.cpu()?;
-                Some(Usage { cpu, amounts: all.amounts().with(CPU_COMMAND_GROUP, of_command) })
+                let amounts = all.amounts().with(CPU_COMMAND_GROUP, of_command);
+                Some(Usage { cpu, amounts, ..Usage::default() })
             }
             // Xen does not say how much of it was the domain's kernel.
             (Self::Domain(domain), _) => {
                 let used = domain.read().ok()?;
                 let cpu = CpuTime { total: used.cpu, ..CpuTime::default() };
-                Some(Usage { cpu, amounts: Amounts::default().with(MEMORY_PEAK, used.memory.0) })
+                let amounts = Amounts::default().with(MEMORY_PEAK, used.memory.0);
+                Some(Usage { cpu, amounts, ..Usage::default() })
             }
             (Self::Processes, Source::Process(pid)) => usage(*pid).ok(),
             (Self::Processes, Source::Threads { pid, tids }) => usage_of_threads(*pid, tids).ok(),
@@ -229,7 +236,6 @@ impl Meter {
 #[cfg(test)]
 mod tests {
     use crate::stack::watch::*;
-    use surtax_instrument::amount::PAGE_FAULTS;
     use surtax_instrument::quantity::Bytes;
 
     /// A server of a guest's files maps all of the guest's memory, and huge pages are in nobody's
@@ -254,6 +260,21 @@ mod tests {
         // The largest of a process's own memory is no guest's that it shares.
         assert_eq!(memory(&server, peak, holds(90, 90, false)), peak);
         assert_eq!(memory(&emulator, peak, |_| None), peak);
+    }
+
+    #[test]
+    fn no_page_faults_of_a_group_are_some_that_are_not_added_up_yet() {
+        let faults_of = |source, faults: u64| {
+            let reading = |faults: u64| Usage {
+                amounts: Amounts::default().with(PAGE_FAULTS, faults),
+                ..Usage::default()
+            };
+            let payer = Payer::new("one", Role::Workload, source);
+            used(&payer, &reading(7), &reading(7 + faults)).get(PAGE_FAULTS)
+        };
+        let group = || Source::Group("/a".into());
+        assert_eq!((faults_of(group(), 0), faults_of(group(), 44)), (None, Some(44)));
+        assert_eq!(faults_of(Source::Process(std::process::id()), 0), Some(0));
     }
 
     /// Unknown is not the same as nothing.

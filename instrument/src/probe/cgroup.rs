@@ -8,7 +8,7 @@
 //! | `memory_peak` | `memory.peak` | `memory.max_usage_in_bytes` |
 //! | memory now and page faults | `memory.stat`, as `memory_stat.rs` reads it | likewise |
 //! | kernel memory now | of the same | `memory.kmem.usage_in_bytes` |
-//! | read from and written to disks | `io.stat`: `rbytes`, `wbytes` | `blkio.throttle.io_service_bytes_recursive` |
+//! | read from and written to disks | as `disks.rs` reads it | likewise |
 //!
 //! - **Reads** the CPU time of everything that ever ran in the group or below it, also of what has
 //!   ended, by the scheduler's clock: version 1 counts its two parts in ticks, which a sandbox that
@@ -22,6 +22,7 @@
 //!   `cgroup-v1/{cpuacct,memory}.rst`.
 
 use super::cpu_time::CpuTime;
+use super::disks;
 use super::memory_stat::MemoryStat;
 use crate::amount::{Amounts, DISK_READ, DISK_WRITTEN, MEMORY_ANON, MEMORY_KERNEL, MEMORY_PEAK};
 use crate::counters::{number, text, value};
@@ -30,9 +31,6 @@ use crate::quantity::Nanoseconds;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-
-/// The file of version 1 with the bytes of each disk.
-const DISKS_OF_VERSION_1: &str = "blkio.throttle.io_service_bytes_recursive";
 
 /// Version of the interface that a hierarchy speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -279,8 +277,8 @@ impl Group {
         let memory_stat = hierarchies.of("memory").and_then(|it| MemoryStat::of(it, group));
         let memory_kernel = file(hierarchies.of("memory"), "memory.kmem.usage_in_bytes");
         let disks = file(unified, "io.stat").or_else(|| {
-            let blkio = hierarchies.of("blkio").filter(|blkio| counts_disks(blkio));
-            file(blkio, DISKS_OF_VERSION_1)
+            let blkio = hierarchies.of("blkio").filter(|blkio| disks::are_counted(blkio));
+            file(blkio, disks::VERSION_1)
         });
         Ok(Self { cpu, memory_peak, memory_stat, memory_kernel, disks })
     }
@@ -312,63 +310,12 @@ impl Group {
         });
         let mut buffer = [0; 16384];
         let disks = text(self.disks.as_ref(), &mut buffer);
-        let (read, written) = disks.and_then(disk_bytes).unzip();
+        let (read, written) = disks.and_then(|list| disks::bytes(list, disks::height)).unzip();
         now.with(MEMORY_PEAK, self.memory_peak.as_ref().and_then(number))
             .with(MEMORY_KERNEL, kernel)
             .with(DISK_READ, read)
             .with(DISK_WRITTEN, written)
     }
-}
-
-/// Tells whether this hierarchy, of version 1, counts every disk that was used since the machine
-/// booted. Linux 6.10 and later count a disk only from the first limit of its speed on, whatever
-/// group that was for; until then what every group says of it is nothing.
-fn counts_disks(blkio: &Hierarchy) -> bool {
-    let counted = fs::read_to_string(blkio.mount_point.join(DISKS_OF_VERSION_1));
-    let used = fs::read_to_string("/proc/diskstats");
-    let is_disk = |name: &str| Path::new("/sys/block").join(name).is_dir();
-    counted.ok().zip(used.ok()).is_some_and(|(counted, used)| counts(&counted, &used, is_disk))
-}
-
-/// Tells whether a list of counted disks names all that a list of used ones does.
-fn counts(counted: &str, used: &str, is_disk: impl Fn(&str) -> bool) -> bool {
-    used.lines().all(|line| {
-        // Major and minor number, name, reads, reads merged, sectors, time, writes, …
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let [major, minor, name, reads, _, _, _, writes, ..] = words.as_slice() else {
-            return false;
-        };
-        let number = format!("{major}:{minor} ");
-        let is_unused = *reads == "0" && *writes == "0";
-        is_unused || !is_disk(name) || counted.lines().any(|line| line.starts_with(&number))
-    })
-}
-
-/// Bytes read from and written to all disks; `None` of a text that is cut off or no such list. A
-/// group that has touched no disk has an empty one.
-///
-/// Version 2 has a line per disk, `8:0 rbytes=4096 wbytes=0 rios=1 …`, version 1 one per disk and
-/// kind, `8:0 Read 4096`.
-fn disk_bytes(list: &str) -> Option<(u64, u64)> {
-    let (mut read, mut written) = (0u64, 0u64);
-    if !list.is_empty() && !list.ends_with('\n') {
-        return None;
-    }
-    for line in list.lines() {
-        let words: Vec<&str> = line.split(' ').collect();
-        let sum = match words.as_slice() {
-            [_, "Read", bytes] => (bytes.parse().ok()?, 0),
-            [_, "Write", bytes] => (0, bytes.parse().ok()?),
-            words => {
-                let field = |key: &str| {
-                    words.iter().find_map(|it| it.strip_prefix(key)?.parse::<u64>().ok())
-                };
-                (field("rbytes=").unwrap_or(0), field("wbytes=").unwrap_or(0))
-            }
-        };
-        (read, written) = (read.saturating_add(sum.0), written.saturating_add(sum.1));
-    }
-    Some((read, written))
 }
 
 fn microseconds(stat: &str, key: &str) -> Option<Nanoseconds> {
@@ -451,31 +398,6 @@ mod tests {
         assert_eq!(microseconds(stat, "user_usec"), Some(Nanoseconds(10_000)));
         assert_eq!(microseconds(stat, "system_usec"), Some(Nanoseconds(20_000)));
         assert_eq!(microseconds(stat, "nice_usec"), None);
-    }
-
-    #[test]
-    fn bytes_of_all_disks_are_added_in_either_version_and_of_no_disk_are_none_but_known() {
-        let one =
-            "8:0 Read 4096\n8:0 Write 100\n8:0 Sync 7\n8:0 Total 4196\n8:16 Read 1\nTotal 4197\n";
-        assert_eq!(disk_bytes(one), Some((4097, 100)));
-        let two = "8:0 rbytes=4096 wbytes=0 rios=1 wios=0 dbytes=9 dios=1\n253:0 rbytes=1 wbytes=2 \
-                   rios=1\n7:0 \n";
-        assert_eq!(disk_bytes(two), Some((4097, 2)));
-        assert_eq!(disk_bytes(""), Some((0, 0)));
-        assert_eq!(disk_bytes("Total 0\n"), Some((0, 0)));
-        assert_eq!(disk_bytes("8:0 rbytes=40"), None, "cut off");
-        assert_eq!(disk_bytes("8:0 Read x\n"), None);
-    }
-
-    #[test]
-    fn disks_that_were_used_and_are_not_listed_are_not_counted() {
-        let used = "7 0 loop0 0 0 0 0 0 0\n254 0 vda 9 0 8 0 7 0\n254 1 vda1 9 0 8 0 7 0\n";
-        let is_disk = |name: &str| name != "vda1";
-        assert!(counts("254:0 Read 4608\n254:0 Write 3584\nTotal 8192\n", used, is_disk));
-        assert!(!counts("Total 0\n", used, is_disk), "no disk has had a limit");
-        let both = used.replace("loop0 0", "loop0 1");
-        assert!(!counts("254:0 Read 4608\n", &both, is_disk), "one of two");
-        assert!(!counts("254:0 Read 4608\n", "not a list\n", is_disk));
     }
 
     #[test]

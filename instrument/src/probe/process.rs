@@ -14,8 +14,9 @@
 //! - **Reads** nanoseconds in all; the split is a ratio of clock ticks, rough below a second of CPU
 //!   time, and all user where there was no tick.
 //! - **Costs** one system call for the clock, and three and a short string per file.
-//! - **Cannot see** children, nor single threads that have ended: their time stays in the
-//!   process's, their context switches are in nobody's.
+//! - **Cannot see** children, but for what those that were waited for have read and written; nor
+//!   single threads that have ended: their time stays in the process's, their context switches are
+//!   in nobody's, so that those of the process are unknown then.
 //! - **Reference** `clock_getcpuclockid(3)`, `proc_pid_stat(5)`, Linux
 //!   `Documentation/scheduler/sched-stats.rst`.
 
@@ -23,6 +24,8 @@ use super::cpu_time::CpuTime;
 use crate::amount::{Amounts, CONTEXT_SWITCHES, DISK_READ, DISK_WRITTEN, MEMORY_PEAK, PAGE_FAULTS};
 use crate::counters;
 use crate::quantity::Nanoseconds;
+use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -34,6 +37,19 @@ pub struct Usage {
     pub cpu: CpuTime,
     /// All else that the kernel says of them.
     pub amounts: Amounts,
+    /// Threads that lived, where all threads of a process were asked.
+    pub threads: BTreeSet<OsString>,
+}
+
+impl Usage {
+    /// Returns what was used since an earlier reading. Only threads that live tell their context
+    /// switches: unknown where one has ended meanwhile.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Amounts {
+        let amounts = self.amounts.since(&earlier.amounts);
+        let all_live = earlier.threads.is_subset(&self.threads);
+        if all_live { amounts } else { amounts.with(CONTEXT_SWITCHES, None) }
+    }
 }
 
 /// Reads what a process with all its threads has used, those that have ended included.
@@ -44,15 +60,16 @@ pub fn usage(pid: u32) -> io::Result<Usage> {
     let total = cpu_clock(pid)?;
     let home = format!("/proc/{pid}");
     let stat = fs::read_to_string(format!("{home}/stat"))?;
-    let switches = || {
-        let threads = fs::read_dir(format!("{home}/task")).ok()?;
-        let of_thread = threads.map(|thread| context_switches(&thread.ok()?.path()));
-        of_thread.sum::<Option<u64>>()
-    };
+    let tasks = Path::new(&home).join("task");
+    let threads: io::Result<BTreeSet<OsString>> =
+        fs::read_dir(&tasks)?.map(|thread| Ok(thread?.file_name())).collect();
+    let threads = threads?;
+    let of_thread = |thread| context_switches(&tasks.join(thread));
+    let switches: Option<u64> = threads.iter().map(of_thread).sum();
     let amounts = counted(Path::new(&home), &stat)
         .with(MEMORY_PEAK, memory_peak(pid))
-        .with(CONTEXT_SWITCHES, switches());
-    Ok(Usage { cpu: weighed(total, &stat)?, amounts })
+        .with(CONTEXT_SWITCHES, switches);
+    Ok(Usage { cpu: weighed(total, &stat)?, amounts, threads })
 }
 
 /// Reads what these threads of a process have used. They have no memory of their own: that of the
@@ -67,7 +84,7 @@ pub fn usage_of_threads(pid: u32, tids: &[u32]) -> io::Result<Usage> {
     threads.try_fold(first?, |sum, thread| {
         let thread = thread?;
         let amounts = sum.amounts.plus(&thread.amounts);
-        Ok(Usage { cpu: sum.cpu.plus(thread.cpu), amounts })
+        Ok(Usage { cpu: sum.cpu.plus(thread.cpu), amounts, ..sum })
     })
 }
 
@@ -78,7 +95,8 @@ pub fn usage_of_threads(pid: u32, tids: &[u32]) -> io::Result<Usage> {
 pub fn usage_of_other_threads(pid: u32, except: &[u32]) -> io::Result<Usage> {
     let excepted = usage_of_threads(pid, except)?;
     let all = usage(pid)?;
-    Ok(Usage { cpu: all.cpu.without(excepted.cpu), amounts: all.amounts.since(&excepted.amounts) })
+    let amounts = all.amounts.since(&excepted.amounts);
+    Ok(Usage { cpu: all.cpu.without(excepted.cpu), amounts, ..all })
 }
 
 fn thread(pid: u32, tid: u32) -> io::Result<Usage> {
@@ -88,7 +106,7 @@ fn thread(pid: u32, tid: u32) -> io::Result<Usage> {
     let stat = fs::read_to_string(format!("{home}/stat"))?;
     let home = Path::new(&home);
     let amounts = counted(home, &stat).with(CONTEXT_SWITCHES, context_switches(home));
-    Ok(Usage { cpu: weighed(Nanoseconds(total), &stat)?, amounts })
+    Ok(Usage { cpu: weighed(Nanoseconds(total), &stat)?, amounts, ..Usage::default() })
 }
 
 /// Reads what `io` and `stat` say of a process or a thread.
@@ -205,6 +223,36 @@ mod tests {
         // A huge page takes the place of 512 small ones.
         assert!(own.get(PAGE_FAULTS).unwrap() >= 32, "{own:?}");
         assert!(all.get(PAGE_FAULTS) >= own.get(PAGE_FAULTS), "{all:?} {own:?}");
+    }
+
+    #[test]
+    fn the_switches_of_a_process_are_unknown_where_a_thread_that_had_some_has_ended() {
+        let reading = |threads: &[&str], switches| Usage {
+            amounts: Amounts::default()
+                .with(CONTEXT_SWITCHES, switches)
+                .with(PAGE_FAULTS, switches),
+            threads: threads.iter().map(OsString::from).collect(),
+            ..Usage::default()
+        };
+        let before = reading(&["1", "2"], 600);
+        let used = |threads: &[&str]| reading(threads, 900).since(&before);
+        // One that began meanwhile is known whole.
+        assert_eq!(used(&["1", "2", "3"]).get(CONTEXT_SWITCHES), Some(300));
+        assert_eq!(used(&["1", "3"]).get(CONTEXT_SWITCHES), None);
+        assert_eq!(used(&["1", "3"]).get(PAGE_FAULTS), Some(300), "the process keeps those");
+
+        let pid = std::process::id();
+        let (tell_end, end) = std::sync::mpsc::channel::<()>();
+        let thread = std::thread::spawn(move || end.recv());
+        let before = usage(pid).unwrap();
+        tell_end.send(()).unwrap();
+        thread.join().unwrap().unwrap();
+        let begin = crate::clock::monotonic_raw();
+        let is_known = || usage(pid).unwrap().since(&before).get(CONTEXT_SWITCHES).is_some();
+        while is_known() && crate::clock::monotonic_raw().since(begin).0 < 5_000_000_000 {
+            std::thread::yield_now();
+        }
+        assert!(!is_known());
     }
 
     #[test]

@@ -1,0 +1,166 @@
+//! Bytes that a group has read from disks and written to them.
+//!
+//! | ours | cgroup v2 | cgroup v1 |
+//! |---|---|---|
+//! | read | `io.stat`: `rbytes` | `Read` of `blkio.throttle.io_service_bytes_recursive` |
+//! | written | `io.stat`: `wbytes` | `Write` of the same |
+//!
+//! - **Reads** what was sent to disks for processes of the group and of those below it. Where a disk
+//!   lies on another (a volume, an encrypted one, a file as a disk), the kernel counts the same bytes
+//!   at each: they count once, as those at the height at which there are the most.
+//! - **Costs** a look at `/sys/dev/block` per disk and reading.
+//! - **Cannot see** with version 1, what the kernel wrote later, in a thread of its own: of writes
+//!   through the page cache only those that a process waited for (`fsync`). With either version,
+//!   what still waits in memory; and a part of what went to disks at several heights, where the
+//!   kernel did not count the lower one.
+//! - **Reference** Linux `Documentation/admin-guide/cgroup-v2.rst`, `cgroup-v1/blkio-controller.rst`
+//!   and `Documentation/ABI/testing/sysfs-block`.
+
+use super::cgroup::Hierarchy;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The file of version 1 with the bytes of each disk.
+pub(super) const VERSION_1: &str = "blkio.throttle.io_service_bytes_recursive";
+
+/// The most disks that lie one on the other.
+const HEIGHT_LIMIT: usize = 8;
+
+/// Tells whether this hierarchy, of version 1, counts every disk that was used since the machine
+/// booted. Linux 6.10 and later count a disk only from the first limit of its speed on, whatever
+/// group that was for; until then what every group says of it is nothing.
+pub(super) fn are_counted(blkio: &Hierarchy) -> bool {
+    let counted = fs::read_to_string(blkio.mount_point.join(VERSION_1));
+    let used = fs::read_to_string("/proc/diskstats");
+    let is_disk = |name: &str| Path::new("/sys/block").join(name).is_dir();
+    counted.ok().zip(used.ok()).is_some_and(|(counted, used)| counts(&counted, &used, is_disk))
+}
+
+/// Tells whether a list of counted disks names all that a list of used ones does.
+fn counts(counted: &str, used: &str, is_disk: impl Fn(&str) -> bool) -> bool {
+    used.lines().all(|line| {
+        // Major and minor number, name, reads, reads merged, sectors, time, writes, …
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [major, minor, name, reads, _, _, _, writes, ..] = words.as_slice() else {
+            return false;
+        };
+        let number = format!("{major}:{minor} ");
+        let is_unused = *reads == "0" && *writes == "0";
+        is_unused || !is_disk(name) || counted.lines().any(|line| line.starts_with(&number))
+    })
+}
+
+/// Returns on how many others, one above the other, a disk lies, by its numbers such as `253:0`.
+pub(super) fn height(disk: &str) -> usize {
+    height_of(&Path::new("/sys/dev/block").join(disk), HEIGHT_LIMIT)
+}
+
+fn height_of(disk: &Path, limit: usize) -> usize {
+    if limit == 0 || disk.join("loop/backing_file").exists() {
+        return 1;
+    }
+    let below: Vec<PathBuf> = fs::read_dir(disk.join("slaves"))
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|it| it.path())
+        .collect();
+    below.iter().map(|disk| 1 + height_of(disk, limit - 1)).max().unwrap_or(0)
+}
+
+/// Bytes read from and written to all disks; `None` of a text that is cut off or no such list. A
+/// group that has touched no disk has an empty one.
+///
+/// Version 2 has a line per disk, `8:0 rbytes=4096 wbytes=0 rios=1 …`, version 1 one per disk and
+/// kind, `8:0 Read 4096`.
+pub(super) fn bytes(list: &str, height: impl Fn(&str) -> usize) -> Option<(u64, u64)> {
+    if !list.is_empty() && !list.ends_with('\n') {
+        return None;
+    }
+    let mut by_height: BTreeMap<usize, (u64, u64)> = BTreeMap::new();
+    for line in list.lines() {
+        let words: Vec<&str> = line.split(' ').collect();
+        let (disk, (read, written)) = match words.as_slice() {
+            [disk, "Read", bytes] => (disk, (bytes.parse().ok()?, 0)),
+            [disk, "Write", bytes] => (disk, (0, bytes.parse().ok()?)),
+            [disk, fields @ ..] => {
+                let field = |key: &str| {
+                    fields.iter().find_map(|it| it.strip_prefix(key)?.parse::<u64>().ok())
+                };
+                (disk, (field("rbytes=").unwrap_or(0), field("wbytes=").unwrap_or(0)))
+            }
+            [] => continue,
+        };
+        if (read, written) != (0, 0) {
+            let sum = by_height.entry(height(disk)).or_default();
+            *sum = (sum.0.saturating_add(read), sum.1.saturating_add(written));
+        }
+    }
+    let most = |(read, written): (u64, u64), sum: (u64, u64)| (read.max(sum.0), written.max(sum.1));
+    Some(by_height.into_values().fold((0, 0), most))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::tree;
+    use super::*;
+
+    fn of_plain(list: &str) -> Option<(u64, u64)> {
+        bytes(list, |_| 0)
+    }
+
+    #[test]
+    fn bytes_of_all_disks_are_added_in_either_version_and_of_no_disk_are_none_but_known() {
+        let one =
+            "8:0 Read 4096\n8:0 Write 100\n8:0 Sync 7\n8:0 Total 4196\n8:16 Read 1\nTotal 4197\n";
+        assert_eq!(of_plain(one), Some((4097, 100)));
+        let two = "8:0 rbytes=4096 wbytes=0 rios=1 wios=0 dbytes=9 dios=1\n253:0 rbytes=1 wbytes=2 \
+                   rios=1\n7:0 \n";
+        assert_eq!(of_plain(two), Some((4097, 2)));
+        assert_eq!(of_plain(""), Some((0, 0)));
+        assert_eq!(of_plain("Total 0\n"), Some((0, 0)));
+        assert_eq!(of_plain("8:0 rbytes=40"), None, "cut off");
+        assert_eq!(of_plain("8:0 Read x\n"), None);
+    }
+
+    #[test]
+    fn disks_that_were_used_and_are_not_listed_are_not_counted() {
+        let used = "7 0 loop0 0 0 0 0 0 0\n254 0 vda 9 0 8 0 7 0\n254 1 vda1 9 0 8 0 7 0\n";
+        let is_disk = |name: &str| name != "vda1";
+        assert!(counts("254:0 Read 4608\n254:0 Write 3584\nTotal 8192\n", used, is_disk));
+        assert!(!counts("Total 0\n", used, is_disk), "no disk has had a limit");
+        let both = used.replace("loop0 0", "loop0 1");
+        assert!(!counts("254:0 Read 4608\n", &both, is_disk), "one of two");
+        assert!(!counts("254:0 Read 4608\n", "not a list\n", is_disk));
+    }
+
+    #[test]
+    fn bytes_that_pass_a_disk_on_another_count_once() {
+        let height = |disk: &str| usize::from(disk != "8:0");
+        // A file as a disk, by way of which 38 MB went to the disk below, and what went there alone.
+        let list = "7:0 Read 1\n7:0 Write 38\n8:0 Read 5\n8:0 Write 40\n";
+        assert_eq!(bytes(list, height), Some((5, 40)));
+        // The kernel writes the lower one's later, for nobody.
+        assert_eq!(bytes("7:0 Write 38\n8:0 Write 1\n", height), Some((0, 38)));
+        assert_eq!(bytes("7:0 rbytes=9 wbytes=38 rios=1\n8:0 wbytes=38\n", height), Some((9, 38)));
+    }
+
+    #[test]
+    fn the_height_of_a_disk_is_that_of_those_below_it() {
+        let sys = tree(&[("vda/size", "9\n"), ("loop0/loop/backing_file", "/file\n")]);
+        let disk = |name: &str| sys.path().join(name);
+        let lies_on = |upper: &str, lower: &str| {
+            let slaves = disk(upper).join("slaves");
+            fs::create_dir_all(&slaves).unwrap();
+            std::os::unix::fs::symlink(disk(lower), slaves.join(lower)).unwrap();
+        };
+        lies_on("dm-0", "vda");
+        lies_on("dm-1", "dm-0");
+        lies_on("dm-1", "vda");
+        let height = |name: &str| height_of(&disk(name), HEIGHT_LIMIT);
+        assert_eq!(["vda", "loop0", "dm-0", "dm-1", "gone"].map(height), [0, 1, 1, 2, 0]);
+        lies_on("vda", "dm-1");
+        assert!(height("vda") <= 2 * HEIGHT_LIMIT, "those in a circle have an end");
+    }
+}
