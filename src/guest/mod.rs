@@ -71,7 +71,7 @@ impl Guest {
         let way = (spec.transport, spec.channel);
         let write = |contents| initramfs::write(room, site.agent, &kernel, way, contents);
         if site.view.root == Root::Packed {
-            let packed = Packed::of(site, spec.memory_mib, room)?;
+            let packed = Packed::of(site, spec.memory_mib)?;
             let written = write(Contents::Packed(&packed, &files))?;
             let packed = Some((packed, written.module_count));
             return Ok(Self {

@@ -1,16 +1,23 @@
 //! A packed root: the command's own file, its libraries and the files that it is given, in the
 //! initramfs, and nothing else. The guest is then a kernel and an application.
 //!
-//! Which libraries a program needs is asked of the loader that it names, `LOADER --list PROGRAM`,
-//! which prints them and starts nothing. What a program opens by itself later (plug-ins, `locale`,
-//! name services) nobody can know before; it is not there. Neither is any other program: a script
-//! is refused, and a shell finds nothing to start but what it has built in.
+//! Which libraries a program needs is read in its file and in theirs, and looked for as the loader
+//! that it names would do. That loader is packed and not asked: whatever a file names, nothing of
+//! it is started on this machine. What a program opens by itself later (plug-ins, `locale`, name
+//! services) nobody can know before; it is not there. Neither is any other program: a script is
+//! refused, and a shell finds nothing to start but what it has built in.
+
+mod directories;
+mod dynamic;
+mod libraries;
+#[cfg(test)]
+mod planted;
 
 use crate::fault::{Doing, Fault};
 use crate::guest::archive::Archive;
 use crate::guest::elf::Elf;
-use crate::lab::{Room, ToolRun};
 use crate::layer::{Site, value_of};
+use crate::regular_file;
 use cpio::newc::ModeFileType;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -30,6 +37,11 @@ const FRESH: [&str; 3] = ["/dev", "/proc", "/sys"];
 /// Number of files that a guest has beside the command: `init` and its script.
 const OWN_FILES: usize = 2;
 
+/// The most bytes of a file in an archive.
+///
+/// Source: Linux `Documentation/driver-api/early-userspace/buffer-format.rst`, `c_filesize`.
+const ARCHIVED_MOST: u64 = u32::MAX as u64;
+
 /// Files that go into the guest, and the working directory there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Packed {
@@ -44,7 +56,7 @@ impl Packed {
     ///
     /// # Errors
     /// The user's: the command cannot be packed, or the stack asks for files of this level.
-    pub(crate) fn of(site: &Site<'_>, memory_mib: u64, room: &Room) -> Result<Self, Fault> {
+    pub(crate) fn of(site: &Site<'_>, memory_mib: u64) -> Result<Self, Fault> {
         if let Some(path) = site.view.writable.first() {
             let shown = path.display();
             return Err(Fault::user(format!("a packed guest cannot write to `{shown}`"))
@@ -54,7 +66,7 @@ impl Packed {
         if let Some(command) = site.command {
             packed.cwd = clean(path(&command.cwd));
             if command.argv.first().is_none_or(|program| program != OURSELVES.as_bytes()) {
-                packed.add_program(command, room)?;
+                packed.add_program(command)?;
             }
             packed.add_arguments(command)?;
             packed.require_room(memory_mib)?;
@@ -62,14 +74,15 @@ impl Packed {
         Ok(packed)
     }
 
-    fn add_program(&mut self, command: &Command, room: &Room) -> Result<(), Fault> {
+    fn add_program(&mut self, command: &Command) -> Result<(), Fault> {
         let program = find(command).ok_or_else(|| {
             let name = String::from_utf8_lossy(command.argv.first().map_or(b"", Vec::as_slice));
             Fault::user(format!("there is no program `{}` to pack", name.escape_debug()))
                 .hint("check its spelling, and the command's `PATH`")
         })?;
         let shown = program.display();
-        let bytes = fs::read(&program).doing(format_args!("read `{shown}`"))?;
+        let bytes = regular_file::read(&program, libraries::FILE_MOST)
+            .doing(format_args!("read `{shown}`"))?;
         if bytes.starts_with(b"#!") {
             return Err(Fault::user(format!(
                 "`{shown}` is a script, and what a script starts cannot be known before"
@@ -80,7 +93,7 @@ impl Packed {
             Fault::user(format!("`{shown}` is not a 64-bit program, and cannot be packed"))
         })?;
         if let Some(loader) = elf.interpreter() {
-            for library in libraries(loader, &program, command, room)? {
+            for library in libraries::of(&program, &bytes, loader, command)? {
                 self.add(&library);
             }
         }
@@ -157,7 +170,7 @@ impl Packed {
         for (at, file) in &self.files {
             let doing = format!("pack `{}`", file.display());
             let mode = fs::metadata(file).doing(&doing)?.permissions().mode() & 0o777;
-            let bytes = fs::read(file).doing(&doing)?;
+            let bytes = regular_file::read(file, ARCHIVED_MOST).doing(&doing)?;
             if let Some(name) = name(at)? {
                 archive.add(name, mode, ModeFileType::Regular, &bytes)?;
             }
@@ -187,7 +200,7 @@ impl Packed {
         Ok(vec![
             Fact::new("root", "packed", "the initramfs, and /proc/self/mountinfo inside"),
             Fact::new("root_files", expected, "the initramfs, and a walk over `/` inside"),
-            Fact::new("root_packed", names.join(" "), "the command, and its loader's `--list`"),
+            Fact::new("root_packed", names.join(" "), "the command, and what its files name"),
             Fact::new("root_packed_bytes", self.bytes()?.to_string(), "stat(2)"),
         ])
     }
@@ -200,51 +213,6 @@ fn name(path: &Path) -> Result<Option<&str>, Fault> {
         Fault::user(format!("the name `{}` is not text, and cannot be packed", path.display()))
     })?;
     Ok(Some(text).filter(|text| !text.is_empty()))
-}
-
-/// Lists the libraries that a program needs, as the loader says, and the loader itself.
-fn libraries(
-    loader: &str,
-    program: &Path,
-    command: &Command,
-    room: &Room,
-) -> Result<Vec<PathBuf>, Fault> {
-    let shown = program.display().to_string();
-    let own = command.env.iter().rfind(|(key, _)| key == b"LD_LIBRARY_PATH");
-    let own = own.map(|(_, value)| String::from_utf8_lossy(value).into_owned());
-    let mut argv = vec![loader];
-    if let Some(own) = &own {
-        argv.extend(["--library-path", own]);
-    }
-    argv.extend(["--list", &shown]);
-    let text = ToolRun::new(&argv).text(room).map_err(|fault| {
-        Fault::user(format!("the libraries of `{shown}` are not known: {}", fault.message))
-            .hint("see that it runs here, or leave `root=packed` out")
-    })?;
-    let mut libraries = listed(&text)?;
-    libraries.push(PathBuf::from(loader));
-    Ok(libraries)
-}
-
-/// Reads `NAME => PATH (0x…)` and `PATH (0x…)`, a line each; the kernel's own page has no file.
-///
-/// # Errors
-/// The user's: a library is not found.
-fn listed(text: &str) -> Result<Vec<PathBuf>, Fault> {
-    let mut found = Vec::new();
-    for line in text.lines() {
-        let line = line.trim();
-        let file = line.split_once(" => ").map_or(line, |(_, file)| file);
-        if file.starts_with("not found") {
-            return Err(Fault::user(format!("the loader says `{}`", line.escape_debug()))
-                .hint("install that library, or leave `root=packed` out"));
-        }
-        let file = file.rsplit_once(" (").map_or(file, |(file, _)| file);
-        if file.starts_with('/') {
-            found.push(PathBuf::from(file));
-        }
-    }
-    Ok(found)
 }
 
 /// An absolute path without `.` and `..`, as text alone: symbolic links become plain directories.
@@ -262,6 +230,7 @@ fn clean(path: &Path) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use super::planted::Planted;
     use super::*;
 
     fn command(words: &[&str]) -> Command {
@@ -273,20 +242,54 @@ mod tests {
         }
     }
 
-    #[test]
-    fn what_the_loader_lists_are_files_and_not_the_kernel_s_page() {
-        let text = "\tlinux-vdso.so.1 (0x00007ffd)\n\
-                    \tlibcrypto.so.3 => /lib/x86_64-linux-gnu/libcrypto.so.3 (0x00007f00)\n\
-                    \t/lib64/ld-linux-x86-64.so.2 (0x00007f01)\n";
-        let expected = ["/lib/x86_64-linux-gnu/libcrypto.so.3", "/lib64/ld-linux-x86-64.so.2"];
-        assert_eq!(listed(text).unwrap(), expected.map(PathBuf::from));
-        assert!(listed("\tstatically linked\n").unwrap().is_empty());
+    /// A file that may be executed.
+    fn program(at: &Path, bytes: &[u8]) {
+        fs::write(at, bytes).unwrap();
+        fs::set_permissions(at, fs::Permissions::from_mode(0o755)).unwrap();
     }
 
     #[test]
-    fn a_library_that_is_not_there_is_named() {
-        let fault = listed("\tlibodd.so.1 => not found\n").unwrap_err();
-        assert_eq!(fault.message, "the loader says `libodd.so.1 => not found`");
+    fn nothing_that_a_program_names_is_started_here() {
+        let place = tempfile::tempdir().unwrap();
+        let at = |name: &str| place.path().join(name);
+        let text = |name: &str| at(name).display().to_string();
+        program(&at("loader"), format!("#!/bin/sh\ntouch {}\n", text("mark")).as_bytes());
+        program(&at("p"), &Planted::new().started_by(&text("loader")).bytes());
+        let mut packed = Packed::default();
+        let fault = packed.add_program(&command(&[text("p").as_str()])).unwrap_err();
+        let told = format!(
+            "the loader of `{}`, `{}`: that is no whole program for this machine",
+            text("p"),
+            text("loader")
+        );
+        let hint = fault.hint.as_deref();
+        assert_eq!((fault.message.as_str(), hint), (told.as_str(), Some(libraries::LEAVE_OUT)));
+        assert_eq!(packed, Packed::default());
+        let named = Planted::new().started_by("loader").bytes();
+        program(&at("p"), &named);
+        let fault = packed.add_program(&command(&[text("p").as_str()])).unwrap_err();
+        assert!(fault.message.ends_with("`loader`: its path is not absolute"), "{fault}");
+        rustix::fs::mkfifoat(rustix::fs::CWD, at("pipe"), rustix::fs::Mode::RUSR).unwrap();
+        program(&at("p"), &Planted::new().started_by(&text("pipe")).bytes());
+        let fault = packed.add_program(&command(&[text("p").as_str()])).unwrap_err();
+        assert!(fault.message.contains("no program can be read there: it is a pipe"), "{fault}");
+        assert!(!at("mark").exists());
+    }
+
+    #[test]
+    fn a_program_comes_with_its_loader_and_a_static_one_alone() {
+        let place = tempfile::tempdir().unwrap();
+        let at = |name: &str| place.path().join(name);
+        let text = |name: &str| at(name).display().to_string();
+        program(&at("loader"), &Planted::new().bytes());
+        program(&at("p"), &Planted::new().started_by(&text("loader")).bytes());
+        program(&at("static"), &Planted::new().bytes());
+        for (name, told) in [("p", &["loader", "p"][..]), ("static", &["static"])] {
+            let mut packed = Packed::default();
+            packed.add_program(&command(&[text(name).as_str()])).unwrap();
+            let told: Vec<PathBuf> = told.iter().map(|name| at(name)).collect();
+            assert_eq!(packed.files.into_values().collect::<Vec<_>>(), told);
+        }
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub(super) fn check(room: &Room, spec: &LayerSpec, site: &Site<'_>) -> Result<Us
         Header::open(path).map_err(named)?;
     }
     if site.view.root == Root::Packed {
-        Packed::of(site, asked.memory.mib, room).map_err(named)?;
+        Packed::of(site, asked.memory.mib).map_err(named)?;
     } else if asked.files == Protocol::Virtiofs && !is_image {
         let found = Virtiofsd::find(room)?;
         let virtiofsd = found.ok_or_else(virtiofsd::missing)?;
