@@ -44,8 +44,9 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
     let columns = columns(&plan, &trials);
     let baseline = baseline_of(&columns);
     let measures = measures(ledger)?;
-    // A file that this surtax does not understand any more has been run all the same.
-    let workload = plan.workload.as_ref().and_then(|workload| workload.resolve().ok());
+    // A file that this surtax does not understand any more has been run all the same; and nothing
+    // of a stranger's is compiled.
+    let workload = plan.workload.as_ref().and_then(|workload| workload.outline().ok());
     let is_of_fixed_time = workload.as_ref().is_some_and(|workload| workload.is_of_fixed_time);
     let noise = baseline.noise_floor(&Measure::wall());
     let (walls, overheads) = wall::of_columns(&columns, baseline, &measures);

@@ -5,7 +5,6 @@ use super::foreign::line;
 use super::{RunFacts, estimate, steady};
 use crate::ledger::{Run, StoredTrial, calendar};
 use crate::plan::{Plan, Word, shell_line};
-use sha2::{Digest, Sha256};
 
 /// Returns when the first trial began, in nanoseconds since the run began; 0 without trials.
 pub(super) fn first_began(trials: &[StoredTrial]) -> u64 {
@@ -69,17 +68,12 @@ fn repeat_with(plan: &Plan) -> String {
         let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
         name.bytes().all(is_part) && !name.starts_with(|first: char| first.is_ascii_digit())
     };
-    // A word that is in the line already could stand for no value.
-    let digest = Sha256::digest(plan.repeat_with().as_bytes());
-    let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-    let mark = |place: usize| format!("VALUE_{place}_LEFT_OUT_{digest}");
-    let mut plain = plan.clone();
-    for (place, (name, value)) in plain.environment.iter_mut().enumerate() {
-        *value = if is_name(name) { mark(place).into() } else { Word::from("…") };
-    }
-    let names = plain.environment.iter().enumerate().filter(|(_, (name, _))| is_name(name));
-    names.fold(plain.repeat_with(), |said, (place, (name, _))| {
-        said.replace(&format!("{name}={}", mark(place)), &format!("{name}=\"${name}\""))
+    plan.repeated(|name, _| {
+        if is_name(name) {
+            format!("{name}=\"${name}\"")
+        } else {
+            shell_line([format!("{name}=…")])
+        }
     })
 }
 
@@ -89,4 +83,33 @@ pub(super) fn block_ns(trials: &[StoredTrial], blocks_done: u32) -> Option<f64> 
     let took = |trial: &StoredTrial| Some(trial.ended_at?.0.saturating_sub(trial.began_at.0));
     let all = trials.iter().filter_map(took).fold(0, u64::saturating_add);
     (blocks_done > 0).then(|| estimate::float(all) / f64::from(blocks_done))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::fixture::plan;
+
+    /// Returns the line that repeats a run with these variables.
+    fn repeated(environment: Vec<(String, Word)>) -> String {
+        repeat_with(&Plan { environment, ..plan(&["native", "runc"]) })
+    }
+
+    #[test]
+    fn a_hundred_thousand_variables_are_each_left_to_the_shell() {
+        let variable = |number| (format!("NAME_{number}"), Word::from("s3cret"));
+        let line = repeated((0..100_000).map(variable).collect());
+        assert_eq!(line.matches(" --env ").count(), 100_000);
+        assert!(line.contains(" --env NAME_0=\"$NAME_0\" --env NAME_1=\"$NAME_1\" "));
+        assert!(line.contains(" --env NAME_99999=\"$NAME_99999\" "));
+        assert!(line.ends_with(" -- make -j4") && !line.contains("s3cret"));
+    }
+
+    #[test]
+    fn what_no_shell_has_a_variable_for_is_left_out_of_the_line() {
+        let names = ["A", "1A", "a b", "x;y", "$(id)"];
+        let line = repeated(names.map(|name| (name.to_owned(), Word::from("s3cret"))).into());
+        let expected = "--env A=\"$A\" --env '1A=…' --env 'a b=…' --env 'x;y=…' --env '$(id)=…' ";
+        assert!(line.contains(expected) && !line.contains("s3cret"), "{line}");
+    }
 }

@@ -11,6 +11,7 @@ use super::refuse::{
 };
 use super::{Cache, Plan, Word, duration, file, percentage, shelf, shell_line};
 use crate::driver::registered;
+use std::iter;
 use std::os::unix::ffi::OsStrExt as _;
 use std::time::Duration;
 
@@ -20,31 +21,40 @@ const OF_A_QUESTION: [&str; 6] = ["title", "workload", "stacks", "baseline", "be
 /// The flags that say them.
 const SAID_BY_A_FILE: [&str; 5] = ["--title", "--workload", "--in", "--baseline", "--beside"];
 
-/// Flags of `surtax compare` and `surtax run`, each with its value where it has one.
-type Flags = Vec<(&'static str, Option<Word>)>;
+/// Flags of `surtax compare` and `surtax run`, each with its value where it has one, as a shell
+/// reads it.
+type Flags = Vec<(&'static str, Option<String>)>;
 
 impl Plan {
     /// `cd DIRECTORY && surtax compare …`: read again, it is this plan. Of a plan that comes with
     /// surtax it is `surtax run NAME …`.
     #[must_use]
     pub fn repeat_with(&self) -> String {
-        let mut flags = self.flags();
-        let mut words = match self.ready(&mut flags) {
-            Some(name) => vec!["surtax", "run", name],
-            None => vec!["surtax", "compare"],
-        }
-        .into_iter()
-        .map(str::as_bytes)
-        .collect::<Vec<_>>();
+        self.repeated(|name, value| shell_line([value.after(&format!("{name}="))]))
+    }
+
+    /// The same, with what `variable` says of each variable behind its `--env`, as a shell reads
+    /// it.
+    pub(crate) fn repeated(&self, variable: impl Fn(&str, &Word) -> String) -> String {
+        let mut flags = self.flags(variable);
+        let mut line = shell_line([b"cd".as_slice(), self.cwd.as_os_str().as_bytes()]);
+        line.push_str(" && ");
+        line.push_str(&match self.ready(&mut flags) {
+            Some(name) => shell_line(["surtax", "run", name]),
+            None => String::from("surtax compare"),
+        });
         for (name, value) in &flags {
-            words.push(name.as_bytes());
-            words.extend(value.as_ref().map(Word::as_bytes));
+            for word in iter::once(*name).chain(value.as_deref()) {
+                line.push(' ');
+                line.push_str(word);
+            }
         }
         // A workload brings its command along.
-        let command = if self.workload.is_none() { self.command.as_slice() } else { &[] };
-        words.extend((!command.is_empty()).then_some(b"--".as_slice()));
-        let line = shell_line(words.into_iter().chain(command.iter().map(Word::as_bytes)));
-        format!("{} && {line}", shell_line([b"cd".as_slice(), self.cwd.as_os_str().as_bytes()]))
+        if self.workload.is_none() && !self.command.is_empty() {
+            line.push_str(" -- ");
+            line.push_str(&shell_line(&self.command));
+        }
+        line
     }
 
     /// The name of the plan that comes with surtax and asks this question, in these stacks and as
@@ -62,7 +72,7 @@ impl Plan {
                 && draft.baseline.as_ref() == Some(&self.baseline)
                 && draft.beside == self.beside
         })?;
-        let runs = draft.runs.map(|runs| Word::from(runs.to_string()));
+        let runs = draft.runs.map(|runs| runs.to_string());
         if self.runs.is_none() && runs.is_some() {
             return None; // no flag takes back what the file says
         }
@@ -73,9 +83,10 @@ impl Plan {
         Some(name)
     }
 
-    fn flags(&self) -> Flags {
+    fn flags(&self, variable: impl Fn(&str, &Word) -> String) -> Flags {
         let mut flags = Flags::new();
-        let mut flag = |name: &'static str, value: String| flags.push((name, Some(value.into())));
+        let mut flag =
+            |name: &'static str, value: String| flags.push((name, Some(shell_line([value]))));
         let stacks: Vec<String> = self.stacks.iter().map(ToString::to_string).collect();
         flag("--in", stacks.join(","));
         if self.stacks.iter().find(|stack| is_native(stack)) != Some(&self.baseline) {
@@ -94,8 +105,7 @@ impl Plan {
             flag("--writable", path.to_string_lossy().into_owned());
         }
         let variables = self.environment.iter();
-        let variables = variables.map(|(name, value)| value.after(&format!("{name}=")));
-        flags.extend(variables.map(|variable| ("--env", Some(variable))));
+        flags.extend(variables.map(|(name, value)| ("--env", Some(variable(name, value)))));
         flags.extend(self.flags_of_conduct());
         if !self.inherit_environment {
             flags.push(("--clear-env", None));
@@ -136,8 +146,8 @@ impl Plan {
             ("--margin", margin),
             ("--seed", Some(self.seed.to_string())),
         ];
-        let said = all.into_iter().filter_map(|(name, value)| Some((name, Some(value?.into()))));
-        said.collect()
+        let said = |(name, value): (_, Option<String>)| Some((name, Some(shell_line([value?]))));
+        all.into_iter().filter_map(said).collect()
     }
 }
 
@@ -167,6 +177,23 @@ mod tests {
         }
         let over = Draft { runs: Some(2), warm_up: Some(3), seed: Some(9), ..Draft::default() };
         assert_eq!(planned("network", over).1, "surtax run network --runs 2 --warmup 3 --seed 9");
+    }
+
+    #[test]
+    fn every_word_is_quoted_where_a_shell_needs_it() {
+        let (mut plan, _) = planned("network", Draft::default());
+        plan.workload = None;
+        plan.title = String::from("it's mine");
+        plan.cwd = "/a b".into();
+        plan.environment = vec![("A".into(), "x y".into()), ("B".into(), "1".into())];
+        plan.command = vec!["echo".into(), "$A".into()];
+        let line = plan.repeat_with();
+        assert!(line.starts_with("cd '/a b' && surtax compare --in native,"), "{line}");
+        assert!(line.contains(r" --title 'it'\''s mine' "), "{line}");
+        assert!(line.contains(" --env 'A=x y' --env B=1 "), "{line}");
+        assert!(line.ends_with(" -- echo '$A'"), "{line}");
+        plan.command.clear();
+        assert!(!plan.repeat_with().contains(" -- "));
     }
 
     #[test]

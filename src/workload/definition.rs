@@ -12,7 +12,7 @@ use surtax_engines::OURSELVES;
 use surtax_instrument::histogram::SHARES;
 
 /// A workload file, read. Before its parameters are filled in, its commands have places for them.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Definition {
     /// One line that says what it measures.
     pub about: String,

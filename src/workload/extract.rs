@@ -14,6 +14,8 @@ pub enum Extract {
     Path(JsonPath),
     /// In text: what the one group captures.
     Pattern(Regex),
+    /// A place that was left unread, in the outline of a workload, which reads no output.
+    Unread,
 }
 
 /// Number of the last lines that are shown of an output in which a pattern matches nothing.
@@ -141,6 +143,7 @@ impl Extract {
                     more => Err(format!("`{pattern}` matches {} times, not once", more + 1)),
                 }
             }
+            Self::Unread => Err(String::from("where it stands was left unread")),
         }
     }
 
@@ -173,6 +176,7 @@ impl std::fmt::Display for Extract {
         match self {
             Self::Path(path) => write!(f, "{path}"),
             Self::Pattern(pattern) => write!(f, "{pattern}"),
+            Self::Unread => f.write_str("unread"),
         }
     }
 }

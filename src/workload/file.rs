@@ -1,5 +1,6 @@
 //! Workload files: TOML, read with errors that name the line and the nearest key that there is.
 
+use super::bounds::{TEXT_MAX, require_few_patterns, require_few_rules};
 use super::definition::{Client, Definition, Kind, METRICS_MAX, Parameter};
 use super::instances::{INSTANCE, Share};
 use super::keys::{KEYS, PARAMETER_KEYS};
@@ -9,7 +10,8 @@ use super::port::PORT;
 use super::reader::{Fields, Reader, Value};
 use crate::fault::Fault;
 use crate::layer::instead;
-use toml::de::{DeTable, DeValue};
+use toml::Spanned;
+use toml::de::{DeString, DeTable, DeValue};
 
 /// Name of the server's address in a word of a workload with two sides: where the client finds it,
 /// and where the server itself listens.
@@ -41,19 +43,11 @@ const WORD_SHOWN: usize = 80;
 /// # Errors
 /// The user's, with the line.
 pub fn parse(text: &str, name: &str) -> Result<Definition, Fault> {
-    let reader = Reader { text, name };
-    let table = DeTable::parse(text).map_err(|error| {
-        let span = error.span().unwrap_or(0..0);
-        let fault = reader.refuse(&span, error.message().replace('\n', ", "));
-        let line = reader.line(&span);
-        if error.message().contains("escape")
-            && ["regex", "pattern"].iter().any(|key| line.contains(key))
-        {
-            return fault.hint("write regexes in single quotes: `regex = '(\\d+)'`");
-        }
-        fault
-    })?;
+    let reader = Reader { text, name, is_outline: false };
+    let table = document(&reader)?;
     let file = reader.fields("a workload", &KEYS, table.get_ref(), 0..0)?;
+    require_few_rules(&file)?;
+    require_few_patterns(&file)?;
     let parameters = reader.all_parameters(&file)?;
     let optional = |key| file.get(key).map(|it| reader.command(key, it, &parameters)).transpose();
     let mut definition = Definition {
@@ -93,6 +87,48 @@ pub fn parse(text: &str, name: &str) -> Result<Definition, Fault> {
     require_names(&definition, &file)?;
     definition.parameters.shrink_to_fit();
     Ok(definition)
+}
+
+/// Reads of such a text what findings need: the names and units of what it measures, and whether it
+/// works for a time that it is told. Its commands and parameters are left out, and no path or regex
+/// of it is read, so that a stranger's costs little and is shown whatever else it says.
+///
+/// # Errors
+/// The user's, with the line.
+pub fn outline(text: &str, name: &str) -> Result<Definition, Fault> {
+    let reader = Reader { text, name, is_outline: true };
+    let table = document(&reader)?;
+    let file = reader.fields("a workload", &KEYS, table.get_ref(), 0..0)?;
+    require_few_rules(&file)?;
+    Ok(Definition {
+        about: file.string("about")?,
+        is_of_fixed_time: reader.truth("fixed_time", file.get("fixed_time"))?,
+        metrics: reader.each("metric", file.get("metric"), |it| reader.metric(it))?,
+        histograms: reader.each("histogram", file.get("histogram"), |it| reader.histogram(it))?,
+        ..Definition::default()
+    })
+}
+
+/// The TOML of a text, unless it is longer than any file.
+fn document<'a>(reader: &Reader<'a>) -> Result<Spanned<DeTable<'a>>, Fault> {
+    let (name, length) = (reader.name, reader.text.len());
+    if length > TEXT_MAX {
+        return Err(Fault::user(format!(
+            "{name}: it is {length} bytes long, and {TEXT_MAX} at most are read"
+        ))
+        .hint("leave out what no workload needs: a long script has a file of its own"));
+    }
+    DeTable::parse(reader.text).map_err(|error| {
+        let span = error.span().unwrap_or(0..0);
+        let fault = reader.refuse(&span, error.message().replace('\n', ", "));
+        let line = reader.line(&span);
+        if error.message().contains("escape")
+            && ["regex", "pattern"].iter().any(|key| line.contains(key))
+        {
+            return fault.hint("write regexes in single quotes: `regex = '(\\d+)'`");
+        }
+        fault
+    })
 }
 
 /// That no two things which are measured, and no two settings, have one name.
@@ -230,7 +266,7 @@ impl Reader<'_> {
                 .wrong_type("packages", "a table by distribution", value)
                 .hint("write `packages = { debian = [\"fio\"] }`"));
         };
-        let one = |(name, list): (&toml::Spanned<toml::de::DeString<'_>>, &Value<'_>)| {
+        let one = |(name, list): (&Spanned<DeString<'_>>, &Value<'_>)| {
             let packages = self.strings("packages", list)?;
             if packages.is_empty() {
                 return Err(self.refuse(&list.span(), "a distribution without a package"));

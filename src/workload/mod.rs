@@ -7,6 +7,7 @@
 //! make a trial invalid: nothing is ever guessed.
 
 pub mod account;
+mod bounds;
 pub mod definition;
 mod extract;
 mod file;
@@ -80,8 +81,18 @@ impl Workload {
         self.resolve_at(InstanceIndex::ONLY)
     }
 
-    /// The same for each of so many instances that run at once: a load is split among them, and
-    /// each has ports of its own.
+    /// Returns what findings need of its file, and compiles nothing of it: the names and units of
+    /// what it measures, and whether it works for a fixed time. It cannot be run, and reads no
+    /// output.
+    ///
+    /// # Errors
+    /// The user's: a file that an older surtax took, and this one does not.
+    pub fn outline(&self) -> Result<Definition, Fault> {
+        file::outline(&self.text, &shelf::shown(&self.name))
+    }
+
+    /// The same as [`Workload::resolve`] for each of so many instances that run at once: a load is
+    /// split among them, and each has ports of its own.
     ///
     /// # Errors
     /// As [`Workload::resolve`]; also the user's where an instance would have a value that cannot

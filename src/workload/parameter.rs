@@ -1,5 +1,6 @@
 //! Parameters: named words in the commands of a workload, each with a default and with limits.
 
+use super::bounds::{PARAMETERS_MAX, VALUE_LENGTH};
 use super::definition::{Client, Definition};
 use super::instances::{INSTANCE, InstanceIndex, Share};
 use super::metric::is_name;
@@ -117,6 +118,13 @@ impl Definition {
         given: Vec<(String, String)>,
     ) -> Result<Vec<(String, String)>, Fault> {
         let name = name.escape_debug();
+        if given.len() > PARAMETERS_MAX {
+            let count = given.len();
+            return Err(Fault::user(format!(
+                "`{name}` is given {count} parameters, and {PARAMETERS_MAX} at most are read"
+            ))
+            .hint("name each parameter once"));
+        }
         for (key, value) in &given {
             let Some(known) = self.parameters.iter().find(|known| known.name == *key) else {
                 let shown = key.escape_debug();
@@ -124,6 +132,14 @@ impl Definition {
                 return Err(Fault::user(format!("`{name}` has no parameter `{shown}`"))
                     .hint(instead(key, "parameters", valid)));
             };
+            if value.len() > VALUE_LENGTH {
+                let length = value.len();
+                return Err(Fault::user(format!(
+                    "the value of `{key}` is {length} bytes long, and {VALUE_LENGTH} at most are \
+                     read"
+                ))
+                .hint("put what is longer into a file, and name that"));
+            }
             if let Some(wanted) = known.refusal(value) {
                 let value = value.escape_debug();
                 return Err(Fault::user(format!(

@@ -15,6 +15,8 @@ pub struct Reader<'a> {
     pub text: &'a str,
     /// Name of the text in errors.
     pub name: &'a str,
+    /// True if it reads what is measured, and leaves unread where that stands in an output.
+    pub is_outline: bool,
 }
 
 /// A table whose keys are known.

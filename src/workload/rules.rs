@@ -1,6 +1,7 @@
 //! Rules of a workload file for the numbers that its command prints: where they are, and what they
 //! must be.
 
+use super::bounds::{PATTERN_LENGTH, PATTERN_SIZE, beginning, path_fault};
 use super::definition::{Check, Limits, Rule, Setting, Version};
 use super::extract::Extract;
 use super::instances::Fold;
@@ -10,7 +11,7 @@ use super::reader::{Fields, Reader, Value};
 use super::unit::{self, UNITS};
 use crate::fault::Fault;
 use crate::layer::instead;
-use regex::Regex;
+use regex::{Regex, RegexBuilder};
 use serde_json_path::JsonPath;
 use std::ops::Range;
 
@@ -112,6 +113,7 @@ impl Reader<'_> {
     fn extract(&self, fields: &Fields<'_, '_>) -> Result<Extract, Fault> {
         match (fields.get("jsonpath"), fields.get("regex")) {
             (Some(path), None) => self.path("jsonpath", path),
+            (None, Some(_)) if self.is_outline => Ok(Extract::Unread),
             (None, Some(pattern)) => {
                 let text = self.string("regex", pattern)?;
                 let read = self.regex(&text, &pattern.span())?;
@@ -132,7 +134,16 @@ impl Reader<'_> {
     }
 
     fn path(&self, field: &str, value: &Value<'_>) -> Result<Extract, Fault> {
+        if self.is_outline {
+            return Ok(Extract::Unread);
+        }
         let text = self.string(field, value)?;
+        if let Some(why) = path_fault(&text) {
+            let shown = beginning(&text);
+            return Err(self
+                .refuse(&value.span(), format!("`{shown}` cannot be read as a JSONPath: {why}"))
+                .hint("let the command print less, and name the number as in `$.read.iops`"));
+        }
         let read = JsonPath::parse(&text).map_err(|error| {
             self.refuse(&value.span(), format!("`{text}` is no JSONPath: {error}"))
                 .hint("paths are those of RFC 9535, as in `$.jobs[0].read.iops`")
@@ -141,10 +152,31 @@ impl Reader<'_> {
     }
 
     pub(super) fn regex(&self, text: &str, span: &Range<usize>) -> Result<Regex, Fault> {
-        Regex::new(text).map_err(|error| {
-            let error = error.to_string();
-            let last = error.lines().last().unwrap_or_default().to_owned();
-            self.refuse(span, format!("`{text}` is no regular expression: {last}"))
+        let (length, shown) = (text.len(), beginning(text));
+        if length > PATTERN_LENGTH {
+            let message = format!(
+                "`{shown}` is {length} bytes long, and a regex has {PATTERN_LENGTH} at most"
+            );
+            return Err(self
+                .refuse(span, message)
+                .hint("match only the line that shows the number: `(?m)^rate: ([0-9.]+)$`"));
+        }
+        RegexBuilder::new(text).size_limit(PATTERN_SIZE).build().map_err(|error| match error {
+            regex::Error::CompiledTooBig(_) => {
+                let limit = PATTERN_SIZE >> 10;
+                let message = format!(
+                    "`{shown}` takes more than {limit} KiB once it is compiled, and no more is read"
+                );
+                self.refuse(span, message).hint(
+                    "write `[0-9]` for `\\d` and `[A-Za-z0-9_]` for `\\w`, which mean those of \
+                     every script, and repeat less",
+                )
+            }
+            error => {
+                let error = error.to_string();
+                let last = error.lines().last().unwrap_or_default().to_owned();
+                self.refuse(span, format!("`{text}` is no regular expression: {last}"))
+            }
         })
     }
 }

@@ -1,5 +1,6 @@
 //! Places of workload files: those that come with surtax, and the user's own.
 
+use super::bounds::TEXT_MAX;
 use crate::fault::{Doing, Fault};
 use crate::layer::instead;
 use crate::regular_file;
@@ -7,9 +8,6 @@ use etcetera::BaseStrategy;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-
-/// The longest workload file, in bytes: a plan holds it whole, and a ledger the plan.
-const FILE_LIMIT: u64 = 64 << 10;
 
 /// Ending of the names of workload files.
 const EXTENSION: &str = "toml";
@@ -167,7 +165,7 @@ pub fn read(path: &Path) -> Result<String, Fault> {
             String::from("`surtax workload list` shows those that there are")
         })
     };
-    regular_file::text_given(path, FILE_LIMIT).map_err(|error| cannot(&error))
+    regular_file::text_given(path, TEXT_MAX as u64).map_err(|error| cannot(&error))
 }
 
 #[cfg(test)]

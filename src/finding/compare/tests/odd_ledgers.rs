@@ -1,10 +1,12 @@
 //! Ledgers that hold too little, or what cannot be: each says so, in every format, and none fails.
 
 use crate::finding::compare::*;
-use crate::ledger::fixture::{add, done, id, ledger};
+use crate::ledger::fixture::{add, done, id, ledger, plan};
+use crate::plan::{Plan, Word};
 use crate::report::terminal::{PLAIN, render};
 use crate::report::{export, html, markdown};
 use crate::trial::{Record, TrialResult};
+use crate::workload::Workload;
 use surtax_instrument::quantity::Nanoseconds;
 
 /// The findings of a ledger with these records, which every format can show.
@@ -111,4 +113,56 @@ fn a_wall_clock_that_was_set_back_moves_points_and_changes_no_duration() {
         assert!(arm.trials.iter().all(|trial| trial.at_ns < 2 * hour), "{:?}", arm.trials);
     }
     assert_eq!(back.noise_floor, forth.noise_floor);
+}
+
+/// The findings of six blocks of a workload with this at the end of its text.
+fn of_workload(end: &str) -> Findings {
+    let shelf = tempfile::tempdir().unwrap();
+    let text = format!(
+        "about = \"x\"\ncommand = [\"x\"]\nfixed_time = true\n[[metric]]\nname = \"rate\"\nunit = \
+         \"1/s\"\nbetter = \"higher\"\njsonpath = '$.rate'\n{end}"
+    );
+    let workload = Workload { name: "x".into(), parameters: Vec::new(), text };
+    let plan = Plan { workload: Some(workload), ..plan(&["native", "runc"]) };
+    let mut ledger = Ledger::create(&shelf.path().join("run.surtax"), &plan, &[]).unwrap();
+    blocks(&[0, 1, 2]).iter().for_each(|record| add(&mut ledger, record));
+    compare(&ledger).unwrap()
+}
+
+#[test]
+fn a_ledger_whose_workload_would_take_hours_to_compile_is_shown_like_any_other() {
+    let check = |place: &str| format!("[[check]]\nabout = \"done\"\n{place}\n");
+    let deep = format!("jsonpath = '${}.a{}'", "[?@".repeat(40), "]".repeat(40));
+    let wide = format!("jsonpath = '$[?{}@.a{}]'", "(".repeat(3_000), ")".repeat(3_000));
+    let large = check(r"regex = '(\pL{99})'").repeat(120);
+    for end in [check(&deep), check(&wide), large] {
+        let findings = of_workload(&end);
+        assert_eq!(findings.run.workload.as_deref(), Some("x"));
+        assert!(findings.run.is_of_fixed_time, "{end}");
+        assert_eq!(findings.arms.len(), 3);
+        assert!(findings.arms[2].trial_count > 0 && findings.noise_floor.is_some());
+        formats(&findings).iter().for_each(|text| assert!(!text.is_empty()));
+    }
+}
+
+#[test]
+fn a_ledger_whose_workload_is_longer_than_any_file_is_shown_without_what_it_says() {
+    let findings = of_workload(&format!("# {}\n", "x".repeat(150_000)));
+    assert_eq!(findings.run.workload.as_deref(), Some("x"));
+    assert!(!findings.run.is_of_fixed_time, "its text is not read");
+    assert!(findings.arms[2].trial_count > 0 && findings.noise_floor.is_some());
+    formats(&findings).iter().for_each(|text| assert!(!text.is_empty()));
+}
+
+#[test]
+fn a_ledger_of_a_hundred_thousand_variables_is_shown_with_each() {
+    let shelf = tempfile::tempdir().unwrap();
+    let variable = |number| (format!("NAME_{number}"), Word::from("s3cret"));
+    let environment = (0..100_000).map(variable).collect();
+    let plan = Plan { environment, ..plan(&["native", "runc"]) };
+    let mut ledger = Ledger::create(&shelf.path().join("run.surtax"), &plan, &[]).unwrap();
+    blocks(&[0, 1, 2]).iter().for_each(|record| add(&mut ledger, record));
+    let line = compare(&ledger).unwrap().run.repeat_with;
+    assert_eq!(line.matches(" --env ").count(), 100_000);
+    assert!(!line.contains("s3cret"));
 }
