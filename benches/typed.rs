@@ -199,7 +199,15 @@ fn covered(kind: &str, opened: &OpenedLab) -> Vec<PathBuf> {
 fn anew(place: &Path, covered: &[PathBuf], argv: &[String]) -> Vec<String> {
     let merged = root::merged_at(place);
     let at = merged.parent().expect("a merged root lies in its tmpfs").display().to_string();
-    let cover = |path: &PathBuf| format!("mount -t tmpfs surtax {}; ", path.display());
+    // What is covered must not hide what the tool is to find there.
+    let cover = |path: &PathBuf| match place.starts_with(path) {
+        true => {
+            let place = place.display();
+            let keep = format!("mkdir -p {place}; mount -c --rbind /proc/self/fd/9 {place}");
+            format!("exec 9<{place}; mount -t tmpfs surtax {}; {keep}; exec 9<&-; ", path.display())
+        }
+        false => format!("mount -t tmpfs surtax {}; ", path.display()),
+    };
     let covers: String = covered.iter().map(cover).collect();
     let script = format!("{SCRIPT}{covers}exec \"$@\"");
     let words = ["/usr/bin/unshare", "--mount", "/bin/sh", "-c", &script, "sh", &at];
