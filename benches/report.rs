@@ -15,7 +15,7 @@ use rand_chacha::ChaCha8Rng;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use surtax::driver;
-use surtax::ledger::{Ledger, RunState};
+use surtax::ledger::{Key, Ledger, RunState};
 use surtax::plan::{Plan, TrialId, TrialSettings};
 use surtax::trial::{Evidence, Measured, Record, TrialResult};
 use surtax_instrument::amount::{Amounts, MEMORY_PEAK};
@@ -106,7 +106,10 @@ fn write(path: &Path, blocks: u32) {
     };
     let machine = [fact("cpu_model", "none"), fact("cpus_online", "2")];
     let plan = plan(blocks);
-    let mut ledger = Ledger::create(path, &plan, &machine).expect("a ledger is made");
+    // One that was made here: of a stranger's nobody waits for a report on so many.
+    let key = Key::of_this_machine().expect("this machine has a key");
+    let mut ledger = Ledger::create_first([path.to_path_buf()], &plan, &machine, Some(&key))
+        .expect("a ledger is made");
     let mut random = ChaCha8Rng::seed_from_u64(plan.seed);
     let mut now = clock::wall();
     for block in 0..blocks {
