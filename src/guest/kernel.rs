@@ -4,6 +4,10 @@
 //! modules; the newest in our cache; what apt fetches into our cache. A bzImage is unpacked to the
 //! ELF kernel inside it where possible: QEMU enters that directly (PVH), 0.3 s sooner under TCG.
 
+mod cache;
+
+pub(crate) use cache::write_whole;
+
 use crate::fault::{Doing, Fault};
 use crate::guest::apt;
 use crate::guest::channel::{self, Transport};
@@ -15,8 +19,8 @@ use crate::layer::{Descriptor, LayerSpec};
 use crate::regular_file;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::fs;
+use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -184,12 +188,14 @@ pub(crate) fn acquire(need: &Need<'_>, cache: &Path, room: &Room) -> Result<Kern
 /// # Errors
 /// The machine's, when it cannot be read.
 pub(crate) fn sha256(path: &Path) -> Result<String, Fault> {
-    type Key = (PathBuf, u64, i64, i64);
+    type Key = (PathBuf, [u64; 3], [i64; 4]);
     static KNOWN: Mutex<BTreeMap<Key, String>> = Mutex::new(BTreeMap::new());
 
     let doing = format!("hash `{}`", path.display());
     let about = fs::metadata(path).doing(&doing)?;
-    let key = (path.to_owned(), about.len(), about.mtime(), about.mtime_nsec());
+    // Its owner can set the time of a file's content back, and not that of its change.
+    let times = [about.mtime(), about.mtime_nsec(), about.ctime(), about.ctime_nsec()];
+    let key = (path.to_owned(), [about.dev(), about.ino(), about.len()], times);
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(hash) = known.get(&key) {
         return Ok(hash.clone());
@@ -293,7 +299,8 @@ fn release_of(file: &Path) -> io::Result<Option<String>> {
 fn release_in(whole: &[u8]) -> Option<String> {
     let banner = regex::bytes::Regex::new("Linux version ([0-9][^ ]*) ").ok()?;
     let release = banner.captures(whole)?.get(1)?;
-    String::from_utf8(release.as_bytes().to_vec()).ok()
+    let release = String::from_utf8(release.as_bytes().to_vec()).ok()?;
+    cache::is_release(&release).then_some(release)
 }
 
 fn prepare(
@@ -324,11 +331,14 @@ fn prepare(
     if entry == Some(Entry::BzImage) {
         return Ok(Kernel { image: path, found, is_pvh: false });
     }
-    let image = unpacked_name(&found, kernels)?;
-    if !image.is_file() {
-        let Some(plain) = unpacked(&bytes()?, room) else {
+    let mut image = cache::place(&found, &sha256(&path)?, kernels);
+    if !cache::is_ours(&image) {
+        let packed = bytes()?;
+        let Some(plain) = unpacked(&packed, room) else {
             return Ok(Kernel { image: path, found, is_pvh: false });
         };
+        // By the very bytes that were unpacked, should the file have changed since it was hashed.
+        image = cache::place(&found, &apt::hex(&Sha256::digest(&packed)), kernels);
         write_whole(&image, &plain)?;
     }
     Ok(Kernel { found, image, is_pvh: true })
@@ -339,33 +349,6 @@ fn unpacked(file: &[u8], room: &Room) -> Option<Vec<u8>> {
     let payload = BzImage::parse(file)?.payload()?;
     let plain = unpack(payload.to_vec(), room).ok()?;
     Elf::parse(&plain)?.enters_by_pvh().then_some(plain)
-}
-
-/// Returns the path where the ELF kernel is kept: beside a kernel of the cache, else under a name
-/// that changes with the file.
-fn unpacked_name(found: &FoundKernel, kernels: &Path) -> Result<PathBuf, Fault> {
-    if found.file.starts_with(kernels) {
-        return Ok(kernels.join(&found.release).join("vmlinux"));
-    }
-    let about =
-        fs::metadata(&found.file).doing(format_args!("look at `{}`", found.file.display()))?;
-    let name = format!("{}.{}.{}", found.release, about.len(), about.mtime());
-    Ok(kernels.join("unpacked").join(name).join("vmlinux"))
-}
-
-/// Writes a file of the cache so that it is there whole or not at all.
-pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Fault> {
-    let doing = format!("write `{}`", path.display());
-    let directory = path.parent().unwrap_or(Path::new("/"));
-    fs::create_dir_all(directory).doing(&doing)?;
-    let temporary = path.with_extension(format!("{}.partial", std::process::id()));
-    let written = File::create(&temporary)
-        .and_then(|mut file| file.write_all(bytes))
-        .and_then(|()| fs::rename(&temporary, path));
-    if written.is_err() {
-        let _ = fs::remove_file(&temporary);
-    }
-    written.doing(&doing)
 }
 
 /// Counts the bytes of a file that its boot protocol describes: the release's name and the packed
@@ -393,7 +376,7 @@ impl<'a> BzImage<'a> {
     fn release(&self) -> Option<String> {
         let at = 0x200 + usize::from(u16::from_le_bytes(*self.bytes.get(0x20e..)?.first_chunk()?));
         let text = self.bytes.get(at..)?.split(|byte| matches!(byte, b' ' | 0)).next()?;
-        String::from_utf8(text.to_vec()).ok().filter(|release| !release.is_empty())
+        String::from_utf8(text.to_vec()).ok().filter(|release| cache::is_release(release))
     }
 
     /// The packed ELF kernel, without the length that the build puts behind all formats but gzip.

@@ -1,11 +1,25 @@
 //! Errands: a foreign tool is run to its end, and what it printed is kept.
 
 use crate::fault::{Doing, Fault};
-use crate::lab::{Program, Room, last_words};
+use crate::lab::{Process, Program, Room, last_words};
+use rustix::io::Errno;
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, prlimit};
 use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::OwnedFd;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
 use std::time::Duration;
+
+/// The most that is read of what a tool printed, where the caller names no limit, in bytes.
+const OUTPUT_LIMIT: u64 = 1 << 30;
+
+/// The most of its last words that is read, in bytes.
+const WORDS_LIMIT: u64 = 1 << 20;
+
+/// The C library's words for a file that would exceed the limit.
+const TOO_LARGE: &str = "File too large";
 
 /// A tool to run, with what it reads and where.
 pub(crate) struct ToolRun<'a> {
@@ -31,9 +45,35 @@ impl<'a> ToolRun<'a> {
     /// Runs it and gives back its standard output.
     ///
     /// # Errors
-    /// The tool is not there, does not end in time, or fails; then with its last words.
+    /// The tool is not there, does not end in time, prints more than 1 GiB, or fails; then with its
+    /// last words.
     pub(crate) fn run(&self, room: &Room) -> Result<Vec<u8>, Fault> {
-        let tool = self.argv.first().copied().unwrap_or_default();
+        self.attempt(None, room)?.ok_or_else(|| {
+            let tool = self.name();
+            Fault::machine(format!(
+                "{tool}: printed more than {OUTPUT_LIMIT} bytes, the most that surtax reads"
+            ))
+            .hint(format!("see by hand why: {}", self.argv.join(" ")))
+        })
+    }
+
+    /// The same of a tool that is given what nobody trusts: no file that it writes may become
+    /// larger than `limit` bytes. `None` where its output would.
+    ///
+    /// # Errors
+    /// As [`ToolRun::run`], but for the length of its output.
+    pub(crate) fn run_up_to(&self, limit: u64, room: &Room) -> Result<Option<Vec<u8>>, Fault> {
+        self.attempt(Some(limit), room)
+    }
+
+    fn name(&self) -> &str {
+        self.argv.first().copied().unwrap_or_default()
+    }
+
+    /// Runs it; `None` where it prints more than it may. Without a limit its files may become as
+    /// large as they will: some tools make disks.
+    fn attempt(&self, limit: Option<u64>, room: &Room) -> Result<Option<Vec<u8>>, Fault> {
+        let tool = self.name();
         let output = Scrap::create(room.directory().join("errand.out"))?;
         let errors = Scrap::create(room.directory().join("errand.err"))?;
         let input = match self.input {
@@ -55,21 +95,51 @@ impl<'a> ToolRun<'a> {
             stdio: [stdin, Some(output.append()?), Some(errors.append()?)],
             ..Program::default()
         })?;
+        let is_held = limit.map(|limit| hold_to(&process, limit)).transpose()?.unwrap_or(false);
         let Some(status) = process.wait(self.deadline)? else {
             let seconds = self.deadline.as_secs();
             return Err(Fault::machine(format!("{tool}: did not end within {seconds} s")));
         };
         if !status.success() {
-            let words = String::from_utf8_lossy(&errors.read()?).into_owned();
+            let words = String::from_utf8_lossy(&errors.end()?).into_owned();
+            if is_held && was_stopped(status, &words) {
+                return Ok(None);
+            }
             return Err(last_words::fault(&format!("{tool}: failed with {status}"), &words));
         }
-        output.read()
+        output.read(limit.unwrap_or(OUTPUT_LIMIT))
     }
 
     /// Runs it and gives back its standard output as text.
     pub(crate) fn text(&self, room: &Room) -> Result<String, Fault> {
         Ok(String::from_utf8_lossy(&self.run(room)?).into_owned())
     }
+}
+
+/// Holds the files that a tool writes to a limit; false where its user's own is lower.
+///
+/// It has begun when this is called. Should it have written more until then, its next write stops
+/// it, and no more than the limit is read.
+fn hold_to(process: &Process, limit: u64) -> Result<bool, Fault> {
+    if getrlimit(Resource::Fsize).current.is_some_and(|own| own < limit) {
+        return Ok(false);
+    }
+    // Without a number the limit would be that of surtax.
+    let Some(pid) = i32::try_from(process.pid()).ok().and_then(Pid::from_raw) else {
+        return Err(Fault::bug("a tool without a process id"));
+    };
+    let most = Rlimit { current: Some(limit), maximum: Some(limit) };
+    match prlimit(Some(pid), Resource::Fsize, most) {
+        // It may have ended already.
+        Ok(_) | Err(Errno::SRCH) => Ok(true),
+        Err(error) => Err(error).doing("limit what a tool writes"),
+    }
+}
+
+/// Tells whether a tool that failed did so because one of its files would have become too
+/// large: by the signal, or by what it says if it takes none.
+fn was_stopped(status: ExitStatus, words: &str) -> bool {
+    status.signal() == Some(Signal::XFSZ.as_raw()) || words.contains(TOO_LARGE)
 }
 
 /// A file in the room that is gone when the errand is done.
@@ -90,8 +160,26 @@ impl Scrap {
         Ok(file.doing(format_args!("open `{}`", self.0.display()))?.into())
     }
 
-    fn read(&self) -> Result<Vec<u8>, Fault> {
-        std::fs::read(&self.0).doing(format_args!("read `{}`", self.0.display()))
+    /// Reads it whole; `None` if it is longer than `limit`.
+    fn read(&self, limit: u64) -> Result<Option<Vec<u8>>, Fault> {
+        let mut bytes = Vec::new();
+        File::open(&self.0)
+            .and_then(|file| file.take(limit.saturating_add(1)).read_to_end(&mut bytes))
+            .doing(format_args!("read `{}`", self.0.display()))?;
+        Ok((bytes.len() as u64 <= limit).then_some(bytes))
+    }
+
+    /// Reads its end: as much as is quoted of it, and more.
+    fn end(&self) -> Result<Vec<u8>, Fault> {
+        let mut bytes = Vec::new();
+        let mut read = || -> io::Result<usize> {
+            let mut file = File::open(&self.0)?;
+            let length = file.metadata()?.len();
+            file.seek(SeekFrom::Start(length.saturating_sub(WORDS_LIMIT)))?;
+            file.take(WORDS_LIMIT).read_to_end(&mut bytes)
+        };
+        read().doing(format_args!("read `{}`", self.0.display()))?;
+        Ok(bytes)
     }
 }
 
@@ -99,5 +187,34 @@ impl Drop for Scrap {
     fn drop(&mut self) {
         // Should this fail, the room takes the file away with its directory.
         let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tool_that_prints_without_end_is_stopped_at_its_limit() {
+        let state = tempfile::tempdir().unwrap();
+        let lab = crate::lab::tests::lab(state.path());
+        let room = lab.room("tool-run").unwrap();
+        for script in ["exec cat /dev/zero", "trap '' 25; exec cat /dev/zero"] {
+            let argv = ["sh", "-c", script];
+            let said = ToolRun::new(&argv).run_up_to(1 << 16, &room).unwrap();
+            assert!(said.is_none(), "{script}");
+        }
+    }
+
+    #[test]
+    fn what_a_tool_prints_within_its_limit_is_whole_and_its_failures_stay_its_own() {
+        let state = tempfile::tempdir().unwrap();
+        let lab = crate::lab::tests::lab(state.path());
+        let room = lab.room("tool-run").unwrap();
+        let three = ToolRun::new(&["printf", "123"]);
+        assert_eq!(three.run_up_to(3, &room).unwrap().as_deref(), Some(&b"123"[..]));
+        assert_eq!(three.run_up_to(2, &room).unwrap(), None);
+        let fault = ToolRun::new(&["false"]).run_up_to(3, &room).unwrap_err();
+        assert!(fault.message.starts_with("false: failed with"), "{fault}");
     }
 }

@@ -141,3 +141,79 @@ fn a_file_is_hashed_piece_by_piece_as_it_is_whole() {
     fs::write(file.path(), &bytes).unwrap();
     assert_eq!(sha256(file.path()).unwrap(), apt::hex(&Sha256::digest(&bytes)));
 }
+
+#[test]
+fn a_release_that_is_no_plain_name_is_none() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    for release in ["/etc/x", "../../etc/x", "6.1/../../x", "..", ".6.1", "-6.1", "6.1\n"] {
+        fs::write(file.path(), bzimage(release, b"")).unwrap();
+        assert_eq!(release_of(file.path()).unwrap(), None, "{release:?}");
+        let fault = named_kernel(file.path()).unwrap_err();
+        assert!(fault.message.contains("neither a bzImage nor an ELF kernel"), "{fault}");
+    }
+    assert_eq!(release_in(b"Linux version 6/../../x (builder)"), None);
+    for release in ["6.1.0-56-cloud-amd64", "6.12.1+rpt_v8~rc1"] {
+        fs::write(file.path(), bzimage(release, b"")).unwrap();
+        assert_eq!(release_of(file.path()).unwrap().as_deref(), Some(release));
+        let banner = format!("Linux version {release} (builder)");
+        assert_eq!(release_in(banner.as_bytes()).as_deref(), Some(release));
+    }
+}
+
+#[test]
+fn a_file_of_the_cache_is_not_written_through_a_link_that_somebody_laid() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name);
+    fs::write(at("theirs"), "kept").unwrap();
+    let guessed = format!("vmlinux.{}.partial", std::process::id());
+    for name in ["vmlinux", &guessed] {
+        std::os::unix::fs::symlink(at("theirs"), at(name)).unwrap();
+    }
+    write_whole(&at("vmlinux"), b"kernel").unwrap();
+    assert_eq!(fs::read(at("theirs")).unwrap(), b"kept");
+    assert_eq!(fs::read(at("vmlinux")).unwrap(), b"kernel");
+    assert!(cache::is_ours(&at("vmlinux")));
+    let count = fs::read_dir(place.path()).unwrap().count();
+    assert_eq!(count, 3, "nothing of ours is left beside it");
+}
+
+#[test]
+fn what_somebody_else_laid_in_the_cache_is_not_taken() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let place = tempfile::tempdir().unwrap();
+    let (file, link) = (place.path().join("file"), place.path().join("link"));
+    assert!(!cache::is_ours(&file), "it is not there");
+    write_whole(&file, b"kernel").unwrap();
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    assert!(cache::is_ours(&file) && !cache::is_ours(&link) && !cache::is_ours(place.path()));
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();
+    assert!(!cache::is_ours(&file), "everybody can write to it");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+    if rustix::process::geteuid().is_root() {
+        std::os::unix::fs::chown(&file, Some(65534), None).unwrap();
+        assert!(!cache::is_ours(&file), "it is somebody else's");
+    }
+}
+
+#[test]
+fn kernels_of_one_release_length_and_time_have_images_of_their_own() {
+    let place = tempfile::tempdir().unwrap();
+    let (path, next) = (place.path().join("vmlinuz"), place.path().join("next"));
+    let image = |path: &Path| {
+        let (release, file) = (String::from("6.1"), path.to_owned());
+        let found = FoundKernel { release, file, modules: PathBuf::new(), origin: "a test" };
+        cache::place(&found, &sha256(path).unwrap(), Path::new("/cache/kernels"))
+    };
+    fs::write(&path, bzimage("6.1", b"one")).unwrap();
+    fs::write(&next, bzimage("6.1", b"two")).unwrap();
+    let first = image(&path);
+    let time = fs::metadata(&path).unwrap().modified().unwrap();
+    fs::File::options().write(true).open(&next).unwrap().set_modified(time).unwrap();
+    fs::rename(&next, &path).unwrap();
+    let second = image(&path);
+    assert_ne!(first, second);
+    for image in [first, second] {
+        assert!(image.starts_with("/cache/kernels/unpacked"), "{}", image.display());
+    }
+}
