@@ -62,12 +62,13 @@ pub fn hidden(view: &View) -> Vec<Hidden> {
     let listed = fs::read_dir(HOMES).into_iter().flatten().flatten().take(HOMES_MOST);
     let homes = [PathBuf::from("/root")].into_iter().chain(home);
     let homes = homes.chain(listed.map(|entry| entry.path()));
+    let homes = homes.filter_map(|home| fs::canonicalize(home).ok());
     let of_users = homes.flat_map(|home| OF_A_USER.lines().map(move |name| of_a_home(&home, name)));
     let of_machine = OF_THE_MACHINE.lines().map(PathBuf::from).chain(of_surtax());
     let of_machine = of_machine.chain(engines::configured());
-    let of_machine = of_machine.map(|path| fs::canonicalize(path).ok());
+    let of_machine = of_machine.map(|path| there(&path));
     let plain = of_machine.chain(of_users).map(|path| (path, false));
-    let passwords = PASSWORDS.iter().map(|path| (fs::canonicalize(path).ok(), true));
+    let passwords = PASSWORDS.iter().map(|path| (there(Path::new(path)), true));
     let mut all: Vec<Hidden> = passwords
         .chain(plain)
         .filter_map(|(path, keeps_users)| {
@@ -114,10 +115,16 @@ fn of_surtax() -> impl Iterator<Item = PathBuf> {
 /// A secret of a user: in the home, or where a link in it leads, if what is there is that user's
 /// own. A link to what is somebody else's would decide what all others get to see.
 fn of_a_home(home: &Path, name: &str) -> Option<PathBuf> {
-    let home = fs::canonicalize(home).ok()?;
-    let path = fs::canonicalize(home.join(name)).ok()?;
+    let path = there(&home.join(name))?;
     let owner = |path: &Path| fs::metadata(path).ok().map(|it| it.uid());
-    (path.starts_with(&home) || owner(&path) == owner(&home)).then_some(path)
+    (path.starts_with(home) || owner(&path) == owner(home)).then_some(path)
+}
+
+/// Where a path leads, if anything is there. Most is not, which is seen at one look and not at one
+/// for each directory on the way.
+fn there(path: &Path) -> Option<PathBuf> {
+    fs::symlink_metadata(path).ok()?;
+    fs::canonicalize(path).ok()
 }
 
 impl Hidden {

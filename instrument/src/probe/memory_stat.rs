@@ -48,6 +48,8 @@ impl MemoryStat {
     pub(super) fn amounts(&self) -> Amounts {
         let Ok(own) = fs::read_to_string(self.0.join(FILE)) else { return Amounts::default() };
         let entries = fs::read_dir(&self.0).into_iter().flatten().flatten();
+        // Of some fifty files that every group has, each would be tried.
+        let entries = entries.filter(|it| it.file_type().is_ok_and(|kind| kind.is_dir()));
         // One that is gone meanwhile has none, and one that counts no memory.
         let texts = entries.filter_map(|it| fs::read_to_string(it.path().join(FILE)).ok());
         let below = texts.take(BELOW_LIMIT).map(|text| of_all(&text));
