@@ -20,7 +20,7 @@ use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use tar::{Entry, EntryType};
@@ -38,16 +38,28 @@ const XATTR: &str = "SCHILY.xattr.";
 /// is somewhere else.
 const TRUSTED: &str = "trusted.";
 
+/// The deepest that a directory of an image may lie. Each level costs whoever removes a tree a
+/// descriptor, of which many a process has 1024, and a part of its stack.
+const LEVELS_LIMIT: usize = 256;
+
+/// The most characters of a path that a person is shown.
+const SHOWN_CHARACTERS: usize = 200;
+
 /// Applies a layer to the tree at `root`.
 pub fn apply(reader: impl Read, root: &Path) -> io::Result<()> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = fs::openat(CWD, root, flags, Mode::empty())?;
-    let mut tree =
-        Tree { root, fresh: HashSet::new(), left_out: HashSet::new(), directories: Vec::new() };
+    let mut tree = Tree {
+        levels_above: levels(&root)?,
+        root,
+        fresh: HashSet::new(),
+        left_out: HashSet::new(),
+        directories: Vec::new(),
+    };
     entries::each(reader, |entry| {
         let path = inside(&entry.path()?)?;
         tree.apply(entry, &path).map_err(|error| {
-            io::Error::new(error.kind(), format!("entry `{}`: {error}", path.display()))
+            io::Error::new(error.kind(), format!("entry `{}`: {error}", shown(&path)))
         })
     })?;
     tree.finish()
@@ -61,7 +73,7 @@ fn inside(path: &Path) -> io::Result<PathBuf> {
             Component::Normal(name) => plain.push(name),
             Component::CurDir | Component::RootDir | Component::Prefix(_) => {}
             Component::ParentDir => {
-                let what = format!("entry `{}` leads upward", path.display());
+                let what = format!("entry `{}` leads upward", shown(path));
                 return Err(io::Error::new(io::ErrorKind::InvalidData, what));
             }
         }
@@ -69,8 +81,34 @@ fn inside(path: &Path) -> io::Result<PathBuf> {
     Ok(plain)
 }
 
+/// Names a path; of a long one, its beginning.
+fn shown(path: &Path) -> String {
+    let text = path.display().to_string();
+    match text.char_indices().nth(SHOWN_CHARACTERS) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}
+
+fn too_deep() -> io::Error {
+    let what = format!("it lies more than {LEVELS_LIMIT} directories deep; make the image flatter");
+    io::Error::new(io::ErrorKind::InvalidData, what)
+}
+
+/// Counts the parts of the path at which a directory really lies, whatever links led to it.
+fn levels(directory: &OwnedFd) -> io::Result<usize> {
+    match std::fs::read_link(format!("/proc/self/fd/{}", directory.as_raw_fd())) {
+        Ok(path) => Ok(path.components().count()),
+        // Too long to be told.
+        Err(error) if error.kind() == io::ErrorKind::InvalidFilename => Ok(usize::MAX),
+        Err(error) => Err(error),
+    }
+}
+
 struct Tree {
     root: OwnedFd,
+    /// Number of parts of the root's own path.
+    levels_above: usize,
     /// Paths that this layer has put here; its own opaque marks must not take them away.
     fresh: HashSet<PathBuf>,
     /// Devices of this layer, and links to them.
@@ -85,6 +123,9 @@ impl Tree {
             return self.set_root(entry);
         };
         let above = path.parent().unwrap_or(Path::new(""));
+        if above.components().count() > LEVELS_LIMIT {
+            return Err(too_deep());
+        }
         let parent = self.parent(above)?;
         if name.as_bytes() == OPAQUE {
             return self.clear(&parent, above);
@@ -109,12 +150,22 @@ impl Tree {
         let mut current = PathBuf::new();
         for part in path.components() {
             let holder = self.open(&current)?;
-            match fs::mkdirat(&holder, part.as_os_str(), Mode::from_raw_mode(0o755)) {
-                Ok(()) | Err(Errno::EXIST) => current.push(part),
-                Err(error) => return Err(error.into()),
-            }
+            self.make_directory(&holder, part.as_os_str())?;
+            current.push(part);
         }
         Ok(self.open(path)?)
+    }
+
+    /// Makes a directory where there is nothing, unless it would lie too deep: links add up to more
+    /// levels than any path has.
+    fn make_directory(&self, holder: &OwnedFd, name: &OsStr) -> io::Result<()> {
+        if levels(holder)?.saturating_sub(self.levels_above) >= LEVELS_LIMIT {
+            return Err(too_deep());
+        }
+        match fs::mkdirat(holder, name, Mode::from_raw_mode(0o755)) {
+            Ok(()) | Err(Errno::EXIST) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn open(&self, path: &Path) -> rustix::io::Result<OwnedFd> {
@@ -141,10 +192,7 @@ impl Tree {
         }
         match kind {
             EntryType::Directory => {
-                match fs::mkdirat(parent, name, Mode::from_raw_mode(0o755)) {
-                    Ok(()) | Err(Errno::EXIST) => {}
-                    Err(error) => return Err(error.into()),
-                }
+                self.make_directory(parent, name)?;
                 self.directories.push((path.to_path_buf(), times_of(entry)));
                 set_owner_and_mode(&open_made(parent, name, OFlags::DIRECTORY)?, entry)
             }
@@ -288,7 +336,8 @@ fn kind_of(parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<Option<FileType>>
     }
 }
 
-/// Removes a name with everything below it; a name that is not there is no error.
+/// Removes a name with everything below it; a name that is not there is no error. No directory lies
+/// deeper than [`LEVELS_LIMIT`].
 fn remove(parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<()> {
     match kind_of(parent, name)? {
         None => Ok(()),

@@ -174,6 +174,54 @@ fn an_entry_that_leads_upward_is_refused() {
     }
 }
 
+/// A layer of directories, and of links where there is a target, with paths of any length.
+fn long_layer(entries: &[(String, Option<String>)]) -> Vec<u8> {
+    let mut builder = Builder::new(Vec::new());
+    for (path, target) in entries {
+        let mut header = Header::new_gnu();
+        header.set_mode(0o755);
+        header.set_uid(rustix::process::geteuid().as_raw().into());
+        header.set_gid(rustix::process::getegid().as_raw().into());
+        header.set_mtime(1_000_000);
+        header.set_size(0);
+        if let Some(target) = target {
+            header.set_entry_type(EntryType::Symlink);
+            builder.append_link(&mut header, path, target).unwrap();
+        } else {
+            header.set_entry_type(EntryType::Directory);
+            builder.append_data(&mut header, path, io::empty()).unwrap();
+        }
+    }
+    builder.into_inner().unwrap()
+}
+
+/// A path of so many directories, one in another.
+fn nested(levels: usize) -> String {
+    vec!["d"; levels].join("/")
+}
+
+#[test]
+fn directories_that_lie_too_deep_are_refused_and_nothing_is_left() {
+    let at_once = |levels| vec![(nested(levels), None)];
+    // Each link leads as deep as the one before it, and further.
+    let by_links = (0..26).flat_map(|step: usize| {
+        let above = step.checked_sub(1).map(|last| format!("link{last}/")).unwrap_or_default();
+        let deeper = format!("{above}{}", nested(200));
+        [(deeper.clone(), None), (format!("link{step}"), Some(deeper))]
+    });
+    for entries in [at_once(5_000), at_once(1_500), at_once(257), by_links.collect()] {
+        let (directory, root) = unpacked(&[long_layer(&entries)]);
+        let fault = root.unwrap_err();
+        assert!(fault.message.contains("it lies more than 256 directories deep"), "{fault}");
+        assert!(fault.message.len() < 1_000, "{fault}");
+        assert_eq!(fault.exit_code(), 2);
+        let store = directory.path().join("cache").join(STORE);
+        assert_eq!(fs::read_dir(store).unwrap().count(), 0);
+    }
+    let (_directory, root) = unpacked(&[long_layer(&at_once(256))]);
+    assert!(root.unwrap().join(nested(256)).is_dir());
+}
+
 #[test]
 fn a_link_that_leads_out_is_followed_as_inside_the_image() {
     let outside = tempfile::tempdir().unwrap();
