@@ -53,6 +53,7 @@ runc                runc
 crun                crun
 systemd-container   systemd-nspawn
 lxc                 lxc-start
+lxd                 lxd
 docker.io           dockerd
 podman              podman
 conmon              conmon
