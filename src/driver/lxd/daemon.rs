@@ -93,7 +93,9 @@ impl Daemon {
         fs::remove_file(&link).doing(format_args!("remove the link `{}`", link.display()))?;
         started.map(drop).map_err(|fault| {
             let log = self.directory.join("lxd/logs").join(name).join("lxc.log");
-            last_words::fault(&fault.message, &fs::read_to_string(log).unwrap_or_default())
+            let words = fs::read_to_string(log).unwrap_or_default();
+            let errors: Vec<&str> = words.lines().filter(|it| it.contains(" ERROR ")).collect();
+            last_words::fault(&fault.message, &errors.join("\n"))
         })
     }
 

@@ -208,7 +208,9 @@ impl Container<'_> {
     /// The lines that follow LXD's own.
     fn lines(&self) -> Result<String, Fault> {
         let mut lines = Vec::new();
-        let mut set = |key: &str, value: &str| lines.push(format!("lxc.{key} = {value}"));
+        let mut set = |key: &str, value: &str| {
+            lines.push(format!("lxc.{key} = {value}").trim_end().to_owned());
+        };
         let is_own = self.users == ContainerUsers::Own;
         let kernel = if is_own { "proc:rw sys:rw" } else { "proc:mixed sys:mixed" };
         // What LXD shows of this machine is taken back, with directories that are not here.
