@@ -28,8 +28,9 @@ use crate::fault::{Doing, Fault};
 use crate::lab::users::FIRST;
 use crate::lab::{Limits, Room, tool_version};
 use crate::layer::{
-    Descriptor, Inner, Layer, LayerSpec, Limit, Payer, Reach, Running, Site, Source, StartGuess,
-    Started, Unavailable, Usable, WorkloadNetwork, medium, option, require_program, require_root,
+    Descriptor, Inner, Layer, LayerSpec, Limit, Payer, Reach, Root, Running, Site, Source,
+    StartGuess, Started, Unavailable, Usable, WorkloadNetwork, medium, option, require_program,
+    require_root,
 };
 use crate::rootfs::root;
 use daemon::Daemon;
@@ -147,7 +148,7 @@ impl Layer for Lxd {
             host_name: &system.nodename().to_string_lossy(),
             users,
             joined: joined.as_deref(),
-            has_own_run: site.view.root == crate::layer::Root::Overlay,
+            has_own_run: site.view.root == Root::Overlay,
         };
         let file = container.write(&scratch.join("config"))?;
 
