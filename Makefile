@@ -9,7 +9,7 @@ AS_ROOT  := $(if $(filter 0,$(shell id -u)),,sudo)
 TARGET   := $(or $(CARGO_TARGET_DIR),target)
 
 # Layers that `make test` must run for real: where one of them cannot, its tests fail, not skip.
-REQUIRED ?= native,namespaces,bubblewrap,runc,crun,nspawn,lxc,gvisor,docker,podman,qemu,appliance,libvirt,ssh,$\
+REQUIRED ?= native,namespaces,bubblewrap,runc,crun,nspawn,lxc,lxd,gvisor,docker,podman,qemu,appliance,libvirt,ssh,$\
     runc+runc,qemu+runc,qemu+docker,docker+qemu,qemu+qemu,qemu+xen
 
 DEMO_STACKS  ?= native,runc,gvisor,docker,qemu,qemu+runc

@@ -53,6 +53,7 @@ runc                runc
 crun                crun
 systemd-container   systemd-nspawn
 lxc                 lxc-start
+lxd                 lxd
 docker.io           dockerd
 podman              podman
 conmon              conmon
@@ -125,7 +126,7 @@ refuse_other_systems() {
 # agent inside of a guest; workloads start their servers themselves.
 start_no_services() {
     if [ -e /usr/sbin/policy-rc.d ]; then return; fi
-    if [ -d /run/systemd/system ]; then refused='case $1 in ssh* | qemu-guest-agent* | nginx* | redis* | memcached* | openvswitch* | ovs*) exit 101 ;; esac'; else refused='exit 101'; fi
+    if [ -d /run/systemd/system ]; then refused='case $1 in ssh* | qemu-guest-agent* | nginx* | redis* | memcached* | openvswitch* | ovs* | lxd* | lxcfs*) exit 101 ;; esac'; else refused='exit 101'; fi
     policy=/usr/sbin/policy-rc.d
     printf '#!/bin/sh\n%s\n' "$refused" | as_root tee "$policy" >/dev/null
     as_root chmod 755 "$policy"
@@ -143,6 +144,9 @@ keep_services_off() { # PACKAGES
             quietly "leave $service off" as_root systemctl --quiet disable "$service.service" ;;
         esac
     done
+    case " $1" in *' lxd '*)
+        quietly "leave LXD off" as_root systemctl --quiet disable lxd.socket lxd-containers.service lxcfs.service ;;
+    esac
     case " $1" in *' qemu-guest-agent '*)
         quietly "leave the guest agent off" as_root systemctl --quiet mask qemu-guest-agent.service ;;
     esac

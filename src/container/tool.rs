@@ -255,7 +255,7 @@ fn spawn(
 
 /// The mounts of the root with all that surtax puts into it, and the agent at a place that the tool
 /// can see: its own `/run` may cover the one in which the agent is.
-fn mounts(
+pub(crate) fn mounts(
     lowers: &[Lower],
     agent: &Path,
     users: Option<&lab::Users>,

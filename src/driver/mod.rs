@@ -7,6 +7,7 @@ mod gvisor;
 pub mod krun;
 mod libvirt;
 mod lxc;
+mod lxd;
 mod machine_group;
 mod monitor;
 mod namespaces;
@@ -42,6 +43,7 @@ pub static REGISTRY: &[&dyn Layer] = &[
     &oci::YOUKI,
     &nspawn::NSPAWN,
     &lxc::LXC,
+    &lxd::Lxd,
     &gvisor::GVISOR,
     &docker::Docker,
     &podman::PODMAN,

@@ -21,9 +21,9 @@ use std::time::Duration;
 use surtax_instrument::clock::{look_until, monotonic_raw};
 
 /// Stacks without a guest.
-pub(super) const STACKS: [&str; 10] = [
+pub(super) const STACKS: [&str; 11] = [
     "native", "namespaces:time=private,user=private", "bubblewrap:scratch=bind", "runc", "crun",
-    "nspawn", "lxc:net=veth", "podman:scratch=volume", "gvisor", "docker",
+    "nspawn", "lxc:net=veth", "lxd", "podman:scratch=volume", "gvisor", "docker",
 ];
 
 /// Stacks with one, which take longer.

@@ -256,7 +256,7 @@ fn no_stack_but_native_shows_a_command_this_machine_s_secrets() {
     };
     for stack in [
         "runc", "crun", "bubblewrap", "gvisor", "docker", "podman", "lxc", "nspawn", MACHINE,
-        "nspawn:user=private",
+        "nspawn:user=private", "lxd", "lxd:user=host",
     ] {
         if is_usable(&machine, stack) {
             assert_eq!(run(stack), format!("{users}\n*\nnone\n0\n0\n"), "{stack}");
@@ -306,6 +306,8 @@ fn no_container_has_the_keys_of_the_session_that_it_was_started_from() {
         ("podman", "none open\n"),
         ("lxc", "none shut\n"),
         ("lxc:user=private", "none shut\n"),
+        ("lxd", "none shut\n"),
+        ("lxd:user=host", "none shut\n"),
         ("nspawn", "none shut\n"),
         ("docker", "none shut\n"),
     ] {

@@ -59,6 +59,8 @@ conformance! {
     lxc_init: "lxc:init=systemd",
     lxc_users: "lxc:user=private",
     lxc_busybox: "lxc:init=busybox",
+    lxd: "lxd",
+    lxd_veth: "lxd:user=host,net=veth",
     gvisor: "gvisor",
     gvisor_ptrace: "gvisor:platform=ptrace",
     gvisor_sandbox: "gvisor:net=sandbox",

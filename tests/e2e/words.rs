@@ -7,9 +7,9 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::process::{Command, Output};
 
 /// Layers that start differently: how each takes a command over, nothing else is in question.
-const STACKS: [&str; 11] = [
-    "native", "namespaces", "bubblewrap", "runc", "crun", "lxc", "nspawn", "gvisor", "docker",
-    "podman", "runc+gvisor",
+const STACKS: [&str; 12] = [
+    "native", "namespaces", "bubblewrap", "runc", "crun", "lxc", "lxd", "nspawn", "gvisor",
+    "docker", "podman", "runc+gvisor",
 ];
 
 /// In Latin 1 a word, in UTF-8 none.
