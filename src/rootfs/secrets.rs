@@ -120,8 +120,8 @@ fn of_a_home(home: &Path, name: &str) -> Option<PathBuf> {
     (path.starts_with(home) || owner(&path) == owner(home)).then_some(path)
 }
 
-/// Where a path leads, if anything is there. Most is not, which is seen at one look and not at one
-/// for each directory on the way.
+/// Returns where a path leads, if anything is there. Most is not, which is seen at one look and not
+/// at one for each directory on the way.
 fn there(path: &Path) -> Option<PathBuf> {
     fs::symlink_metadata(path).ok()?;
     fs::canonicalize(path).ok()

@@ -5,16 +5,16 @@
 //! | read | `io.stat`: `rbytes` | `Read` of `blkio.throttle.io_service_bytes_recursive` |
 //! | written | `io.stat`: `wbytes` | `Write` of the same |
 //!
-//! - **Reads** what was sent to disks for processes of the group and of those below it. Where a disk
-//!   lies on another (a volume, an encrypted one, a file as a disk), the kernel counts the same bytes
-//!   at each: they count once, as those at the height at which there are the most.
+//! - **Reads** what was sent to disks for processes of the group and of those below it. Where one
+//!   lies on another (a volume, an encrypted one, a file as a disk), the kernel counts the same
+//!   bytes at each: they count once, as those at the height at which there are the most.
 //! - **Costs** a look at `/sys/dev/block` per disk and reading.
 //! - **Cannot see** with version 1, what the kernel wrote later, in a thread of its own: of writes
 //!   through the page cache only those that a process waited for (`fsync`). With either version,
 //!   what still waits in memory; and a part of what went to disks at several heights, where the
 //!   kernel did not count the lower one.
-//! - **Reference** Linux `Documentation/admin-guide/cgroup-v2.rst`, `cgroup-v1/blkio-controller.rst`
-//!   and `Documentation/ABI/testing/sysfs-block`.
+//! - **Reference** Linux `Documentation/admin-guide/cgroup-v2.rst`,
+//!   `cgroup-v1/blkio-controller.rst`, `Documentation/ABI/testing/sysfs-block`.
 
 use super::cgroup::Hierarchy;
 use std::collections::BTreeMap;
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn bytes_that_pass_a_disk_on_another_count_once() {
         let height = |disk: &str| usize::from(disk != "8:0");
-        // A file as a disk, by way of which 38 MB went to the disk below, and what went there alone.
+        // By way of a file as a disk 38 MB went to the one below, and 2 went there alone.
         let list = "7:0 Read 1\n7:0 Write 38\n8:0 Read 5\n8:0 Write 40\n";
         assert_eq!(bytes(list, height), Some((5, 40)));
         // The kernel writes the lower one's later, for nobody.

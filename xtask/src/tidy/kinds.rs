@@ -41,7 +41,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
     for (path, source) in tree.rust().filter(|(path, _)| is_outside(path)) {
         for literal in source.literals.iter().filter(|it| !source.is_test(it.offset)) {
             let text = literal.text.as_str();
-            let kind = text.split([':', '+', '.', '/', '-', '=']).next().unwrap_or_default();
+            let kind = text.split([':', '+', '.']).next().unwrap_or_default();
             let is_kind = kinds.contains(kind) && kind != BASELINE && !text.contains(' ');
             if is_kind && !OTHERS.contains(&(path, text)) {
                 let message =
