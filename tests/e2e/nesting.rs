@@ -160,7 +160,7 @@ fn a_virtual_machine_in_a_virtual_machine_names_its_accelerator() {
     if !is_usable(&machine, stack) {
         return;
     }
-    let mut arms = (0..3).map(|_| once(&machine, stack, "90s"));
+    let mut arms = (0..3).map(|_| once(&machine, stack, "60s"));
     let Some(arm) = arms.find(|arm| arm["trial_count"] != 0) else {
         return skip(stack, "it stood still three times");
     };
