@@ -16,7 +16,7 @@ use crate::agent::ConsoleTail;
 use crate::container::rootless;
 use crate::container::storage::{Storage, default_data};
 use crate::fault::{Doing, Fault};
-use crate::lab::{self, Mount, Process, Program, Room, Service};
+use crate::lab::{self, Mount, Process, Program, Room, Service, conceal};
 use crate::layer::{LayerSpec, Site};
 use std::fs;
 use std::os::unix::net::UnixStream;
@@ -385,13 +385,18 @@ fn cover(room: &Room) -> Result<Vec<Mount>, Fault> {
             mounts.extend([Mount::bind_all(&place, below.join(name)), overlay(name, memory)]);
         }
     }
+    // It makes a key of its own; this level's, where that is hidden, is empty, and it takes none.
+    conceal::take_out((Path::new("/etc"), &upper("etc", memory)), Path::new("docker/key.json"))?;
     Ok(mounts)
+}
+
+fn upper(name: &str, memory: &Path) -> PathBuf {
+    memory.join("above").join(name).join("upper")
 }
 
 fn overlay(name: &str, memory: &Path) -> Mount {
     let place = Path::new("/").join(name);
-    let above = memory.join("above").join(name);
-    let (upper, work) = (above.join("upper"), above.join("work"));
+    let (upper, work) = (upper(name, memory), memory.join("above").join(name).join("work"));
     Mount::Overlay { lower: place.clone(), upper, work, target: place }
 }
 
