@@ -79,21 +79,13 @@ pub fn conceal(
     Ok(())
 }
 
-/// Takes the file `name` of `lower` out: nothing is seen there. What is not there, or is reached by
-/// a symbolic link, is left as it is.
+/// Removes what was concealed as an empty file, on a level that is thrown away.
 ///
 /// # Errors
-/// The machine's: the upper layer cannot be written.
-pub fn take_out((lower, upper): (&Path, &Path), name: &Path) -> Result<(), Fault> {
-    let doing = format!("take `{}` out of `{}`", name.display(), lower.display());
-    fs::create_dir_all(upper).doing(&doing)?;
-    conceal((lower, upper), name, &[], Owners::Same)?;
-    let above = upper.join(name);
-    if above.is_file() {
-        fs::remove_file(&above).doing(&doing)?;
-        // A device without a number stands for what is gone.
-        rustix::fs::mknodat(CWD, &above, FileType::CharacterDevice, Mode::empty(), 0)
-            .doing(&doing)?;
+/// The machine's: it cannot be removed.
+pub fn remove_if_empty(path: &Path) -> Result<(), Fault> {
+    if fs::symlink_metadata(path).is_ok_and(|found| found.is_file() && found.len() == 0) {
+        fs::remove_file(path).doing(format_args!("remove the empty file `{}`", path.display()))?;
     }
     Ok(())
 }
@@ -118,19 +110,16 @@ fn hide(directory: &Path, owners: Owners) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::FileTypeExt;
 
     #[test]
-    fn what_is_taken_out_is_gone_and_what_is_not_there_leaves_nothing() {
+    fn only_what_is_empty_is_removed() {
         let place = tempfile::tempdir().unwrap();
-        let (lower, upper) = (place.path().join("lower"), place.path().join("upper"));
-        fs::create_dir_all(lower.join("docker")).unwrap();
-        fs::write(lower.join("docker/key.json"), "").unwrap();
-        take_out((&lower, &upper), Path::new("docker/key.json")).unwrap();
-        let found = fs::symlink_metadata(upper.join("docker/key.json")).unwrap();
-        assert!(found.file_type().is_char_device() && found.rdev() == 0, "{found:?}");
-        let none = place.path().join("none");
-        take_out((&lower, &none), Path::new("podman/key.json")).unwrap();
-        assert_eq!(fs::read_dir(none).unwrap().count(), 0);
+        let file = place.path().join("key.json");
+        for (text, stays) in [("{}", true), ("", false)] {
+            fs::write(&file, text).unwrap();
+            remove_if_empty(&file).unwrap();
+            assert_eq!(file.exists(), stays, "{text}");
+        }
+        remove_if_empty(&file).unwrap();
     }
 }

@@ -162,6 +162,10 @@ impl Daemon {
                         return start_rootless(&wanted, room, site).map(Some);
                     }
                     let mounts = if is_covered { cover(room)? } else { Vec::new() };
+                    if !is_covered {
+                        // A key of the level around is concealed as one, and no daemon takes it.
+                        conceal::remove_if_empty(Path::new("/etc/docker/key.json"))?;
+                    }
                     start(&wanted, room, &mounts, hybrid(site), site.start_deadline).map(Some)
                 };
                 let name = format!("{}{}", network.service(), storage.suffix());
@@ -385,18 +389,13 @@ fn cover(room: &Room) -> Result<Vec<Mount>, Fault> {
             mounts.extend([Mount::bind_all(&place, below.join(name)), overlay(name, memory)]);
         }
     }
-    // It makes a key of its own; this level's, where that is hidden, is empty, and it takes none.
-    conceal::take_out((Path::new("/etc"), &upper("etc", memory)), Path::new("docker/key.json"))?;
     Ok(mounts)
-}
-
-fn upper(name: &str, memory: &Path) -> PathBuf {
-    memory.join("above").join(name).join("upper")
 }
 
 fn overlay(name: &str, memory: &Path) -> Mount {
     let place = Path::new("/").join(name);
-    let (upper, work) = (upper(name, memory), memory.join("above").join(name).join("work"));
+    let above = memory.join("above").join(name);
+    let (upper, work) = (above.join("upper"), above.join("work"));
     Mount::Overlay { lower: place.clone(), upper, work, target: place }
 }
 
