@@ -5,6 +5,7 @@ use super::{ConsoleTail, Link, Listener, Speaker, Stamped, forged};
 use crate::fault::{Doing, Fault};
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 use surtax_instrument::clock;
@@ -30,6 +31,20 @@ impl Link {
         console: &ConsoleTail,
     ) -> Result<Self, Fault> {
         Self::open(name.into(), reader, writer, console, None)
+    }
+
+    /// The same over a socket, for which is waited from now on.
+    ///
+    /// # Errors
+    /// As [`Link::over`]; or too many files are open.
+    pub fn over_socket(
+        name: impl Into<String>,
+        socket: UnixStream,
+        console: &ConsoleTail,
+    ) -> Result<Self, Fault> {
+        socket.set_nonblocking(false).doing("wait for the frames of an agent")?;
+        let reader = socket.try_clone().doing("copy the socket of an agent")?;
+        Self::over(name, reader, socket, console)
     }
 
     /// The same to an agent with a lease, which is told so often that its host is still there.

@@ -17,7 +17,7 @@ use crate::container::stdio;
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Process};
 use crate::layer::{LayerSpec, OptionSpec, Root, Site, Unavailable, option};
-use std::fs::{self, File, Permissions};
+use std::fs::{self, Permissions};
 use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
@@ -234,11 +234,7 @@ impl Prepared {
                 console.quote()
             )));
         };
-        stream.set_nonblocking(false).doing("wait for an agent's frames")?;
-        let copy = stream.try_clone().doing("copy an agent's socket")?;
-        let halves = [OwnedFd::from(stream), OwnedFd::from(copy)].map(File::from);
-        let [replies, requests] = halves;
-        Link::over(kind, replies, requests, console)
+        Link::over_socket(kind, stream, console)
     }
 }
 

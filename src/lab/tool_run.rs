@@ -2,10 +2,11 @@
 
 use crate::fault::{Doing, Fault};
 use crate::lab::{Process, Program, Room, last_words};
+use crate::regular_file;
 use rustix::io::Errno;
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, prlimit};
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -162,11 +163,10 @@ impl Scrap {
 
     /// Reads it whole; `None` if it is longer than `limit`.
     fn read(&self, limit: u64) -> Result<Option<Vec<u8>>, Fault> {
-        let mut bytes = Vec::new();
-        File::open(&self.0)
-            .and_then(|file| file.take(limit.saturating_add(1)).read_to_end(&mut bytes))
-            .doing(format_args!("read `{}`", self.0.display()))?;
-        Ok((bytes.len() as u64 <= limit).then_some(bytes))
+        match regular_file::read(&self.0, limit) {
+            Err(error) if error.kind() == ErrorKind::FileTooLarge => Ok(None),
+            read => read.map(Some).doing(format_args!("read `{}`", self.0.display())),
+        }
     }
 
     /// Reads its end: as much as is quoted of it, and more.

@@ -6,7 +6,7 @@ use super::recipe::{CommandPlace, Talk};
 use super::{evidence, ready};
 use crate::agent::{ConsoleTail, Link, Speaker};
 use crate::driver::native::{Grouping, PlainProcess};
-use crate::fault::{Doing, Fault};
+use crate::fault::Fault;
 use crate::lab::{Room, RoomNetwork};
 use crate::layer::Site;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -89,8 +89,7 @@ impl Booted {
             image: evidence::of_image(image)?,
         };
         let ours = proxy.start()?;
-        let reader = ours.try_clone().doing("duplicate the socket of an appliance")?;
-        Ok((Link::over(KIND, reader, ours, &tail)?, None))
+        Ok((Link::over_socket(KIND, ours, &tail)?, None))
     }
 }
 

@@ -34,9 +34,8 @@ use crate::layer::{
 };
 use crate::rootfs::root;
 use daemon::Daemon;
-use std::fs::{self, File, Permissions};
+use std::fs::{self, Permissions};
 use std::io::ErrorKind;
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
@@ -288,10 +287,7 @@ impl Call {
             };
             return Err(Fault::machine(format!("lxd: the container {why}")));
         };
-        stream.set_nonblocking(false).doing("wait for the frames of a container's agent")?;
-        let copy = stream.try_clone().doing("copy the socket of a container's agent")?;
-        let [replies, requests] = [OwnedFd::from(stream), OwnedFd::from(copy)].map(File::from);
-        Link::over("lxd", replies, requests, &ConsoleTail::new())
+        Link::over_socket("lxd", stream, &ConsoleTail::new())
     }
 }
 

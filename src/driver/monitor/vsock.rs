@@ -77,8 +77,7 @@ impl Listener {
             let words = console.quote();
             return Err(Fault::machine(format!("{kind}: no agent: {why}{words}")));
         };
-        stream.set_nonblocking(false).doing("wait for the frames of a guest")?;
-        let copy = || stream.try_clone().doing("copy the socket of a guest's call");
-        Ok((Link::over(kind, copy()?, copy()?, console)?, stream))
+        let copy = stream.try_clone().doing("copy the socket of a guest's call")?;
+        Ok((Link::over_socket(kind, copy, console)?, stream))
     }
 }

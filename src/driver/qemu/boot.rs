@@ -92,7 +92,6 @@ pub(super) fn boot(
             return Err(Fault::machine(format!("qemu: {}{how}{words}", fault.message)));
         }
     };
-    let reader = agent.try_clone().doing("duplicate the agent's socket")?;
-    let link = Link::over("qemu", reader, agent, console)?;
+    let link = Link::over_socket("qemu", agent, console)?;
     Ok(Booted { process, qmp, cpus, link })
 }

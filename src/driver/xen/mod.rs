@@ -223,8 +223,7 @@ impl Layer for Xen {
         let socket = domain.socket.as_deref().unwrap_or(Path::new(""));
         let channel = connect(socket, site.start_deadline)?;
         toolstack::unpause(&domain.name)?;
-        let reader = channel.try_clone().doing("copy the socket of a domain's channel")?;
-        let link = Link::over("xen", reader, channel, &console)?;
+        let link = Link::over_socket("xen", channel, &console)?;
         Ok(Started::new(link, RunningXen { guest, domain, id, server, vif }))
     }
 }
