@@ -10,6 +10,10 @@ use surtax_instrument::clock;
 use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::{CHUNK, Reply, Request, Sealer, WireError, hosts, write_request};
 
+/// Time for which who does not wait takes what is there already: an outer end that sends pieces of
+/// nothing without end never ends a frame.
+const AT_HAND: Duration = Duration::from_secs(1);
+
 /// A link to the process that `outer`'s agent relays, with a session of its own.
 pub fn over(name: &str, outer: Link) -> Result<Link, Fault> {
     let (sealer, opener) = hosts().doing("draw the key of a starter's session")?;
@@ -62,6 +66,7 @@ impl RelayListener {
 impl Listener for RelayListener {
     fn wait(&mut self, limit: Duration) -> Result<Option<Stamped>, Fault> {
         let began = clock::monotonic_raw();
+        let most = if limit.is_zero() { AT_HAND } else { limit };
         loop {
             let frame = self.frames.next().map_err(|error| self.misunderstood(&error))?;
             if let Some(reply) = frame {
@@ -69,10 +74,11 @@ impl Listener for RelayListener {
             }
             // The limit is that of the whole frame, or one byte now and then would be waited for
             // without end.
-            let left = limit.saturating_sub(clock::monotonic_raw().since(began).into());
-            if left.is_zero() && !limit.is_zero() {
+            let passed = Duration::from(clock::monotonic_raw().since(began));
+            if passed >= most {
                 return Ok(None);
             }
+            let left = limit.saturating_sub(passed);
             let Some(outer) = self.outer.wait(left)? else { return Ok(None) };
             self.at = outer.at;
             match outer.reply {
@@ -163,6 +169,28 @@ mod tests {
         listener.frames.add(&greeting()[..8]);
         let fault = listener.receive(Duration::from_millis(20)).unwrap_err();
         assert_eq!(fault.message, "it drips");
+    }
+
+    /// An outer end that always has a piece, of no bytes.
+    struct Hollow(u32);
+
+    impl Listener for Hollow {
+        fn wait(&mut self, _: Duration) -> Result<Option<Stamped>, Fault> {
+            self.0 += 1;
+            assert!(self.0 < 10_000, "it is listened to for ever");
+            std::thread::sleep(Duration::from_millis(1));
+            Ok(Some(Stamped { reply: Reply::Data(Vec::new()), at: Nanoseconds(1) }))
+        }
+
+        fn silence(&self, _: Duration) -> Fault {
+            Fault::machine("it is hollow")
+        }
+    }
+
+    #[test]
+    fn who_does_not_wait_is_not_kept_by_pieces_of_nothing() {
+        let mut listener = RelayListener { outer: Box::new(Hollow(0)), ..listener(&[]) };
+        assert_eq!(listener.wait(Duration::ZERO), Ok(None));
     }
 
     #[test]

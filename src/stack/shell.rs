@@ -4,6 +4,7 @@
 //! learns how the command ended. Our terminal is put back as it was, however that is.
 
 use super::start::RunningStack;
+use super::talk::wait_for_last;
 use crate::agent::{FOREVER, Listener, PATIENCE, Pulse, Speaker, refused, unexpected};
 use crate::fault::{Doing, Fault};
 use rustix::termios::{OptionalActions, Termios, isatty, tcgetattr, tcgetwinsize, tcsetattr};
@@ -82,8 +83,7 @@ fn say_farewell(speaker: &Shared, listener: &mut dyn Listener) -> Result<(), Fau
     let mut way = lock_soon(speaker, FAREWELL).ok_or_else(busy)?;
     send_by(&mut way, &Request::Stop, PATIENCE)?;
     drop(way);
-    while listener.receive(FAREWELL)?.reply != Reply::Stopped {}
-    Ok(())
+    wait_for_last(listener, FAREWELL)
 }
 
 /// Sends what an agent is to take soon.

@@ -1,6 +1,6 @@
 //! Conversation with the inside of a layer: its first frame, what it sees, its last one.
 
-use crate::agent::{Link, unexpected};
+use crate::agent::{Link, Listener, unexpected};
 use crate::fault::Fault;
 use std::time::Duration;
 use surtax_instrument::clock;
@@ -19,14 +19,24 @@ pub(super) fn patience(start_deadline: Duration) -> Duration {
     start_deadline.max(ANSWER_LEAST)
 }
 
-/// Asks for the end, and waits for the last frame, past whatever was on its way.
+/// Asks for the end, and waits for the last frame.
 pub(super) fn stop_and_wait(link: &mut Link, patience: Duration) -> Result<(), Fault> {
     link.send(&Request::Stop)?;
+    wait_for_last(link.listener.as_mut(), patience)
+}
+
+/// Waits for the last frame, past whatever was on its way: for so long, also where one frame after
+/// another is there already.
+pub(super) fn wait_for_last(listener: &mut dyn Listener, patience: Duration) -> Result<(), Fault> {
     let began = clock::monotonic_raw();
     loop {
         let passed = Duration::from(clock::monotonic_raw().since(began));
-        if link.receive(patience.saturating_sub(passed))?.reply == Reply::Stopped {
+        let left = patience.saturating_sub(passed);
+        if listener.receive(left)?.reply == Reply::Stopped {
             return Ok(());
+        }
+        if left.is_zero() {
+            return Err(listener.silence(patience));
         }
     }
 }
@@ -65,5 +75,41 @@ pub(super) fn identify(link: &mut Link, patience: Duration) -> Result<Vec<Fact>,
     match link.ask(&Request::Identify, patience)?.reply {
         Reply::Identity(facts) => Ok(facts),
         other => Err(unexpected(&other, "the question what it sees")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agent::Stamped;
+
+    /// An inside that has said so many things before its last frame.
+    struct Talker {
+        ahead: usize,
+        heard: usize,
+    }
+
+    impl Listener for Talker {
+        fn wait(&mut self, _: Duration) -> Result<Option<Stamped>, Fault> {
+            self.heard += 1;
+            assert!(self.heard < 10_000, "it is waited for without end");
+            std::thread::sleep(Duration::from_millis(1));
+            let is_last = self.heard > self.ahead;
+            let reply = if is_last { Reply::Stopped } else { Reply::Written };
+            Ok(Some(Stamped { reply, at: Nanoseconds(1) }))
+        }
+
+        fn silence(&self, _: Duration) -> Fault {
+            Fault::machine("it did not stop")
+        }
+    }
+
+    #[test]
+    fn an_inside_that_talks_without_end_is_given_up_in_time() {
+        let long = Duration::from_secs(20);
+        assert_eq!(wait_for_last(&mut Talker { ahead: 2, heard: 0 }, long), Ok(()));
+        let mut endless = Talker { ahead: usize::MAX, heard: 0 };
+        let fault = wait_for_last(&mut endless, Duration::from_millis(20)).unwrap_err();
+        assert_eq!(fault.message, "it did not stop");
     }
 }

@@ -16,11 +16,11 @@ use super::quiet::real;
 use super::stage::{NotPlaced, Placed, Stage};
 use super::task::Task;
 use super::workload_steps::like;
-use crate::agent::refused;
+use crate::agent::{Listener, refused};
 use crate::fault::Fault;
 use crate::layer::Payer;
 use crate::plan::Neighbour;
-use crate::stack::start::{RunningStack, StartContext};
+use crate::stack::start::StartContext;
 use crate::stack::watch::Watch;
 use crate::workload::Definition;
 use std::time::Duration;
@@ -36,6 +36,10 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// Time limit for a neighbour to end when it is told to.
 const LAST: Duration = Duration::from_secs(10);
+
+/// The most replies that are looked at in one look for the end of a command. Its agent has few to
+/// give, and may be one that never ends.
+const REPLIES_MOST: usize = 64;
 
 /// All neighbours of one trial.
 #[derive(Default)]
@@ -214,7 +218,8 @@ impl Beside {
     fn ended(&mut self) -> Result<Option<String>, Fault> {
         for place in 0..self.running.len() {
             let (side, _) = self.running[place];
-            if let Some(how) = told_of_its_end(self.placed.running(side))? {
+            let link = self.placed.running(side).link()?;
+            if let Some(how) = told_of_its_end(link.listener.as_mut())? {
                 self.running.remove(place);
                 return Ok(Some(how));
             }
@@ -253,16 +258,19 @@ impl Beside {
 }
 
 /// Returns how the command in a stack has ended, if its agent has told of that.
-fn told_of_its_end(running: &mut RunningStack) -> Result<Option<String>, Fault> {
-    let link = running.link()?;
-    while let Some(said) = link.listener.wait(Duration::ZERO)? {
+///
+/// # Errors
+/// The machine's: the agent is gone. The inside's: it says one thing after another, and no end.
+fn told_of_its_end(listener: &mut dyn Listener) -> Result<Option<String>, Fault> {
+    for _ in 0..REPLIES_MOST {
+        let Some(said) = listener.wait(Duration::ZERO)? else { return Ok(None) };
         match said.reply {
             Reply::Exited(outcome) => return Ok(Some(outcome.status.to_string())),
             Reply::Failed(failure) => return Ok(Some(refused(failure).message)),
             _ => {}
         }
     }
-    Ok(None)
+    Err(Fault::inside(format!("its agent gave {REPLIES_MOST} replies that nobody had asked for")))
 }
 
 fn during(words: &str, fault: Fault) -> Fault {
@@ -272,4 +280,41 @@ fn during(words: &str, fault: Fault) -> Fault {
 /// The CPU time of all payers that carry nobody else, as this level counts it.
 fn used(readings: &[Reading]) -> Nanoseconds {
     readings.iter().fold(Nanoseconds(0), |sum, it| sum + it.cpu_total())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agent::Stamped;
+    use crate::fault::Blame;
+    use surtax_instrument::wire::Failure;
+
+    /// An inside that has said so many things before its command failed.
+    struct Talker {
+        ahead: usize,
+        heard: usize,
+    }
+
+    impl Listener for Talker {
+        fn wait(&mut self, _: Duration) -> Result<Option<Stamped>, Fault> {
+            self.heard += 1;
+            assert!(self.heard < 10_000, "it is listened to for ever");
+            let end = Reply::Failed(Failure::of("no memory"));
+            let reply = if self.heard > self.ahead { end } else { Reply::Written };
+            Ok(Some(Stamped { reply, at: Nanoseconds(1) }))
+        }
+
+        fn silence(&self, _: Duration) -> Fault {
+            Fault::machine("it is never silent")
+        }
+    }
+
+    #[test]
+    fn an_agent_that_talks_without_end_is_not_listened_to_without_end() {
+        let said = told_of_its_end(&mut Talker { ahead: 2, heard: 0 });
+        assert_eq!(said, Ok(Some(String::from("no memory"))));
+        let fault = told_of_its_end(&mut Talker { ahead: usize::MAX, heard: 0 }).unwrap_err();
+        assert_eq!(fault.blame, Blame::Inside);
+        assert!(fault.message.starts_with("its agent gave 64 replies"), "{fault}");
+    }
 }
