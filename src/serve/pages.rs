@@ -14,6 +14,11 @@ fn encoded(name: &str) -> String {
     utf8_percent_encode(name, NON_ALPHANUMERIC).to_string()
 }
 
+/// A text that stays on one line. These spaces are ours, and put in when all else is escaped.
+fn unbroken(text: &str) -> String {
+    escape::line(text).replace(' ', "\u{a0}")
+}
+
 /// The list of runs.
 pub(super) fn list(rows: &[ListRow], now: Nanoseconds) -> String {
     let runs: Vec<_> = rows.iter().filter_map(|row| row.as_ref().ok()).collect();
@@ -24,7 +29,7 @@ pub(super) fn list(rows: &[ListRow], now: Nanoseconds) -> String {
     let table = table.html("Runs", |column, text| match column {
         0 => link(text),
         // `just now`, `3 min 20 s`: short enough for one line.
-        1..=3 => escape::line(&text.replace(' ', "\u{a0}")),
+        1..=3 => unbroken(text),
         4 => escape::name(text),
         _ => escape::line(text),
     });
@@ -181,6 +186,11 @@ mod tests {
         let page = refused("no", "there is no run `<img src=x>`", Some("see `<b>`"), "/secret/");
         assert!(page.contains("<a href=\"/secret/\">All runs</a>"), "{page}");
         assert!(!page.contains("<img") && !page.contains("<b>"), "{page}");
+    }
+
+    #[test]
+    fn a_short_text_is_not_broken_and_no_space_in_it_is_an_escape() {
+        assert_eq!(unbroken("3 min\u{a0}<20 s"), "3\u{a0}min\\u{a0}&lt;20\u{a0}s");
     }
 
     #[test]
