@@ -3,6 +3,7 @@
 //! Either must find exactly one thing. A number that is found twice is as bad as one that is
 //! missing: one of the two is another one.
 
+use super::json::Document;
 use regex::Regex;
 use serde_json::Value;
 use serde_json_path::JsonPath;
@@ -35,7 +36,7 @@ pub struct Printed<'a> {
     /// Text printed on standard error: never read, and looked at where the other says nothing.
     aside: &'a str,
     /// The first document, and how many there are.
-    json: Option<(Value, usize)>,
+    json: Option<(Document, usize)>,
 }
 
 impl<'a> Printed<'a> {
@@ -54,10 +55,17 @@ impl<'a> Printed<'a> {
         Self { place, ..self }
     }
 
-    /// Returns its one JSON document; fails where there is none, or more than one.
+    /// Returns its one JSON document; fails where there is none, more than one, or one that
+    /// contradicts itself.
     fn json(&self) -> Result<&Value, String> {
         match &self.json {
-            Some((json, 1)) => Ok(json),
+            Some((Document { value, twice: None }, 1)) => Ok(value),
+            Some((Document { twice: Some(name), .. }, 1)) => {
+                let name: String = name.chars().take(LINE_MAX).collect();
+                Err(format!(
+                    "its JSON has two values of one `{name}`, and which one counts cannot be told"
+                ))
+            }
             Some((_, count)) => Err(format!(
                 "it printed {count} JSON documents, and which one counts cannot be told: let it \
                  print one, as `| tail -n 1` does with lines"
@@ -91,12 +99,12 @@ impl<'a> Printed<'a> {
 
 /// The first JSON document in a text, and how many there are: each begins a line or follows
 /// another.
-fn documents(text: &str) -> Option<(Value, usize)> {
+fn documents(text: &str) -> Option<(Document, usize)> {
     let mut rest = text;
-    let mut found: Option<(Value, usize)> = None;
+    let mut found: Option<(Document, usize)> = None;
     while !rest.is_empty() {
         if rest.starts_with(['{', '[']) {
-            let mut read = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
+            let mut read = serde_json::Deserializer::from_str(rest).into_iter::<Document>();
             if let Some(Ok(json)) = read.next() {
                 rest = &rest[read.byte_offset()..];
                 let (line, _) = rest.split_once('\n').unwrap_or((rest, ""));
@@ -232,6 +240,17 @@ mod tests {
         }
         let text = "{\"a\": 1}\n[1] done\n[12:30] {\nbye {}\n";
         assert_eq!(path("$.a").number(&Printed::of(text)), Ok(1.0));
+    }
+
+    #[test]
+    fn of_two_values_of_one_name_none_is_taken() {
+        let printed = Printed::of("{\"rate\": 1, \"n\": 3, \"rate\": 9}\n");
+        for place in ["$.rate", "$.n"] {
+            let fault = path(place).number(&printed).unwrap_err();
+            assert!(fault.starts_with("its JSON has two values of one `rate`, "), "{fault}");
+        }
+        // Said twice, and the same: nothing is contradicted.
+        assert_eq!(path("$.rate").number(&Printed::of("{\"rate\": 9, \"rate\": 9}")), Ok(9.0));
     }
 
     #[test]

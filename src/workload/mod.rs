@@ -13,6 +13,7 @@ mod extract;
 mod file;
 mod histogram;
 pub mod instances;
+mod json;
 mod keys;
 mod lasting;
 pub mod metric;
