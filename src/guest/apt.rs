@@ -26,6 +26,40 @@ struct Package {
     sha256: String,
 }
 
+impl Package {
+    /// Makes a package of what the index says of it.
+    ///
+    /// # Errors
+    /// The machine's: see [`plain`].
+    fn of(name: &str, version: &str, sha256: &str) -> Result<Self, Fault> {
+        Ok(Self { name: plain(name)?, version: plain(version)?, sha256: sha256.to_owned() })
+    }
+
+    /// Release of the kernel in it.
+    ///
+    /// # Errors
+    /// The machine's: see [`plain`].
+    fn release(&self) -> Result<String, Fault> {
+        plain(self.name.trim_start_matches(CONCRETE_PREFIX))
+    }
+}
+
+/// A name or a version in the index, which becomes a part of a path and of a command line.
+///
+/// Source: Debian Policy, 5.6.7 "Package" and 5.6.12 "Version".
+///
+/// # Errors
+/// The machine's: it is none, and could lead elsewhere.
+fn plain(word: &str) -> Result<String, Fault> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._+~:-".contains(&byte);
+    let is_word = word.starts_with(|first: char| first.is_ascii_alphanumeric());
+    if is_word && word.bytes().all(is_plain) {
+        return Ok(word.to_owned());
+    }
+    let shown: String = word.escape_debug().take(80).collect();
+    Err(Fault::machine(format!("apt calls a package or its version `{shown}`, as none is called")))
+}
+
 /// Fetches the kernel on which `meta`, a package of no files, depends into `kernels/RELEASE`, and
 /// says which release it is.
 ///
@@ -107,7 +141,7 @@ fn unpack(apt: &Apt, packages: &[Package], place: &Path, room: &Room) -> Result<
 
 fn fetch_into(meta: &str, place: &Path, kernels: &Path, room: &Room) -> Result<String, Fault> {
     let (apt, package) = look_up(&[meta], place, room, |apt| concrete(meta, apt, room))?;
-    let release = package.name.trim_start_matches(CONCRETE_PREFIX).to_owned();
+    let release = package.release()?;
     let tree = unpack(&apt, &[package], place, room)?;
     let to = tree.display().to_string();
     // Only for `modprobe` inside the guest; the driver itself computes the order of modules.
@@ -147,9 +181,8 @@ impl Apt {
     /// A package as the index has it; nothing when it does not.
     fn candidate(&self, name: &str, room: &Room) -> Result<Option<Package>, Fault> {
         let entry = self.show(name, room)?;
-        let value = |key| field(&entry, key).map(String::from);
-        let found = value("Version").zip(value("SHA256"));
-        Ok(found.map(|(version, sha256)| Package { name: name.to_owned(), version, sha256 }))
+        let found = field(&entry, "Version").zip(field(&entry, "SHA256"));
+        found.map(|(version, sha256)| Package::of(name, version, sha256)).transpose()
     }
 
     /// The index's newest entry for a package; empty when it has none.
@@ -193,8 +226,8 @@ fn concrete(meta: &str, apt: &Apt, room: &Room) -> Result<Option<Package>, Fault
     let Some((name, version)) = dependency(&apt.show(meta, room)?) else {
         return Ok(None);
     };
-    let entry = apt.show(&format!("{name}={version}"), room)?;
-    Ok(field(&entry, "SHA256").map(|sha256| Package { name, version, sha256: sha256.to_owned() }))
+    let entry = apt.show(&format!("{}={}", plain(&name)?, plain(&version)?), room)?;
+    field(&entry, "SHA256").map(|sha256| Package::of(&name, &version, sha256)).transpose()
 }
 
 /// The kernel that the meta package depends on, and its exact version.
@@ -260,6 +293,22 @@ SHA256: 00be21c0
         assert_eq!(field(META, "SHA256"), Some("00be21c0"));
         assert_eq!(dependency("Package: x\nDepends: libc6 (>= 2.36)\n"), None);
         assert_eq!(dependency(""), None);
+    }
+
+    #[test]
+    fn a_name_and_a_version_of_the_index_lead_nowhere_else() {
+        for word in ["../../etc", "/etc", "..", ".x", "-o", "", "a/b", "a b", "a\n", "é"] {
+            assert!(Package::of("xen-hypervisor", word, "00").is_err(), "{word:?}");
+            assert!(Package::of(word, "1", "00").is_err(), "{word:?}");
+        }
+        let named = |name| Package::of(name, "1:6.1.192-2~deb12u1+b1", "00").unwrap();
+        let kernel = named("linux-image-6.1.0-56-cloud-amd64");
+        assert_eq!(kernel.release().unwrap(), "6.1.0-56-cloud-amd64");
+        assert_eq!(kernel.version, "1:6.1.192-2~deb12u1+b1");
+        // What stands behind the prefix is a name of its own.
+        for name in ["linux-image-..", "linux-image-", "linux-image--o"] {
+            assert!(named(name).release().is_err(), "{name}");
+        }
     }
 
     #[test]
