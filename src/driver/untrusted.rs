@@ -15,6 +15,7 @@ use crate::agent::ConsoleTail;
 use crate::fault::Fault;
 use crate::guest::elf::{Elf, has_note};
 use crate::guest::kernel;
+use crate::guest::packed::dynamic::{self, Needs};
 use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
@@ -108,4 +109,13 @@ pub fn executable(bytes: &[u8]) -> usize {
         section + loader + usize::from(elf.enters_by_pvh())
     });
     of_elf + usize::from(has_note(bytes, u32::MAX)) + kernel::described(bytes)
+}
+
+/// Reads what a file that claims to be a program or a library asks its loader for: every library,
+/// name and list of directories; nothing where it is neither.
+#[must_use]
+pub fn dynamic_section(bytes: &[u8]) -> Vec<Vec<u8>> {
+    let needs = dynamic::read(bytes).unwrap_or_default();
+    let Needs { libraries, own_name, rpath, runpath, is_audited: _ } = needs;
+    libraries.into_iter().chain([own_name, rpath, runpath].into_iter().flatten()).collect()
 }

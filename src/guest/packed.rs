@@ -8,7 +8,7 @@
 //! refused, and a shell finds nothing to start but what it has built in.
 
 mod directories;
-mod dynamic;
+pub(crate) mod dynamic;
 mod libraries;
 #[cfg(test)]
 mod planted;

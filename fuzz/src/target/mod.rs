@@ -4,6 +4,7 @@ mod console;
 mod disk_image;
 mod docker;
 mod domain;
+mod dynamic;
 mod executable;
 mod histogram;
 mod image;
@@ -74,7 +75,7 @@ fn none() -> Vec<Vec<u8>> {
 }
 
 /// Every target, in the order in which they are run.
-pub const TARGETS: [Target; 20] = [
+pub const TARGETS: [Target; 21] = [
     wire::TARGET,
     link::TARGET,
     session::TARGET,
@@ -94,6 +95,7 @@ pub const TARGETS: [Target; 20] = [
     recipe::TARGET,
     request::TARGET,
     executable::TARGET,
+    dynamic::TARGET,
     histogram::TARGET,
 ];
 

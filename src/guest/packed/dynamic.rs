@@ -23,21 +23,21 @@ const LIST_MOST: usize = 1 << 16;
 
 /// Libraries and directories that a file asks the loader for.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Needs {
+pub(crate) struct Needs {
     /// Names of the libraries, in order.
-    pub(super) libraries: Vec<Vec<u8>>,
+    pub(crate) libraries: Vec<Vec<u8>>,
     /// The name that it gives itself.
-    pub(super) own_name: Option<Vec<u8>>,
+    pub(crate) own_name: Option<Vec<u8>>,
     /// Directories for its libraries, and for theirs.
-    pub(super) rpath: Option<Vec<u8>>,
+    pub(crate) rpath: Option<Vec<u8>>,
     /// Directories for its libraries alone. Where it has these, the others do not count.
-    pub(super) runpath: Option<Vec<u8>>,
+    pub(crate) runpath: Option<Vec<u8>>,
     /// True if it names libraries that the loader runs to tell them what it does.
-    pub(super) is_audited: bool,
+    pub(crate) is_audited: bool,
 }
 
 /// Reads what a file asks for, if it is one for this machine, and whole.
-pub(super) fn read(bytes: &[u8]) -> Option<Needs> {
+pub(crate) fn read(bytes: &[u8]) -> Option<Needs> {
     let header = FileHeader64::<LittleEndian>::parse(bytes).ok()?;
     header.endian().ok()?;
     if header.e_machine(LittleEndian) != EM_X86_64 {
