@@ -219,6 +219,28 @@ pub(super) fn instead_of_huge_machine(descriptor: &Descriptor, key: &str) -> Opt
     })
 }
 
+/// Says what to do about an option for the command that was given to a layer around the innermost
+/// one, which may have other values of it, or have none.
+pub(super) fn instead_of_outer(
+    (outer, inner): (&str, &str),
+    (key, value): (&str, &str),
+    descriptors: &[&'static Descriptor],
+) -> String {
+    let descriptor = descriptors.iter().find(|descriptor| descriptor.kind == inner);
+    let choice = descriptor.and_then(|it| it.options.iter().find(|choice| choice.key == key));
+    match choice.map(|choice| choice.values) {
+        None if variable(key).is_none() => {
+            format!("take it from `{outer}`: `{inner}` has no `{key}`")
+        }
+        Some(values) if !values.is_empty() && !values.contains(&value) => {
+            let words = values.iter().map(|word| format!("`{inner}:{key}={word}`"));
+            let words: Vec<String> = words.collect();
+            format!("take it from `{outer}` and write one of {}", words.join(", "))
+        }
+        _ => format!("take it from `{outer}` and write `{inner}:{key}={value}`"),
+    }
+}
+
 fn cannot_limit(descriptor: &Descriptor, key: &str, descriptors: &[&'static Descriptor]) -> Fault {
     let kind = descriptor.kind;
     let mapped: Vec<&str> =

@@ -5,7 +5,8 @@
 
 use crate::fault::Fault;
 use crate::layer::common_options::{
-    ALIASES, ANY_VARIABLE, COMMON, instead_of_huge_machine, refuse_name, refuse_value, variable,
+    ALIASES, ANY_VARIABLE, COMMON, instead_of_huge_machine, instead_of_outer, refuse_name,
+    refuse_value, variable,
 };
 use crate::layer::nearest::instead;
 use crate::layer::{Descriptor, LayerSpec, OptionSpec, StackSpec, medium};
@@ -300,7 +301,7 @@ impl<'a> Source<'a> {
                 }
                 Some(choice) => {
                     if key == medium::KEY {
-                        self.check_innermost(layer, innermost, key, value)?;
+                        self.check_innermost(layer, innermost, (key, value), descriptors)?;
                     }
                     self.check_choice(descriptor, choice, value)?;
                 }
@@ -318,7 +319,7 @@ impl<'a> Source<'a> {
                     }
                 }
                 None if variable(key).is_some() => {
-                    self.check_variable(layer, innermost, key, value)?;
+                    self.check_variable(layer, innermost, (key, value), descriptors)?;
                 }
                 None => return Err(self.unknown_option(descriptor, key)),
             }
@@ -376,17 +377,16 @@ impl<'a> Source<'a> {
         &self,
         layer: &LayerText<'_>,
         innermost: &LayerText<'_>,
-        key: &str,
-        value: &str,
+        (key, value): (&str, &str),
+        descriptors: &[&'static Descriptor],
     ) -> Result<(), Fault> {
         if std::ptr::eq(layer, innermost) {
             return Ok(());
         }
         let (kind, inner) = (layer.kind, innermost.kind);
         let message = format!("`{key}` is for the command, which runs in `{inner}`");
-        Err(self
-            .refuse(key, message)
-            .hint(format!("take it from `{kind}` and write `{inner}:{key}={value}`")))
+        let hint = instead_of_outer((kind, inner), (key, value), descriptors);
+        Err(self.refuse(key, message).hint(hint))
     }
 
     /// Refuses a variable that no command would get.
@@ -394,10 +394,10 @@ impl<'a> Source<'a> {
         &self,
         layer: &LayerText<'_>,
         innermost: &LayerText<'_>,
-        key: &str,
-        value: &str,
+        (key, value): (&str, &str),
+        descriptors: &[&'static Descriptor],
     ) -> Result<(), Fault> {
-        self.check_innermost(layer, innermost, key, value)?;
+        self.check_innermost(layer, innermost, (key, value), descriptors)?;
         refuse_name(variable(key).unwrap_or_default())
             .map_err(|fault| Fault { hint: fault.hint, ..self.refuse(key, fault.message) })
     }

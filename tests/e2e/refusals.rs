@@ -41,7 +41,7 @@ const WRONG: &[(&str, &str, &str)] = &[
         "`cache=writeback` through it",
         "use `cache=none`",
     ),
-    ("qemu:scratch=virtio-blk+runc", "`scratch` is for the command", "`runc:scratch=virtio-blk`"),
+    ("qemu:scratch=virtio-blk+runc", "`scratch` is for the command", "of `runc:scratch=layer`, "),
     ("qemu:net=user,vhost=on", "is of a virtio device on a tap", "use `net=tap`"),
     ("qemu:machine=microvm,net=tap,nic=e1000", "a microvm has no PCI", "or `nic=virtio`"),
     ("qemu+xen", "no Xen runs in this machine", "`qemu:hypervisor=xen+xen`"),

@@ -43,6 +43,11 @@ static SSH: Descriptor = Descriptor {
 };
 const HOST: OptionSpec = OptionSpec { key: "host", values: &[], help: "" };
 
+/// A container and a machine whose data may lie in different places.
+static BOX: Descriptor = descriptor("runc", &[medium::CHOICE], ALL);
+static MACHINE: Descriptor = descriptor("qemu", &[ON_A_DISK], ALL);
+const ON_A_DISK: OptionSpec = medium::choice(&["layer", "virtio-blk"]);
+
 fn parsed(text: &str) -> StackSpec {
     StackSpec::parse_with(text, CARDS).unwrap_or_else(|fault| panic!("{fault}"))
 }
@@ -454,4 +459,37 @@ proptest! {
         let _ = StackSpec::parse_with(&text, CARDS);
         let _ = super::super::parse_list_with(&text, CARDS);
     }
+}
+
+#[test]
+fn advice_where_data_may_lie_names_what_the_layer_has() {
+    let descriptors: &[&Descriptor] = &[&BOX, &MACHINE, &SIMULATED];
+    refused_with(
+        "runc:scratch=virtio-blk",
+        descriptors,
+        "
+`virtio-blk` is not a value of option `scratch` of `runc`
+    runc:scratch=virtio-blk
+                 ^^^^^^^^^^
+  hint: use one of the values of `scratch`: `layer`, `bind`, `tmpfs`",
+    );
+    refused_with(
+        "qemu:scratch=virtio-blk+runc",
+        descriptors,
+        "
+`scratch` is for the command, which runs in `runc`
+    qemu:scratch=virtio-blk+runc
+         ^^^^^^^
+  hint: take it from `qemu` and write one of `runc:scratch=layer`, `runc:scratch=bind`, \
+         `runc:scratch=tmpfs`",
+    );
+    let advice = |text| StackSpec::parse_with(text, descriptors).unwrap_err().hint.unwrap();
+    assert_eq!(
+        advice("qemu:scratch=layer+runc"),
+        "take it from `qemu` and write `runc:scratch=layer`"
+    );
+    assert_eq!(
+        advice("runc:scratch=bind+simulated"),
+        "take it from `runc`: `simulated` has no `scratch`"
+    );
 }
