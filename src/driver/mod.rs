@@ -28,7 +28,7 @@ pub use simulated::NOISE_SHAPES;
 
 use crate::container::first_process::FirstProcess;
 use crate::fault::Fault;
-use crate::layer::{Descriptor, Inner, Layer, LayerSpec, Payer, StackSpec, parse_list_with};
+use crate::layer::{Descriptor, Files, Inner, Layer, LayerSpec, Payer, StackSpec, parse_list_with};
 use std::path::PathBuf;
 use surtax_instrument::probe::cgroup::Hierarchies;
 use surtax_instrument::wire::Fact;
@@ -74,6 +74,13 @@ fn known(kind: &str) -> Option<&'static dyn Layer> {
 #[must_use]
 pub fn registered() -> Vec<&'static Descriptor> {
     REGISTRY.iter().map(|layer| layer.descriptor()).collect()
+}
+
+/// The descriptors of the containers: those that lay an overlay over their level's files, of which
+/// `native` is the least.
+pub fn containers() -> impl Iterator<Item = &'static Descriptor> {
+    let is_one = |it: &&Descriptor| it.is_listed && it.files == Files::Overlaid;
+    registered().into_iter().filter(is_one)
 }
 
 /// The descriptor of a kind; none of one that only another surtax knows.

@@ -6,7 +6,7 @@
 //! machine must be as before.
 
 use super::child::{ChildSurtax, compare, text, trials};
-use super::kills::STACKS;
+use super::kills;
 use super::{Bar, Bench, Figure, Part, Proof, Size};
 use crate::fault::{Doing, Fault};
 use rand::seq::SliceRandom;
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 /// Stack that the others are compared with.
 const BASELINE: &str = "native";
 
-/// Two of these go into each round, and two of [`STACKS`].
+/// Two of these go into each round, and two of [`kills::stacks`].
 const NESTED: [&str; 4] = ["runc+runc", "runc+bubblewrap", "crun+runc", "docker+runc"];
 
 /// One of these stands in a round of guests for one of [`NESTED`].
@@ -129,7 +129,7 @@ fn round(bench: &Bench<'_>, part: &Rounds, number: u32) -> Result<Round, Fault> 
 
 /// Four stacks, no two of them alike, in any order.
 fn four(part: &Rounds, chance: &mut ChaCha8Rng) -> [&'static str; 4] {
-    let mut plain: Vec<&str> = STACKS.into_iter().filter(|stack| *stack != BASELINE).collect();
+    let mut plain: Vec<&str> = kills::stacks().filter(|stack| *stack != BASELINE).collect();
     let mut nested = NESTED;
     plain.shuffle(chance);
     nested.shuffle(chance);

@@ -8,6 +8,7 @@
 
 use super::child::{ChildSurtax, compare, text, trials};
 use super::{Bar, Bench, Figure, Part, Proof, Size};
+use crate::driver;
 use crate::fault::{Doing, Fault};
 use crate::lab::census::Census;
 use crate::lab::{REAPER_ARGUMENT, signal};
@@ -20,11 +21,14 @@ use std::process::Child;
 use std::time::Duration;
 use surtax_instrument::clock::{look_until, monotonic_raw};
 
-/// Stacks without a guest.
-pub(super) const STACKS: [&str; 11] = [
-    "native", "namespaces:time=private,user=private", "bubblewrap:scratch=bind", "runc", "crun",
-    "nspawn", "lxc:net=veth", "lxd", "podman:scratch=volume", "gvisor", "docker",
+/// Containers of which a kill could leave more than of their kind alone.
+const WITH_MORE: [&str; 4] = [
+    "namespaces:time=private,user=private", "bubblewrap:scratch=bind", "lxc:net=veth",
+    "podman:scratch=volume",
 ];
+
+/// Kind that is left out: Debian has none, and it is a descriptor of what `runc` and `crun` are.
+const LEFT_OUT: &str = "youki";
 
 /// Stacks with one, which take longer.
 const GUESTS: [&str; 5] = [
@@ -42,18 +46,18 @@ pub(super) const PROOF: Proof = Proof {
     name: "kills",
     summary: "SIGKILL at random moments: how often something is left, lost, or does not open",
     parts: |size| {
-        let plain = STACKS.map(|stack| Part::alone(part_of(stack), per_stack(size), 800));
+        let plain = |stack| Part::alone(part_of(stack), per_stack(size), 800);
         let guest = |stack: &&str| Part::alone(part_of(stack), per_guest(size), 8000);
-        plain.into_iter().chain(guests(size).iter().map(guest)).collect()
+        stacks().map(plain).chain(guests(size).iter().map(guest)).collect()
     },
     prove,
 };
 
 fn prove(bench: &Bench<'_>, size: Size, figures: &mut Vec<Figure>) -> Result<(), Fault> {
     let mut killed = Vec::new();
-    let plain = STACKS.map(|stack| (stack, per_stack(size)));
+    let plain = stacks().map(|stack| (stack, per_stack(size)));
     let guests = guests(size).iter().map(|&stack| (stack, per_guest(size)));
-    let mut all = plain.into_iter().chain(guests);
+    let mut all = plain.chain(guests);
     let done = all.try_for_each(|(stack, kills)| {
         if !bench.takes(&part_of(stack), kills) {
             return Ok(());
@@ -71,7 +75,16 @@ fn part_of(stack: &str) -> String {
     format!("kills/{stack}")
 }
 
-/// In full, 9,500 of them.
+/// Stacks without a guest: a container of each kind.
+pub(super) fn stacks() -> impl Iterator<Item = &'static str> {
+    let kinds = driver::containers().map(|it| it.kind).filter(|kind| *kind != LEFT_OUT);
+    kinds.map(|kind| {
+        let is_of_kind = |stack: &&str| stack.split(':').next() == Some(kind);
+        WITH_MORE.into_iter().find(is_of_kind).unwrap_or(kind)
+    })
+}
+
+/// In full, 10,450 of them.
 fn per_stack(size: Size) -> u32 {
     size.pick(2, 950)
 }
@@ -320,6 +333,14 @@ mod tests {
         let met: Vec<bool> = lines.iter().map(Figure::is_met).collect();
         assert_eq!(met, [false, false, true, true]);
         assert_eq!(lines[0].because, "first: came: mount `x`");
+    }
+
+    #[test]
+    fn every_kind_that_is_killed_with_more_is_a_container() {
+        let killed: Vec<&str> = stacks().collect();
+        assert!(WITH_MORE.iter().all(|stack| killed.contains(stack)), "{killed:?}");
+        assert!(driver::containers().any(|it| it.kind == LEFT_OUT));
+        assert!(killed.len() >= 11 && !killed.contains(&LEFT_OUT), "{killed:?}");
     }
 
     #[test]

@@ -5,12 +5,7 @@ use crate::machine::{Machine, is_usable, text};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::process::{Command, Output};
-
-/// Layers that start differently: how each takes a command over, nothing else is in question.
-const STACKS: [&str; 12] = [
-    "native", "namespaces", "bubblewrap", "runc", "crun", "lxc", "lxd", "nspawn", "gvisor",
-    "docker", "podman", "runc+gvisor",
-];
+use surtax::driver;
 
 /// In Latin 1 a word, in UTF-8 none.
 const WORD: &[u8] = b"caf\xe9\\ '";
@@ -34,10 +29,11 @@ fn there(machine: &Machine, arguments: &[&str], command: &[&str]) -> Output {
 #[test]
 fn a_command_that_is_no_text_gets_its_bytes_in_every_stack() {
     let machine = Machine::take();
-    let usable: Vec<&str> = STACKS
-        .into_iter()
-        .filter(|stack| stack.split('+').all(|layer| is_usable(&machine, layer)))
-        .collect();
+    // How each takes a command over, nothing else is in question.
+    let all = driver::containers().map(|it| it.kind).chain(["runc+gvisor"]);
+    let usable: Vec<&str> =
+        all.filter(|stack| stack.split('+').all(|layer| is_usable(&machine, layer))).collect();
+    assert!(usable.contains(&"native"), "{usable:?}");
     let stacks = usable.join(",");
     let command = ["sh", "-c", SCRIPT, "sh"];
     let flags = ["compare", "--in", &stacks, "--runs", "1", "--format", "json"];
