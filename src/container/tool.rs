@@ -170,7 +170,7 @@ impl Layer for ContainerTool {
         let scratch = room.memory_directory()?;
         let lowers = root::lowers(&site.view.root, site.cache)?;
         let agent = scratch.join("agent");
-        let users = ContainerUsers::of(spec);
+        let users = ContainerUsers::of(spec, self.descriptor);
         let mapped = users.namespace(room)?;
         let mut mounts = mounts(&lowers, &agent, mapped.as_ref(), site, room)?;
         let (group, start) = group::make(self.starts_below, site, room)?;

@@ -5,7 +5,7 @@ use crate::container::rootless;
 use crate::fault::{Doing, Fault};
 use crate::lab::users::{COUNT, FIRST};
 use crate::lab::{Mount, Room, Users};
-use crate::layer::{Inner, LayerSpec, OptionSpec, Root, option, value_of};
+use crate::layer::{Descriptor, Inner, LayerSpec, OptionSpec, Root, option, value_of};
 use std::fs;
 use std::path::{Path, PathBuf};
 use surtax_instrument::wire::Fact;
@@ -28,11 +28,11 @@ pub(crate) enum ContainerUsers {
 }
 
 impl ContainerUsers {
-    /// Reads a spec.
-    pub fn of(spec: &LayerSpec) -> Self {
+    /// Reads the spec of a layer.
+    pub fn of(spec: &LayerSpec, descriptor: &Descriptor) -> Self {
         if rootless::is_asked(spec) {
             Self::OfAnEngine
-        } else if spec.says("user", "private") {
+        } else if spec.option("user").or(descriptor.default_users) == Some("private") {
             Self::Own
         } else {
             Self::OfTheLevel
@@ -117,12 +117,12 @@ pub(crate) fn prove_map(first: &FirstProcess, asked: &str) -> Result<Fact, Fault
 pub fn refuse_users_on_a_layer(outer: &LayerSpec, inner: Inner<'_>) -> Result<(), Fault> {
     let is_layered = matches!(outer.root()?, Root::Overlay | Root::Directory(_) | Root::Oci(_));
     let Inner { spec: inner, descriptor } = inner;
-    let option = match ContainerUsers::of(inner) {
+    let (option, instead) = match ContainerUsers::of(inner, descriptor) {
         ContainerUsers::OfTheLevel => return Ok(()),
-        ContainerUsers::Own => "user=private",
-        ContainerUsers::OfAnEngine => "rootless=on",
+        ContainerUsers::Own => ("user=private", "user=host"),
+        ContainerUsers::OfAnEngine => ("rootless=on", "rootless=off"),
     };
-    if !is_layered || !descriptor.maps_owners {
+    if !is_layered || descriptor.default_users.is_none() {
         return Ok(());
     }
     let (outer, inner) = (&outer.kind, &inner.kind);
@@ -130,7 +130,7 @@ pub fn refuse_users_on_a_layer(outer: &LayerSpec, inner: Inner<'_>) -> Result<()
         "{inner}: `{option}` maps the owners of files, and those in `{outer}` are on an overlay, \
          of which the kernel maps none"
     ))
-    .hint(format!("leave `{option}` out, or use `{inner}` without `{outer}`")))
+    .hint(format!("say `{instead}`, or use `{inner}` without `{outer}`")))
 }
 
 #[cfg(test)]

@@ -60,7 +60,8 @@ pub static LXC: ContainerTool = ContainerTool {
         ],
         limits: Limit::OF_A_GROUP,
         both_ways: &["veth", "host"],
-        maps_owners: true,
+        default_users: Some("host"),
+        shuts_keyrings: true,
         variants: VARIANTS,
         ..Descriptor::CONTAINER
     },

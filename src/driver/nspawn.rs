@@ -55,7 +55,8 @@ pub static NSPAWN: ContainerTool = ContainerTool {
         ],
         limits: Limit::OF_A_GROUP,
         both_ways: &["veth", "bridge", "host"],
-        maps_owners: true,
+        default_users: Some("host"),
+        shuts_keyrings: true,
         variants: VARIANTS,
         ..Descriptor::CONTAINER
     },

@@ -69,8 +69,11 @@ pub struct Descriptor {
     pub has_own_memory: bool,
     /// True if it holds its program itself, and shows a command none of its level's files.
     pub has_own_program: bool,
-    /// True if the kernel has to map the owners of its files for users of its own.
-    pub maps_owners: bool,
+    /// Word of `user=` that goes without saying, where the kernel has to map the owners of its files
+    /// for users of its own; `None` where it never has to.
+    pub default_users: Option<&'static str>,
+    /// True if it shuts the kernel's keyrings to a command, of which root's are this machine's.
+    pub shuts_keyrings: bool,
     /// Lists what it needs of its level that not every level has.
     pub needs: fn(&LayerSpec) -> &'static [Need],
     /// Time that a start may take before one was measured.
@@ -110,7 +113,8 @@ impl Descriptor {
         roots: &[RootKind::Overlay, RootKind::Directory, RootKind::Oci],
         has_own_memory: false,
         has_own_program: false,
-        maps_owners: false,
+        default_users: None,
+        shuts_keyrings: false,
         needs: |_| &[],
         start_guess: StartGuess::of(200),
         may_prove_kvm: false,

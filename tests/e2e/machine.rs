@@ -7,13 +7,16 @@
 use crate::watchdog::Watchdog;
 use std::fs::File;
 use std::io::Write;
+use std::iter;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError};
 use std::time::Instant;
+use surtax::driver;
 use surtax::lab::census::Census;
 use surtax::lab::others::Others;
 pub use surtax::lab::others::is_below_us;
+use surtax::layer::Descriptor;
 
 static TURN: Mutex<()> = Mutex::new(());
 
@@ -325,6 +328,19 @@ pub fn is_usable(machine: &Machine, stack: &str) -> bool {
     let why = asked.first().and_then(|layer| layer["why"].as_str());
     skip(stack, why.unwrap_or("the doctor does not know it"));
     false
+}
+
+/// Every container but `native`, each by its descriptor: its kind alone, and with other users inside
+/// where the doctor asks about them.
+pub fn containers() -> impl Iterator<Item = (&'static Descriptor, &'static str)> {
+    driver::containers().filter(|it| it.kind != "native").flat_map(|it| {
+        let has_other_users = move |text: &&str| {
+            let options = text.strip_prefix(it.kind).and_then(|rest| rest.strip_prefix(":user="));
+            options.is_some_and(|word| !word.contains(','))
+        };
+        let others = it.variants.iter().copied().filter(has_other_users);
+        iter::once(it.kind).chain(others).map(move |stack| (it, stack))
+    })
 }
 
 /// The doctor's answer: that of the first process of this run to ask, where `tests/run.sh` names a

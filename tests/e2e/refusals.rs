@@ -105,6 +105,7 @@ const WRONG: &[(&str, &str, &str)] = &[
     ("docker:rootless=on+runc", "no privileges to give", "nest in `docker`"),
     ("docker+podman:rootless=on", "the kernel maps none", "use `podman` without `docker`"),
     ("docker+lxc:user=private", "the kernel maps none", "use `lxc` without `docker`"),
+    ("docker+lxd", "the kernel maps none", "say `user=host`"),
     ("libvirt", "means nothing without its `domain`", "`libvirt:DOMAIN`"),
     ("libvirt:web,uri=xen:///", "not this machine's QEMU", "`ssh:HOST+libvirt:DOMAIN`"),
     ("docker:net=bridge,publish=http", "`publish=http` is not a port", "from 1 to 65535"),

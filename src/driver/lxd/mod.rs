@@ -76,16 +76,12 @@ static DESCRIPTOR: Descriptor = Descriptor {
     ],
     limits: &[Limit::Cpus, Limit::Cpuset, Limit::Memory, Limit::Pids, Limit::Weight],
     both_ways: &["veth", "host"],
-    maps_owners: true,
+    default_users: Some("private"),
+    shuts_keyrings: true,
     start_guess: StartGuess::of(500),
     variants: &["lxd", "lxd:user=host", "lxd:user=host,net=host", "lxd:user=host,net=veth"],
     ..Descriptor::CONTAINER
 };
-
-/// Reads the users of a spec: LXD's default is the other one than that of all else.
-fn users(spec: &LayerSpec) -> ContainerUsers {
-    if spec.says("user", "host") { ContainerUsers::OfTheLevel } else { ContainerUsers::Own }
-}
 
 impl Layer for Lxd {
     fn descriptor(&self) -> &'static Descriptor {
@@ -96,7 +92,8 @@ impl Layer for Lxd {
     /// own.
     fn refuse(&self, spec: &LayerSpec, _: &Limits, _: Option<Inner<'_>>) -> Result<(), Fault> {
         let word = spec.option(NETWORK).unwrap_or("none");
-        if word == "none" || users(spec) == ContainerUsers::OfTheLevel {
+        let users = ContainerUsers::of(spec, &DESCRIPTOR);
+        if word == "none" || users == ContainerUsers::OfTheLevel {
             return Ok(());
         }
         Err(Fault::user(format!(
@@ -122,7 +119,7 @@ impl Layer for Lxd {
     /// The order of the lines is the protocol.
     fn start(&self, spec: &LayerSpec, site: &Site<'_>, room: &Room) -> Result<Started, Fault> {
         let (daemon, version) = found(site)?;
-        let users = users(spec);
+        let users = ContainerUsers::of(spec, &DESCRIPTOR);
         let scratch = room.memory_directory()?;
         let agent = scratch.join("agent");
         let lowers = root::lowers(&site.view.root, site.cache)?;

@@ -85,7 +85,7 @@ pub static PODMAN: ContainerTool = ContainerTool {
         ],
         limits: Limit::OF_A_GROUP,
         both_ways: &["bridge", "slirp4netns", "host"],
-        maps_owners: true,
+        default_users: Some("host"),
         start_guess: StartGuess::of(1_000),
         variants: VARIANTS,
         ..Descriptor::CONTAINER

@@ -123,6 +123,9 @@ fn page(descriptor: &Descriptor) -> String {
     let yes = |is: bool| String::from(if is { "yes" } else { "no" });
     row("another layer can be started in it", yes(descriptor.holds_layers));
     row("memory of its own, which no limit outside ends", yes(descriptor.has_own_memory));
+    if descriptor.shuts_keyrings {
+        row("the kernel's keyrings, of which root's are this machine's", "shut".into());
+    }
     let both: &[&str] = descriptor.both_ways;
     if !both.is_empty() {
         row("`net=` by which it and the outside can call each other", listed(both));
