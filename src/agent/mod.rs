@@ -5,6 +5,7 @@
 //! channel, as soon as a whole frame is there, before anybody else looks at it.
 
 pub(crate) mod ssh_bootstrap;
+mod call;
 mod console;
 mod frames;
 mod heartbeat;
@@ -16,6 +17,7 @@ mod voice;
 pub(crate) mod tests;
 
 use crate::fault::Fault;
+pub use call::Call;
 pub use console::ConsoleTail;
 pub use heartbeat::{Heard, Pulse};
 use std::time::Duration;

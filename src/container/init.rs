@@ -10,7 +10,7 @@
 //!
 //! Source: `systemd.unit(5)`, `systemd.service(5)`, `bootup(7)`; BusyBox `init/init.c`.
 
-use crate::agent::{ConsoleTail, Link};
+use crate::agent::{Call, ConsoleTail, Link};
 use crate::container::first_process::FirstProcess;
 use crate::container::oci::config::AGENT;
 use crate::container::stdio;
@@ -18,13 +18,10 @@ use crate::fault::{Doing, Fault};
 use crate::lab::{self, Process};
 use crate::layer::{LayerSpec, OptionSpec, Root, Site, Unavailable, option};
 use std::fs::{self, Permissions};
-use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use surtax_instrument::clock::monotonic_raw;
 use surtax_instrument::wire::Fact;
 
 /// The option that names the init.
@@ -34,7 +31,7 @@ pub(crate) const CHOICE: OptionSpec = option("init", &["none", "systemd", "busyb
 );
 
 /// Path in the container where the agent finds the host's socket.
-const SOCKET: &str = "/run/surtax-agent.socket";
+pub(crate) const SOCKET: &str = "/run/surtax-agent.socket";
 
 /// Paths of systemd in a root, in the order in which they are tried.
 const SYSTEMD: [&str; 2] = ["lib/systemd/systemd", "usr/lib/systemd/systemd"];
@@ -153,7 +150,7 @@ pub(crate) struct Prepared {
     /// Files of the room that the tool must show in the container, each with its place there; the
     /// socket is among them.
     pub shown: Vec<(PathBuf, String)>,
-    listener: UnixListener,
+    call: Call,
 }
 
 /// Prepares the init of a spec in a directory of the room; nothing without one. `root` is where its
@@ -186,11 +183,9 @@ pub(crate) fn prepare(
         shown.push((file, place.to_owned()));
     }
     let socket = directory.join("socket");
-    let listener =
-        UnixListener::bind(&socket).doing(format_args!("listen at `{}`", socket.display()))?;
+    let call = Call::at(&socket)?;
     // The agent may be another user here than it is inside.
     fs::set_permissions(&socket, Permissions::from_mode(0o666))
-        .and_then(|()| listener.set_nonblocking(true))
         .doing(format_args!("open `{}` to the container", socket.display()))?;
     shown.push((socket, SOCKET.to_owned()));
     let program = program.to_string_lossy().into_owned();
@@ -201,11 +196,11 @@ pub(crate) fn prepare(
             target.chain(MASKED.iter().map(|unit| format!("systemd.mask={unit}"))).collect()
         }
     };
-    Ok(Some(Prepared { init, argv, shown, listener }))
+    Ok(Some(Prepared { init, argv, shown, call }))
 }
 
 impl Prepared {
-    /// Waits for the agent's call. Whoever called first is asked for its evidence as ever.
+    /// Waits for the agent's call.
     ///
     /// # Errors
     /// The machine's: the tool has ended, or it took too long; with the last words.
@@ -216,24 +211,13 @@ impl Prepared {
         console: &ConsoleTail,
         deadline: Duration,
     ) -> Result<Link, Fault> {
-        let began = monotonic_raw();
-        let stream = loop {
-            match self.listener.accept() {
-                Ok((stream, _)) => break stream,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                Err(error) => return Err(error).doing("take the call of an agent"),
-            }
-            let why = match tool.wait(LOOK_AGAIN)? {
-                Some(status) => format!("ended with {status}"),
-                None if Duration::from(monotonic_raw().since(began)) < deadline => continue,
-                None => format!("started no agent within {:.1} s", deadline.as_secs_f64()),
-            };
-            return Err(Fault::machine(format!(
-                "{kind}: the init `{}` {why}{}",
-                self.init.name(),
-                console.quote()
-            )));
-        };
+        let taken = self.call.take(deadline, || {
+            Ok(tool.wait(LOOK_AGAIN)?.map(|status| format!("ended with {status}")))
+        });
+        let stream = taken?.map_err(|why| {
+            let (init, words) = (self.init.name(), console.quote());
+            Fault::machine(format!("{kind}: the init `{init}` {why}{words}"))
+        })?;
         Link::over_socket(kind, stream, console)
     }
 }

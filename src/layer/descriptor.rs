@@ -69,8 +69,8 @@ pub struct Descriptor {
     pub has_own_memory: bool,
     /// True if it holds its program itself, and shows a command none of its level's files.
     pub has_own_program: bool,
-    /// Word of `user=` that goes without saying, where the kernel has to map the owners of its files
-    /// for users of its own; `None` where it never has to.
+    /// Word of `user=` that goes without saying, where the kernel has to map the owners of its
+    /// files for users of its own; `None` where it never has to.
     pub default_users: Option<&'static str>,
     /// True if it shuts the kernel's keyrings to a command, of which root's are this machine's.
     pub shuts_keyrings: bool,

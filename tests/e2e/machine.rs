@@ -330,8 +330,8 @@ pub fn is_usable(machine: &Machine, stack: &str) -> bool {
     false
 }
 
-/// Every container but `native`, each by its descriptor: its kind alone, and with other users inside
-/// where the doctor asks about them.
+/// Every container but `native`, each with its descriptor: its kind alone, and with other users
+/// inside where the doctor asks about them.
 pub fn containers() -> impl Iterator<Item = (&'static Descriptor, &'static str)> {
     driver::containers().filter(|it| it.kind != "native").flat_map(|it| {
         let has_other_users = move |text: &&str| {

@@ -21,7 +21,7 @@ pub mod library;
 use super::machine_group::MachineGroup;
 use super::monitor::{names_of_threads, vcpus, vsock};
 use super::qemu::equipped_guest::{self, EquippedGuest};
-use crate::agent::{ConsoleTail, Link};
+use crate::agent::{Call, ConsoleTail, Link};
 use crate::container::first_process::FirstProcess;
 use crate::fault::Fault;
 use crate::guest::kernel::sha256;
@@ -174,7 +174,7 @@ fn boot(
     let (errors, errors_of_machine) = lab::pipe()?;
     console.drain(output);
     console.drain(errors);
-    let listener = vsock::Listener::beside(&socket(room))?;
+    let call = Call::at(&vsock::place(&socket(room)))?;
     let mut process = room.spawn(Program {
         argv: words.to_vec(),
         environment: Some(lab::path_alone()),
@@ -184,7 +184,7 @@ fn boot(
         mount_namespace: Some(namespace),
         ..Program::default()
     })?;
-    let (link, call) = listener.accept(KIND, &mut process, &console, deadline)?;
+    let (link, call) = vsock::take(&call, KIND, &mut process, &console, deadline)?;
     let vcpus = vcpus(KIND, process.pid(), VCPU, cpus)?;
     Ok(Booted { process, vcpus, link, call })
 }

@@ -16,9 +16,10 @@
 
 mod daemon;
 
-use crate::agent::{ConsoleTail, Link};
+use crate::agent::{Call, ConsoleTail, Link};
 use crate::container::engine_runtime::Kernel;
 use crate::container::first_process::{FirstProcess, empties, limited_together};
+use crate::container::init::SOCKET;
 use crate::container::oci::config::AGENT;
 use crate::container::tool::{self, word};
 use crate::container::tool_network::{NamedNetwork, ToolNetwork, Wiring};
@@ -35,17 +36,11 @@ use crate::layer::{
 use crate::rootfs::root;
 use daemon::Daemon;
 use std::fs::{self, Permissions};
-use std::io::ErrorKind;
 use std::os::unix::fs::{PermissionsExt, chown};
-use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use surtax_instrument::clock::monotonic_raw;
 use surtax_instrument::probe::cgroup::Hierarchies;
 use surtax_instrument::wire::{Fact, Role};
-
-/// Path in the container where the agent finds the host's socket.
-const SOCKET: &str = "/run/surtax-agent.socket";
 
 /// Between two looks at the socket.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
@@ -133,13 +128,14 @@ impl Layer for Lxd {
             true => Some(PathBuf::from(format!("/proc/{}/ns/net", std::process::id()))),
             false => network.prepared(),
         };
-        let call = Call::at(scratch.join("socket"), users)?;
+        let socket = scratch.join("socket");
+        let call = listen(&socket, users)?;
         let system = rustix::system::uname();
         let container = Container {
             root: &root::merged_at(scratch),
             mount_point: &scratch.join("rootfs"),
             agent: &agent,
-            socket: &call.socket,
+            socket: &socket,
             group: &group,
             host_name: &system.nodename().to_string_lossy(),
             users,
@@ -151,7 +147,7 @@ impl Layer for Lxd {
         let name = site.container_name(room);
         daemon.create(&name, users, &file)?;
         daemon.start(&name, &namespace)?;
-        let link = call.link(room, &group, site.start_deadline)?;
+        let link = link(&call, room, &group, site.start_deadline)?;
         let facts = [vec![version], root::facts(&site.view.root, &lowers)].concat();
         let running = RunningLxd {
             is_daemon_shared: site.level == 0,
@@ -246,46 +242,25 @@ impl Container<'_> {
     }
 }
 
-/// A socket at which an agent calls.
-struct Call {
-    socket: PathBuf,
-    listener: UnixListener,
+/// Listens at a socket where nobody calls but root of a container with these users.
+fn listen(socket: &Path, users: ContainerUsers) -> Result<Call, Fault> {
+    let call = Call::at(socket)?;
+    let doing = format!("give `{}` to the container", socket.display());
+    fs::set_permissions(socket, Permissions::from_mode(0o600)).doing(&doing)?;
+    if users == ContainerUsers::Own {
+        chown(socket, Some(FIRST), Some(FIRST)).doing(&doing)?;
+    }
+    Ok(call)
 }
 
-impl Call {
-    /// One at which nobody calls but root of a container with these users.
-    fn at(socket: PathBuf, users: ContainerUsers) -> Result<Self, Fault> {
-        let doing = format!("have an agent call at `{}`", socket.display());
-        let listener = UnixListener::bind(&socket).doing(&doing)?;
-        fs::set_permissions(&socket, Permissions::from_mode(0o600)).doing(&doing)?;
-        if users == ContainerUsers::Own {
-            chown(&socket, Some(FIRST), Some(FIRST)).doing(&doing)?;
-        }
-        listener.set_nonblocking(true).doing(&doing)?;
-        Ok(Self { socket, listener })
-    }
-
-    /// Waits for the call. Who called is asked for its evidence as ever.
-    fn link(self, room: &Room, group: &Path, deadline: Duration) -> Result<Link, Fault> {
-        let began = monotonic_raw();
-        let stream = loop {
-            match self.listener.accept() {
-                Ok((stream, _)) => break stream,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                Err(error) => return Err(error).doing("take the call of a container's agent"),
-            }
-            let why = match Duration::from(monotonic_raw().since(began)) < deadline {
-                _ if room.members(group).is_empty() => String::from("has ended"),
-                false => format!("started no agent within {:.1} s", deadline.as_secs_f64()),
-                true => {
-                    std::thread::sleep(LOOK_AGAIN);
-                    continue;
-                }
-            };
-            return Err(Fault::machine(format!("lxd: the container {why}")));
-        };
-        Link::over_socket("lxd", stream, &ConsoleTail::new())
-    }
+/// Waits for the call of the agent in a group.
+fn link(call: &Call, room: &Room, group: &Path, deadline: Duration) -> Result<Link, Fault> {
+    let taken = call.take(deadline, || {
+        std::thread::sleep(LOOK_AGAIN);
+        Ok(room.members(group).is_empty().then(|| String::from("has ended")))
+    });
+    let stream = taken?.map_err(|why| Fault::machine(format!("lxd: the container {why}")))?;
+    Link::over_socket("lxd", stream, &ConsoleTail::new())
 }
 
 struct RunningLxd {

@@ -30,7 +30,7 @@ use super::machine_group::MachineGroup;
 use super::qemu::disk::{CACHE, DISK_SIZE};
 use super::qemu::equipped_guest::{self, EquippedGuest};
 use super::qemu::nic;
-use crate::agent::{ConsoleTail, Link};
+use crate::agent::{Call, ConsoleTail, Link};
 use crate::driver::qemu::board::Board;
 use crate::fault::{Doing, Fault};
 use crate::guest::channel::Channel;
@@ -266,7 +266,7 @@ impl Monitor {
         let (output, output_of_monitor) = lab::pipe()?;
         let errors_of_monitor = output_of_monitor.try_clone().doing("share a monitor's pipe")?;
         console.drain(output);
-        let listener = vsock::Listener::beside(&machine.vsock)?;
+        let call = Call::at(&vsock::place(&machine.vsock))?;
         let socket = room.directory().join("api");
         let mut process = room.spawn(Program {
             argv: self.command_line(program, &socket),
@@ -283,7 +283,7 @@ impl Monitor {
             Fault { message: fault.message + &console.quote(), ..fault }
         })?;
         let vcpus = vcpus(kind, process.pid(), self.vcpu, machine.cpus)?;
-        let (link, call) = listener.accept(kind, &mut process, &console, deadline)?;
+        let (link, call) = vsock::take(&call, kind, &mut process, &console, deadline)?;
         Ok(Booted { process, api, vcpus, link, call })
     }
 
