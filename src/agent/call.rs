@@ -51,3 +51,23 @@ impl Call {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_calls_is_taken_and_who_does_not_is_told_of() {
+        let place = tempfile::tempdir().unwrap();
+        let socket = place.path().join("socket");
+        let call = Call::at(&socket).unwrap();
+        let take = |limit, ended: Option<&str>| {
+            call.take(Duration::from_secs(limit), || Ok(ended.map(String::from))).unwrap()
+        };
+        assert_eq!(take(9, Some("has ended")).unwrap_err(), "has ended");
+        assert_eq!(take(0, None).unwrap_err(), "started no agent within 0.0 s");
+        let _agent = UnixStream::connect(&socket).unwrap();
+        assert!(take(0, Some("has ended")).is_ok(), "it called before it ended");
+        assert!(Call::at(&socket).is_err(), "the path is taken");
+    }
+}
