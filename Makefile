@@ -8,9 +8,12 @@ SHARED    = $(DESTDIR)$(PREFIX)/share
 AS_ROOT  := $(if $(filter 0,$(shell id -u)),,sudo)
 TARGET   := $(or $(CARGO_TARGET_DIR),target)
 
+# Kinds of the stacks that pass the suite.
+SUITE    := $(shell sed -n '/^conformance! {/,/^}/s/^ *[a-z0-9_]*: "\([^":]*\).*/\1/p' tests/e2e/suite.rs | sort -u | paste -sd,)
+$(if $(findstring native,$(SUITE)),,$(error tests/e2e/suite.rs names no layer))
+
 # Layers that `make test` must run for real: where one of them cannot, its tests fail, not skip.
-REQUIRED ?= native,namespaces,bubblewrap,runc,crun,nspawn,lxc,lxd,gvisor,docker,podman,qemu,appliance,libvirt,ssh,$\
-    runc+runc,qemu+runc,qemu+docker,docker+qemu,qemu+qemu,qemu+xen
+REQUIRED ?= $(SUITE),libvirt,ssh,runc+runc,qemu+runc,qemu+docker,docker+qemu,qemu+qemu,qemu+xen
 
 DEMO_STACKS  ?= native,runc,gvisor,docker,qemu,qemu+runc
 DEMO_RUNS    ?= 3

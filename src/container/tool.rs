@@ -50,8 +50,6 @@ pub struct ContainerTool {
     pub(crate) descriptor: &'static Descriptor,
     /// Name of its program in `PATH`.
     pub(crate) program: &'static str,
-    /// The command that installs it.
-    pub(crate) remedy: &'static str,
     /// Refuses what cannot be, on whatever machine.
     pub(crate) refuse: fn(&LayerSpec, &Limits) -> Result<(), Fault>,
     /// Checks what else must be there for a spec.
@@ -141,6 +139,13 @@ pub(crate) struct Beside {
     pub port: Option<Port>,
 }
 
+impl ContainerTool {
+    /// The command that installs it.
+    fn remedy(&self) -> String {
+        format!("apt-get install {}", self.descriptor.package)
+    }
+}
+
 impl Layer for ContainerTool {
     fn descriptor(&self) -> &'static Descriptor {
         self.descriptor
@@ -152,20 +157,20 @@ impl Layer for ContainerTool {
     }
 
     fn check(&self, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
-        let path = require_program(self.program, self.remedy)?;
+        let remedy = self.remedy();
+        let path = require_program(self.program, &remedy)?;
         let why = format!("`{}` needs root for a throw-away layer over `/`", self.program);
         require_root(&why)?;
         tool_network::require(spec, self.networks)?;
         init::require(spec, site)?;
         (self.require)(spec, site)?;
-        let facts =
-            tool_facts(&path).map_err(|fault| Unavailable::new(fault.message, self.remedy))?;
+        let facts = tool_facts(&path).map_err(|fault| Unavailable::new(fault.message, remedy))?;
         Ok(Usable { facts })
     }
 
     fn start(&self, spec: &LayerSpec, site: &Site<'_>, room: &Room) -> Result<Started, Fault> {
         let kind = self.descriptor.kind;
-        let found = require_program(self.program, self.remedy);
+        let found = require_program(self.program, &self.remedy());
         let path = found.map_err(|it| it.fault().during(kind))?;
         let scratch = room.memory_directory()?;
         let lowers = root::lowers(&site.view.root, site.cache)?;

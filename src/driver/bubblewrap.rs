@@ -22,6 +22,7 @@ pub static BUBBLEWRAP: ContainerTool = ContainerTool {
     descriptor: &Descriptor {
         kind: "bubblewrap",
         summary: "namespaces and bind mounts by bwrap, as Flatpak uses them",
+        package: "bubblewrap",
         aliases: &[("bwrap", "")],
         reach: &[("host", Reach::Level)],
         options: &[NET, medium::CHOICE],
@@ -32,7 +33,6 @@ pub static BUBBLEWRAP: ContainerTool = ContainerTool {
         ..Descriptor::CONTAINER
     },
     program: "bwrap",
-    remedy: "apt-get install bubblewrap",
     refuse: |_, _| Ok(()),
     require: |_, _| Ok(()),
     starts_below: true,

@@ -51,6 +51,7 @@ pub static LXC: ContainerTool = ContainerTool {
     descriptor: &Descriptor {
         kind: "lxc",
         summary: "a container by LXC, for one command, or with an init",
+        package: "lxc",
         reach: &[("host", Reach::Level), ("veth", Reach::Link), ("macvlan", Reach::Link)],
         options: &[
             tool_network::choice(&["none", "host", "veth", "macvlan"]),
@@ -66,7 +67,6 @@ pub static LXC: ContainerTool = ContainerTool {
         ..Descriptor::CONTAINER
     },
     program: "lxc-start",
-    remedy: "apt-get install lxc",
     refuse,
     require: |_, _| Ok(()),
     starts_below: false,

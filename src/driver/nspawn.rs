@@ -40,6 +40,7 @@ pub static NSPAWN: ContainerTool = ContainerTool {
     descriptor: &Descriptor {
         kind: "nspawn",
         summary: "a container by systemd-nspawn, for one command, or with an init",
+        package: "systemd-container",
         aliases: &[("systemd-nspawn", "")],
         reach: &[
             ("host", Reach::Level),
@@ -61,7 +62,6 @@ pub static NSPAWN: ContainerTool = ContainerTool {
         ..Descriptor::CONTAINER
     },
     program: "systemd-nspawn",
-    remedy: "apt-get install systemd-container",
     refuse: |_, _| Ok(()),
     require: |_, _| Ok(()),
     starts_below: true,

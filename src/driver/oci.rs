@@ -23,11 +23,13 @@ const OPTIONS: &[OptionSpec] = &[
 
 const fn descriptor(
     kind: &'static str,
+    package: &'static str,
     summary: &'static str,
     variants: &'static [&'static str],
 ) -> Descriptor {
     Descriptor {
         kind,
+        package,
         summary,
         reach: &[("host", Reach::Level), ("veth", Reach::Bridge { joins: true })],
         options: OPTIONS,
@@ -43,6 +45,7 @@ const fn descriptor(
 pub static RUNC: Oci = Oci::plain(&RUNC_DESCRIPTOR, "runc", "apt-get install runc");
 
 static RUNC_DESCRIPTOR: Descriptor = descriptor(
+    "runc",
     "runc",
     "a container by runc, the reference OCI runtime",
     &[
@@ -60,7 +63,12 @@ pub static CRUN: Oci = Oci {
 
 static CRUN_DESCRIPTOR: Descriptor = Descriptor {
     needs: |_| &[Need::OwnNetwork],
-    ..descriptor("crun", "a container by crun, the OCI runtime in C", &["crun", "crun:net=veth"])
+    ..descriptor(
+        "crun",
+        "crun",
+        "a container by crun, the OCI runtime in C",
+        &["crun", "crun:net=veth"],
+    )
 };
 
 /// The one in Rust.
@@ -72,6 +80,7 @@ pub static YOUKI: Oci = Oci::plain(
 
 static YOUKI_DESCRIPTOR: Descriptor = descriptor(
     "youki",
+    "",
     "a container by youki, the OCI runtime in Rust",
     &["youki", "youki:net=veth"],
 );

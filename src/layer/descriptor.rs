@@ -38,6 +38,8 @@ pub struct Descriptor {
     pub kind: &'static str,
     /// One line for people.
     pub summary: &'static str,
+    /// Debian's package of its tool; empty where there is none.
+    pub package: &'static str,
     /// Other words for it in a stack's text, each with the option that it means, if it means one,
     /// such as `accel=kvm`. A stack is printed without them.
     pub aliases: &'static [(&'static str, &'static str)],
@@ -100,6 +102,7 @@ impl Descriptor {
     pub const CONTAINER: Self = Self {
         kind: "",
         summary: "",
+        package: "",
         aliases: &[],
         reach: &[],
         options: &[],

@@ -42,6 +42,7 @@ macro_rules! conformance {
         )*
     };
 }
+// Their kinds are those that `make test` requires: the Makefile reads these lines.
 conformance! {
     native: "native",
     native_direct: "native:root=host",

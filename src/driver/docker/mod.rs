@@ -78,6 +78,7 @@ const VARIANTS: &[&str] = &[
 static DESCRIPTOR: Descriptor = Descriptor {
     kind: "docker",
     summary: "a container by Docker's daemon: the machine's own, or a private one",
+    package: "docker.io",
     aliases: &[("kata", "runtime=kata")],
     reach: &[
         // A daemon may have a bridge, or none.

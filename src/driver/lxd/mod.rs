@@ -60,6 +60,7 @@ pub struct Lxd;
 static DESCRIPTOR: Descriptor = Descriptor {
     kind: "lxd",
     summary: "a container by LXD, whose daemon is started for the run",
+    package: "lxd",
     reach: &[("host", Reach::Level), ("veth", Reach::Link)],
     options: &[
         tool_network::choice(&["none", "host", "veth"]),

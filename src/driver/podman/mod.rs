@@ -63,6 +63,7 @@ pub static PODMAN: ContainerTool = ContainerTool {
     descriptor: &Descriptor {
         kind: "podman",
         summary: "a container by podman, Docker's command line without a daemon",
+        package: "podman",
         reach: &[
             ("host", Reach::Level),
             ("bridge", Reach::Link),
@@ -91,7 +92,6 @@ pub static PODMAN: ContainerTool = ContainerTool {
         ..Descriptor::CONTAINER
     },
     program: "podman",
-    remedy: "apt-get install podman",
     refuse,
     require,
     starts_below: true,

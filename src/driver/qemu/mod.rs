@@ -132,6 +132,7 @@ const VARIANTS: &[&str] = &[
 static DESCRIPTOR: Descriptor = Descriptor {
     kind: "qemu",
     summary: "a virtual machine with a kernel of its own, by QEMU",
+    package: "qemu-system-x86",
     aliases: &[("vm", ""), ("kvm", "accel=kvm")],
     reach: &[
         ("user", Reach::Outward),

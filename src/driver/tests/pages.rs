@@ -1,11 +1,12 @@
 //! Pages: one page of the book for each kind of layer, out of its descriptor, the header of its
 //! file, and the command line that an end-to-end test saw.
 //!
-//! `SURTAX_BLESS=1 cargo test pages` writes them; the test holds that they are what it would
-//! write.
+//! `SURTAX_BLESS=1 cargo test pages` writes them, their lines in the contents, and what Debian's
+//! package suggests; the tests hold that all are what they would write.
 
-use crate::driver::REGISTRY;
+use crate::driver::registered;
 use crate::layer::{Descriptor, OptionSpec, RootKind};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -17,6 +18,9 @@ const FILES: [(&str, &str); 5] = [
     ("cloud-hypervisor", "monitor/cloud_hypervisor.rs"),
     ("firecracker", "monitor/firecracker.rs"),
 ];
+
+/// Packages that Debian's suggests beside those of the layers.
+const MORE: [&str; 2] = ["libvirt-daemon-system", "qemu-utils"];
 
 fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -150,7 +154,7 @@ fn page(descriptor: &Descriptor) -> String {
 fn every_layer_has_a_page_of_the_book_and_it_says_what_its_descriptor_says() {
     let directory = repository().join("docs/layers");
     let is_written = std::env::var_os("SURTAX_BLESS").is_some();
-    let listed = REGISTRY.iter().map(|layer| layer.descriptor()).filter(|it| it.is_listed);
+    let listed = registered().into_iter().filter(|it| it.is_listed);
     let pages: Vec<(PathBuf, String)> =
         listed.map(|it| (directory.join(it.kind).with_extension("md"), page(it))).collect();
     if is_written {
@@ -179,4 +183,38 @@ fn every_layer_has_a_page_of_the_book_and_it_says_what_its_descriptor_says() {
         std::fs::write(&contents, &text).unwrap();
     }
     assert!(found == text || is_written, "{} lists other layers", contents.display());
+}
+
+/// A page of all layers is prose, which no descriptor has.
+#[test]
+fn the_page_of_stacks_names_every_layer() {
+    let text = std::fs::read_to_string(repository().join("docs/layers.md")).unwrap();
+    for Descriptor { kind, .. } in registered().into_iter().filter(|it| it.is_listed) {
+        let names = [format!("`{kind}`"), format!("`{kind}:")];
+        let is_named = names.iter().any(|name| text.contains(name));
+        assert!(is_named, "docs/layers.md has no row with `{kind}`");
+    }
+}
+
+#[test]
+fn debian_s_package_suggests_the_tools_of_all_layers_and_setup_installs_them() {
+    let packages = || registered().into_iter().map(|it| it.package).filter(|it| !it.is_empty());
+    let setup = std::fs::read_to_string(repository().join("setup/debian.sh")).unwrap();
+    let installed: BTreeSet<_> =
+        setup.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    assert!(packages().all(|it| installed.contains(it)), "`needs` of setup/debian.sh lacks one");
+
+    let file = repository().join("Cargo.toml");
+    let manifest = std::fs::read_to_string(&file).unwrap();
+    let line = |key: &str| manifest.lines().find(|line| line.starts_with(key)).unwrap();
+    let recommended: Vec<&str> = line("recommends = ").split(['"', ',', ' ']).collect();
+    let suggested: BTreeSet<&str> =
+        packages().chain(MORE).filter(|it| !recommended.contains(it)).collect();
+    let suggested = Vec::from_iter(suggested).join(", ");
+    let (old, new) = (line("suggests = "), format!("suggests = \"{suggested}\""));
+    let is_written = std::env::var_os("SURTAX_BLESS").is_some();
+    if is_written {
+        std::fs::write(&file, manifest.replace(old, &new)).unwrap();
+    }
+    assert!(old == new || is_written, "Cargo.toml is old: see the header of this file");
 }
