@@ -2,7 +2,8 @@
 
 use crate::fault::{Doing, Fault};
 use std::fs;
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
 /// Largest number of processes of a line that are looked at.
 const DEPTH_LIMIT: usize = 64;
@@ -14,6 +15,19 @@ const DEPTH_LIMIT: usize = 64;
 pub(super) fn ids() -> Result<impl Iterator<Item = u32>, Fault> {
     let entries = fs::read_dir("/proc").doing("list processes in `/proc`")?;
     Ok(entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()))
+}
+
+/// Lists those in `/proc`, or in the `task` of a process there: the name that each gives itself, if
+/// it is text, and its number.
+///
+/// # Errors
+/// The kernel's: the process is gone.
+pub fn tasks(directory: impl AsRef<Path>) -> io::Result<Vec<(String, u32)>> {
+    let named = fs::read_dir(directory)?.flatten().filter_map(|entry| {
+        let name = fs::read_to_string(entry.path().join("comm")).ok()?;
+        Some((name.trim_end().to_owned(), entry.file_name().to_str()?.parse().ok()?))
+    });
+    Ok(named.collect())
 }
 
 /// Returns the name that a process gives itself, of which nothing acts on a terminal; empty where
@@ -54,6 +68,9 @@ mod tests {
     fn a_process_is_listed_and_has_its_fields_whatever_it_calls_itself() {
         let us = std::process::id();
         assert!(ids().unwrap().any(|pid| pid == us));
+        assert!(tasks("/proc").unwrap().iter().any(|(_, pid)| *pid == us));
+        assert!(tasks(format!("/proc/{us}/task")).unwrap().iter().any(|(_, tid)| *tid == us));
+        assert!(tasks("/proc/none/task").is_err());
         let told = std::thread::spawn(move || {
             let own = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
             fs::write("/proc/thread-self/comm", b"a) \x1b[2J\xff (b").unwrap();

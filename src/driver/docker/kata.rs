@@ -14,6 +14,7 @@
 //! `src/runtime/pkg/containerd-shim-v2/service.go` (what it says of a process id).
 
 use crate::fault::{Doing, Fault};
+use crate::lab;
 use crate::layer::{Payer, Source, value_of};
 use std::fs;
 use std::path::Path;
@@ -182,12 +183,9 @@ fn has_handle(processes: &Path, pid: u32) -> bool {
 
 /// The threads of a hypervisor that are virtual CPUs, by the names that it gives them.
 fn cpu_threads(processes: &Path, pid: u32) -> Vec<u32> {
-    let threads = fs::read_dir(processes.join(pid.to_string()).join("task")).into_iter().flatten();
-    let mut tids: Vec<u32> = threads
-        .flatten()
-        .filter(|entry| fs::read_to_string(entry.path().join("comm")).is_ok_and(|it| is_cpu(&it)))
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .collect();
+    let threads = lab::tasks(processes.join(pid.to_string()).join("task")).unwrap_or_default();
+    let cpus = threads.into_iter().filter(|(name, _)| is_cpu(name));
+    let mut tids: Vec<u32> = cpus.map(|(_, tid)| tid).collect();
     tids.sort_unstable();
     tids
 }
@@ -195,7 +193,6 @@ fn cpu_threads(processes: &Path, pid: u32) -> Vec<u32> {
 /// QEMU's are `CPU 0/KVM`, Stratovirt's `CPU0/KVM`, Cloud Hypervisor's and Dragonball's `vcpu0`,
 /// Firecracker's `fc_vcpu 0`.
 fn is_cpu(name: &str) -> bool {
-    let name = name.trim_end();
     name.contains("vcpu") || (name.starts_with("CPU") && name.ends_with("/KVM"))
 }
 

@@ -1,6 +1,7 @@
 //! A domain's QEMU: the process, its virtual CPUs, and the way to a socket that it listens on.
 
 use crate::fault::{Doing, Fault};
+use crate::lab;
 use crate::layer::Payer;
 use rustix::fs::{Mode, OFlags, open};
 use std::fs;
@@ -56,13 +57,9 @@ impl Qemu {
 
     /// Lists the thread IDs of its virtual CPUs.
     pub(super) fn vcpus(self) -> Vec<u32> {
-        let entries = fs::read_dir(format!("/proc/{}/task", self.pid)).into_iter().flatten();
-        let is_vcpu = |entry: &fs::DirEntry| {
-            let name = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
-            name.starts_with(VCPU_PREFIX)
-        };
-        let tids = entries.flatten().filter(is_vcpu);
-        tids.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+        let threads = lab::tasks(format!("/proc/{}/task", self.pid)).unwrap_or_default();
+        let vcpus = threads.into_iter().filter(|(name, _)| name.starts_with(VCPU_PREFIX));
+        vcpus.map(|(_, tid)| tid).collect()
     }
 
     /// Lists the payers that work for the domain.

@@ -42,7 +42,6 @@ use crate::layer::{
 };
 use http::Api;
 use running::RunningMonitor;
-use std::fs;
 use std::ops::RangeInclusive;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -349,13 +348,8 @@ pub(super) fn names_of_threads(pid: u32) -> Result<Vec<String>, Fault> {
 }
 
 fn threads(pid: u32) -> Result<Vec<(String, u32)>, Fault> {
-    let directory = PathBuf::from(format!("/proc/{pid}/task"));
-    let entries = fs::read_dir(&directory).doing(format_args!("read `{}`", directory.display()))?;
-    let named = entries.flatten().filter_map(|entry| {
-        let name = fs::read_to_string(entry.path().join("comm")).ok()?;
-        Some((name.trim_end().to_owned(), entry.file_name().to_str()?.parse().ok()?))
-    });
-    Ok(named.collect())
+    let directory = format!("/proc/{pid}/task");
+    lab::tasks(&directory).doing(format_args!("read `{directory}`"))
 }
 
 /// Requires that the monitor says what was asked for.

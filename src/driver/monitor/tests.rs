@@ -5,6 +5,7 @@ mod simulator;
 
 use super::*;
 use crate::lab::tests::lab;
+use std::fs;
 use std::net::Shutdown;
 use std::os::unix::fs::PermissionsExt;
 use surtax_instrument::wire::Reply;

@@ -191,9 +191,8 @@ fn environment(place: &Path) -> Vec<(String, String)> {
 
 /// Counts the threads of a process that answer for frames which no flow fits.
 fn handlers(pid: u32) -> usize {
-    let entries = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let names = entries.filter_map(|entry| fs::read_to_string(entry.path().join("comm")).ok());
-    names.filter(|name| name.starts_with(HANDLER)).count()
+    let threads = lab::tasks(format!("/proc/{pid}/task")).unwrap_or_default();
+    threads.iter().filter(|(name, _)| name.starts_with(HANDLER)).count()
 }
 
 /// Waits until this level has run long enough for [`CPUS_ARE_COUNTED_FROM`].

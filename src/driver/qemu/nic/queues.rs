@@ -1,7 +1,7 @@
 //! Queues of a network device, and who moves their frames.
 
 use crate::fault::Fault;
-use std::fs;
+use crate::lab;
 
 /// The most queues that are asked for: more than anybody measures.
 const QUEUES_MOST: u32 = 64;
@@ -30,15 +30,9 @@ pub(super) fn queues(text: &str, cpus: u32) -> Result<u32, Fault> {
 /// `kernel/vhost_task.c`.
 pub(in crate::driver::qemu) fn vhost_workers(pid: u32) -> (Vec<u32>, Vec<u32>) {
     let named = |directory: &str| -> Vec<u32> {
-        let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-        let is_worker = |entry: &fs::DirEntry| {
-            let name = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
-            name.trim_end() == format!("vhost-{pid}")
-        };
-        let numbers = entries
-            .filter(is_worker)
-            .filter_map(|entry| entry.file_name().to_str().and_then(|name| name.parse().ok()));
-        numbers.collect()
+        let all = lab::tasks(directory).unwrap_or_default();
+        let workers = all.into_iter().filter(|(name, _)| *name == format!("vhost-{pid}"));
+        workers.map(|(_, number)| number).collect()
     };
     (named(&format!("/proc/{pid}/task")), named("/proc"))
 }
