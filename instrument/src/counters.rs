@@ -1,7 +1,37 @@
 //! Files of counters: a number alone, or a line each with its name.
 
 use std::fs::File;
+use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+/// Bytes that nearly all such files fit into.
+const USUAL: usize = 4096;
+
+/// Reads a small file of the kernel's to its end, as text.
+///
+/// # Errors
+/// As [`bytes_of`], or it is no UTF-8.
+pub fn text_of(path: impl AsRef<Path>) -> io::Result<String> {
+    String::from_utf8(bytes_of(path)?).map_err(|_| io::ErrorKind::InvalidData.into())
+}
+
+/// Reads a small file of the kernel's to its end. It has no size that could be asked for, so the
+/// standard library would begin with pieces of 32 bytes.
+///
+/// # Errors
+/// The machine's: it is not there, or cannot be read.
+pub fn bytes_of(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+    rest_of(File::open(path)?)
+}
+
+/// Reads what is left of such a file.
+pub(crate) fn rest_of(file: File) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(USUAL);
+    // Not `File::read_to_end`, which asks for the size.
+    file.take(u64::MAX).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
 
 /// Reads the beginning of a file as text.
 pub(crate) fn text<'a>(file: Option<&File>, buffer: &'a mut [u8]) -> Option<&'a str> {

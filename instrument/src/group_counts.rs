@@ -1,10 +1,9 @@
 //! Counts of events in the files of groups, a line each with its key.
 
-use crate::counters::value;
+use crate::counters::{self, value};
 use crate::group_tree::{self, GROUPS_LIMIT, Way};
 use std::collections::BTreeMap;
 use std::ffi::CStr;
-use std::fs;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 
@@ -47,5 +46,5 @@ pub(crate) fn rise(now: &Counts, earlier: &Counts) -> u64 {
 
 /// Reads one such line of a file; `None` where there is none.
 pub(crate) fn counted(file: &Path, key: &str) -> Option<u64> {
-    value(&fs::read_to_string(file).ok()?, key)
+    value(&counters::text_of(file).ok()?, key)
 }

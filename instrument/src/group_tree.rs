@@ -4,12 +4,13 @@
 //! a time, and up by `..`, which is safe here since the kernel moves no group below another. It
 //! holds one descriptor, and of each level above it the names that are still to be seen.
 
+use crate::counters::rest_of;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::path::Arg;
 use std::ffi::{CStr, CString, OsStr};
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -141,8 +142,7 @@ pub fn read(group: BorrowedFd<'_>, file: &CStr) -> String {
 pub(crate) fn try_read(group: BorrowedFd<'_>, file: &CStr) -> Option<String> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let opened = rustix::fs::openat(group, file, flags, Mode::empty()).ok()?;
-    let mut text = String::new();
-    File::from(opened).read_to_string(&mut text).ok().map(|_| text)
+    String::from_utf8(rest_of(File::from(opened)).ok()?).ok()
 }
 
 /// Writes to a file of a group, where there is one that takes it.

@@ -6,11 +6,11 @@
 //! might have. Source: `statx(2)`, `proc_pid_mountinfo(5)`, Linux
 //! `Documentation/filesystems/overlayfs.rst`.
 
+use crate::counters;
 use crate::mountinfo::{self, Mounted};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, StatxFlags};
 use std::fmt;
-use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -97,7 +97,7 @@ fn mount_number(file: BorrowedFd<'_>) -> Option<u64> {
 
 /// The mount of that number among those that a process sees.
 fn numbered(process: &Path, number: u64) -> Option<Mounted> {
-    let table = fs::read(process.join("mountinfo")).ok()?;
+    let table = counters::bytes_of(process.join("mountinfo")).ok()?;
     mountinfo::parse(&table).into_iter().find(|mounted| mounted.id == number)
 }
 

@@ -16,6 +16,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surtax_instrument::clock::monotonic_raw;
+use surtax_instrument::counters;
 use surtax_instrument::probe::cgroup::Hierarchies;
 use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::Fact;
@@ -141,7 +142,7 @@ impl FirstProcess {
     /// The machine's, when it has ended.
     pub fn text(&self, name: &str) -> Result<String, Fault> {
         let path = self.file(name);
-        let bytes = fs::read(&path).doing(format_args!("read `{}`", path.display()))?;
+        let bytes = counters::bytes_of(&path).doing(format_args!("read `{}`", path.display()))?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
@@ -347,7 +348,7 @@ fn await_end(pid: u32, within: Duration) -> bool {
 
 /// The processes of a group and of those below it; those that are gone meanwhile are left out.
 pub(crate) fn pids_below(directory: &Path) -> Vec<u32> {
-    let text = fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
+    let text = counters::text_of(directory.join("cgroup.procs")).unwrap_or_default();
     let mut pids: Vec<u32> = text.lines().filter_map(|line| line.parse().ok()).collect();
     // A directory without others in it has two names: its own, and `.`.
     if fs::metadata(directory).is_ok_and(|group| group.nlink() == 2) {

@@ -145,8 +145,7 @@ impl PlainProcess {
         if site.view.root != Root::Host {
             let place = room.directory();
             let above = scratch::above(site.view, room)?;
-            let mut mounts =
-                root::merge_for_native(site.view, site.cache, place, above.as_deref())?;
+            let mut mounts = root::merge_for_native(site.view, &lowers, place, above.as_deref())?;
             mounts.extend(scratch::mounts(site.view, &root::merged_at(place), room)?);
             mounts.push(root::become_root(place));
             program.mount_namespace = Some(room.mount_namespace(&mounts)?);

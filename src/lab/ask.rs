@@ -3,6 +3,7 @@
 //! Nothing is made for it: no room, no group, no file. So `check` may ask on a machine that surtax
 //! was only invited to inspect. It still dies with the thread that asked.
 
+use super::birth::Doors;
 use super::last_words;
 use super::process::{self, Program};
 use crate::fault::{Doing, Fault};
@@ -36,7 +37,7 @@ pub(super) fn run(program: Program, deadline: Duration) -> Result<String, Fault>
     let (words, stderr) =
         std::io::pipe().doing(format_args!("make a second pipe from `{tool}`"))?;
     let program = Program { stdio: [None, Some(stdout.into()), Some(stderr.into())], ..program };
-    let mut process = process::spawn(program, Vec::new())?;
+    let mut process = process::spawn(program, Doors::default())?;
     let answer = read_aside(answer.into());
     let words = read_aside(words.into());
     let Some(status) = process.wait(deadline)? else {

@@ -9,7 +9,7 @@ use super::mount::{self, KeptInSight, Mount};
 use super::process;
 use crate::fault::{Doing, Fault};
 use rustix::fs::CWD;
-use rustix::mount::{MountPropagationFlags, OpenTreeFlags};
+use rustix::mount::{FsPickFlags, MountPropagationFlags};
 use rustix::thread::UnshareFlags;
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
@@ -23,8 +23,9 @@ pub(super) struct Namespace {
     pub descriptor: OwnedFd,
     /// In the order in which they were made.
     pub overlays: Vec<Overlaid>,
-    /// A mount of each that is nowhere: their numbers are nobody else's, whatever is unmounted in
-    /// the namespace. Fewer where the kernel makes none (before Linux 5.2).
+    /// The file system of each, without a mount: their numbers are nobody else's, whatever is
+    /// unmounted in the namespace, and to let one go waits for nobody. Fewer where the kernel
+    /// gives none (before Linux 5.2).
     pub held: Vec<OwnedFd>,
 }
 
@@ -72,8 +73,7 @@ fn enter_and_mount(
             let doing = || format!("look at the overlay at `{}`", target.display());
             let device = std::fs::metadata(target).doing(doing())?.dev();
             overlays.push(Overlaid { upper: upper.clone(), device });
-            let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
-            held.extend(rustix::mount::open_tree(CWD, target, flags));
+            held.extend(rustix::mount::fspick(CWD, target, FsPickFlags::FSPICK_CLOEXEC));
         }
         if let Some(kept) = kept {
             kept.put_back()?;

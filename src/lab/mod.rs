@@ -18,6 +18,7 @@ pub mod environment;
 mod escaped;
 pub mod exclusive;
 mod base;
+mod birth;
 mod holder;
 mod jail;
 pub mod huge_pages;

@@ -5,21 +5,22 @@
 //! thread are started from the main one. Between `fork` and `exec` only system calls are made that
 //! allocate nothing and take no lock; everything else is prepared before.
 
+use super::birth::{Birth, Doors, Image};
 use super::confinement::{Confinement, become_user, last_errno};
 use super::exclusive::c_path;
 use super::{environment, keyring, open_files};
 use crate::fault::{Doing, Fault};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, Signal};
+use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, Signal, WaitOptions};
 use rustix::thread::LinkNameSpaceType;
 use std::ffi::CString;
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus};
 use std::time::Duration;
 use surtax_instrument::clock::monotonic_raw;
 use surtax_instrument::command_file::is_program;
@@ -64,7 +65,9 @@ pub struct Program {
 /// reaped.
 #[derive(Debug)]
 pub struct Process {
-    child: Child,
+    pid: Pid,
+    /// Status with which it ended, once it was waited for: its number may be somebody else's then.
+    status: Option<ExitStatus>,
     /// Becomes readable when the process ends.
     handle: OwnedFd,
     /// For messages.
@@ -75,7 +78,7 @@ impl Process {
     /// Returns its process id, on this level.
     #[must_use]
     pub fn pid(&self) -> u32 {
-        self.child.id()
+        self.pid.as_raw_nonzero().get().unsigned_abs()
     }
 
     /// Waits at most so long; `None` when it still runs.
@@ -106,7 +109,16 @@ impl Process {
     }
 
     fn try_wait(&mut self) -> Result<Option<ExitStatus>, Fault> {
-        self.child.try_wait().doing(format_args!("ask whether `{}` has ended", self.name))
+        self.reap(WaitOptions::NOHANG).doing(format_args!("ask whether `{}` has ended", self.name))
+    }
+
+    fn reap(&mut self, manner: WaitOptions) -> Result<Option<ExitStatus>, Errno> {
+        if self.status.is_none() {
+            let ended =
+                rustix::io::retry_on_intr(|| rustix::process::waitpid(Some(self.pid), manner))?;
+            self.status = ended.map(|(_, status)| ExitStatus::from_raw(status.as_raw()));
+        }
+        Ok(self.status)
     }
 
     /// Kills it with `SIGKILL`. It has not necessarily ended when this returns; [`Process::wait`]
@@ -115,7 +127,7 @@ impl Process {
     /// # Errors
     /// The machine's, if we may not.
     pub fn kill(&mut self) -> Result<(), Fault> {
-        self.child.kill().doing(format_args!("kill `{}` ({})", self.name, self.child.id()))
+        self.signal(Signal::KILL)
     }
 
     /// Sends a signal; one that has ended already is no error.
@@ -139,8 +151,8 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         // Both fail only for one that has been waited for.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let _ = self.kill();
+        let _ = self.reap(WaitOptions::empty());
     }
 }
 
@@ -149,8 +161,10 @@ type InheritedFds = Vec<(OwnedFd, RawFd)>;
 
 /// Steps of a child between `fork` and `exec`, prepared so that they need no memory.
 struct Entry {
-    /// `cgroup.procs` of its groups.
-    doors: Vec<File>,
+    doors: Doors,
+    image: Image,
+    /// Standard input, output and error.
+    stdio: [OwnedFd; 3],
     cwd: Option<CString>,
     /// Descriptors as they are now, each with the number that it must get.
     descriptors: InheritedFds,
@@ -158,23 +172,37 @@ struct Entry {
     open_files: Rlimit,
     parent: u32,
     program: Program,
-    /// Descriptor on which the failed step is reported.
-    report: OwnedFd,
 }
 
 /// The steps of [`Entry::run`], for messages.
-const STEPS: [&str; 12] = [
+const STEPS: [&str; 13] = [
     "die with surtax", "enter its group", "enter its network namespace",
     "enter its mount namespace", "enter its working directory", "begin a session",
     "close foreign descriptors", "take its descriptors", "become its user",
     "have as many files open as it may", "give up its privileges", "begin a session keyring",
+    "take its input and output",
 ];
 
+/// In place of a step: all were done, and there is no such program.
+const START: u8 = u8::MAX;
+
 impl Entry {
-    fn run(&self) -> Result<(), (u8, Errno)> {
+    /// Becomes the program; returns the step that could not be done.
+    fn begin(&self, born: bool) -> (u8, Errno) {
+        match self.run(born) {
+            Ok(()) => (START, self.image.become_it()),
+            Err(failed) => failed,
+        }
+    }
+
+    fn run(&self, born: bool) -> Result<(), (u8, Errno)> {
         self.die_with_surtax()?;
-        for door in &self.doors {
-            rustix::io::write(door, b"0").map_err(at(1))?;
+        self.doors.enter(born).map_err(at(1))?;
+        for (number, from) in (0..).zip(&self.stdio) {
+            // SAFETY: the first three numbers are nobody's in the child but these.
+            if unsafe { libc::dup2(from.as_raw_fd(), number) } < 0 {
+                return Err((12, last_errno()));
+            }
         }
         if let Some(namespace) = &self.program.network_namespace {
             let kind = Some(LinkNameSpaceType::Network);
@@ -256,21 +284,20 @@ pub(super) fn close_others_on_exec() -> Result<(), Errno> {
 }
 
 /// Starts a program in the groups behind these doors.
-pub(super) fn spawn(mut program: Program, doors: Vec<File>) -> Result<Process, Fault> {
+pub(super) fn spawn(mut program: Program, doors: Doors) -> Result<Process, Fault> {
     let Some(name) = program.argv.first().cloned() else {
         return Err(Fault::bug("a program without a name"));
     };
-    let (report, sent) = pipe().map_err(|fault| fault.during(format_args!("start `{name}`")))?;
-    let mut report = File::from(report);
-    let mut command = command(&program)?;
-    let [input, output, error] = std::mem::take(&mut program.stdio);
-    command.stdin(input.map_or_else(Stdio::null, Stdio::from));
-    command.stdout(output.map_or_else(Stdio::null, Stdio::from));
-    command.stderr(error.map_or_else(Stdio::null, Stdio::from));
-
+    let image = image(&program)?;
     let (descriptors, reserved) = raise_descriptors(std::mem::take(&mut program.descriptors))?;
+    let starting = |fault: Fault| fault.during(format_args!("start `{name}`"));
+    // After those numbers were occupied: it must not sit on one.
+    let (report, sent) = pipe().map_err(starting)?;
+    let stdio = std::mem::take(&mut program.stdio);
     let entry = Entry {
         doors,
+        image,
+        stdio: with_nothing(stdio).map_err(starting)?,
         cwd: program.cwd.as_deref().map(c_path).transpose()?,
         descriptors,
         open_files: match program.open_files {
@@ -279,42 +306,60 @@ pub(super) fn spawn(mut program: Program, doors: Vec<File>) -> Result<Process, F
         },
         parent: std::process::id(),
         program,
-        report: sent,
     };
-    let enter = move || {
-        entry.run().map_err(|(step, error)| {
-            // The parent knows the step by this byte; without it, it still knows the error.
-            let _ = rustix::io::write(&entry.report, &[step]);
-            std::io::Error::from(error)
-        })
+    // SAFETY: the child makes system calls only, and ends or is another program.
+    let birth = unsafe { entry.doors.give_birth() };
+    let pid = match birth {
+        Ok(Birth::Parent(pid)) => pid,
+        Ok(Birth::Child(born)) => fail(&sent, entry.begin(born)),
+        Err(error) => return Err(refusal(&name, START, error)),
     };
-    // SAFETY: `enter` makes system calls only; it neither allocates nor takes a lock.
-    unsafe { command.pre_exec(enter) };
-    let spawned = command.spawn();
-    // The closure holds the other end of `report`.
-    drop(command);
-    drop(reserved);
-    let child = spawned.map_err(|error| refusal(&name, &error, &mut report))?;
-    started(child, name)
-}
-
-fn started(mut child: Child, name: String) -> Result<Process, Fault> {
-    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    let opened = pid
-        .ok_or(Errno::SRCH)
-        .and_then(|pid| rustix::process::pidfd_open(pid, PidfdFlags::empty()));
-    match opened {
-        Ok(handle) => Ok(Process { child, handle, name }),
-        Err(error) => {
-            let _ = child.kill();
-            let _ = child.wait();
-            Err(error).doing(format_args!("hold on to `{name}`"))
-        }
+    drop((sent, reserved, entry));
+    let handle = rustix::process::pidfd_open(pid, PidfdFlags::empty());
+    let failed = failure(report);
+    if handle.is_err() || failed.is_some() {
+        // It ends by itself, or is not one that can be held on to.
+        let _ = rustix::process::kill_process(pid, Signal::KILL);
+        let _ =
+            rustix::io::retry_on_intr(|| rustix::process::waitpid(Some(pid), WaitOptions::empty()));
+    }
+    match (failed, handle) {
+        (Some((step, error)), _) => Err(refusal(&name, step, error)),
+        (None, Ok(handle)) => Ok(Process { pid, status: None, handle, name }),
+        (None, Err(error)) => Err(error).doing(format_args!("hold on to `{name}`")),
     }
 }
 
-/// The command line, environment and program file.
-fn command(program: &Program) -> Result<Command, Fault> {
+/// Says, as a child, what it could not do, and ends.
+fn fail(report: &OwnedFd, (step, error): (u8, Errno)) -> ! {
+    let mut said = [step; 5];
+    said[1..].copy_from_slice(&error.raw_os_error().to_ne_bytes());
+    // Who does not hear it sees it ended.
+    let _ = rustix::io::write(report, &said);
+    // SAFETY: nothing of the parent's is to be done at its end.
+    unsafe { libc::_exit(127) }
+}
+
+/// Waits until a child is another program; returns the step that it could not do.
+fn failure(report: OwnedFd) -> Option<(u8, Errno)> {
+    let mut said = Vec::new();
+    File::from(report).take(5).read_to_end(&mut said).ok()?;
+    let [step, error @ ..] = <[u8; 5]>::try_from(said).ok()?;
+    Some((step, Errno::from_raw_os_error(i32::from_ne_bytes(error))))
+}
+
+/// Standard input, output and error, with nothing in place of what is absent.
+fn with_nothing(given: [Option<OwnedFd>; 3]) -> Result<[OwnedFd; 3], Fault> {
+    let nothing = || {
+        let mut how = File::options();
+        how.read(true).write(true).open("/dev/null").map(OwnedFd::from).doing("open `/dev/null`")
+    };
+    let [input, output, error] = given.map(|end| end.map_or_else(nothing, Ok));
+    Ok([input?, output?, error?])
+}
+
+/// The program file, its words and its environment.
+fn image(program: &Program) -> Result<Image, Fault> {
     let name = &program.argv[0];
     let file = if program.mount_namespace.is_some() || name.contains('/') {
         PathBuf::from(name)
@@ -325,16 +370,9 @@ fn command(program: &Program) -> Result<Command, Fault> {
                 .because(Cause::NoSuchProgram)
         })?
     };
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "this is the one place where processes are started"
-    )]
-    let mut command = Command::new(file);
-    command.arg0(name).args(&program.argv[1..]);
     let environment = program.environment.clone().unwrap_or_else(environment::of_tools);
-    command.env_clear();
-    command.envs(environment);
-    Ok(command)
+    Image::new(&file, &program.argv, environment)
+        .map_err(|_| Fault::machine(format!("cannot start `{name}`: a word has a zero byte in it")))
 }
 
 /// Looks a program up in this process's `PATH`.
@@ -346,24 +384,20 @@ pub fn find(name: impl AsRef<Path>) -> Option<PathBuf> {
         .find(|file| is_program(file))
 }
 
-fn refusal(name: &str, error: &std::io::Error, report: &mut File) -> Fault {
-    let mut step = [0];
-    let doing = match report.read(&mut step) {
-        Ok(1) => STEPS.get(usize::from(step[0])).copied(),
-        _ => None,
-    };
-    match doing {
+fn refusal(name: &str, step: u8, error: Errno) -> Fault {
+    let error = std::io::Error::from(error);
+    match STEPS.get(usize::from(step)) {
         Some(doing) => {
             let why = format!("cannot start `{name}`: it could not {doing}: {error}");
-            Fault::machine(why).because(Cause::of(error))
+            Fault::machine(why).because(Cause::of(&error))
         }
         None => Fault::machine(format!("cannot start `{name}`: {error}"))
-            .because(Cause::of_start(error)),
+            .because(Cause::of_start(&error)),
     }
 }
 
 /// Moves descriptors above all the numbers that they must get, so that none is overwritten before
-/// it is copied; and occupies those numbers, so that no pipe of the standard library sits on one.
+/// it is copied; and occupies those numbers, so that nothing that is opened meanwhile sits on one.
 fn raise_descriptors(descriptors: InheritedFds) -> Result<(InheritedFds, Vec<OwnedFd>), Fault> {
     let above = descriptors.iter().map(|(_, to)| to + 1).max().unwrap_or(0).max(3);
     let mut raised = Vec::new();

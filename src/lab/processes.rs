@@ -4,6 +4,7 @@ use crate::fault::{Doing, Fault};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use surtax_instrument::counters;
 
 /// Largest number of processes of a line that are looked at.
 const DEPTH_LIMIT: usize = 64;
@@ -33,14 +34,14 @@ pub fn tasks(directory: impl AsRef<Path>) -> io::Result<Vec<(String, u32)>> {
 /// Returns the name that a process gives itself, of which nothing acts on a terminal; empty where
 /// it is gone.
 pub(super) fn name(pid: u32) -> String {
-    let name = fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let name = counters::bytes_of(format!("/proc/{pid}/comm")).unwrap_or_default();
     String::from_utf8_lossy(&name).trim_end_matches('\n').escape_debug().to_string()
 }
 
 /// Field `number` of `/proc/PID/stat`, counted from 1 as in `proc_pid_stat(5)`; after the name
 /// only.
 pub(super) fn field(pid: u32, number: usize) -> Option<String> {
-    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let stat = counters::bytes_of(format!("/proc/{pid}/stat")).ok()?;
     let stat = String::from_utf8_lossy(&stat);
     // The name stands in parentheses and may contain anything, parentheses too.
     let (_, rest) = stat.rsplit_once(") ")?;

@@ -4,6 +4,7 @@
 //! lab was opened; so a room needs no record of its own, and costs next to nothing.
 
 use super::base::LabBase;
+use super::birth::Doors;
 use super::cgroup::Member;
 use super::domain::Domain;
 use super::escaped::{self, Are, Overlaid};
@@ -295,7 +296,10 @@ impl Room {
             return Err(Fault::bug(format!("the group `{}` is not of this room", group.display())));
         }
         let is_grouped = self.base.groups.any() && !program.is_ungrouped;
-        let doors = if is_grouped { self.base.groups.doors(&group, own)? } else { Vec::new() };
+        let doors = match is_grouped {
+            true => self.base.groups.doors(&group, own)?,
+            false => Doors::default(),
+        };
         let process = process::spawn(program, doors)?;
         if !is_grouped {
             self.remember_session(process.pid())?;

@@ -4,16 +4,15 @@
 use crate::fault::{Doing, Fault};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use surtax_instrument::mountinfo;
+use surtax_instrument::{counters, mountinfo};
 
 /// Lists the mount points at or below a directory in this namespace, in the order in which they
 /// were mounted.
 pub(super) fn below(directory: &Path) -> Result<Vec<PathBuf>, Fault> {
     let list = "/proc/thread-self/mountinfo";
-    let text = fs::read(list).doing(format_args!("read `{list}`"))?;
+    let text = counters::bytes_of(list).doing(format_args!("read `{list}`"))?;
     let points = mountinfo::parse(&text).into_iter().map(|mounted| mounted.point);
     Ok(points.filter(|point| point.starts_with(directory)).collect())
 }

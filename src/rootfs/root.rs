@@ -17,6 +17,7 @@ use crate::rootfs::secrets::Hidden;
 use crate::rootfs::{engines, image, secrets};
 use std::fs;
 use std::path::{Path, PathBuf};
+use surtax_instrument::counters::bytes_of;
 use surtax_instrument::mountinfo::Mounted;
 use surtax_instrument::wire::Fact;
 
@@ -63,7 +64,7 @@ pub fn lowers(root: &Root, cache: &Path) -> Result<Vec<Lower>, Fault> {
         }
         Root::Packed => return Err(Fault::bug("a packed root was to be merged")),
     };
-    let table = fs::read("/proc/self/mountinfo").doing("read `/proc/self/mountinfo`")?;
+    let table = bytes_of("/proc/self/mountinfo").doing("read `/proc/self/mountinfo`")?;
     Ok(lowers_in(&visible::visible(&table), &base))
 }
 
@@ -73,7 +74,7 @@ pub fn lowers(root: &Root, cache: &Path) -> Result<Vec<Lower>, Fault> {
 /// # Errors
 /// The machine's: the table of mounts cannot be read.
 pub fn kernel_mount_at(directory: &Path) -> Result<Option<Mounted>, Fault> {
-    let table = fs::read("/proc/self/mountinfo").doing("read `/proc/self/mountinfo`")?;
+    let table = bytes_of("/proc/self/mountinfo").doing("read `/proc/self/mountinfo`")?;
     Ok(visible::kernel_mount_at(&table, directory))
 }
 
@@ -181,17 +182,16 @@ pub fn mapped(mounts: Vec<Mount>, users: &Path) -> Vec<Mount> {
 /// level's own `/proc`, `/sys` and `/dev`, and `/run` under a layer of its own.
 ///
 /// # Errors
-/// As [`lowers`] and [`merge`].
+/// As [`merge`], or the table of mounts cannot be read.
 pub fn merge_for_native(
     view: &View,
-    cache: &Path,
+    lowers: &[Lower],
     scratch: &Path,
     above: Option<&Path>,
 ) -> Result<Vec<Mount>, Fault> {
     let merged = merged_at(scratch);
-    let lowers = lowers(&view.root, cache)?;
-    let mut mounts = merge((&lowers, &secrets::hidden(view)), scratch, above)?;
-    let table = fs::read("/proc/self/mountinfo").doing("read `/proc/self/mountinfo`")?;
+    let mut mounts = merge((lowers, &secrets::hidden(view)), scratch, above)?;
+    let table = bytes_of("/proc/self/mountinfo").doing("read `/proc/self/mountinfo`")?;
     mounts.extend(own::mounts(&visible::visible(&table), &merged, &memory_at(scratch)));
     mounts.extend(writable(view, &merged));
     Ok(mounts)

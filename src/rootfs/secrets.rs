@@ -17,7 +17,10 @@ use crate::layer::{Root, View};
 use crate::rootfs::engines;
 use crate::rootfs::root::OWN_PLACES;
 use etcetera::BaseStrategy;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::ffi::OsString;
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
@@ -39,6 +42,9 @@ const HOMES: &str = "/home";
 
 /// The most homes that are looked into.
 const HOMES_MOST: usize = 1024;
+
+/// The most names of a directory that are listed: of a larger one each file is asked for.
+const NAMES_MOST: usize = 2000;
 
 /// A file or directory that is not shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,20 +68,21 @@ pub fn hidden(view: &View) -> Vec<Hidden> {
     let listed = fs::read_dir(HOMES).into_iter().flatten().flatten().take(HOMES_MOST);
     let homes = [PathBuf::from("/root")].into_iter().chain(home);
     let homes = homes.chain(listed.map(|entry| entry.path()));
-    let homes = homes.filter_map(|home| fs::canonicalize(home).ok());
-    let of_users = homes.flat_map(|home| OF_A_USER.lines().map(move |name| of_a_home(&home, name)));
+    // Whoever runs surtax may be one of the others.
+    let homes: BTreeSet<PathBuf> = homes.filter_map(|home| fs::canonicalize(home).ok()).collect();
+    let mut seen = Seen::default();
+    let mut found: Vec<(PathBuf, bool)> = Vec::new();
+    found.extend(PASSWORDS.iter().filter_map(|path| Some((seen.there(Path::new(path))?, true))));
     let of_machine = OF_THE_MACHINE.lines().map(PathBuf::from).chain(of_surtax());
     let of_machine = of_machine.chain(engines::configured());
-    let of_machine = of_machine.map(|path| there(&path));
-    let plain = of_machine.chain(of_users).map(|path| (path, false));
-    let passwords = PASSWORDS.iter().map(|path| (there(Path::new(path)), true));
-    let mut all: Vec<Hidden> = passwords
-        .chain(plain)
-        .filter_map(|(path, keeps_users)| {
-            let path = path?;
-            let is_directory = path.is_dir();
-            Some(Hidden { path, is_directory, keeps_users })
-        })
+    found.extend(of_machine.filter_map(|path| Some((seen.there(&path)?, false))));
+    for home in &homes {
+        let of_user = OF_A_USER.lines().filter_map(|name| seen.of_a_home(home, name));
+        found.extend(of_user.map(|path| (path, false)));
+    }
+    let mut all: Vec<Hidden> = found
+        .into_iter()
+        .map(|(path, keeps_users)| Hidden { is_directory: path.is_dir(), path, keeps_users })
         .filter(|hidden| !named.iter().any(|named| named.starts_with(&hidden.path)))
         // What is there is each level's own.
         .filter(|hidden| !OWN_PLACES.iter().any(|place| hidden.path.starts_with(place)))
@@ -112,19 +119,50 @@ fn of_surtax() -> impl Iterator<Item = PathBuf> {
     state::named().into_iter().chain(of_user)
 }
 
-/// A secret of a user: in the home, or where a link in it leads, if what is there is that user's
-/// own. A link to what is somebody else's would decide what all others get to see.
-fn of_a_home(home: &Path, name: &str) -> Option<PathBuf> {
-    let path = there(&home.join(name))?;
-    let owner = |path: &Path| fs::metadata(path).ok().map(|it| it.uid());
-    (path.starts_with(home) || owner(&path) == owner(home)).then_some(path)
+/// Names in the directories that were looked into, or nothing of one that has too many or cannot be
+/// listed. Most of what is looked for is not there: a few directories say so of hundreds of files.
+#[derive(Default)]
+struct Seen(HashMap<PathBuf, Option<HashSet<OsString>>>);
+
+impl Seen {
+    /// A secret of a user: in the home, or where a link in it leads, if what is there is that
+    /// user's own. A link to what is somebody else's would decide what all others get to see.
+    fn of_a_home(&mut self, home: &Path, name: &str) -> Option<PathBuf> {
+        let path = self.there(&home.join(name))?;
+        let owner = |path: &Path| fs::metadata(path).ok().map(|it| it.uid());
+        (path.starts_with(home) || owner(&path) == owner(home)).then_some(path)
+    }
+
+    /// Returns where a path leads, if anything is there.
+    fn there(&mut self, path: &Path) -> Option<PathBuf> {
+        if self.may_be(path) { fs::canonicalize(path).ok() } else { None }
+    }
+
+    fn may_be(&mut self, path: &Path) -> bool {
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return true };
+        if !self.may_be(parent) {
+            return false;
+        }
+        if !self.0.contains_key(parent) {
+            self.0.insert(parent.to_path_buf(), names(parent));
+        }
+        self.0[parent].as_ref().is_none_or(|names| names.contains(name))
+    }
 }
 
-/// Returns where a path leads, if anything is there. Most is not, which is seen at one look and not
-/// at one for each directory on the way.
-fn there(path: &Path) -> Option<PathBuf> {
-    fs::symlink_metadata(path).ok()?;
-    fs::canonicalize(path).ok()
+/// The names in a directory; none where there is no such directory.
+fn names(directory: &Path) -> Option<HashSet<OsString>> {
+    match fs::read_dir(directory) {
+        Ok(entries) => {
+            let entries = entries.take(NAMES_MOST + 1).map(|entry| Some(entry.ok()?.file_name()));
+            let names: HashSet<OsString> = entries.collect::<Option<_>>()?;
+            (names.len() <= NAMES_MOST).then_some(names)
+        }
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            Some(HashSet::new())
+        }
+        Err(_) => None,
+    }
 }
 
 impl Hidden {

@@ -25,10 +25,10 @@ use super::cpu_time::CpuTime;
 use super::disks;
 use super::memory_stat::MemoryStat;
 use crate::amount::{Amounts, DISK_READ, DISK_WRITTEN, MEMORY_ANON, MEMORY_KERNEL, MEMORY_PEAK};
-use crate::counters::{number, text, value};
+use crate::counters::{self, number, text, value};
 use crate::mountinfo::{self, Mounted};
 use crate::quantity::Nanoseconds;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -73,7 +73,7 @@ impl Hierarchies {
     /// # Errors
     /// As [`Hierarchies::discover`].
     pub fn discover_below(root: &Path) -> io::Result<Self> {
-        let mut all = Self::parse(&fs::read(root.join("proc/self/mountinfo"))?);
+        let mut all = Self::parse(&counters::bytes_of(root.join("proc/self/mountinfo"))?);
         for hierarchy in &mut all.0 {
             let inside = hierarchy.mount_point.strip_prefix("/").unwrap_or(&hierarchy.mount_point);
             hierarchy.mount_point = root.join(inside);
@@ -81,7 +81,7 @@ impl Hierarchies {
         // What is mounted below another mount is listed and cannot be reached.
         all.0.retain(|hierarchy| hierarchy.mount_point.join("cgroup.procs").exists());
         for hierarchy in all.0.iter_mut().filter(|hierarchy| hierarchy.version == Version::Two) {
-            let listed = fs::read_to_string(hierarchy.mount_point.join("cgroup.controllers"))?;
+            let listed = counters::text_of(hierarchy.mount_point.join("cgroup.controllers"))?;
             hierarchy.controllers = listed.split_whitespace().map(String::from).collect();
         }
         Ok(all)
@@ -114,7 +114,7 @@ impl Hierarchies {
         let cpuacct = self.of("cpuacct").filter(is_one);
         let has_nobody = |hierarchy: Option<&Hierarchy>, group: &Path| {
             let file = hierarchy.map(|it| it.directory(group).join("cgroup.events"));
-            let text = file.and_then(|file| fs::read_to_string(file).ok()).unwrap_or_default();
+            let text = file.and_then(|file| counters::text_of(file).ok()).unwrap_or_default();
             text.lines().any(|line| line == "populated 0")
         };
         let is_mixed = |group: &Path| {
@@ -177,7 +177,7 @@ impl Hierarchy {
 
     /// The group that such a file of a process names, likewise.
     pub(super) fn group_in(&self, file: &Path, controller: &str) -> Option<PathBuf> {
-        let text = fs::read_to_string(file).ok()?;
+        let text = counters::text_of(file).ok()?;
         let path = text.lines().find_map(|line| {
             let (_, rest) = line.split_once(':')?;
             let (controllers, path) = rest.split_once(':')?;
@@ -326,6 +326,7 @@ fn microseconds(stat: &str, key: &str) -> Option<Nanoseconds> {
 mod tests {
     use super::super::tests::tree;
     use super::*;
+    use std::fs;
 
     #[test]
     fn hybrid_and_named_hierarchies_are_told_apart() {

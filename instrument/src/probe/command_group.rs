@@ -11,6 +11,7 @@
 //!   `man 7 cgroup_namespaces`.
 
 use super::cgroup::{Group, Hierarchies, Hierarchy};
+use crate::counters;
 use crate::group_tree::{self, GROUPS_LIMIT};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -112,7 +113,7 @@ fn relative(group: &Path) -> &Path {
 /// Lists who started a process, who started that, and so on.
 fn forebears(pid: u32) -> Vec<u32> {
     let parent = |pid: &u32| {
-        let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let text = counters::text_of(format!("/proc/{pid}/status")).ok()?;
         text.lines().find_map(|line| line.strip_prefix("PPid:")?.trim().parse().ok())
     };
     std::iter::successors(parent(&pid), parent).take_while(|pid| *pid != 0).collect()

@@ -17,6 +17,7 @@
 //!   `cgroup-v1/blkio-controller.rst`, `Documentation/ABI/testing/sysfs-block`.
 
 use super::cgroup::Hierarchy;
+use crate::counters;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -31,8 +32,8 @@ const HEIGHT_LIMIT: usize = 8;
 /// booted. Linux 6.10 and later count a disk only from the first limit of its speed on, whatever
 /// group that was for; until then what every group says of it is nothing.
 pub(super) fn are_counted(blkio: &Hierarchy) -> bool {
-    let counted = fs::read_to_string(blkio.mount_point.join(VERSION_1));
-    let used = fs::read_to_string("/proc/diskstats");
+    let counted = counters::text_of(blkio.mount_point.join(VERSION_1));
+    let used = counters::text_of("/proc/diskstats");
     let is_disk = |name: &str| Path::new("/sys/block").join(name).is_dir();
     counted.ok().zip(used.ok()).is_some_and(|(counted, used)| counts(&counted, &used, is_disk))
 }

@@ -24,7 +24,7 @@ use super::cgroup::Hierarchy;
 use crate::amount::{
     Amounts, MEMORY_ANON, MEMORY_KERNEL, MEMORY_PAGE_CACHE, MEMORY_SHMEM, PAGE_FAULTS,
 };
-use crate::counters::value;
+use crate::counters::{self, value};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -46,12 +46,12 @@ impl MemoryStat {
 
     /// Reads what is known now. Where a part that every kernel counts is not told, none is known.
     pub(super) fn amounts(&self) -> Amounts {
-        let Ok(own) = fs::read_to_string(self.0.join(FILE)) else { return Amounts::default() };
+        let Ok(own) = counters::text_of(self.0.join(FILE)) else { return Amounts::default() };
         let entries = fs::read_dir(&self.0).into_iter().flatten().flatten();
         // Of some fifty files that every group has, each would be tried.
         let entries = entries.filter(|it| it.file_type().is_ok_and(|kind| kind.is_dir()));
         // One that is gone meanwhile has none, and one that counts no memory.
-        let texts = entries.filter_map(|it| fs::read_to_string(it.path().join(FILE)).ok());
+        let texts = entries.filter_map(|it| counters::text_of(it.path().join(FILE)).ok());
         let below = texts.take(BELOW_LIMIT).map(|text| of_all(&text));
         let add = |sum: Amounts, more: Amounts| together(&sum, &more, u64::saturating_add);
         of_group(&own, below.reduce(add))

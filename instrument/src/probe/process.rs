@@ -59,7 +59,7 @@ impl Usage {
 pub fn usage(pid: u32) -> io::Result<Usage> {
     let total = cpu_clock(pid)?;
     let home = format!("/proc/{pid}");
-    let stat = fs::read_to_string(format!("{home}/stat"))?;
+    let stat = counters::text_of(format!("{home}/stat"))?;
     let tasks = Path::new(&home).join("task");
     let threads: io::Result<BTreeSet<OsString>> =
         fs::read_dir(&tasks)?.map(|thread| Ok(thread?.file_name())).collect();
@@ -101,9 +101,9 @@ pub fn usage_of_other_threads(pid: u32, except: &[u32]) -> io::Result<Usage> {
 
 fn thread(pid: u32, tid: u32) -> io::Result<Usage> {
     let home = format!("/proc/{pid}/task/{tid}");
-    let text = fs::read_to_string(format!("{home}/schedstat"))?;
+    let text = counters::text_of(format!("{home}/schedstat"))?;
     let total = text.split(' ').next().and_then(|word| word.parse().ok()).ok_or_else(malformed)?;
-    let stat = fs::read_to_string(format!("{home}/stat"))?;
+    let stat = counters::text_of(format!("{home}/stat"))?;
     let home = Path::new(&home);
     let amounts = counted(home, &stat).with(CONTEXT_SWITCHES, context_switches(home));
     Ok(Usage { cpu: weighed(Nanoseconds(total), &stat)?, amounts, ..Usage::default() })
@@ -111,7 +111,7 @@ fn thread(pid: u32, tid: u32) -> io::Result<Usage> {
 
 /// Reads what `io` and `stat` say of a process or a thread.
 fn counted(home: &Path, stat: &str) -> Amounts {
-    let io = fs::read_to_string(home.join("io")).unwrap_or_default();
+    let io = counters::text_of(home.join("io")).unwrap_or_default();
     let bytes = |key: &str| io.lines().find_map(|line| line.strip_prefix(key)?.parse::<u64>().ok());
     let faults = field(stat, 10).zip(field(stat, 12)).map(|(minor, major)| minor + major);
     Amounts::default()
@@ -121,7 +121,7 @@ fn counted(home: &Path, stat: &str) -> Amounts {
 }
 
 fn context_switches(thread: &Path) -> Option<u64> {
-    let status = fs::read_to_string(thread.join("status")).ok()?;
+    let status = counters::text_of(thread.join("status")).ok()?;
     let count = |key: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(key))?;
         line.trim().parse::<u64>().ok()
@@ -158,7 +158,7 @@ fn field(stat: &str, number: usize) -> Option<u64> {
 }
 
 fn memory_peak(pid: u32) -> Option<u64> {
-    counters::bytes(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?, "VmHWM")
+    counters::bytes(&counters::text_of(format!("/proc/{pid}/status")).ok()?, "VmHWM")
 }
 
 fn malformed() -> io::Error {

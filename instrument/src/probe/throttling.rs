@@ -15,9 +15,9 @@
 //! - **Reference** Linux `Documentation/scheduler/sched-bwc.rst`, `admin-guide/cgroup-v2.rst`.
 
 use super::cgroup::{Hierarchies, Hierarchy, Version};
-use crate::counters::{text, value};
+use crate::counters::{self, text, value};
 use crate::quantity::Nanoseconds;
-use std::fs::{self, File};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 /// More groups than these, one inside the other, are not walked.
@@ -112,7 +112,7 @@ fn parse(version: Version, stat: &str) -> Option<Throttling> {
 /// Reads what a group allows, in CPUs: `Some(None)` without a quota, `None` where it does not say.
 #[expect(clippy::option_option, reason = "unknown is not the same as no quota")]
 fn quota(hierarchy: &Hierarchy, directory: &Path) -> Option<Option<f64>> {
-    let read = |name: &str| fs::read_to_string(directory.join(name)).ok();
+    let read = |name: &str| counters::text_of(directory.join(name)).ok();
     let (quota, period) = match hierarchy.version {
         Version::One => (read("cpu.cfs_quota_us")?, read("cpu.cfs_period_us")?),
         Version::Two => {

@@ -17,10 +17,11 @@ mod logged;
 mod partition;
 
 use crate::fault::{Doing, Fault};
+use crate::lab::birth::Doors;
 pub(super) use delegation::SLICE;
 pub(super) use end::{Member, children};
 pub use logged::{LoggedGroup, labs};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use surtax_instrument::probe::cgroup::{Hierarchies, Hierarchy, Version};
@@ -160,19 +161,25 @@ impl Groups {
         self.used().try_for_each(|hierarchy| make_in(hierarchy, group))
     }
 
-    /// The files through which a process enters a group: it writes `0` into each. `own` asks for
-    /// the leaf of a room.
-    pub(super) fn doors(&self, group: &Path, own: bool) -> Result<Vec<File>, Fault> {
-        let mut doors = Vec::new();
+    /// The groups of a process that is about to be started. `own` asks for the leaf of a room.
+    pub(super) fn doors(&self, group: &Path, own: bool) -> Result<Doors, Fault> {
+        let mut doors = Doors::default();
         for hierarchy in self.used() {
-            let mut directory = hierarchy.directory(group);
-            if own && hierarchy.version == Version::Two && self.enabling().is_some() {
-                directory.push(OWN);
-                make_directory(&directory)?;
+            let mut path = hierarchy.directory(group);
+            let is_unified = hierarchy.version == Version::Two;
+            if is_unified && own && self.enabling().is_some() {
+                path.push(OWN);
+                make_directory(&path)?;
             }
-            let path = directory.join("cgroup.procs");
-            let file = OpenOptions::new().write(true).open(&path);
-            doors.push(file.doing(format_args!("open `{}`", path.display()))?);
+            if !is_unified {
+                path.push("tasks");
+            }
+            let opened = OpenOptions::new().read(is_unified).write(!is_unified).open(&path);
+            let door = opened.doing(format_args!("open `{}`", path.display()))?;
+            match is_unified {
+                true => doors.unified = Some(door.into()),
+                false => doors.tasks.push(door),
+            }
         }
         Ok(doors)
     }

@@ -107,9 +107,13 @@ fn parts(table: &[Mounted]) -> Vec<Part> {
 fn ends(top: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut names = 0;
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let plain = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    let opened = rustix::fs::openat2(CWD, top, flags, Mode::empty(), plain);
+    let Ok(top_held) = opened else { return found };
     let mut waiting = VecDeque::from([(top.to_path_buf(), 0)]);
     while let Some((directory, depth)) = waiting.pop_front() {
-        let Some((held, entries)) = listed(top, &directory) else { continue };
+        let Some((held, entries)) = listed((top, &top_held), &directory) else { continue };
         for entry in entries.flatten() {
             let name = OsStr::from_bytes(entry.file_name().to_bytes());
             names += 1;
@@ -138,14 +142,13 @@ fn ends(top: &Path) -> Vec<PathBuf> {
 }
 
 /// Opens a directory at or below another, on the same file system and past no link.
-fn listed(top: &Path, directory: &Path) -> Option<(OwnedFd, Dir)> {
+fn listed((top, held): (&Path, &OwnedFd), directory: &Path) -> Option<(OwnedFd, Dir)> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let plain = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-    let top_held = rustix::fs::openat2(CWD, top, flags, Mode::empty(), plain).ok()?;
     let rest = directory.strip_prefix(top).ok()?;
     let rest = if rest.as_os_str().is_empty() { Path::new(".") } else { rest };
     let within = plain | ResolveFlags::NO_XDEV | ResolveFlags::BENEATH;
-    let held = rustix::fs::openat2(&top_held, rest, flags, Mode::empty(), within).ok()?;
+    let held = rustix::fs::openat2(held, rest, flags, Mode::empty(), within).ok()?;
     let entries = Dir::read_from(&held).ok()?;
     Some((held, entries))
 }

@@ -153,14 +153,35 @@ fn a_link_in_a_home_conceals_what_is_its_owners_and_nothing_of_anybody_elses() {
     }
     std::os::unix::fs::symlink("/usr", home.join(".kube")).unwrap();
     std::os::unix::fs::symlink(&theirs, home.join(".ssh")).unwrap();
-    assert_eq!(of_a_home(&home, ".aws"), Some(home.join(".aws")));
-    assert_eq!(of_a_home(&home, ".ssh"), Some(theirs.clone()));
+    assert_eq!(Seen::default().of_a_home(&home, ".aws"), Some(home.join(".aws")));
+    assert_eq!(Seen::default().of_a_home(&home, ".ssh"), Some(theirs.clone()));
     if rustix::process::geteuid().is_root() {
         std::os::unix::fs::chown(&home, Some(65534), None).unwrap();
-        assert_eq!(of_a_home(&home, ".kube"), None, "it would hide the programs of all");
-        assert_eq!(of_a_home(&home, ".ssh"), None);
+        assert_eq!(
+            Seen::default().of_a_home(&home, ".kube"),
+            None,
+            "it would hide the programs of all"
+        );
+        assert_eq!(Seen::default().of_a_home(&home, ".ssh"), None);
         std::os::unix::fs::chown(&theirs, Some(65534), None).unwrap();
-        assert_eq!(of_a_home(&home, ".ssh"), Some(theirs));
+        assert_eq!(Seen::default().of_a_home(&home, ".ssh"), Some(theirs));
     }
-    assert_eq!(of_a_home(&home, ".netrc"), None);
+    assert_eq!(Seen::default().of_a_home(&home, ".netrc"), None);
+}
+
+#[test]
+fn a_file_is_found_in_a_directory_that_has_too_many_to_be_listed_and_not_where_there_is_none() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name);
+    for number in 0..=NAMES_MOST {
+        fs::write(at(&number.to_string()), "").unwrap();
+    }
+    assert_eq!(names(place.path()), None);
+    let mut seen = Seen::default();
+    assert_eq!(seen.there(&at("7")), Some(at("7")));
+    for absent in ["netrc", "netrc/below", "7/below"] {
+        assert_eq!(seen.there(&at(absent)), None, "{absent}");
+    }
+    fs::remove_file(at("7")).unwrap();
+    assert_eq!(names(place.path()).map(|names| names.len()), Some(NAMES_MOST));
 }
