@@ -244,8 +244,7 @@ impl Entry {
     fn hand_down(&self) -> Result<(), (u8, Errno)> {
         close_others_on_exec().map_err(at(6))?;
         for (from, to) in &self.descriptors {
-            // SAFETY: `to` is a plain number; what was there is a reserved copy of `/dev/null` or
-            // a descriptor of the parent's that the child does not use.
+            // SAFETY: `to` is a plain number; what was there the child has no more use for.
             if unsafe { libc::dup2(from.as_raw_fd(), *to) } < 0 {
                 return Err((7, last_errno()));
             }
@@ -289,10 +288,9 @@ pub(super) fn spawn(mut program: Program, doors: Doors) -> Result<Process, Fault
         return Err(Fault::bug("a program without a name"));
     };
     let image = image(&program)?;
-    let (descriptors, reserved) = raise_descriptors(std::mem::take(&mut program.descriptors))?;
+    let (descriptors, above) = raise_descriptors(std::mem::take(&mut program.descriptors))?;
     let starting = |fault: Fault| fault.during(format_args!("start `{name}`"));
-    // After those numbers were occupied: it must not sit on one.
-    let (report, sent) = pipe().map_err(starting)?;
+    let (report, sent) = report_above(above).map_err(starting)?;
     let stdio = std::mem::take(&mut program.stdio);
     let entry = Entry {
         doors,
@@ -314,7 +312,7 @@ pub(super) fn spawn(mut program: Program, doors: Doors) -> Result<Process, Fault
         Ok(Birth::Child(born)) => fail(&sent, entry.begin(born)),
         Err(error) => return Err(refusal(&name, START, error)),
     };
-    drop((sent, reserved, entry));
+    drop((sent, entry));
     let handle = rustix::process::pidfd_open(pid, PidfdFlags::empty());
     let failed = failure(report);
     if handle.is_err() || failed.is_some() {
@@ -397,25 +395,25 @@ fn refusal(name: &str, step: u8, error: Errno) -> Fault {
 }
 
 /// Moves descriptors above all the numbers that they must get, so that none is overwritten before
-/// it is copied; and occupies those numbers, so that nothing that is opened meanwhile sits on one.
-fn raise_descriptors(descriptors: InheritedFds) -> Result<(InheritedFds, Vec<OwnedFd>), Fault> {
-    let above = descriptors.iter().map(|(_, to)| to + 1).max().unwrap_or(0).max(3);
-    let mut raised = Vec::new();
-    let mut reserved = Vec::new();
-    for (from, to) in descriptors {
-        if to < 3 {
-            return Err(Fault::bug(format!("descriptor {to} is handed down through `stdio`")));
-        }
-        let copy = rustix::io::fcntl_dupfd_cloexec(&from, above)
-            .doing(format_args!("copy a descriptor above {above}"))?;
-        raised.push((copy, to));
-        let place = rustix::io::fcntl_dupfd_cloexec(&from, to)
-            .doing(format_args!("reserve descriptor {to}"))?;
-        if place.as_raw_fd() == to {
-            reserved.push(place);
-        }
+/// it is copied; and says the first number above them.
+fn raise_descriptors(descriptors: InheritedFds) -> Result<(InheritedFds, RawFd), Fault> {
+    if let Some((_, to)) = descriptors.iter().find(|(_, to)| *to < 3) {
+        return Err(Fault::bug(format!("descriptor {to} is handed down through `stdio`")));
     }
-    Ok((raised, reserved))
+    let above = descriptors.iter().map(|(_, to)| to + 1).max().unwrap_or(3);
+    let copy = |(from, to)| raised(&from, above).map(|copy| (copy, to));
+    Ok((descriptors.into_iter().map(copy).collect::<Result<_, Fault>>()?, above))
+}
+
+/// A pipe for what a child could not do, which writes to it when it has taken its descriptors.
+/// Whoever frees one of their numbers meanwhile, it sits on none.
+fn report_above(above: RawFd) -> Result<(OwnedFd, OwnedFd), Fault> {
+    pipe().and_then(|(report, sent)| Ok((report, raised(&sent, above)?)))
+}
+
+fn raised(from: &OwnedFd, above: RawFd) -> Result<OwnedFd, Fault> {
+    rustix::io::fcntl_dupfd_cloexec(from, above)
+        .doing(format_args!("copy a descriptor above {above}"))
 }
 
 /// Sends a signal to a process that somebody else started; one that has ended already is no error.
@@ -447,4 +445,23 @@ pub fn this_program() -> Command {
 /// The machine's: too many files are open.
 pub fn pipe() -> Result<(OwnedFd, OwnedFd), Fault> {
     rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).doing("make a pipe")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_child_could_not_do_is_written_to_no_number_that_it_hands_down() {
+        let (read, write) = pipe().unwrap();
+        let free = read.as_raw_fd();
+        // As if another thread had closed it between two calls.
+        drop(read);
+        let (descriptors, above) = raise_descriptors(vec![(write, free)]).unwrap();
+        let (_report, sent) = report_above(above).unwrap();
+        assert!(sent.as_raw_fd() > free && descriptors[0].0.as_raw_fd() > free);
+        let (_read, write) = pipe().unwrap();
+        assert!(raise_descriptors(vec![(write, 2)]).is_err());
+        assert_eq!(raise_descriptors(Vec::new()).unwrap().1, 3);
+    }
 }
