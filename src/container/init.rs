@@ -14,12 +14,12 @@ use crate::agent::{Call, ConsoleTail, Link};
 use crate::container::first_process::FirstProcess;
 use crate::container::oci::config::AGENT;
 use crate::container::stdio;
+use crate::container::users::ContainerUsers;
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Process};
 use crate::layer::{LayerSpec, OptionSpec, Root, Site, Unavailable, option};
-use std::fs::{self, Permissions};
+use std::fs;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surtax_instrument::wire::Fact;
@@ -153,8 +153,9 @@ pub(crate) struct Prepared {
     call: Call,
 }
 
-/// Prepares the init of a spec in a directory of the room; nothing without one. `root` is where its
-/// program is looked for, and `words` what the agent is told before it calls the host.
+/// Prepares the init of a spec below a directory of the room; nothing without one. `root` is where
+/// its program is looked for, `words` what the agent is told before it calls the host, and `users`
+/// are those whose root it is.
 ///
 /// # Errors
 /// The user's: the root has no such init. The machine's: a file cannot be written.
@@ -162,7 +163,8 @@ pub(crate) fn prepare(
     spec: &LayerSpec,
     root: &Path,
     words: &[String],
-    directory: &Path,
+    users: ContainerUsers,
+    scratch: &Path,
 ) -> Result<Option<Prepared>, Fault> {
     let init = Init::of(spec);
     if init == Init::None {
@@ -172,7 +174,8 @@ pub(crate) fn prepare(
         Fault::user(format!("{}: its root has no {}", spec.kind, init.name()))
             .hint("name a root that has one, or leave `init` out")
     })?;
-    fs::create_dir_all(directory).doing(format_args!("make `{}`", directory.display()))?;
+    let directory = scratch.join("init");
+    fs::create_dir_all(&directory).doing(format_args!("make `{}`", directory.display()))?;
     let mut agent = vec![AGENT.to_owned()];
     agent.extend(words.iter().cloned());
     agent.extend(["dial", SOCKET].map(String::from));
@@ -183,10 +186,7 @@ pub(crate) fn prepare(
         shown.push((file, place.to_owned()));
     }
     let socket = directory.join("socket");
-    let call = Call::at(&socket)?;
-    // The agent may be another user here than it is inside.
-    fs::set_permissions(&socket, Permissions::from_mode(0o666))
-        .doing(format_args!("open `{}` to the container", socket.display()))?;
+    let call = users.listen(&socket)?;
     shown.push((socket, SOCKET.to_owned()));
     let program = program.to_string_lossy().into_owned();
     let argv = match init {
@@ -316,7 +316,24 @@ mod tests {
         assert_eq!(Init::Busybox.program(root.path()), Some("/bin/busybox".into()));
         let options = [("init".to_owned(), "systemd".to_owned())].into();
         let spec = LayerSpec { kind: "lxc".into(), options };
-        let fault = prepare(&spec, root.path(), &[], root.path()).err().unwrap();
+        let users = ContainerUsers::OfTheLevel;
+        let fault = prepare(&spec, root.path(), &[], users, root.path()).err().unwrap();
         assert_eq!(fault.message, "lxc: its root has no systemd");
+    }
+
+    #[test]
+    fn nobody_else_calls_in_place_of_an_agent_that_an_init_starts() {
+        use std::os::unix::fs::PermissionsExt;
+        let place = tempfile::tempdir().unwrap();
+        let root = place.path().join("root");
+        fs::create_dir_all(root.join("bin")).unwrap();
+        fs::write(root.join("bin/busybox"), "").unwrap();
+        let options = [("init".to_owned(), "busybox".to_owned())].into();
+        let spec = LayerSpec { kind: "lxc".into(), options };
+        let users = ContainerUsers::OfTheLevel;
+        let prepared = prepare(&spec, &root, &[], users, place.path()).unwrap();
+        let (socket, shown_at) = prepared.unwrap().shown.pop().unwrap();
+        assert_eq!(shown_at, SOCKET);
+        assert_eq!(fs::metadata(socket).unwrap().permissions().mode() & 0o777, 0o600);
     }
 }

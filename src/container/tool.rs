@@ -181,7 +181,7 @@ impl Layer for ContainerTool {
         let (group, start) = group::make(self.starts_below, site, room)?;
         let network = ToolNetwork::make(spec, self.networks, site, room)?;
         let base = &lowers.first().ok_or_else(|| Fault::bug("a root of no directories"))?.source;
-        let init = init::prepare(spec, base, &(self.agent_words)(&network), &scratch.join("init"))?;
+        let init = init::prepare(spec, base, &(self.agent_words)(&network), users, scratch)?;
         let order = (self.order)(&ContainerRequest {
             spec,
             hierarchies: site.lab.hierarchies(),

@@ -1,12 +1,14 @@
 //! Users of a container: those of its level, or others, to whom the files of its root are mapped.
 
+use crate::agent::Call;
 use crate::container::first_process::FirstProcess;
 use crate::container::rootless;
 use crate::fault::{Doing, Fault};
 use crate::lab::users::{COUNT, FIRST};
 use crate::lab::{Mount, Room, Users};
 use crate::layer::{Descriptor, Inner, LayerSpec, OptionSpec, Root, option, value_of};
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use surtax_instrument::wire::Fact;
 
@@ -46,6 +48,21 @@ impl ContainerUsers {
     /// The machine's: none can be made.
     pub fn namespace(self, room: &Room) -> Result<Option<Users>, Fault> {
         (self != Self::OfTheLevel).then(|| room.users()).transpose()
+    }
+
+    /// Listens at a socket where nobody calls but root of a container with these users: others of
+    /// this machine may pass to it, and would speak as the agent.
+    ///
+    /// # Errors
+    /// The machine's: the path is too long, or taken.
+    pub fn listen(self, socket: &Path) -> Result<Call, Fault> {
+        let call = Call::at(socket)?;
+        let doing = format!("give `{}` to the container", socket.display());
+        fs::set_permissions(socket, Permissions::from_mode(0o600)).doing(&doing)?;
+        if self != Self::OfTheLevel {
+            chown(socket, Some(FIRST), Some(FIRST)).doing(&doing)?;
+        }
+        Ok(call)
     }
 
     /// That they are who they were to be, by the processes of the tool and of the container.
@@ -136,6 +153,23 @@ pub fn refuse_users_on_a_layer(outer: &LayerSpec, inner: Inner<'_>) -> Result<()
 #[cfg(test)]
 mod tests {
     use crate::container::users::*;
+    use std::os::unix::fs::MetadataExt;
+
+    #[test]
+    fn nobody_but_root_of_its_container_calls_as_an_agent() {
+        if !rustix::process::geteuid().is_root() {
+            return println!("SKIPPED: only root can give a socket away");
+        }
+        let place = tempfile::tempdir().unwrap();
+        let all = [ContainerUsers::OfTheLevel, ContainerUsers::Own, ContainerUsers::OfAnEngine];
+        for (users, owner) in all.into_iter().zip([0, FIRST, rootless::USER]) {
+            let socket = place.path().join(format!("{users:?}"));
+            let _call = users.listen(&socket).unwrap();
+            let found = fs::metadata(&socket).unwrap();
+            let found = (found.mode() & 0o777, found.uid(), found.gid());
+            assert_eq!(found, (0o600, owner, owner), "{users:?}");
+        }
+    }
 
     #[test]
     fn a_line_is_added_to_what_the_machine_has() {

@@ -401,7 +401,7 @@ fn raise_descriptors(descriptors: InheritedFds) -> Result<(InheritedFds, RawFd),
         return Err(Fault::bug(format!("descriptor {to} is handed down through `stdio`")));
     }
     let above = descriptors.iter().map(|(_, to)| to + 1).max().unwrap_or(3);
-    let copy = |(from, to)| raised(&from, above).map(|copy| (copy, to));
+    let copy = |(from, to): (OwnedFd, RawFd)| raised(&from, above).map(|copy| (copy, to));
     Ok((descriptors.into_iter().map(copy).collect::<Result<_, Fault>>()?, above))
 }
 

@@ -26,7 +26,6 @@ use crate::container::tool_network::{NamedNetwork, ToolNetwork, Wiring};
 use crate::container::users::ContainerUsers;
 use crate::container::{group, tool_network};
 use crate::fault::{Doing, Fault};
-use crate::lab::users::FIRST;
 use crate::lab::{Limits, Room, tool_version};
 use crate::layer::{
     Descriptor, Inner, Layer, LayerSpec, Limit, NETWORK, Payer, Reach, Root, Running, Site, Source,
@@ -35,8 +34,7 @@ use crate::layer::{
 };
 use crate::rootfs::root;
 use daemon::Daemon;
-use std::fs::{self, Permissions};
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surtax_instrument::probe::cgroup::Hierarchies;
@@ -130,7 +128,7 @@ impl Layer for Lxd {
             false => network.prepared(),
         };
         let socket = scratch.join("socket");
-        let call = listen(&socket, users)?;
+        let call = users.listen(&socket)?;
         let system = rustix::system::uname();
         let container = Container {
             root: &root::merged_at(scratch),
@@ -241,17 +239,6 @@ impl Container<'_> {
         set("init.cmd", &format!("{AGENT} dial {SOCKET}"));
         Ok(lines.join("\n") + "\n")
     }
-}
-
-/// Listens at a socket where nobody calls but root of a container with these users.
-fn listen(socket: &Path, users: ContainerUsers) -> Result<Call, Fault> {
-    let call = Call::at(socket)?;
-    let doing = format!("give `{}` to the container", socket.display());
-    fs::set_permissions(socket, Permissions::from_mode(0o600)).doing(&doing)?;
-    if users == ContainerUsers::Own {
-        chown(socket, Some(FIRST), Some(FIRST)).doing(&doing)?;
-    }
-    Ok(call)
 }
 
 /// Waits for the call of the agent in a group.
