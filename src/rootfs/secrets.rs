@@ -17,8 +17,7 @@ use crate::layer::{Root, View};
 use crate::rootfs::engines;
 use crate::rootfs::root::OWN_PLACES;
 use etcetera::BaseStrategy;
-use std::collections::{BTreeSet, HashMap, HashSet};
-use std::ffi::OsString;
+use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
@@ -42,9 +41,6 @@ const HOMES: &str = "/home";
 
 /// The most homes that are looked into.
 const HOMES_MOST: usize = 1024;
-
-/// The most names of a directory that are listed: of a larger one each file is asked for.
-const NAMES_MOST: usize = 2000;
 
 /// A file or directory that is not shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,10 +115,15 @@ fn of_surtax() -> impl Iterator<Item = PathBuf> {
     state::named().into_iter().chain(of_user)
 }
 
-/// Names in the directories that were looked into, or nothing of one that has too many or cannot be
-/// listed. Most of what is looked for is not there: a few directories say so of hundreds of files.
+/// Directories that were asked for: whether anything may be in them. Most of what is looked for is
+/// not there, and one directory that is not says so of many files.
+///
+/// Each file is asked for by its name, and no directory is listed. A list leaves out what is not
+/// mounted yet (autofs, AFS), says otherwise what a file system finds by a name (without regard to
+/// case, on FUSE), and on Btrfs and in memory lacks a file that is replaced meanwhile, as `passwd`
+/// does with `/etc/shadow`.
 #[derive(Default)]
-struct Seen(HashMap<PathBuf, Option<HashSet<OsString>>>);
+struct Seen(HashMap<PathBuf, bool>);
 
 impl Seen {
     /// A secret of a user: in the home, or where a link in it leads, if what is there is that
@@ -133,35 +134,32 @@ impl Seen {
         (path.starts_with(home) || owner(&path) == owner(home)).then_some(path)
     }
 
-    /// Returns where a path leads, if anything is there.
+    /// Returns where a path leads, if anything is there. That nothing is takes one look and not one
+    /// for each directory on the way.
     fn there(&mut self, path: &Path) -> Option<PathBuf> {
-        if self.may_be(path) { fs::canonicalize(path).ok() } else { None }
+        if path.parent().is_some_and(|parent| !self.may_hold(parent)) {
+            return None;
+        }
+        fs::symlink_metadata(path).ok()?;
+        fs::canonicalize(path).ok()
     }
 
-    fn may_be(&mut self, path: &Path) -> bool {
-        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return true };
-        if !self.may_be(parent) {
-            return false;
+    fn may_hold(&mut self, directory: &Path) -> bool {
+        if let Some(known) = self.0.get(directory) {
+            return *known;
         }
-        if !self.0.contains_key(parent) {
-            self.0.insert(parent.to_path_buf(), names(parent));
-        }
-        self.0[parent].as_ref().is_none_or(|names| names.contains(name))
+        let may_be = directory.parent().is_none_or(|above| self.may_hold(above));
+        let may_hold = may_be && may_be_directory(directory);
+        self.0.insert(directory.to_path_buf(), may_hold);
+        may_hold
     }
 }
 
-/// The names in a directory; none where there is no such directory.
-fn names(directory: &Path) -> Option<HashSet<OsString>> {
-    match fs::read_dir(directory) {
-        Ok(entries) => {
-            let entries = entries.take(NAMES_MOST + 1).map(|entry| Some(entry.ok()?.file_name()));
-            let names: HashSet<OsString> = entries.collect::<Option<_>>()?;
-            (names.len() <= NAMES_MOST).then_some(names)
-        }
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-            Some(HashSet::new())
-        }
-        Err(_) => None,
+/// Tells whether this is a directory, or cannot be known to be none.
+fn may_be_directory(path: &Path) -> bool {
+    match fs::metadata(path) {
+        Ok(found) => found.is_dir(),
+        Err(error) => !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory),
     }
 }
 

@@ -170,18 +170,30 @@ fn a_link_in_a_home_conceals_what_is_its_owners_and_nothing_of_anybody_elses() {
 }
 
 #[test]
-fn a_file_is_found_in_a_directory_that_has_too_many_to_be_listed_and_not_where_there_is_none() {
+fn a_file_is_found_and_nothing_below_what_is_not_there_or_no_directory() {
     let place = tempfile::tempdir().unwrap();
-    let at = |name: &str| place.path().join(name);
-    for number in 0..=NAMES_MOST {
-        fs::write(at(&number.to_string()), "").unwrap();
-    }
-    assert_eq!(names(place.path()), None);
+    let place = fs::canonicalize(place.path()).unwrap();
+    let at = |name: &str| place.join(name);
+    fs::create_dir(at("directory")).unwrap();
+    fs::write(at("directory/file"), "").unwrap();
+    std::os::unix::fs::symlink("directory", at("link")).unwrap();
     let mut seen = Seen::default();
-    assert_eq!(seen.there(&at("7")), Some(at("7")));
-    for absent in ["netrc", "netrc/below", "7/below"] {
+    for name in ["directory/file", "link/file"] {
+        assert_eq!(seen.there(&at(name)), Some(at("directory/file")), "{name}");
+    }
+    for absent in ["netrc", "netrc/below", "netrc/far/below", "directory/file/below"] {
         assert_eq!(seen.there(&at(absent)), None, "{absent}");
     }
-    fs::remove_file(at("7")).unwrap();
-    assert_eq!(names(place.path()).map(|names| names.len()), Some(NAMES_MOST));
+    assert!(!seen.may_hold(&at("netrc/far")) && !seen.may_hold(&at("directory/file")));
+}
+
+#[test]
+fn what_its_directory_does_not_list_is_found_by_its_name() {
+    // Of a process the kernel lists one thread and finds all, as autofs does with homes.
+    let thread = std::thread::spawn(|| {
+        let own = PathBuf::from("/proc").join(rustix::thread::gettid().to_string());
+        let is_listed = fs::read_dir("/proc").unwrap().flatten().any(|entry| entry.path() == own);
+        (is_listed, Seen::default().there(&own.join("comm")) == Some(own.join("comm")))
+    });
+    assert_eq!(thread.join().unwrap(), (false, true));
 }
