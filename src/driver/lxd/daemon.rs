@@ -14,6 +14,7 @@ use crate::fault::{Doing, Fault};
 use crate::lab::users::{COUNT, FIRST};
 use crate::lab::{self, Mount, Process, Program, Room, Service, last_words};
 use crate::layer::Site;
+use crate::regular_file;
 use serde_json::{Value, json};
 use std::fs::{self, DirBuilder};
 use std::io::{self, Read, Write};
@@ -38,6 +39,9 @@ const ANSWER_DEADLINE: Duration = Duration::from_secs(60);
 
 /// The longest answer that is read, in bytes.
 const ANSWER_LIMIT: u64 = 1 << 20;
+
+/// The longest log that is read, in bytes.
+const LOG_LIMIT: u64 = 1 << 20;
 
 /// Time limit for a container that has ended to be forgotten.
 const FORGET_DEADLINE: Duration = Duration::from_secs(5);
@@ -93,9 +97,7 @@ impl Daemon {
         fs::remove_file(&link).doing(format_args!("remove the link `{}`", link.display()))?;
         started.map(drop).map_err(|fault| {
             let log = self.directory.join("lxd/logs").join(name).join("lxc.log");
-            let words = fs::read_to_string(log).unwrap_or_default();
-            let errors: Vec<&str> = words.lines().filter(|it| it.contains(" ERROR ")).collect();
-            last_words::fault(&fault.message, &errors.join("\n"))
+            last_words::fault(&fault.message, &errors_in(&log))
         })
     }
 
@@ -126,6 +128,14 @@ impl Daemon {
             std::thread::sleep(LOOK_AGAIN);
         }
     }
+}
+
+/// Lines of LXC's log that tell of an error; none of one that is longer than is read. A name in
+/// them may be no text.
+fn errors_in(log: &Path) -> String {
+    let bytes = regular_file::read(log, LOG_LIMIT).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    text.lines().filter(|line| line.contains(" ERROR ")).collect::<Vec<_>>().join("\n")
 }
 
 fn state(name: &str) -> String {
@@ -291,6 +301,17 @@ mod tests {
         let ours = instance("surtax-1", ContainerUsers::OfTheLevel, "/m/config");
         assert_eq!(ours["config"]["security.privileged"], "true");
         assert!(ours["config"].get("security.idmap.isolated").is_none(), "{ours}");
+    }
+
+    #[test]
+    fn an_error_is_quoted_whatever_bytes_are_in_it_and_a_log_without_end_is_not() {
+        let place = tempfile::tempdir().unwrap();
+        let log = place.path().join("lxc.log");
+        assert_eq!(errors_in(&log), "", "there is none");
+        fs::write(&log, b"lxc 1 INFO begin\nlxc 2 ERROR no \xff\nlxc 3 ERROR end\n").unwrap();
+        assert_eq!(errors_in(&log), "lxc 2 ERROR no \u{fffd}\nlxc 3 ERROR end");
+        fs::File::options().write(true).open(&log).unwrap().set_len(LOG_LIMIT + 1).unwrap();
+        assert_eq!(errors_in(&log), "");
     }
 
     #[test]
