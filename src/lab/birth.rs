@@ -196,10 +196,14 @@ mod tests {
     fn of_a_child<T>(doors: &Doors, ask: impl Fn(Pid) -> T) -> T {
         // SAFETY: the child waits, which is a system call.
         match unsafe { doors.give_birth() }.unwrap() {
-            Birth::Child(_) => loop {
-                // SAFETY: it takes nothing.
-                unsafe { libc::pause() };
-            },
+            Birth::Child(_) => {
+                // With the thread that asks, which may not come to end it.
+                let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
+                loop {
+                    // SAFETY: it takes nothing.
+                    unsafe { libc::pause() };
+                }
+            }
             Birth::Parent(pid) => {
                 let said = ask(pid);
                 rustix::process::kill_process(pid, Signal::KILL).unwrap();
