@@ -8,7 +8,8 @@
 //! Hollander, Wolfe and Chicken, Nonparametric Statistical Methods, 3rd edition, 2014, sections 3.1
 //! to 3.3.
 //!
-//! The pairs are counted, never stored: time n per count and at most 64 counts per order statistic.
+//! The pairs are counted, and no more of them stored than there are values: time n per count, and
+//! about log n counts per order statistic.
 
 use crate::confidence::Confidence;
 use crate::normal;
@@ -21,8 +22,10 @@ const EXACT_UP_TO: usize = 64;
 pub(crate) fn hodges_lehmann(sorted: &[f64]) -> f64 {
     let count = pair_count(sorted.len());
     let lower = walsh_average(sorted, count.div_ceil(2));
-    let upper = walsh_average(sorted, count / 2 + 1);
-    f64::midpoint(lower, upper)
+    if count % 2 == 1 {
+        return lower;
+    }
+    f64::midpoint(lower, walsh_average(sorted, count / 2 + 1))
 }
 
 /// The ends of the interval; `None` when a single value could move one of them as far as it likes.
@@ -121,21 +124,46 @@ fn end_rank_normal(n: usize, tail: f64) -> Option<usize> {
 
 /// The Walsh average of this rank, from 1: the least value that so many averages do not exceed.
 ///
-/// Bisects over the values that a float can have, so that the result is one of the averages
-/// exactly.
+/// Bisects over the values that a float can have until no more averages are left than there are
+/// values, and looks at those: the result is one of the averages exactly.
 fn walsh_average(sorted: &[f64], rank: usize) -> f64 {
     let mut low = place(sorted[0]);
     let mut high = place(sorted[sorted.len() - 1]);
-    while low < high {
+    // How many averages do not exceed the last limit that was too low, and the last that was not.
+    let (mut below, mut up_to) = (0, pair_count(sorted.len()));
+    let mut floor = f64::NEG_INFINITY;
+    while low < high && up_to - below > sorted.len() {
         let middle = low + (high - low) / 2;
         let limit = value_at(middle);
-        if count_while(sorted, |average| average <= limit) >= rank {
-            high = middle
+        let count = count_while(sorted, |average| average <= limit);
+        if count >= rank {
+            (high, up_to) = (middle, count);
         } else {
-            low = middle + 1
+            (low, below, floor) = (middle + 1, count, limit);
         }
     }
-    value_at(low)
+    if low == high {
+        return value_at(low);
+    }
+    let mut left = averages_between(sorted, floor, value_at(high));
+    *left.select_nth_unstable_by(rank - below - 1, f64::total_cmp).1
+}
+
+/// Lists the Walsh averages that exceed `floor` and do not exceed `most`.
+fn averages_between(sorted: &[f64], floor: f64, most: f64) -> Vec<f64> {
+    let mut found = Vec::new();
+    let mut end = sorted.len();
+    for (start, &value) in sorted.iter().enumerate() {
+        while end > start && f64::midpoint(value, sorted[end - 1]) > most {
+            end -= 1;
+        }
+        if end <= start {
+            break;
+        }
+        let averages = sorted[start..end].iter().rev().map(|&other| f64::midpoint(value, other));
+        found.extend(averages.take_while(|average| *average > floor));
+    }
+    found
 }
 
 /// Of how many Walsh averages `is_low` is true, which is so of the lowest ones.
@@ -185,12 +213,35 @@ mod tests {
         assert!((hodges_lehmann(&[1.0, 2.0, 6.0]) - 2.75).abs() < 1e-15);
     }
 
+    fn are_found(sorted: &[f64]) {
+        for (index, &average) in walsh_averages(sorted).iter().enumerate() {
+            let found = walsh_average(sorted, index + 1);
+            assert!((found - average).abs() < 1e-300, "{found} is not {average} of {sorted:?}");
+        }
+    }
+
     #[test]
     fn counting_finds_the_same_averages_as_listing_and_sorting_them() {
-        let sorted = [-3.0, -1.25, -0.5, 0.0, 0.0, 0.7, 2.0, 40.0];
-        for (index, &average) in walsh_averages(&sorted).iter().enumerate() {
-            let found = walsh_average(&sorted, index + 1);
-            assert!((found - average).abs() < 1e-300, "{found} is not {average}");
+        are_found(&[-3.0, -1.25, -0.5, 0.0, 0.0, 0.7, 2.0, 40.0]);
+        are_found(&[5.0]);
+        are_found(&[-1.0, 1.0]);
+        are_found(&[2.5; 30]);
+        are_found(&[-0.0, -0.0, 0.0, 0.0, 0.0, 1e-300, 1e300]);
+    }
+
+    #[test]
+    fn they_are_found_among_many_too_with_ties_and_far_from_each_other() {
+        let mut state = 7_u64;
+        for (shape, spread) in [(1.0, 1e9), (5.0, 12.0), (9.0, 3.0)] {
+            let mut values: Vec<f64> = (0..70)
+                .map(|_| {
+                    state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    let share = (state >> 40) as f64 / (1_u64 << 24) as f64 - 0.5;
+                    (share * spread).round() * share.abs().powf(shape)
+                })
+                .collect();
+            values.sort_by(f64::total_cmp);
+            are_found(&values);
         }
     }
 
