@@ -5,9 +5,8 @@
 //!   its `Exited`, for a loop in awk of about 1 s.
 //! - **Peer** fork, exec and wait of the same command by this program, timed with the same clock.
 //!   It waits in a group like that of the trial's command: elsewhere it would have another share of
-//!   the machine. To enter a group takes a kernel that was idle some 10 ms, so it is there before
-//!   the clock starts, as the agent is. A second line, for information, has the peer in the
-//!   caller's group.
+//!   the machine. It is there before the clock starts, as the agent is. A second line, for
+//!   information, has the peer in the caller's group.
 //! - **Bar** the ratio of medians of at least 30 alternating pairs, and its interval, within 0.99
 //!   and 1.01. Pairs are added until the interval is narrower than that, up to 200.
 //! - **Command** `cargo bench --bench disturbance -- --enforce`, as root, on a quiet machine.

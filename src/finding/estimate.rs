@@ -95,7 +95,9 @@ impl Baseline<'_> {
     /// The median of both arms.
     pub(crate) fn median(&self, measure: &Measure) -> Option<f64> {
         let trials = self.first.iter().chain(self.again);
-        let values = trials.filter_map(|trial| Some(trial.sample(&measure.metric)?.value));
+        let mut place = 0;
+        let value = |it: &&StoredTrial| Some(it.sample_near(&measure.metric, &mut place)?.value);
+        let values = trials.filter_map(value);
         median(&values.collect::<Vec<_>>())
     }
 
@@ -114,8 +116,9 @@ pub(crate) fn metrics(
     let mut found = Vec::new();
     for measure in METRICS.map(Measure::of_every_trial).iter().chain(of_workload) {
         let metric = measure.metric.as_str();
-        let values: Vec<f64> =
-            arm.iter().filter_map(|trial| Some(trial.sample(metric)?.value)).collect();
+        let mut place = 0;
+        let value = |trial: &&StoredTrial| Some(trial.sample_near(metric, &mut place)?.value);
+        let values: Vec<f64> = arm.iter().filter_map(value).collect();
         let Ok(sample) = Sample::counts(&values) else { continue };
         if !speaks_for(arm.iter(), metric) {
             continue;
@@ -143,7 +146,8 @@ pub(crate) fn metrics(
 
 /// Tells whether the trials that have a metric speak for all of these.
 fn speaks_for<'a>(trials: impl Iterator<Item = &'a &'a StoredTrial> + Clone, metric: &str) -> bool {
-    let has_it = trials.clone().filter(|trial| trial.sample(metric).is_some());
+    let mut place = 0;
+    let has_it = trials.clone().filter(|trial| trial.sample_near(metric, &mut place).is_some());
     match metric {
         OTHERS_MEMORY => speaks(has_it.count(), trials.count()),
         _ if SPLIT.contains(&metric) => {
@@ -160,7 +164,9 @@ pub(crate) fn is_typical<'a>(
     trials: impl Iterator<Item = &'a &'a StoredTrial>,
     divided: usize,
 ) -> bool {
-    let known = trials.filter(|trial| trial.sample("cpu_total_ns").is_some()).count();
+    let mut place = 0;
+    let has_sum = |trial: &&&StoredTrial| trial.sample_near("cpu_total_ns", &mut place).is_some();
+    let known = trials.filter(has_sum).count();
     speaks(divided, known)
 }
 
@@ -248,8 +254,9 @@ fn by_block<'a>(
     measure: &Measure,
 ) -> BTreeMap<u32, Vec<f64>> {
     let mut blocks: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+    let mut place = 0;
     for trial in trials {
-        if let Some(sample) = trial.sample(&measure.metric) {
+        if let Some(sample) = trial.sample_near(&measure.metric, &mut place) {
             let cost = match measure.better {
                 Better::Lower => sample.value,
                 Better::Higher => sample.value.recip(),

@@ -452,3 +452,34 @@ fn what_a_workload_measures_is_kept_with_its_unit_its_direction_and_whole_histog
         (30, Some(5), Some(7))
     );
 }
+
+#[test]
+fn a_number_is_found_wherever_it_stands_and_not_taken_for_the_one_at_its_place() {
+    let trial = |metrics: &[&str]| StoredTrial {
+        samples: metrics
+            .iter()
+            .zip(1..)
+            .map(|(metric, whole)| Sample {
+                metric: (*metric).to_owned(),
+                unit: String::from("ns"),
+                value: 0.0,
+                whole,
+            })
+            .collect(),
+        ..StoredTrial::default()
+    };
+    let mut place = 7;
+    for (metrics, found) in [
+        (&["a", "b"][..], Some(2)),
+        (&["a", "b", "c"], Some(2)),
+        (&["b", "a"], Some(1)),
+        (&["a"], None),
+        (&[], None),
+        (&["b"], Some(1)),
+    ] {
+        let trial = trial(metrics);
+        let near = trial.sample_near("b", &mut place).map(|sample| sample.whole);
+        assert_eq!(near, found, "{metrics:?}");
+        assert_eq!(trial.sample("b").map(|sample| sample.whole), found);
+    }
+}
