@@ -26,7 +26,7 @@ const AGENT: &str = "/run/surtax-agent";
 const TRUE: &str = "/usr/bin/true";
 
 /// The files that drivers write for their tools, below the room's directory in memory.
-const FILES: [&str; 3] = ["config.json", "lxc/config", "podman/containers.conf"];
+const FILES: [&str; 4] = ["config.json", "lxc/config", "lxc/seccomp", "podman/containers.conf"];
 
 /// Mounts the root that our drivers mount, in the mount namespace of `unshare`, and becomes the
 /// tool.
