@@ -106,6 +106,7 @@ impl Listener for RelayListener {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::agent::tests::Talker;
     use std::collections::VecDeque;
     use surtax_instrument::wire::{Hello, PROTOCOL, agents, write_reply};
 
@@ -171,25 +172,10 @@ mod tests {
         assert_eq!(fault.message, "it drips");
     }
 
-    /// An outer end that always has a piece, of no bytes.
-    struct Hollow(u32);
-
-    impl Listener for Hollow {
-        fn wait(&mut self, _: Duration) -> Result<Option<Stamped>, Fault> {
-            self.0 += 1;
-            assert!(self.0 < 10_000, "it is listened to for ever");
-            std::thread::sleep(Duration::from_millis(1));
-            Ok(Some(Stamped { reply: Reply::Data(Vec::new()), at: Nanoseconds(1) }))
-        }
-
-        fn silence(&self, _: Duration) -> Fault {
-            Fault::machine("it is hollow")
-        }
-    }
-
     #[test]
     fn who_does_not_wait_is_not_kept_by_pieces_of_nothing() {
-        let mut listener = RelayListener { outer: Box::new(Hollow(0)), ..listener(&[]) };
+        let pieces = Talker::new(Reply::Data(Vec::new()), usize::MAX, Reply::Stopped);
+        let mut listener = RelayListener { outer: Box::new(pieces), ..listener(&[]) };
         assert_eq!(listener.wait(Duration::ZERO), Ok(None));
     }
 

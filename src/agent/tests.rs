@@ -1,6 +1,7 @@
-//! An inside for tests: it answers by hand, with the seal of a real session.
+//! Insides for tests: one answers by hand, with the seal of a real session, one talks on and on.
 
-use super::Link;
+use super::{Link, Listener, Stamped};
+use crate::fault::Fault;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 use surtax_instrument::quantity::Nanoseconds;
@@ -46,5 +47,34 @@ impl AgentEnd {
     /// Waits for a request.
     pub(crate) fn ask(&mut self) -> Result<Request, WireError> {
         read_request(&mut self.stream, &mut self.opener)
+    }
+}
+
+/// An inside that says so many things before its last word, which it then repeats.
+pub(crate) struct Talker {
+    meanwhile: Reply,
+    ahead: usize,
+    last: Reply,
+    heard: usize,
+}
+
+impl Talker {
+    /// One that was not heard yet.
+    pub(crate) fn new(meanwhile: Reply, ahead: usize, last: Reply) -> Self {
+        Self { meanwhile, ahead, last, heard: 0 }
+    }
+}
+
+impl Listener for Talker {
+    fn wait(&mut self, _: Duration) -> Result<Option<Stamped>, Fault> {
+        self.heard += 1;
+        assert!(self.heard < 10_000, "it is listened to without end");
+        std::thread::sleep(Duration::from_millis(1));
+        let reply = if self.heard > self.ahead { &self.last } else { &self.meanwhile };
+        Ok(Some(Stamped { reply: reply.clone(), at: Nanoseconds(1) }))
+    }
+
+    fn silence(&self, _: Duration) -> Fault {
+        Fault::machine("it did not stop")
     }
 }

@@ -81,35 +81,14 @@ pub(super) fn identify(link: &mut Link, patience: Duration) -> Result<Vec<Fact>,
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::agent::Stamped;
-
-    /// An inside that has said so many things before its last frame.
-    struct Talker {
-        ahead: usize,
-        heard: usize,
-    }
-
-    impl Listener for Talker {
-        fn wait(&mut self, _: Duration) -> Result<Option<Stamped>, Fault> {
-            self.heard += 1;
-            assert!(self.heard < 10_000, "it is waited for without end");
-            std::thread::sleep(Duration::from_millis(1));
-            let is_last = self.heard > self.ahead;
-            let reply = if is_last { Reply::Stopped } else { Reply::Written };
-            Ok(Some(Stamped { reply, at: Nanoseconds(1) }))
-        }
-
-        fn silence(&self, _: Duration) -> Fault {
-            Fault::machine("it did not stop")
-        }
-    }
+    use crate::agent::tests::Talker;
 
     #[test]
     fn an_inside_that_talks_without_end_is_given_up_in_time() {
+        let talker = |ahead| Talker::new(Reply::Written, ahead, Reply::Stopped);
         let long = Duration::from_secs(20);
-        assert_eq!(wait_for_last(&mut Talker { ahead: 2, heard: 0 }, long), Ok(()));
-        let mut endless = Talker { ahead: usize::MAX, heard: 0 };
-        let fault = wait_for_last(&mut endless, Duration::from_millis(20)).unwrap_err();
+        assert_eq!(wait_for_last(&mut talker(2), long), Ok(()));
+        let fault = wait_for_last(&mut talker(usize::MAX), Duration::from_millis(20)).unwrap_err();
         assert_eq!(fault.message, "it did not stop");
     }
 }

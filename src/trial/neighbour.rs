@@ -285,35 +285,17 @@ fn used(readings: &[Reading]) -> Nanoseconds {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::agent::Stamped;
+    use crate::agent::tests::Talker;
     use crate::fault::Blame;
     use surtax_instrument::wire::Failure;
 
-    /// An inside that has said so many things before its command failed.
-    struct Talker {
-        ahead: usize,
-        heard: usize,
-    }
-
-    impl Listener for Talker {
-        fn wait(&mut self, _: Duration) -> Result<Option<Stamped>, Fault> {
-            self.heard += 1;
-            assert!(self.heard < 10_000, "it is listened to for ever");
-            let end = Reply::Failed(Failure::of("no memory"));
-            let reply = if self.heard > self.ahead { end } else { Reply::Written };
-            Ok(Some(Stamped { reply, at: Nanoseconds(1) }))
-        }
-
-        fn silence(&self, _: Duration) -> Fault {
-            Fault::machine("it is never silent")
-        }
-    }
-
     #[test]
     fn an_agent_that_talks_without_end_is_not_listened_to_without_end() {
-        let said = told_of_its_end(&mut Talker { ahead: 2, heard: 0 });
+        let end = Reply::Failed(Failure::of("no memory"));
+        let talker = |ahead| Talker::new(Reply::Written, ahead, end.clone());
+        let said = told_of_its_end(&mut talker(2));
         assert_eq!(said, Ok(Some(String::from("no memory"))));
-        let fault = told_of_its_end(&mut Talker { ahead: usize::MAX, heard: 0 }).unwrap_err();
+        let fault = told_of_its_end(&mut talker(usize::MAX)).unwrap_err();
         assert_eq!(fault.blame, Blame::Inside);
         assert!(fault.message.starts_with("its agent gave 64 replies"), "{fault}");
     }
