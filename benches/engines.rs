@@ -54,16 +54,13 @@ fn main() -> ExitCode {
     // On this machine's disk: the usual temporary directory may be memory.
     let directory = tempfile::tempdir_in("/var/tmp").expect("a directory is made");
     let place = directory.path().display().to_string();
-    let words: Vec<String> = std::env::args().collect();
-    let only = words.iter().position(|word| word == "--only").and_then(|at| words.get(at + 1));
-    let wants = |name: &str| only.is_none_or(|only| only == name);
-    if wants("disk") {
+    if sheet.wants("disk") {
         disk(&mut sheet, &engine, &place);
     }
-    if wants("timer") {
+    if sheet.wants("timer") {
         timer(&mut sheet, &engine);
     }
-    if wants("triad") {
+    if sheet.wants("triad") {
         triad(&mut sheet, &engine);
     }
     lab.close().expect("the lab closes");

@@ -2,7 +2,8 @@
 //! it.
 //!
 //! Every benchmark takes the same arguments: `--enforce` fails where a bar is missed, `--count N`
-//! repeats N times instead of as often as the figure asks for, to see that it works at all.
+//! repeats N times instead of as often as the figure asks for, to see that it works at all. One of
+//! several parts takes `--only NAME` for one of them.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -64,6 +65,7 @@ impl fmt::Display for Figure<'_> {
 pub struct Sheet {
     enforce: bool,
     count: Option<u32>,
+    only: Option<String>,
     missed: bool,
 }
 
@@ -71,10 +73,18 @@ impl Sheet {
     /// Reads the arguments; what cargo adds for its own harness is passed over.
     pub fn open() -> Self {
         let words: Vec<String> = std::env::args().skip(1).collect();
-        let place = words.iter().position(|word| word == "--count");
-        let count = place.and_then(|place| words.get(place + 1)?.parse().ok());
-        assert!(place.is_none() || count.is_some(), "--count wants a number");
-        Self { enforce: words.iter().any(|word| word == "--enforce"), count, missed: false }
+        let given = |option: &str| words.iter().position(|word| word == option);
+        let value = |option: &str| words.get(given(option)? + 1);
+        let count = value("--count").and_then(|count| count.parse().ok());
+        assert!(given("--count").is_none() || count.is_some(), "--count wants a number");
+        let only = value("--only").cloned();
+        Self { enforce: given("--enforce").is_some(), count, only, missed: false }
+    }
+
+    /// Tells whether a part of the benchmark is to be measured.
+    #[allow(dead_code, reason = "most benchmarks are of one part")]
+    pub fn wants(&self, part: &str) -> bool {
+        self.only.as_ref().is_none_or(|only| only == part)
     }
 
     /// Returns how often to repeat: as often as the figure asks for, unless told otherwise.

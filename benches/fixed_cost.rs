@@ -47,17 +47,24 @@ const DEADLINE: Duration = Duration::from_secs(60);
 /// gVisor's runtime with the options that our driver gives it.
 const RUNSC: [&str; 3] = ["runsc", "--platform=systrap", "--network=none"];
 
+/// Stacks in their order.
+const STACKS: [&str; 8] =
+    ["runc", "gvisor", "docker", "bubblewrap", "nspawn", "lxc", "podman", "native"];
+
 fn main() -> ExitCode {
     let mut sheet = Sheet::open();
     let opened = OpenedLab::open();
-    with_runtime(&mut sheet, &opened, "runc", &["runc"], Some(BAR));
-    with_runtime(&mut sheet, &opened, "gvisor", &RUNSC, None);
-    with_docker(&mut sheet, &opened);
-    for kind in ["bubblewrap", "nspawn", "lxc", "podman"] {
-        with_tool(&mut sheet, &opened, kind);
-    }
-    with_native(&mut sheet, &opened);
-    for stack in ["native", "runc", "gvisor"] {
+    for stack in STACKS {
+        if !sheet.wants(stack) {
+            continue;
+        }
+        match stack {
+            "runc" => with_runtime(&mut sheet, &opened, stack, &["runc"], Some(BAR)),
+            "gvisor" => with_runtime(&mut sheet, &opened, stack, &RUNSC, None),
+            "docker" => with_docker(&mut sheet, &opened),
+            "native" => with_native(&mut sheet, &opened),
+            kind => with_tool(&mut sheet, &opened, kind),
+        }
         say_where_it_goes(&sheet, &opened, stack);
     }
     opened.close();
@@ -92,7 +99,6 @@ fn with_docker(sheet: &mut Sheet, opened: &OpenedLab) {
     let bar = Some(0.0..=BAR);
     pairs::compare(sheet, name, bar, ENGINE_PAIRS, || trials.next(), || engine.run());
     engine.close();
-    say_where_it_goes(sheet, opened, "docker");
 }
 
 fn with_tool(sheet: &mut Sheet, opened: &OpenedLab, kind: &str) {
@@ -104,7 +110,6 @@ fn with_tool(sheet: &mut Sheet, opened: &OpenedLab, kind: &str) {
     let mut trials = Trials::of(kind, opened);
     pairs::compare(sheet, &name, None, PAIRS, || trials.next(), || tool.run());
     tool.close();
-    say_where_it_goes(sheet, opened, kind);
 }
 
 fn with_native(sheet: &mut Sheet, opened: &OpenedLab) {

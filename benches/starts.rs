@@ -62,10 +62,8 @@ const LAYERS: [(&str, u32); 10] = [
 fn main() -> ExitCode {
     let mut sheet = Sheet::open();
     let opened = OpenedLab::open();
-    let words: Vec<String> = std::env::args().collect();
-    let only = words.iter().position(|word| word == "--only").map(|place| &words[place + 1]);
     for (kind, pairs) in LAYERS {
-        if only.is_none_or(|only| only == kind) {
+        if sheet.wants(kind) {
             compare(&mut sheet, &opened, kind, pairs);
         }
     }

@@ -49,6 +49,22 @@ pub(crate) fn value(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
 }
 
+/// Reads the numbers of the lines with these names, of a text that is long; `None` for each that
+/// there is none of.
+pub(crate) fn values<const N: usize>(text: &str, names: [&str; N]) -> [Option<u64>; N] {
+    let mut found = [None; N];
+    for line in text.lines() {
+        if found.iter().all(Option::is_some) {
+            break;
+        }
+        let Some((name, number)) = line.split_once(' ') else { continue };
+        if let Some(place) = names.iter().position(|wanted| *wanted == name) {
+            found[place] = found[place].or_else(|| number.trim().parse().ok());
+        }
+    }
+    found
+}
+
 /// Reads the amount of a line such as `MemTotal:  1000 kB`, in bytes; `None` where there is none.
 #[must_use]
 pub fn bytes(text: &str, name: &str) -> Option<u64> {
@@ -64,6 +80,8 @@ mod tests {
     fn a_line_is_known_by_its_whole_name() {
         let stat = "user_usec 10\nuser_usec_more 3\n";
         assert_eq!((value(stat, "user_usec"), value(stat, "user")), (Some(10), None));
+        let several = values(stat, ["user", "user_usec_more", "user_usec"]);
+        assert_eq!(several, [None, Some(3), Some(10)]);
         let status = "VmHWM:\t    1000 kB\nVmHWMore: 1 kB\nPid:\t7\n";
         assert_eq!((bytes(status, "VmHWM"), bytes(status, "Vm")), (Some(1_024_000), None));
         assert_eq!(bytes(status, "Pid"), None);

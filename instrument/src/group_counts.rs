@@ -25,11 +25,9 @@ pub(crate) fn below(
         }
         let texts = files.iter().map(|file| group_tree::read(group, file));
         let text = texts.into_iter().find(|text| !text.is_empty()).unwrap_or_default();
-        let (Some(count), Ok(facts)) = (value(&text, key), rustix::fs::fstat(group)) else {
-            return;
-        };
+        let (Some(count), Some(number)) = (value(&text, key), way.number()) else { return };
         each(way, group, count);
-        counts.insert(facts.st_ino, count);
+        counts.insert(number, count);
     });
     counts
 }

@@ -33,9 +33,16 @@ struct Level {
 pub struct Way<'a> {
     top: &'a Path,
     levels: &'a [Level],
+    number: Option<u64>,
 }
 
 impl Way<'_> {
+    /// Returns the number that the kernel gives the directory; `None` where it gives none any more.
+    #[must_use]
+    pub fn number(&self) -> Option<u64> {
+        self.number
+    }
+
     /// Number of levels below the top.
     #[must_use]
     pub fn depth(&self) -> usize {
@@ -90,8 +97,9 @@ fn walk(
     leave: &mut dyn FnMut(BorrowedFd<'_>, &CStr) -> Result<(), Errno>,
 ) -> Result<(), Errno> {
     let Some(mut here) = open(CWD, top)? else { return Ok(()) };
-    let mut levels = vec![Level { name: CString::default(), left: children(&here) }];
-    arrive(here.as_fd(), &Way { top, levels: &levels });
+    let Found { number, children } = Found::of(&here);
+    let mut levels = vec![Level { name: CString::default(), left: children }];
+    arrive(here.as_fd(), &Way { top, levels: &levels, number });
     while let Some(level) = levels.last_mut() {
         let Some(name) = level.left.pop() else {
             let Some(Level { name, .. }) = levels.pop() else { break };
@@ -102,8 +110,9 @@ fn walk(
             continue;
         };
         let Some(below) = open(here.as_fd(), &name)? else { continue };
-        levels.push(Level { name, left: children(&below) });
-        arrive(below.as_fd(), &Way { top, levels: &levels });
+        let Found { number, children } = Found::of(&below);
+        levels.push(Level { name, left: children });
+        arrive(below.as_fd(), &Way { top, levels: &levels, number });
         here = below;
     }
     Ok(())
@@ -117,6 +126,23 @@ fn open(above: BorrowedFd<'_>, name: impl Arg) -> Result<Option<OwnedFd>, Errno>
     match rustix::fs::openat(above, name, DIRECTORY, Mode::empty()) {
         Err(Errno::NOENT | Errno::NODEV) => Ok(None),
         opened => opened.map(Some),
+    }
+}
+
+/// Facts of a directory where a walk arrives.
+#[derive(Default)]
+struct Found {
+    number: Option<u64>,
+    children: Vec<CString>,
+}
+
+impl Found {
+    fn of(directory: &OwnedFd) -> Self {
+        let Ok(facts) = rustix::fs::fstat(directory) else { return Self::default() };
+        // Its name above, and its own `.`: each below would have a `..` that counts.
+        let has_none = facts.st_nlink == 2;
+        let children = if has_none { Vec::new() } else { children(directory) };
+        Self { number: Some(facts.st_ino), children }
     }
 }
 

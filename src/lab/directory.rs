@@ -1,9 +1,9 @@
 //! Removes a directory of ours, and never anything else.
 //!
-//! Mounts below it are taken off first. The removal then walks by descriptors, follows no symbolic
-//! link and enters no mount (`openat2` with `RESOLVE_NO_XDEV`, which knows bind mounts too), so
-//! that what a workload left there cannot lead it to a place outside. Where a workload made
-//! something immutable (`chattr +i`) that is taken back, of what is removed alone.
+//! The removal walks by descriptors, follows no symbolic link and enters no mount (`openat2` with
+//! `RESOLVE_NO_XDEV`, which knows bind mounts too), so that what a workload left there cannot lead
+//! it to a place outside. Mounts in its way are taken off. Where a workload made something
+//! immutable (`chattr +i`) that is taken back, of what is removed alone.
 
 use super::exclusive::{c_path, unguessable};
 use super::{exclusive, unmount};
@@ -44,24 +44,29 @@ const RAMFS: u32 = 0x8584_58f6;
 
 /// Takes a directory and all that is in it away. What had to be unmounted by force is returned.
 pub(super) fn remove(path: &Path) -> Result<Vec<String>, Fault> {
-    let found = unmount::unmount_below(path)?;
     let Some((parent, name)) = path.parent().zip(path.file_name()) else {
         return Err(Fault::bug(format!("`{}` is not a directory to remove", path.display())));
     };
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let parent = match rustix::fs::open(parent, flags, Mode::empty()) {
         Ok(parent) => parent,
-        Err(Errno::NOENT) => return Ok(found),
+        Err(Errno::NOENT) => return Ok(Vec::new()),
         Err(error) => {
             return Err(error).doing(format_args!("open the parent of `{}`", path.display()));
         }
     };
     let name = c_path(Path::new(name))?;
-    remove_child(parent.as_fd(), &name, &mut Upward::new()?)
-        .doing(format_args!("remove `{}`", path.display()))
-        .map_err(|fault| {
-            fault.hint("see with `lsof` or `findmnt` who uses it, then run `surtax gc`")
-        })?;
+    let mut upward = Upward::new()?;
+    let mut removed = remove_child(parent.as_fd(), &name, &mut upward);
+    let mut found = Vec::new();
+    // Most often nothing is, and the table of mounts is long.
+    if let Err(Errno::XDEV | Errno::BUSY) = removed {
+        found = unmount::unmount_below(path)?;
+        removed = remove_child(parent.as_fd(), &name, &mut upward);
+    }
+    removed.doing(format_args!("remove `{}`", path.display())).map_err(|fault| {
+        fault.hint("see with `lsof` or `findmnt` who uses it, then run `surtax gc`")
+    })?;
     Ok(found)
 }
 

@@ -16,11 +16,12 @@
 
 use super::{process, processes};
 use crate::fault::Fault;
-use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+use rustix::fs::{AtFlags, StatxFlags, statx};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::fs;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surtax_instrument::mountinfo;
@@ -64,8 +65,9 @@ pub(super) fn end(overlays: &[Overlaid], are: Are) -> Result<Vec<String>, Fault>
     }
     for _ in 0..PASS_LIMIT {
         let mut is_empty = true;
+        let directory = processes::directory()?;
         for pid in processes::ids()? {
-            if !is_rooted_in(pid, overlays, are) {
+            if !is_rooted_in(directory.as_fd(), pid, overlays, are) {
                 continue;
             }
             is_empty = false;
@@ -75,7 +77,7 @@ pub(super) fn end(overlays: &[Overlaid], are: Are) -> Result<Vec<String>, Fault>
                     processes::name(pid)
                 ));
             }
-            kill(pid, || is_rooted_in(pid, overlays, are))?;
+            kill(pid, || is_rooted_in(directory.as_fd(), pid, overlays, are))?;
         }
         if is_empty {
             let others = seen.len() - named.len();
@@ -102,8 +104,8 @@ fn kill(pid: u32, is_meant: impl Fn() -> bool) -> Result<(), Fault> {
     Ok(())
 }
 
-fn is_rooted_in(pid: u32, overlays: &[Overlaid], are: Are) -> bool {
-    let Some(device) = device_of_root(pid) else { return false };
+fn is_rooted_in(all: BorrowedFd<'_>, pid: u32, overlays: &[Overlaid], are: Are) -> bool {
+    let Some(device) = device_of_root(all, pid) else { return false };
     let mut of_number = overlays.iter().filter(|it| it.device == device);
     match are {
         Are::Held => of_number.next().is_some(),
@@ -115,9 +117,10 @@ fn is_rooted_in(pid: u32, overlays: &[Overlaid], are: Are) -> bool {
 }
 
 /// The device number of a process's root, without a question to whoever serves that file system.
-fn device_of_root(pid: u32) -> Option<u64> {
-    let path = format!("/proc/{pid}/root");
-    let found = statx(CWD, path, AtFlags::STATX_DONT_SYNC, StatxFlags::empty()).ok()?;
+/// `all` is the directory of all processes.
+fn device_of_root(all: BorrowedFd<'_>, pid: u32) -> Option<u64> {
+    let path = format!("{pid}/root");
+    let found = statx(all, path, AtFlags::STATX_DONT_SYNC, StatxFlags::empty()).ok()?;
     Some(rustix::fs::makedev(found.stx_dev_major, found.stx_dev_minor))
 }
 
@@ -164,7 +167,8 @@ mod tests {
         let upper = place.join("upper");
         while other.try_wait().ok()?.is_none() {
             if has_root(&fs::read(&table).unwrap_or_default(), &upper) {
-                let device = device_of_root(other.id())?;
+                let all = processes::directory().ok()?;
+                let device = device_of_root(all.as_fd(), other.id())?;
                 return Some((other, Overlaid { upper, device }));
             }
             std::thread::sleep(PAUSE);

@@ -1,10 +1,12 @@
-//! The limit on open files: surtax takes all that it may have, and what it starts gets what the
-//! user had.
+//! Open files, and the limit on them: surtax takes all that it may have, and what it starts gets
+//! what the user had.
 //!
 //! A plan with many stacks keeps pipes, groups and namespaces open by the hundred, and a shell's
 //! usual limit of 1,024 is one that is there to be raised. A command must not see that: its limit
 //! is part of what is measured.
 
+use super::confinement::last_errno;
+use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities};
 use std::fs;
@@ -43,6 +45,15 @@ pub fn most() -> u64 {
     let may_exceed = is_first && capabilities(None).is_ok_and(is_able);
     let ceiling = fs::read_to_string(CEILING).ok().and_then(|text| text.trim().parse().ok());
     ceiling.filter(|_| may_exceed).map_or(own, |ceiling: u64| ceiling.max(own))
+}
+
+/// Marks all descriptors but the first three to be closed by `exec`: what a careless parent left
+/// open for us is not handed on. One system call, for use after `fork`.
+pub(super) fn close_others_on_exec() -> Result<(), Errno> {
+    const CLOEXEC: libc::c_uint = 4;
+    // SAFETY: the call takes three numbers, and closes nothing itself.
+    let result = unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, CLOEXEC) };
+    if result == 0 { Ok(()) } else { Err(last_errno()) }
 }
 
 #[cfg(test)]

@@ -27,6 +27,10 @@ use surtax_instrument::command_file::is_program;
 use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::Cause;
 
+/// Pause in which a kernel forgets a process that has just ended; it lasts as long as a timer's
+/// slack.
+const FORGOTTEN: Duration = Duration::from_micros(1);
+
 /// Program to start, and the place in which it runs.
 #[derive(Debug, Default)]
 pub struct Program {
@@ -102,7 +106,10 @@ impl Process {
                 tv_nsec: i64::from(pause.subsec_nanos()),
             };
             match poll(&mut [PollFd::new(&self.handle, PollFlags::IN)], Some(&timeout)) {
-                Ok(_) | Err(Errno::INTR) => {}
+                // The kernel says so before it has forgotten what was seen of it in `/proc`. Woken
+                // on the same CPU, we would turn round in `waitpid` for a tick until it has.
+                Ok(_) => std::thread::sleep(FORGOTTEN),
+                Err(Errno::INTR) => {}
                 Err(error) => return Err(error).doing(format_args!("wait for `{}`", self.name)),
             }
         }
@@ -242,7 +249,7 @@ impl Entry {
     }
 
     fn hand_down(&self) -> Result<(), (u8, Errno)> {
-        close_others_on_exec().map_err(at(6))?;
+        open_files::close_others_on_exec().map_err(at(6))?;
         for (from, to) in &self.descriptors {
             // SAFETY: `to` is a plain number; what was there the child has no more use for.
             if unsafe { libc::dup2(from.as_raw_fd(), *to) } < 0 {
@@ -271,15 +278,6 @@ pub(super) fn aside<T: Send>(work: impl FnOnce() -> Result<T, Fault> + Send) -> 
 
 fn at(step: u8) -> impl Fn(Errno) -> (u8, Errno) {
     move |error| (step, error)
-}
-
-/// Marks all descriptors but the first three to be closed by `exec`: what a careless parent left
-/// open for us is not handed on. One system call, for use after `fork`.
-pub(super) fn close_others_on_exec() -> Result<(), Errno> {
-    const CLOEXEC: libc::c_uint = 4;
-    // SAFETY: the call takes three numbers, and closes nothing itself.
-    let result = unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, CLOEXEC) };
-    if result == 0 { Ok(()) } else { Err(last_errno()) }
 }
 
 /// Starts a program in the groups behind these doors.

@@ -1,13 +1,21 @@
 //! The processes of this machine, as `/proc` lists them.
 
 use crate::fault::{Doing, Fault};
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use surtax_instrument::counters;
 
 /// Largest number of processes of a line that are looked at.
 const DEPTH_LIMIT: usize = 64;
+
+/// Directory of them all, for who asks about each.
+///
+/// # Errors
+/// The machine's: it cannot be opened.
+pub(super) fn directory() -> Result<File, Fault> {
+    File::open("/proc").doing("look at the processes in `/proc`")
+}
 
 /// All that there are just now.
 ///

@@ -6,7 +6,7 @@
 //! too, the next start does the same.
 
 use super::journal::Journal;
-use super::process;
+use super::open_files;
 use crate::fault::{Doing, Fault};
 use std::ffi::OsString;
 use std::io::{Read, Write};
@@ -40,7 +40,7 @@ impl Reaper {
         command.stdin(Stdio::from(read)).stdout(Stdio::null());
         let detach = || {
             rustix::process::setsid()?;
-            Ok(process::close_others_on_exec()?)
+            Ok(open_files::close_others_on_exec()?)
         };
         // SAFETY: `detach` makes two system calls; it neither allocates nor takes a lock.
         unsafe { command.pre_exec(detach) };

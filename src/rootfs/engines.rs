@@ -29,12 +29,11 @@ const NAMES: [&str; 16] = [
 /// Prefix of the directories in which containerd keeps the layers of containers.
 const SNAPSHOTS: &str = "io.containerd.snapshotter.";
 
-/// Files in which engines are told of their directory, and the keys.
-const CONFIGURATIONS: [(&str, &[&str], Format); 4] = [
-    ("/etc/docker/daemon.json", &["data-root"], Format::Json),
-    ("/etc/docker/daemon.json", &["graph"], Format::Json),
-    ("/etc/containers/storage.conf", &["storage", "graphroot"], Format::Toml),
-    ("/etc/containerd/config.toml", &["root"], Format::Toml),
+/// Files in which engines are told of their directory, and the ways of keys to it.
+const CONFIGURATIONS: [(&str, &[&[&str]], Format); 3] = [
+    ("/etc/docker/daemon.json", &[&["data-root"], &["graph"]], Format::Json),
+    ("/etc/containers/storage.conf", &[&["storage", "graphroot"]], Format::Toml),
+    ("/etc/containerd/config.toml", &[&["root"]], Format::Toml),
 ];
 
 /// The longest configuration that is read, in bytes.
@@ -62,21 +61,22 @@ pub(super) fn mounted(table: &[Mounted]) -> impl Fn(&Mounted) -> bool + use<> {
 
 /// Lists what engines keep in directories that this machine's owner chose, be it there or not.
 pub(crate) fn configured() -> impl Iterator<Item = PathBuf> {
-    let told = CONFIGURATIONS.into_iter().filter_map(|(file, keys, format)| {
+    let told = CONFIGURATIONS.into_iter().filter_map(|(file, ways, format)| {
         let bytes = regular_file::read(Path::new(file), CONFIGURATION_MOST).ok()?;
-        told(&String::from_utf8(bytes).ok()?, keys, format)
+        Some(told(&String::from_utf8(bytes).ok()?, ways, format))
     });
-    told.flat_map(|engine| below(&engine))
+    told.flatten().flat_map(|engine| below(&engine))
 }
 
-/// The directory that a configuration names, if it is one that surtax can read.
-fn told(text: &str, keys: &[&str], format: Format) -> Option<PathBuf> {
-    let value: serde_json::Value = match format {
-        Format::Json => serde_json::from_str(text).ok()?,
-        Format::Toml => toml::from_str(text).ok()?,
+/// Lists the directories that a configuration names, if it is one that surtax can read.
+fn told(text: &str, ways: &[&[&str]], format: Format) -> Vec<PathBuf> {
+    let value: Option<serde_json::Value> = match format {
+        Format::Json => serde_json::from_str(text).ok(),
+        Format::Toml => toml::from_str(text).ok(),
     };
-    let named = keys.iter().try_fold(&value, |value, key| value.get(key))?;
-    named.as_str().map(PathBuf::from).filter(|path| path.is_absolute())
+    let at = |way: &&[&str]| way.iter().try_fold(value.as_ref()?, |value, key| value.get(key));
+    let named = ways.iter().filter_map(at).filter_map(|named| named.as_str());
+    named.map(PathBuf::from).filter(|path| path.is_absolute()).collect()
 }
 
 fn below(engine: &Path) -> Vec<PathBuf> {
@@ -141,13 +141,15 @@ rw,lowerdir=/a,upperdir=/c/io.containerd.snapshotter.v1.overlayfs/snapshots/7/fs
 
     #[test]
     fn a_configuration_names_the_directory_of_its_engine() {
+        let told = |text: &str, way: &[&str], format| told(text, &[way], format);
+        let at = |path: &str| vec![PathBuf::from(path)];
         let json = r#"{"log-level": "warn", "data-root": "/srv/docker"}"#;
-        assert_eq!(told(json, &["data-root"], Format::Json), Some("/srv/docker".into()));
-        assert_eq!(told(json, &["graph"], Format::Json), None);
+        assert_eq!(told(json, &["data-root"], Format::Json), at("/srv/docker"));
+        assert_eq!(told(json, &["graph"], Format::Json), at("")[..0]);
         let toml = "[storage]\ndriver = \"overlay\"\ngraphroot = \"/srv/podman\"\n";
-        assert_eq!(told(toml, &["storage", "graphroot"], Format::Toml), Some("/srv/podman".into()));
+        assert_eq!(told(toml, &["storage", "graphroot"], Format::Toml), at("/srv/podman"));
         for odd in ["", "{", r#"{"data-root": 7}"#, r#"{"data-root": "srv"}"#] {
-            assert_eq!(told(odd, &["data-root"], Format::Json), None, "{odd}");
+            assert_eq!(told(odd, &["data-root"], Format::Json), at("")[..0], "{odd}");
         }
         assert!(below(Path::new("/srv/docker")).contains(&"/srv/docker/overlay2".into()));
     }

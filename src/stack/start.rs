@@ -313,9 +313,9 @@ fn prove(
         Fact::new(format!("inside_{key}"), value, format!("{source} on the inside"))
     });
     facts.extend(seen);
-    for fact in &mut facts {
-        fact.value = room.nameless(&fact.value);
-        fact.source = room.nameless(&fact.source);
+    let texts = facts.iter_mut().flat_map(|fact| [&mut fact.value, &mut fact.source]);
+    for text in texts.filter(|text| text.contains('/')) {
+        *text = room.nameless(text);
     }
     Ok(LevelFacts { layer: layer.to_string(), facts })
 }

@@ -5,16 +5,16 @@ use super::acts::Who;
 use super::companion::{Companion, Seen};
 use super::concurrency;
 use super::iterate::TimedRun;
-use super::quiet::{self, Conditions, Quiet};
+use super::quiet::{self, Conditions};
 use super::stage::Stage;
 use crate::fault::Fault;
 use crate::stack::watch::groups;
 use std::path::{Path, PathBuf};
 use surtax_instrument::quantity::Nanoseconds;
 
-/// The counters of this machine, and what they said first.
+/// First reading of the counters of this machine.
 #[derive(Default)]
-pub(super) struct HostConditions(Option<(Quiet, Conditions)>);
+pub(super) struct HostConditions(Option<Conditions>);
 
 impl Companion for HostConditions {
     fn who(&self) -> Who {
@@ -23,17 +23,21 @@ impl Companion for HostConditions {
 
     fn begin(&mut self, stage: &mut Stage<'_>) {
         let groups: Vec<PathBuf> = groups(&stage.payers).map(Path::to_owned).collect();
-        let mut quiet = Quiet::open(Path::new("/"), stage.hierarchies, &groups);
-        let before = quiet.read();
-        self.0 = Some((quiet, before));
+        stage.quiet.widen(stage.hierarchies, &groups);
+        self.0 = Some(stage.quiet.read());
     }
 
-    fn end(&mut self, _: &mut Stage<'_>, runs: &[TimedRun], seen: &mut Seen) -> Result<(), Fault> {
-        let Some((mut quiet, before)) = self.0.take() else { return Ok(()) };
-        let after = quiet.read();
+    fn end(
+        &mut self,
+        stage: &mut Stage<'_>,
+        runs: &[TimedRun],
+        seen: &mut Seen,
+    ) -> Result<(), Fault> {
+        let Some(before) = self.0.take() else { return Ok(()) };
+        let after = stage.quiet.read();
         let used = used_by_all(seen);
         let outcomes = || runs.iter().map(|ran| &ran.outcome);
-        seen.conditions.extend(quiet.between(&before, &after, used));
+        seen.conditions.extend(stage.quiet.between(&before, &after, used));
         seen.conditions.extend(quiet::stood_still(outcomes()));
         seen.conditions.extend(quiet::left_running(outcomes()));
         seen.conditions.extend(concurrency::at_once(runs));

@@ -40,7 +40,7 @@ pub fn run(
     std::thread::sleep(plan.conduct.settle());
     let began_at = clock::wall();
     let padding = padding(plan, trial);
-    let mut quiet = Quiet::open(Path::new("/"), context.lab.hierarchies(), &[]);
+    let mut quiet = Quiet::open(Path::new("/"), context.lab.hierarchies());
     let before = quiet.read();
 
     let name = format!("{}-{}-{}", trial.block, trial.position, trial.arm);
@@ -59,7 +59,7 @@ pub fn run(
             let stood_at = placed.stood_at;
             let meant = (oom::is_meant(&placed.command), pids::is_meant(&placed.command));
             let neighbours = Beside { plan, trial, context, name: &name };
-            let beside = (&mut lookout, &mut leftovers);
+            let beside = (&mut lookout, &mut quiet, &mut leftovers);
             let judged = accompanied(&mut placed, &neighbours, stack, beside, acts);
             let judged = judged.map_err(|fault| placed.running.explained(fault));
             let (left, took) = placed.stop(acts);
@@ -113,7 +113,7 @@ fn accompanied(
     placed: &mut Placed,
     &Beside { plan, trial, context, name }: &Beside<'_>,
     stack: &StackSpec,
-    (lookout, leftovers): (&mut Lookout<'_>, &mut Vec<String>),
+    (lookout, quiet, leftovers): (&mut Lookout<'_>, &mut Quiet, &mut Vec<String>),
     acts: Acts<'_>,
 ) -> Result<Judged, Fault> {
     let neighbours = plan.neighbours(trial.arm);
@@ -129,7 +129,7 @@ fn accompanied(
     let (has_two_sides, level) = (placed.peer.is_some(), context.level);
     let mut all = companions(has_neighbours.then_some(neighbours), has_two_sides);
     let hierarchies = context.lab.hierarchies();
-    let mut stage = Stage { placed, plan, level, hierarchies, payers: Vec::new() };
+    let mut stage = Stage { placed, plan, level, hierarchies, quiet, payers: Vec::new() };
     // Groups are looked at before anything is taken away.
     let measured = lookout.looked(measure(&mut stage, &mut all, acts));
     for it in all.into_iter().rev() {

@@ -37,12 +37,16 @@ pub struct Conditions {
 }
 
 impl Quiet {
-    /// Opens the counters of the machine whose files are below `root`; `groups` are those of the
-    /// payers in these hierarchies, whose parents may have quotas.
+    /// Opens the counters of the machine whose files are below `root`, in these hierarchies.
     #[must_use]
-    pub fn open(root: &Path, hierarchies: &Hierarchies, groups: &[PathBuf]) -> Self {
-        let chain = Chain::open(root, hierarchies, groups);
+    pub fn open(root: &Path, hierarchies: &Hierarchies) -> Self {
+        let chain = Chain::open(root, hierarchies);
         Self { host: Host::open(root), chain, cpus: Cpus::open(root), stops: 0 }
+    }
+
+    /// From now on watches the parents of the payers' groups, too, which may have quotas.
+    pub fn widen(&mut self, hierarchies: &Hierarchies, groups: &[PathBuf]) {
+        self.chain.widen(hierarchies, groups);
     }
 
     /// Reads them now.

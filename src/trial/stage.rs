@@ -11,6 +11,7 @@ use super::companion::Companion;
 use super::endpoints::Bridge;
 use super::iterate::TimedRun;
 use super::peer::{Peer, Side};
+use super::quiet::Quiet;
 use super::task::Task;
 use crate::fault::Fault;
 use crate::layer::{Payer, StackSpec};
@@ -143,6 +144,8 @@ pub(super) struct Stage<'a> {
     pub level: u8,
     /// The cgroup hierarchies of that level.
     pub hierarchies: &'a Hierarchies,
+    /// The counters of this machine.
+    pub quiet: &'a mut Quiet,
     /// Payers that work for the stack on that level, as it was right before the command.
     pub payers: Vec<Payer>,
 }

@@ -110,13 +110,16 @@ fn relative(group: &Path) -> &Path {
     group.strip_prefix("/").unwrap_or(group)
 }
 
-/// Lists who started a process, who started that, and so on.
+/// Lists who started a process, who started that, and so on up to this process: who started that
+/// is in no group of a layer's.
 fn forebears(pid: u32) -> Vec<u32> {
     let parent = |pid: &u32| {
         let text = counters::text_of(format!("/proc/{pid}/status")).ok()?;
         text.lines().find_map(|line| line.strip_prefix("PPid:")?.trim().parse().ok())
     };
-    std::iter::successors(parent(&pid), parent).take_while(|pid| *pid != 0).collect()
+    let ours = std::process::id();
+    let before = |pid: &u32| if *pid == ours { None } else { parent(pid) };
+    std::iter::successors(before(&pid), before).take_while(|pid| *pid != 0).collect()
 }
 
 fn pid_namespace(pid: u32) -> Option<PathBuf> {

@@ -48,7 +48,7 @@ fn counts(counted: &str, used: &str, is_disk: impl Fn(&str) -> bool) -> bool {
         };
         let number = format!("{major}:{minor} ");
         let is_unused = *reads == "0" && *writes == "0";
-        is_unused || !is_disk(name) || counted.lines().any(|line| line.starts_with(&number))
+        is_unused || counted.lines().any(|line| line.starts_with(&number)) || !is_disk(name)
     })
 }
 

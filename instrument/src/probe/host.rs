@@ -17,7 +17,7 @@
 //! - **Reference** `proc_stat(5)`, Linux `Documentation/accounting/psi.rst`.
 
 use crate::clock;
-use crate::counters::{text, value};
+use crate::counters::{text, values};
 use crate::quantity::{Bytes, Nanoseconds};
 use std::fs::File;
 use std::path::Path;
@@ -112,10 +112,12 @@ impl Host {
         }
         if let Some(text) = text(self.vmstat.as_ref(), buffer) {
             let bytes = |pages: u64| Bytes(pages.saturating_mul(self.page_bytes));
-            now.swap_in = value(text, "pswpin").map(bytes);
-            now.swap_out = value(text, "pswpout").map(bytes);
-            now.major_fault_count = value(text, "pgmajfault");
-            now.page_in = value(text, "pgpgin").map(|kib| Bytes(kib.saturating_mul(1024)));
+            let [swap_in, swap_out, faults, page_in] =
+                values(text, ["pswpin", "pswpout", "pgmajfault", "pgpgin"]);
+            now.swap_in = swap_in.map(bytes);
+            now.swap_out = swap_out.map(bytes);
+            now.major_fault_count = faults;
+            now.page_in = page_in.map(|kib| Bytes(kib.saturating_mul(1024)));
         }
         if let Some(text) = text(self.loadavg.as_ref(), buffer) {
             let word = |place| text.split_whitespace().nth(place);

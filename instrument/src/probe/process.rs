@@ -123,7 +123,8 @@ fn counted(home: &Path, stat: &str) -> Amounts {
 fn context_switches(thread: &Path) -> Option<u64> {
     let status = counters::text_of(thread.join("status")).ok()?;
     let count = |key: &str| {
-        let line = status.lines().find_map(|line| line.strip_prefix(key))?;
+        // They are the last two of many.
+        let line = status.lines().rev().find_map(|line| line.strip_prefix(key))?;
         line.trim().parse::<u64>().ok()
     };
     Some(count("voluntary_ctxt_switches:")? + count("nonvoluntary_ctxt_switches:")?)

@@ -26,8 +26,18 @@ const GROUPS_MAX: usize = 64;
 /// The groups above those that work for us, their counters held open.
 #[derive(Debug, Default)]
 pub struct Chain {
-    stats: Vec<(Version, File)>,
+    directories: Vec<PathBuf>,
+    stats: Vec<Stat>,
     quotas: Option<Quotas>,
+}
+
+/// The counters of one group.
+#[derive(Debug)]
+struct Stat {
+    version: Version,
+    file: File,
+    /// Counts of before the group was added to others that had been read.
+    before: Throttling,
 }
 
 /// Effect of the quotas since the groups were made.
@@ -49,33 +59,48 @@ pub struct Quotas {
 }
 
 impl Chain {
-    /// Opens the counters of this process's own group, of the groups above it, and of those above
-    /// `groups`, in the machine whose `/proc` is below `root`. The limits of `groups` themselves
-    /// are those that somebody asked for, and are left out.
+    /// Opens the counters of this process's own group and of the groups above it, in the machine
+    /// whose `/proc` is below `root`.
     #[must_use]
-    pub fn open(root: &Path, hierarchies: &Hierarchies, groups: &[PathBuf]) -> Self {
-        let Some(hierarchy) = hierarchies.of("cpu") else { return Self::default() };
-        let mut directories: Vec<PathBuf> = Vec::new();
-        let own = hierarchy.own_group(root, "cpu").unwrap_or_default();
-        let above = groups.iter().filter_map(|group| group.parent()).map(Path::to_path_buf);
-        for group in std::iter::once(own).chain(above) {
-            for directory in hierarchy.way_up(&group) {
-                if directories.len() < GROUPS_MAX && !directories.contains(&directory) {
-                    directories.push(directory);
-                }
+    pub fn open(root: &Path, hierarchies: &Hierarchies) -> Self {
+        let mut chain = Self::default();
+        if let Some(hierarchy) = hierarchies.of("cpu") {
+            let own = hierarchy.own_group(root, "cpu").unwrap_or_default();
+            chain.add(hierarchy, &own, false);
+        }
+        chain
+    }
+
+    /// Adds those of the groups above these; what they did before is not counted. The limits of
+    /// `groups` themselves are those that somebody asked for, and are left out.
+    pub fn widen(&mut self, hierarchies: &Hierarchies, groups: &[PathBuf]) {
+        let Some(hierarchy) = hierarchies.of("cpu") else { return };
+        for above in groups.iter().filter_map(|group| group.parent()) {
+            self.add(hierarchy, above, true);
+        }
+    }
+
+    fn add(&mut self, hierarchy: &Hierarchy, group: &Path, is_later: bool) {
+        for directory in hierarchy.way_up(group) {
+            if self.directories.len() >= GROUPS_MAX || self.directories.contains(&directory) {
+                continue;
             }
+            if let Some(quota) = quota(hierarchy, &directory) {
+                let all = self.quotas.get_or_insert(Quotas::default());
+                all.group_count += u64::from(quota.is_some());
+                all.cpus = [all.cpus, quota].into_iter().flatten().reduce(f64::min);
+            }
+            let file = File::open(directory.join("cpu.stat")).ok();
+            self.stats.extend(file.map(|file| {
+                let mut stat =
+                    Stat { version: hierarchy.version, file, before: Throttling::default() };
+                if is_later {
+                    stat.before = stat.read().unwrap_or_default();
+                }
+                stat
+            }));
+            self.directories.push(directory);
         }
-        let stat = |directory: &PathBuf| {
-            let file = File::open(directory.join("cpu.stat")).ok()?;
-            Some((hierarchy.version, file))
-        };
-        let mut quotas = None;
-        for quota in directories.iter().filter_map(|directory| quota(hierarchy, directory)) {
-            let all = quotas.get_or_insert(Quotas::default());
-            all.group_count += u64::from(quota.is_some());
-            all.cpus = [all.cpus, quota].into_iter().flatten().reduce(f64::min);
-        }
-        Self { stats: directories.iter().filter_map(stat).collect(), quotas }
     }
 
     /// The quotas as they were when it was opened; `None` where no group says.
@@ -87,17 +112,19 @@ impl Chain {
     /// Reads what they did; `None` where no group counts it.
     #[must_use]
     pub fn read(&self) -> Option<Throttling> {
-        let mut sum = None;
+        self.stats.iter().filter_map(Stat::read).reduce(|all, one| Throttling {
+            count: all.count + one.count,
+            time: all.time + one.time,
+        })
+    }
+}
+
+impl Stat {
+    fn read(&self) -> Option<Throttling> {
         let mut buffer = [0; 2048];
-        for (version, file) in &self.stats {
-            let Some(one) = text(Some(file), &mut buffer).and_then(|it| parse(*version, it)) else {
-                continue;
-            };
-            let all = sum.get_or_insert(Throttling::default());
-            all.count += one.count;
-            all.time += one.time;
-        }
-        sum
+        let Throttling { count, time } = parse(self.version, text(Some(&self.file), &mut buffer)?)?;
+        let Throttling { count: before, time: time_before } = self.before;
+        Some(Throttling { count: count.saturating_sub(before), time: time.since(time_before) })
     }
 }
 
@@ -153,7 +180,7 @@ mod tests {
             ("cg/cpu/a/b/c/cpu.cfs_quota_us", "-1\n"),
             ("cg/cpu/a/b/c/cpu.cfs_period_us", "100000\n"),
         ]);
-        let chain = Chain::open(root.path(), &hierarchies(root.path()), &[]);
+        let chain = Chain::open(root.path(), &hierarchies(root.path()));
         assert_eq!(chain.read(), Some(Throttling { count: 5, time: Nanoseconds(750) }));
         assert_eq!(chain.quotas(), Some(Quotas { group_count: 1, cpus: Some(0.25) }));
     }
@@ -174,7 +201,13 @@ mod tests {
             ("cg/slice/box/cpu.stat", &stat(40)),
         ]);
         let groups = [PathBuf::from("/slice/box")];
-        let chain = Chain::open(root.path(), &hierarchies(root.path()), &groups);
+        let mut chain = Chain::open(root.path(), &hierarchies(root.path()));
+        let own = Some(Throttling { count: 0, time: Nanoseconds(3_000) });
+        assert_eq!(chain.read(), own);
+        chain.widen(&hierarchies(root.path()), &groups);
+        assert_eq!(chain.read(), own, "what another group did before counts");
+        let later = ("cg/slice/cpu.stat", stat(4).replace("usec 3", "usec 6"));
+        std::fs::write(root.path().join(later.0), later.1).unwrap();
         assert_eq!(chain.read(), Some(Throttling { count: 2, time: Nanoseconds(6_000) }));
         assert_eq!(chain.quotas(), Some(Quotas { group_count: 1, cpus: Some(1.5) }));
     }
@@ -182,7 +215,7 @@ mod tests {
     #[test]
     fn without_groups_or_quotas_nothing_is_known_and_nothing_is_zero() {
         let root = tree(&[("proc/self/mountinfo", "")]);
-        let chain = Chain::open(root.path(), &hierarchies(root.path()), &[]);
+        let chain = Chain::open(root.path(), &hierarchies(root.path()));
         assert_eq!((chain.read(), chain.quotas()), (None, None));
     }
 
@@ -194,7 +227,7 @@ mod tests {
             ("cg/cgroup.procs", ""),
             ("cg/cpu.stat", "nr_throttled 3\nthrottled_time 5\n"),
         ]);
-        let chain = Chain::open(root.path(), &hierarchies(root.path()), &[]);
+        let chain = Chain::open(root.path(), &hierarchies(root.path()));
         assert_eq!(chain.read().map(|it| it.count), Some(3));
     }
 }

@@ -161,6 +161,17 @@ pub trait Field: Sized {
     /// # Errors
     /// Reason why they are none.
     fn take(from: &mut &[u8]) -> Result<Self, Malformed>;
+    /// Adds several, one after the other.
+    fn put_all(all: &[Self], out: &mut Vec<u8>) {
+        all.iter().for_each(|one| one.put(out));
+    }
+    /// Takes so many.
+    ///
+    /// # Errors
+    /// As [`Self::take`].
+    fn take_all(count: usize, from: &mut &[u8]) -> Result<Vec<Self>, Malformed> {
+        (0..count).map(|_| Self::take(from)).collect()
+    }
 }
 
 fn split<'a>(from: &mut &'a [u8], count: usize) -> Result<&'a [u8], Malformed> {
@@ -182,7 +193,23 @@ macro_rules! integers {
         }
     )*};
 }
-integers!(u8, u16, u32, u64, u128, i32);
+integers!(u16, u32, u64, u128, i32);
+
+impl Field for u8 {
+    fn put(&self, out: &mut Vec<u8>) {
+        out.push(*self);
+    }
+    fn take(from: &mut &[u8]) -> Result<Self, Malformed> {
+        split(from, 1).map(|bytes| bytes[0])
+    }
+    // What a command wrote, and its environment, are thousands of them.
+    fn put_all(all: &[Self], out: &mut Vec<u8>) {
+        out.extend_from_slice(all);
+    }
+    fn take_all(count: usize, from: &mut &[u8]) -> Result<Vec<Self>, Malformed> {
+        split(from, count).map(<[u8]>::to_vec)
+    }
+}
 
 impl Field for bool {
     fn put(&self, out: &mut Vec<u8>) {
@@ -211,15 +238,11 @@ fn take_count(from: &mut &[u8]) -> Result<usize, Malformed> {
 impl<T: Field> Field for Vec<T> {
     fn put(&self, out: &mut Vec<u8>) {
         put_count(self.len(), out);
-        self.iter().for_each(|element| element.put(out));
+        T::put_all(self, out);
     }
     fn take(from: &mut &[u8]) -> Result<Self, Malformed> {
         let count = take_count(from)?;
-        let mut elements = Self::new();
-        for _ in 0..count {
-            elements.push(T::take(from)?);
-        }
-        Ok(elements)
+        T::take_all(count, from)
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! A later mount can hide an earlier one; a hidden file system must not end up in a merged root.
 
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use surtax_instrument::mountinfo::{self, Mounted};
 
@@ -22,9 +23,15 @@ pub fn is_real(mounted: &Mounted) -> bool {
 
 /// Tells whether one mount lies over the place where another is mounted.
 fn hides(one: &Mounted, other: &Mounted) -> bool {
-    let on_top = one.parent == other.id && one.point == other.point;
-    let beside = one.parent == other.parent && other.point.starts_with(&one.point);
-    one.id != other.id && (on_top || (beside && one.point != other.point))
+    let on_top = || one.parent == other.id && one.point == other.point;
+    // Bytes first: of most pairs they differ, and a path is compared name by name.
+    let begins = || bytes(&other.point).starts_with(bytes(&one.point));
+    let beside = || one.parent == other.parent && begins() && other.point.starts_with(&one.point);
+    one.id != other.id && (on_top() || (beside() && one.point != other.point))
+}
+
+fn bytes(path: &Path) -> &[u8] {
+    path.as_os_str().as_bytes()
 }
 
 /// The mounts that a path lookup can end in, in the table's order.

@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 
 /// Opens the counters of a machine, and those of groups in its hierarchies.
 fn open(root: &Path, groups: &[PathBuf]) -> Quiet {
-    Quiet::open(root, &Hierarchies::discover_below(root).unwrap_or_default(), groups)
+    let hierarchies = Hierarchies::discover_below(root).unwrap_or_default();
+    let mut quiet = Quiet::open(root, &hierarchies);
+    quiet.widen(&hierarchies, groups);
+    quiet
 }
 
 /// A tree of files like those of a machine with two CPUs, all counters at `step` times something.
