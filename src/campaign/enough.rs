@@ -12,7 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 use surtax_statistics::{
-    Block, LOOK_FROM, blocks_to_precision, is_narrow_enough, overhead, relative_half_width,
+    Block, ByBlock, LOOK_FROM, blocks_to_precision, is_narrow_enough, overhead,
+    relative_half_width,
 };
 
 /// The wall times so far, and the numbers of a workload's first metric, by block and arm.
@@ -138,12 +139,12 @@ impl Measure {
     /// has no ratio: then the report has none either.
     fn pairs(&self, arm: u32) -> Option<Vec<Block>> {
         let baselines = if arm == 1 { 0..=0 } else { 0..=1 };
-        let of = |arms: RangeInclusive<u32>| {
-            let values = |values: &BTreeMap<u32, f64>| -> Vec<f64> {
-                values.range(arms.clone()).map(|(_, value)| *value).collect()
+        let of = |arms: RangeInclusive<u32>| -> ByBlock {
+            let in_block = |(block, all): (&u32, &BTreeMap<u32, f64>)| {
+                let values = all.range(arms.clone());
+                values.map(|(_, value)| (*block, *value)).collect::<Vec<_>>()
             };
-            let blocks = self.blocks.iter().map(|(block, all)| (*block, values(all)));
-            blocks.filter(|(_, values)| !values.is_empty()).collect::<BTreeMap<_, _>>()
+            self.blocks.iter().flat_map(in_block).collect()
         };
         Block::paired(&of(baselines), &of(arm..=arm))
     }

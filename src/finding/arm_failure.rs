@@ -128,7 +128,7 @@ fn asked_for(command: &[Word]) -> Option<&'static str> {
 }
 
 /// Returns the most memory that the command used in a trial of the baseline that counts.
-fn peak_of(baseline: Baseline<'_>) -> Option<Bytes> {
+fn peak_of(baseline: &Baseline<'_>) -> Option<Bytes> {
     let trials = baseline.first.iter().chain(baseline.again);
     trials.filter_map(|trial| Some(Bytes(trial.sample("memory_peak_bytes")?.whole))).max()
 }

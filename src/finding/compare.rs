@@ -49,17 +49,17 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
     let workload = plan.workload.as_ref().and_then(|workload| workload.outline().ok());
     let is_of_fixed_time = workload.as_ref().is_some_and(|workload| workload.is_of_fixed_time);
     let noise = baseline.noise_floor(&Measure::wall());
-    let (walls, overheads) = wall::of_columns(&columns, baseline, &measures);
+    let (walls, overheads) = wall::of_columns(&columns, &baseline, &measures);
     let noises: Vec<_> = measures.iter().map(|it| baseline.noise_floor(it)).collect();
     let step_sizes = step::sizes(workload.as_ref(), &columns, &measures);
     let program = program_of(&columns, &proofs);
-    let judge = Judge::of((baseline, noise), &program, &plan, &run);
+    let judge = Judge::of((&baseline, noise), &program, &plan, &run);
 
     let sources = Sources {
         ledger,
         plan: &plan,
         machine: &machine,
-        baseline,
+        baseline: &baseline,
         asked_for: OnceCell::new(),
         proofs: &proofs,
         first_began_ns: first_began(&trials),
@@ -102,7 +102,7 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
 /// The trials of both arms of the baseline.
 fn baseline_of<'a>(columns: &'a [ArmTrials<'a>]) -> Baseline<'a> {
     let counted = |arm: usize| columns.get(arm).map_or(&[][..], |column| &column.counted);
-    Baseline { first: counted(0), again: counted(1) }
+    Baseline::of(counted(0), counted(1))
 }
 
 /// Returns the program that the baseline ran.

@@ -7,10 +7,12 @@
 use crate::finding::{ArmFindings, Interval, MetricFindings, QuantileFindings, Verdict, ticks};
 use crate::ledger::StoredTrial;
 use crate::workload::Better;
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
 use surtax_statistics::{
-    Block, Confidence, Estimate, NoiseFloor, Sample, Summary, critical_value, noise_floor,
-    overhead, quantile_interval, relative_half_width,
+    Block, ByBlock, Confidence, Estimate, NoiseFloor, Sample, Summary, critical_value,
+    noise_floor, overhead, quantile_interval, relative_half_width,
 };
 
 /// The metric that gets a verdict and quantiles.
@@ -68,37 +70,60 @@ pub(crate) fn is_of_every_trial(metric: &str) -> bool {
     METRICS.iter().any(|(known, ..)| *known == metric)
 }
 
+/// Costs by block that a baseline has on each metric, once somebody has asked; `None` on one where
+/// it has no say.
+type Known = RefCell<HashMap<String, Option<Rc<ByBlock>>>>;
+
 /// The trials that count of the baseline's two arms.
-#[derive(Clone, Copy)]
 pub(crate) struct Baseline<'a> {
     /// Arm 0.
     pub(crate) first: &'a [&'a StoredTrial],
     /// Arm 1.
     pub(crate) again: &'a [&'a StoredTrial],
+    known: Known,
 }
 
-impl Baseline<'_> {
+impl<'a> Baseline<'a> {
+    pub(crate) fn of(first: &'a [&'a StoredTrial], again: &'a [&'a StoredTrial]) -> Self {
+        Self { first, again, known: Known::default() }
+    }
+
     /// The blocks of an arm on one metric, in their order; `None` where a ratio has no meaning.
     pub(crate) fn blocks(&self, arm: &[&StoredTrial], measure: &Measure) -> Option<Vec<Block>> {
-        if !speaks_for(self.first.iter().chain(self.again), &measure.metric) {
-            return None;
-        }
-        let baseline = by_block(self.first.iter().chain(self.again), measure);
-        Block::paired(&baseline, &by_block(arm.iter(), measure))
+        self.blocks_of(&values(arm.iter(), &measure.metric), measure)
+    }
+
+    /// The same, of an arm whose values are these.
+    fn blocks_of(&self, arm: &[(u32, f64)], measure: &Measure) -> Option<Vec<Block>> {
+        let mut known = self.known.borrow_mut();
+        let own = match known.get(&measure.metric) {
+            Some(own) => own.clone(),
+            None => {
+                let own = self.costs(measure).map(Rc::new);
+                known.insert(measure.metric.clone(), own.clone());
+                own
+            }
+        };
+        Block::paired(&*own?, &costs(arm, measure))
+    }
+
+    fn costs(&self, measure: &Measure) -> Option<ByBlock> {
+        let trials = self.first.iter().chain(self.again);
+        let values = values(trials.clone(), &measure.metric);
+        speaks_for(trials, values.len(), &measure.metric).then(|| costs(&values, measure))
     }
 
     /// The blocks of the second baseline arm against the first.
     pub(crate) fn own_blocks(&self, measure: &Measure) -> Option<Vec<Block>> {
-        Block::paired(&by_block(self.first.iter(), measure), &by_block(self.again.iter(), measure))
+        let of =
+            |arm: &[&StoredTrial]| costs(&values(arm.iter(), &measure.metric), measure);
+        Block::paired(&of(self.first), &of(self.again))
     }
 
     /// The median of both arms.
     pub(crate) fn median(&self, measure: &Measure) -> Option<f64> {
-        let trials = self.first.iter().chain(self.again);
-        let mut place = 0;
-        let value = |it: &&StoredTrial| Some(it.sample_near(&measure.metric, &mut place)?.value);
-        let values = trials.filter_map(value);
-        median(&values.collect::<Vec<_>>())
+        let values = values(self.first.iter().chain(self.again), &measure.metric);
+        median(&values.into_iter().map(|(_, value)| value).collect::<Vec<_>>())
     }
 
     /// Returns how much the baseline differs from itself.
@@ -110,21 +135,20 @@ impl Baseline<'_> {
 /// Every metric that the arm has, summed up; with overheads if it is compared with a baseline.
 pub(crate) fn metrics(
     arm: &[&StoredTrial],
-    baseline: Option<Baseline<'_>>,
+    baseline: Option<&Baseline<'_>>,
     of_workload: &[Measure],
 ) -> Vec<MetricFindings> {
     let mut found = Vec::new();
     for measure in METRICS.map(Measure::of_every_trial).iter().chain(of_workload) {
         let metric = measure.metric.as_str();
-        let mut place = 0;
-        let value = |trial: &&StoredTrial| Some(trial.sample_near(metric, &mut place)?.value);
-        let values: Vec<f64> = arm.iter().filter_map(value).collect();
+        let in_blocks = values(arm.iter(), metric);
+        let values: Vec<f64> = in_blocks.iter().map(|(_, value)| *value).collect();
         let Ok(sample) = Sample::counts(&values) else { continue };
-        if !speaks_for(arm.iter(), metric) {
+        if !speaks_for(arm.iter(), values.len(), metric) {
             continue;
         }
         let summary = Summary::of(&sample);
-        let blocks = baseline.and_then(|baseline| baseline.blocks(arm, measure));
+        let blocks = baseline.and_then(|baseline| baseline.blocks_of(&in_blocks, measure));
         let overhead = blocks.and_then(|blocks| overhead(&blocks).ok());
         let quantiles = if metric == WALL { quantiles(&sample) } else { Vec::new() };
         found.push(MetricFindings {
@@ -144,14 +168,16 @@ pub(crate) fn metrics(
     found
 }
 
-/// Tells whether the trials that have a metric speak for all of these.
-fn speaks_for<'a>(trials: impl Iterator<Item = &'a &'a StoredTrial> + Clone, metric: &str) -> bool {
-    let mut place = 0;
-    let has_it = trials.clone().filter(|trial| trial.sample_near(metric, &mut place).is_some());
+/// Tells whether so many trials that have a metric speak for all of these.
+fn speaks_for<'a>(
+    trials: impl Iterator<Item = &'a &'a StoredTrial> + Clone,
+    have_it: usize,
+    metric: &str,
+) -> bool {
     match metric {
-        OTHERS_MEMORY => speaks(has_it.count(), trials.count()),
+        OTHERS_MEMORY => speaks(have_it, trials.count()),
         _ if SPLIT.contains(&metric) => {
-            is_typical(trials.clone(), has_it.count()) && !ticks::are_too_coarse(trials, metric)
+            is_typical(trials.clone(), have_it) && !ticks::are_too_coarse(trials, metric)
         }
         _ => true,
     }
@@ -247,24 +273,25 @@ pub(crate) fn float(value: u64) -> f64 {
     value as f64
 }
 
-/// Returns the costs of the trials by block; for what is better when it is more, such as a rate,
-/// the inverse.
-fn by_block<'a>(
+/// Lists what trials have of a metric, each with the number of its block.
+fn values<'a>(
     trials: impl Iterator<Item = &'a &'a StoredTrial>,
-    measure: &Measure,
-) -> BTreeMap<u32, Vec<f64>> {
-    let mut blocks: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+    metric: &str,
+) -> Vec<(u32, f64)> {
     let mut place = 0;
-    for trial in trials {
-        if let Some(sample) = trial.sample_near(&measure.metric, &mut place) {
-            let cost = match measure.better {
-                Better::Lower => sample.value,
-                Better::Higher => sample.value.recip(),
-            };
-            blocks.entry(trial.id.block).or_default().push(cost);
-        }
-    }
-    blocks
+    let value = |trial: &&StoredTrial| {
+        Some((trial.id.block, trial.sample_near(metric, &mut place)?.value))
+    };
+    trials.filter_map(value).collect()
+}
+
+/// Returns such values as costs; of what is better when it is more, such as a rate, the inverse.
+fn costs(values: &[(u32, f64)], measure: &Measure) -> ByBlock {
+    let cost = |value: f64| match measure.better {
+        Better::Lower => value,
+        Better::Higher => value.recip(),
+    };
+    values.iter().map(|(block, value)| (*block, cost(*value))).collect()
 }
 
 #[cfg(test)]

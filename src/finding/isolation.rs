@@ -31,7 +31,7 @@ pub(crate) fn add_to(arms: &mut [ArmFindings], columns: &[ArmTrials<'_>], measur
         // The baseline is there twice.
         let mut alone = columns.iter().filter(is_alone).map(|it| it.counted.as_slice());
         let first = alone.next().unwrap_or_default();
-        let baseline = Baseline { first, again: alone.next().unwrap_or_default() };
+        let baseline = Baseline::of(first, alone.next().unwrap_or_default());
         let found = |measure: &Measure| {
             let blocks = baseline.blocks(&column.counted, measure)?;
             let estimate = overhead(&blocks).ok()?;

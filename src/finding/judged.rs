@@ -13,7 +13,7 @@ use surtax_statistics::NoiseFloor;
 
 /// Standards that the arms are judged by.
 pub(crate) struct Judge<'a> {
-    pub(crate) baseline: Baseline<'a>,
+    pub(crate) baseline: &'a Baseline<'a>,
     /// The noise floor of wall time.
     pub(crate) noise: Option<NoiseFloor>,
     pub(crate) margin: f64,
@@ -28,7 +28,7 @@ impl<'a> Judge<'a> {
     /// The standards of a run: its baseline with the noise floor of wall time, and the
     /// program that both arms of the baseline ran.
     pub(crate) fn of(
-        (baseline, noise): (Baseline<'a>, Option<NoiseFloor>),
+        (baseline, noise): (&'a Baseline<'a>, Option<NoiseFloor>),
         program: &'a ProgramId,
         plan: &Plan,
         run: &Run,

@@ -12,7 +12,7 @@ pub(crate) struct Sources<'a> {
     pub(crate) ledger: &'a Ledger,
     pub(crate) plan: &'a Plan,
     pub(crate) machine: &'a [Fact],
-    pub(crate) baseline: Baseline<'a>,
+    pub(crate) baseline: &'a Baseline<'a>,
     /// The secret that the command names, once somebody has asked.
     pub(crate) asked_for: OnceCell<Option<&'static str>>,
     pub(crate) proofs: &'a Proofs,

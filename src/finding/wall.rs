@@ -70,7 +70,7 @@ pub(crate) type Overhead = Option<Result<Compared, TooFew>>;
 /// what the metrics of a workload say of every column, metric by metric.
 pub(crate) fn of_columns(
     columns: &[ArmTrials<'_>],
-    baseline: Baseline<'_>,
+    baseline: &Baseline<'_>,
     of_workload: &[Measure],
 ) -> (Vec<Option<Wall>>, Vec<Vec<Overhead>>) {
     let of_metric = |measure: &Measure| -> Vec<Option<Vec<Block>>> {

@@ -36,6 +36,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod by_block;
 mod change;
 mod confidence;
 mod equivalence;
@@ -53,6 +54,7 @@ mod stopping;
 mod student;
 mod warm_up;
 
+pub use by_block::ByBlock;
 pub use change::change;
 pub use confidence::Confidence;
 pub use equivalence::{Verdict, is_equivalent, verdict};

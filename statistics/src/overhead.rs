@@ -20,12 +20,12 @@
 //! chosen: with t at every size the interval of 40 bursty blocks is a third wider, and the
 //! bootstrap covers too seldom.
 
+use crate::by_block::ByBlock;
 use crate::confidence::Confidence;
 use crate::quantile::quantile_of_sorted;
 use crate::sample::{Sample, TooFew, Unusable};
 use crate::signed_rank;
 use crate::student::{self, Within};
-use std::collections::BTreeMap;
 
 /// Two blocks have a difference but no reliable error of it: t would be 12.7 standard errors wide.
 pub(crate) const BLOCKS_MIN: usize = 3;
@@ -65,22 +65,22 @@ impl Block {
     /// `None` where one of them has no ratio: then nothing is left out in silence.
     ///
     /// ```
-    /// use std::collections::BTreeMap;
-    /// use surtax_statistics::Block;
+    /// use surtax_statistics::{Block, ByBlock};
     ///
-    /// let baseline = BTreeMap::from([(0, vec![2.0]), (1, vec![4.0]), (2, vec![8.0])]);
-    /// let arm = BTreeMap::from([(0, vec![3.0]), (2, vec![4.0])]);
+    /// let baseline: ByBlock = [(0, 2.0), (1, 4.0), (2, 8.0)].into_iter().collect();
+    /// let arm: ByBlock = [(0, 3.0), (2, 4.0)].into_iter().collect();
     /// let ratios: Vec<f64> =
     ///     Block::paired(&baseline, &arm).unwrap().iter().map(Block::ratio).collect();
     /// assert!((ratios[0] - 1.5).abs() < 1e-12 && (ratios[1] - 0.5).abs() < 1e-12);
-    /// assert!(Block::paired(&baseline, &BTreeMap::from([(1, vec![0.0])])).is_none());
+    /// assert!(Block::paired(&baseline, &[(1, 0.0)].into_iter().collect()).is_none());
     /// ```
     #[must_use]
-    pub fn paired(
-        baseline: &BTreeMap<u32, Vec<f64>>,
-        arm: &BTreeMap<u32, Vec<f64>>,
-    ) -> Option<Vec<Self>> {
-        let both = arm.iter().filter_map(|(block, values)| Some((baseline.get(block)?, values)));
+    pub fn paired(baseline: &ByBlock, arm: &ByBlock) -> Option<Vec<Self>> {
+        let mut baseline = baseline.blocks().peekable();
+        let both = arm.blocks().filter_map(|(block, values)| {
+            while baseline.next_if(|(other, _)| *other < block).is_some() {}
+            Some((baseline.next_if(|(other, _)| *other == block)?.1, values))
+        });
         both.map(|(baseline, arm)| Self::new(baseline, arm).ok()).collect()
     }
 

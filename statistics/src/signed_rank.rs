@@ -18,6 +18,9 @@ use crate::normal;
 /// correction.
 const EXACT_UP_TO: usize = 64;
 
+/// Times after which it is not asked where a rank should lie: values with many ties have gaps.
+const GUESSES: u32 = 12;
+
 /// The median of the Walsh averages of `sorted`, which is ascending and not empty.
 pub(crate) fn hodges_lehmann(sorted: &[f64]) -> f64 {
     let count = pair_count(sorted.len());
@@ -124,19 +127,33 @@ fn end_rank_normal(n: usize, tail: f64) -> Option<usize> {
 
 /// The Walsh average of this rank, from 1: the least value that so many averages do not exceed.
 ///
-/// Bisects over the values that a float can have until no more averages are left than there are
-/// values, and looks at those: the result is one of the averages exactly.
+/// Narrows a range until no more averages are in it than there are values, and looks at those: the
+/// result is one of the averages exactly. Where the rank should lie if the averages were spread
+/// evenly over the range is asked first; every third time, and after some always, the range is
+/// halved over the values that a float can have, which ends whatever the values are.
 fn walsh_average(sorted: &[f64], rank: usize) -> f64 {
     let mut low = place(sorted[0]);
     let mut high = place(sorted[sorted.len() - 1]);
     // How many averages do not exceed the last limit that was too low, and the last that was not.
     let (mut below, mut up_to) = (0, pair_count(sorted.len()));
     let mut floor = f64::NEG_INFINITY;
-    while low < high && up_to - below > sorted.len() {
-        let middle = low + (high - low) / 2;
+    let mut is_above = false;
+    for turn in 1_u32.. {
+        if low >= high || up_to - below <= sorted.len() {
+            break;
+        }
+        let middle = if turn % 3 == 0 || turn > GUESSES {
+            low + (high - low) / 2
+        } else {
+            // Beyond it, so that it is the other end that comes nearer.
+            let beyond = sorted.len() as f64 * if is_above { -0.4 } else { 0.4 };
+            let ends = (value_at(low), value_at(high));
+            place(between(ends, (below, up_to), rank as f64 + beyond)).clamp(low, high - 1)
+        };
         let limit = value_at(middle);
         let count = count_while(sorted, |average| average <= limit);
-        if count >= rank {
+        is_above = count >= rank;
+        if is_above {
             (high, up_to) = (middle, count);
         } else {
             (low, below, floor) = (middle + 1, count, limit);
@@ -147,6 +164,12 @@ fn walsh_average(sorted: &[f64], rank: usize) -> f64 {
     }
     let mut left = averages_between(sorted, floor, value_at(high));
     *left.select_nth_unstable_by(rank - below - 1, f64::total_cmp).1
+}
+
+/// The value that would have this rank if the ranks of a range were spread evenly over its values.
+fn between((low, high): (f64, f64), (below, up_to): (usize, usize), rank: f64) -> f64 {
+    let share = (rank - below as f64) / (up_to - below) as f64;
+    low + (high - low) * share.clamp(0.0, 1.0)
 }
 
 /// Lists the Walsh averages that exceed `floor` and do not exceed `most`.
