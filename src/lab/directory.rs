@@ -59,8 +59,9 @@ pub(super) fn remove(path: &Path) -> Result<Vec<String>, Fault> {
     let mut upward = Upward::new()?;
     let mut removed = remove_child(parent.as_fd(), &name, &mut upward);
     let mut found = Vec::new();
-    // Most often nothing is, and the table of mounts is long.
-    if let Err(Errno::XDEV | Errno::BUSY) = removed {
+    // Most often nothing is, and the table of mounts is long. Where a mount lies over something
+    // immutable, the kernel says that it is not permitted.
+    if let Err(Errno::XDEV | Errno::BUSY | Errno::PERM) = removed {
         found = unmount::unmount_below(path)?;
         removed = remove_child(parent.as_fd(), &name, &mut upward);
     }
@@ -208,15 +209,20 @@ fn unlock(file: BorrowedFd<'_>) {
 }
 
 /// The same, of an entry of a directory. Nothing else but files and directories is opened: nobody
-/// has such flags on a link or a pipe, and to open a device may do something.
+/// has such flags on a link or a pipe, and to open a device may do something. Who serves a mount
+/// over it is not asked: nobody may answer.
 fn unlock_entry(directory: BorrowedFd<'_>, name: &CStr) {
-    let kind = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)
+    let open = |flags: OFlags| {
+        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        rustix::fs::openat2(directory, name, flags, Mode::empty(), INSIDE)
+    };
+    let kind = open(OFlags::PATH)
+        .and_then(|entry| rustix::fs::fstat(&entry))
         .map(|facts| FileType::from_raw_mode(facts.st_mode));
     if !matches!(kind, Ok(FileType::RegularFile | FileType::Directory)) {
         return;
     }
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    if let Ok(file) = rustix::fs::openat2(directory, name, flags, Mode::empty(), INSIDE) {
+    if let Ok(file) = open(OFlags::RDONLY | OFlags::NONBLOCK) {
         unlock(file.as_fd());
     }
 }

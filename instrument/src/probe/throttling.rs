@@ -109,22 +109,27 @@ impl Chain {
         self.quotas
     }
 
-    /// Reads what they did; `None` where no group counts it.
+    /// Reads what they did; `None` where no group counts it, or one that was added began anew.
     #[must_use]
     pub fn read(&self) -> Option<Throttling> {
-        self.stats.iter().filter_map(Stat::read).reduce(|all, one| Throttling {
-            count: all.count + one.count,
-            time: all.time + one.time,
-        })
+        let mut sum = None;
+        for stat in &self.stats {
+            let Some(now) = stat.read() else { continue };
+            // A group loses its counts when its parent takes the controller from it.
+            let count = now.count.checked_sub(stat.before.count)?;
+            let time = now.time.0.checked_sub(stat.before.time.0)?;
+            let all = sum.get_or_insert(Throttling::default());
+            all.count += count;
+            all.time += Nanoseconds(time);
+        }
+        sum
     }
 }
 
 impl Stat {
     fn read(&self) -> Option<Throttling> {
         let mut buffer = [0; 2048];
-        let Throttling { count, time } = parse(self.version, text(Some(&self.file), &mut buffer)?)?;
-        let Throttling { count: before, time: time_before } = self.before;
-        Some(Throttling { count: count.saturating_sub(before), time: time.since(time_before) })
+        parse(self.version, text(Some(&self.file), &mut buffer)?)
     }
 }
 
@@ -210,6 +215,8 @@ mod tests {
         std::fs::write(root.path().join(later.0), later.1).unwrap();
         assert_eq!(chain.read(), Some(Throttling { count: 2, time: Nanoseconds(6_000) }));
         assert_eq!(chain.quotas(), Some(Quotas { group_count: 1, cpus: Some(1.5) }));
+        std::fs::write(root.path().join(later.0), stat(1)).unwrap();
+        assert_eq!(chain.read(), None, "a counter that fell says nothing");
     }
 
     #[test]

@@ -62,6 +62,12 @@ fn what_a_killed_removal_had_moved_up_stands_in_nobody_s_way() {
     assert!(!directory.exists());
 }
 
+fn lock(path: &Path, flag: IFlags) -> Result<(), Errno> {
+    let file = fs::File::open(path).unwrap();
+    let flags = rustix::fs::ioctl_getflags(&file)?;
+    rustix::fs::ioctl_setflags(&file, flags | flag)
+}
+
 #[test]
 fn what_a_command_made_immutable_is_removed_and_a_link_from_there_unlocks_nothing() {
     let outside = tempfile::tempdir().unwrap();
@@ -75,11 +81,6 @@ fn what_a_command_made_immutable_is_removed_and_a_link_from_there_unlocks_nothin
         fs::write(directory.join(file), "x").unwrap();
     }
     std::os::unix::fs::symlink(&precious, directory.join("x/link")).unwrap();
-    let lock = |path: &Path, flag| {
-        let file = fs::File::open(path).unwrap();
-        let flags = rustix::fs::ioctl_getflags(&file)?;
-        rustix::fs::ioctl_setflags(&file, flags | flag)
-    };
     if let Err(error) = lock(&precious, IFlags::IMMUTABLE) {
         println!("SKIPPED: nothing can be made immutable here: {error}");
         return;
@@ -101,6 +102,21 @@ fn what_is_gone_is_no_error() {
     assert_eq!(remove(Path::new("/run/surtax-nobody/made-this")).unwrap(), Vec::<String>::new());
 }
 
+/// Does something in a mount namespace of a thread's own.
+fn alone(act: impl FnOnce() + Send) {
+    std::thread::scope(|scope| {
+        let enter = || {
+            // SAFETY: only this thread is moved, and it ends here.
+            unsafe { rustix::thread::unshare_unsafe(UnshareFlags::FS | UnshareFlags::NEWNS) }
+                .unwrap();
+            let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+            rustix::mount::mount_change("/", private).unwrap();
+            act();
+        };
+        scope.spawn(enter).join().unwrap();
+    });
+}
+
 #[test]
 fn a_mount_that_could_not_be_taken_off_is_never_entered() {
     let outside = tempfile::tempdir().unwrap();
@@ -108,20 +124,40 @@ fn a_mount_that_could_not_be_taken_off_is_never_entered() {
     let place = tempfile::tempdir().unwrap();
     let bound = place.path().join("surtax-test/bound");
     fs::create_dir_all(&bound).unwrap();
-    std::thread::scope(|scope| {
-        let act = || {
-            // SAFETY: only this thread is moved, and it ends here.
-            unsafe { rustix::thread::unshare_unsafe(UnshareFlags::FS | UnshareFlags::NEWNS) }
-                .unwrap();
-            let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
-            rustix::mount::mount_change("/", private).unwrap();
-            rustix::mount::mount_bind(outside.path(), &bound).unwrap();
-            let parent = fs::File::open(place.path()).unwrap();
-            let upward = &mut Upward::new().unwrap();
-            let removed = remove_child(parent.as_fd(), &c"surtax-test".to_owned(), upward);
-            assert_eq!(removed, Err(Errno::XDEV));
-        };
-        scope.spawn(act).join().unwrap();
+    alone(|| {
+        rustix::mount::mount_bind(outside.path(), &bound).unwrap();
+        let parent = fs::File::open(place.path()).unwrap();
+        let upward = &mut Upward::new().unwrap();
+        let removed = remove_child(parent.as_fd(), &c"surtax-test".to_owned(), upward);
+        assert_eq!(removed, Err(Errno::XDEV));
     });
     assert!(outside.path().join("precious").exists());
+}
+
+/// Of such a file the kernel says that it is not permitted, before it says that it is busy.
+#[test]
+fn a_mount_over_an_immutable_file_is_taken_off_and_what_is_mounted_stays_immutable() {
+    let outside = tempfile::tempdir().unwrap();
+    let precious = outside.path().join("precious");
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path().join("surtax-test");
+    let file = directory.join("file");
+    fs::create_dir(&directory).unwrap();
+    for path in [&precious, &file] {
+        fs::write(path, "x").unwrap();
+        if let Err(error) = lock(path, IFlags::IMMUTABLE) {
+            println!("SKIPPED: nothing can be made immutable here: {error}");
+            return;
+        }
+    }
+    let mut removed = Ok(Vec::new());
+    alone(|| {
+        rustix::mount::mount_bind(&precious, &file).unwrap();
+        removed = remove(&directory);
+    });
+    let held = rustix::fs::ioctl_getflags(fs::File::open(&precious).unwrap()).unwrap();
+    unlock(fs::File::open(&precious).unwrap().as_fd());
+    assert_eq!(removed.unwrap(), [format!("`{}` was still mounted", file.display())]);
+    assert!(!directory.exists());
+    assert!(held.contains(IFlags::IMMUTABLE), "{held:?}");
 }
