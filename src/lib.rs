@@ -24,3 +24,4 @@ pub mod cli;
 pub mod fault;
 pub mod regular_file;
 mod table;
+mod unseen;

@@ -20,11 +20,10 @@ use rustix::fs::{AtFlags, StatxFlags, statx};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
-use std::fs;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use surtax_instrument::mountinfo;
+use surtax_instrument::{counters, mountinfo};
 
 /// Largest number of passes over the list of processes: a process forked during one is killed by
 /// the next.
@@ -110,7 +109,7 @@ fn is_rooted_in(all: BorrowedFd<'_>, pid: u32, overlays: &[Overlaid], are: Are) 
     match are {
         Are::Held => of_number.next().is_some(),
         Are::Left => of_number.any(|it| {
-            let table = fs::read(format!("/proc/{pid}/mountinfo")).unwrap_or_default();
+            let table = counters::bytes_of(format!("/proc/{pid}/mountinfo")).unwrap_or_default();
             has_root(&table, &it.upper)
         }),
     }
@@ -166,7 +165,7 @@ mod tests {
         let table = format!("/proc/{}/mountinfo", other.id());
         let upper = place.join("upper");
         while other.try_wait().ok()?.is_none() {
-            if has_root(&fs::read(&table).unwrap_or_default(), &upper) {
+            if has_root(&counters::bytes_of(&table).unwrap_or_default(), &upper) {
                 let all = processes::directory().ok()?;
                 let device = device_of_root(all.as_fd(), other.id())?;
                 return Some((other, Overlaid { upper, device }));

@@ -118,6 +118,7 @@ pub struct Lab {
     base: Arc<LabBase>,
     reaper: Option<Reaper>,
     executable: Option<PathBuf>,
+    is_in_level: bool,
     swept: Swept,
     services: Mutex<Vec<service::Kept>>,
     /// Those of this level's network that no other surtax has; opened when first asked for.
@@ -149,7 +150,9 @@ impl Lab {
     /// # Errors
     /// As [`Lab::open`].
     pub fn open_in_level() -> Result<Self, Fault> {
-        Self::set_up(&Setup::of_this_program(journal::private_directory()?)?)
+        let mut lab = Self::set_up(&Setup::of_this_program(journal::private_directory()?)?)?;
+        lab.is_in_level = true;
+        Ok(lab)
     }
 
     /// Opens a lab whose reaper and starters are another binary than this process's: for tests of
@@ -192,6 +195,7 @@ impl Lab {
             base: Arc::new(base),
             reaper,
             executable: setup.executable.clone(),
+            is_in_level: false,
             swept,
             services: Mutex::default(),
             ports: Mutex::default(),
@@ -209,6 +213,13 @@ impl Lab {
     #[must_use]
     pub fn executable(&self) -> Option<&Path> {
         self.executable.as_deref()
+    }
+
+    /// Tells whether this level is one of ours, whose files are gone with it. Another machine is
+    /// none, however deep in a stack it is.
+    #[must_use]
+    pub fn is_in_level(&self) -> bool {
+        self.is_in_level
     }
 
     /// Returns what earlier main processes had left behind when this lab was opened.

@@ -1,5 +1,6 @@
 //! Writes a command so that a shell reads the same words again.
 
+use crate::unseen::acts;
 use std::path::Path;
 
 /// The words with quotes where a shell needs them: those of POSIX, and `$'…'` for what is not seen
@@ -36,7 +37,7 @@ fn quoted_bytes(word: &[u8]) -> String {
 
 fn quoted(word: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./:=,+@%^".contains(&byte);
-    if word.chars().any(is_unseen) {
+    if word.chars().any(acts) {
         return format!("$'{}'", word.chars().map(in_dollar_quotes).collect::<String>());
     }
     if !word.is_empty() && word.bytes().all(plain) {
@@ -46,19 +47,13 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// Tells whether a letter acts instead of being seen: a line feed, an escape, an override of
-/// direction.
-fn is_unseen(letter: char) -> bool {
-    !matches!(letter, '\\' | '\'' | '"') && letter.escape_debug().len() > 1
-}
-
 /// The letter as bash, ksh and zsh read it between `$'` and `'`.
 fn in_dollar_quotes(letter: char) -> String {
     match letter {
         '\n' => String::from("\\n"),
         '\t' => String::from("\\t"),
         '\\' | '\'' => format!("\\{letter}"),
-        _ if !is_unseen(letter) => String::from(letter),
+        _ if !acts(letter) => String::from(letter),
         _ => octal(letter.encode_utf8(&mut [0; 4]).as_bytes()).collect(),
     }
 }
@@ -77,6 +72,13 @@ mod tests {
     fn words_that_a_shell_would_change_are_quoted() {
         assert_eq!(line(["make", "-j4", "CC=gcc"]), "make -j4 CC=gcc");
         assert_eq!(line(["echo", "", "$HOME", "a;b", "ä"]), "echo '' '$HOME' 'a;b' 'ä'");
+    }
+
+    #[test]
+    fn a_letter_that_shows_nothing_is_written_as_bytes_and_one_that_is_seen_as_itself() {
+        assert_eq!(line(["ru\u{3164}nc"]), r"$'ru\343\205\244nc'");
+        assert_eq!(line([b"\xff\xe2\xa0\x80"]), r"$'\377\342\240\200'");
+        assert_eq!(line(["e\u{301}", "⠿"]), "'e\u{301}' '⠿'");
     }
 
     #[test]

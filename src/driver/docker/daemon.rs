@@ -153,8 +153,8 @@ impl Daemon {
                 Ok(Self { name, socket, private: None, sight: Sight::Same })
             }
             Candidate::Private(program) => {
-                // A level of ours is thrown away with all that a daemon writes there.
-                let is_covered = site.level == 0;
+                // A level of ours is thrown away with what a daemon writes; no other machine is.
+                let is_covered = !site.lab.is_in_level();
                 let (network, storage) = (DaemonNetwork::of(spec)?, Storage::read(spec)?);
                 let wanted = DaemonOptions { program: &program, network, storage };
                 let start = |room: &Room| {

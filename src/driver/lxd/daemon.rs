@@ -247,6 +247,19 @@ struct Api {
     socket: PathBuf,
 }
 
+/// An answer of the daemon's that is no refusal.
+enum Answer {
+    /// Result of the question.
+    Found(Value),
+    /// Operation that goes on behind the answer, by its path.
+    GoesOn(String),
+}
+
+fn refused(method: &str, path: &str, why: &Value) -> Fault {
+    let why = why.as_str().unwrap_or("no reason").escape_debug();
+    Fault::machine(format!("lxd: `{method} {path}` was refused: {why}"))
+}
+
 impl Api {
     fn of(directory: &Path) -> Self {
         Self { socket: directory.join("lxd/unix.socket") }
@@ -254,20 +267,31 @@ impl Api {
 
     /// Asks, waits for what goes on behind the answer, and returns what was found.
     fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value, Fault> {
+        let operation = match self.answer(method, path, body)? {
+            Answer::Found(found) => return Ok(found),
+            Answer::GoesOn(operation) => operation,
+        };
+        // Once: a daemon that names one operation after the other would be waited for without end.
+        match self.answer("GET", &format!("{operation}/wait"), None)? {
+            Answer::Found(ended) if ended["status_code"] == 200 => Ok(ended),
+            Answer::Found(ended) => Err(refused(method, path, &ended["err"])),
+            Answer::GoesOn(_) => Err(Fault::machine(format!(
+                "lxd: `{method} {path}` did not end: asked for its end, the daemon named another \
+                 operation to wait for"
+            ))
+            .hint("use LXD 5.0, whose answers surtax knows: `lxd --version` says which this is")),
+        }
+    }
+
+    /// Asks once, and waits for nothing that goes on behind the answer.
+    fn answer(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Answer, Fault> {
         let doing = format!("have lxd answer `{method} {path}`");
         let answer = self.exchange(method, path, body).doing(&doing)?;
         let mut answer: Value = serde_json::from_slice(&answer).doing(&doing)?;
-        let refused = |why: &Value| {
-            let why = why.as_str().unwrap_or("no reason").escape_debug().to_string();
-            Err(Fault::machine(format!("lxd: `{method} {path}` was refused: {why}")))
-        };
         match (answer["type"].as_str(), answer["operation"].as_str()) {
-            (Some("sync"), _) => Ok(answer["metadata"].take()),
-            (Some("async"), Some(operation)) => {
-                let ended = self.ask("GET", &format!("{operation}/wait"), None)?;
-                if ended["status_code"] == 200 { Ok(ended) } else { refused(&ended["err"]) }
-            }
-            _ => refused(&answer["error"]),
+            (Some("sync"), _) => Ok(Answer::Found(answer["metadata"].take())),
+            (Some("async"), Some(operation)) => Ok(Answer::GoesOn(operation.to_owned())),
+            _ => Err(refused(method, path, &answer["error"])),
         }
     }
 
@@ -291,6 +315,43 @@ impl Api {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::net::UnixListener;
+    use std::thread;
+
+    /// Asks somebody who has these answers, each for a question of its own, and is gone then.
+    fn asked(answers: &'static [&'static str]) -> Result<Value, Fault> {
+        let place = tempfile::tempdir().unwrap();
+        let api = Api { socket: place.path().join("socket") };
+        let listener = UnixListener::bind(&api.socket).unwrap();
+        let daemon = thread::spawn(move || {
+            for answer in answers {
+                let mut stream = listener.accept().unwrap().0;
+                assert!(stream.read(&mut [0; 1024]).unwrap() > 0);
+                stream.write_all(format!("HTTP/1.0 200 OK\r\n\r\n{answer}").as_bytes()).unwrap();
+            }
+        });
+        let said = api.ask("PUT", "/1.0/x", None);
+        daemon.join().unwrap();
+        said
+    }
+
+    #[test]
+    fn the_end_of_an_operation_is_asked_for_once_whatever_the_daemon_says() {
+        const GOES_ON: &str = r#"{"type":"async","operation":"/1.0/operations/7"}"#;
+        let ended = asked(&[GOES_ON, r#"{"type":"sync","metadata":{"status_code":200}}"#]);
+        assert_eq!(ended.unwrap()["status_code"], 200);
+        let failed =
+            asked(&[GOES_ON, r#"{"type":"sync","metadata":{"status_code":400,"err":"no\u001b"}}"#]);
+        let said = failed.unwrap_err().message;
+        assert_eq!(said, r"lxd: `PUT /1.0/x` was refused: no\u{1b}");
+        let fault = asked(&[GOES_ON, GOES_ON]).unwrap_err();
+        let said = "lxd: `PUT /1.0/x` did not end: asked for its end, the daemon named another \
+                    operation to wait for";
+        assert_eq!(fault.message, said);
+        assert!(fault.hint.is_some());
+        let fault = asked(&[r#"{"type":"error","error":"not here"}"#]).unwrap_err();
+        assert_eq!(fault.message, "lxd: `PUT /1.0/x` was refused: not here");
+    }
 
     #[test]
     fn root_inside_is_nobody_here_unless_it_is_to_be_root() {

@@ -12,6 +12,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("fault", &[]),
     ("regular_file", &[]),
     ("table", &[]),
+    ("unseen", &[]),
     ("agent", &["fault"]),
     ("lab", &["fault"]),
     ("layer", &["agent", "lab", "fault"]),
@@ -47,7 +48,7 @@ const ROOMS: &[(&str, &[&str])] = &[
 ];
 
 /// Modules that know of nobody, and that all may name.
-const EVERYBODYS: &[&str] = &["regular_file", "table"];
+const EVERYBODYS: &[&str] = &["regular_file", "table", "unseen"];
 
 /// Room that is above all others, and may name every one.
 const TOP: &str = "cli";
