@@ -34,7 +34,7 @@ pub(crate) fn of_arm(counted: &[&StoredTrial]) -> Vec<InstanceFindings> {
     for trial in counted {
         let mut values: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
         for sample in &trial.instances {
-            if known.insert(sample.metric.as_str()) {
+            if known.insert(&sample.metric) {
                 order.push((&sample.metric, &sample.unit));
             }
             values.entry(&sample.metric).or_default().push(sample.value);

@@ -35,7 +35,7 @@ pub(crate) fn leave_out(trials: &mut [StoredTrial]) -> BTreeMap<u32, WarmUpFindi
         let left_out = usize::try_from(left_out).unwrap_or(usize::MAX);
         let steady = trial.iterations.get(left_out..).unwrap_or_default();
         let Some(median) = median(steady) else { continue };
-        for sample in trial.samples.iter_mut().filter(|sample| sample.metric == WALL) {
+        for sample in trial.samples.iter_mut().filter(|sample| *sample.metric == *WALL) {
             sample.value = median;
             sample.whole = whole(median);
         }

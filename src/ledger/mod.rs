@@ -36,6 +36,7 @@ use rustix::process::{Resource, getrlimit};
 pub use seal::Key;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::{LevelFacts, Reading};
 use surtax_instrument::words;
@@ -151,10 +152,11 @@ pub struct StoredTrial {
 /// One number of one trial.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
-    /// Name of the metric; of those that every trial has, the unit is at the end of the name.
-    pub metric: String,
+    /// Name of the metric; of those that every trial has, the unit is at the end of the name. One
+    /// text for all trials of a run.
+    pub metric: Arc<str>,
     /// `ns`, `bytes`, or what a workload's metric is in.
-    pub unit: String,
+    pub unit: Arc<str>,
     /// The number.
     pub value: f64,
     /// The number rounded down, exact where `value` is a whole one.
@@ -209,13 +211,13 @@ impl StoredTrial {
     /// The number of one metric.
     #[must_use]
     pub fn sample(&self, metric: &str) -> Option<&Sample> {
-        self.samples.iter().find(|sample| sample.metric == metric)
+        self.samples.iter().find(|sample| *sample.metric == *metric)
     }
 
     /// The number of one metric, looked for first at the place where the trial before has it: of
     /// the trials of one run most have their numbers in the same order.
     pub(crate) fn sample_near(&self, metric: &str, place: &mut usize) -> Option<&Sample> {
-        let is_meant = |sample: &Sample| sample.metric == metric;
+        let is_meant = |sample: &Sample| *sample.metric == *metric;
         if !self.samples.get(*place).is_some_and(is_meant) {
             *place = self.samples.iter().position(is_meant)?;
         }

@@ -4,7 +4,7 @@
 use super::hold::Hold;
 use super::record::Cached;
 use super::row::{
-    disturbance, memory_of_7, natural, reading, reading_of_7, sample, unknown_word, words,
+    Names, disturbance, memory_of_7, natural, reading, reading_of_7, sample, unknown_word, words,
 };
 use super::schema::QUANTITIES_SINCE;
 use super::seal::Key;
@@ -35,58 +35,58 @@ const SEALED_SINCE: i32 = 6;
 /// As many arms as a plan has, at most.
 const ARMS_MAX: usize = 1_000;
 
-type Add = fn(&Row, &mut StoredTrial) -> rusqlite::Result<()>;
+type Add = fn(&Row, &mut StoredTrial, &mut Names) -> rusqlite::Result<()>;
 
 const PARTS: [Part; 9] = [
     Part {
         formats: 1..=i32::MAX,
         query: "SELECT trial, metric, unit, value, CAST(value AS INTEGER) FROM samples",
-        add: |row, trial| sample(row).map(|it| trial.samples.push(it)),
+        add: |row, trial, names| sample(row, names).map(|it| trial.samples.push(it)),
     },
     Part {
         formats: QUANTITIES_SINCE..=i32::MAX,
         query: "SELECT trial, name, role, level, carries_workload, is_shared, amount_map
                 FROM readings JOIN payers USING (payer) ORDER BY trial, readings.position",
-        add: |row, trial| reading(row).map(|it| trial.readings.push(it)),
+        add: |row, trial, _| reading(row).map(|it| trial.readings.push(it)),
     },
     Part {
         formats: 1..=7,
         query: "SELECT trial, name, role, level, carries_workload, 0, cpu_user_ns, cpu_system_ns,
                        memory_peak_bytes
                 FROM readings JOIN payers USING (payer) ORDER BY trial, readings.position",
-        add: |row, trial| reading_of_7(row).map(|it| trial.readings.push(it)),
+        add: |row, trial, _| reading_of_7(row).map(|it| trial.readings.push(it)),
     },
     Part {
         formats: 7..=7,
         query: "SELECT trial, position, is_shared, anon_bytes, page_cache_bytes, shmem_bytes, kernel_bytes
                 FROM memory ORDER BY trial, position",
-        add: memory_of_7,
+        add: |row, trial, _| memory_of_7(row, trial),
     },
     Part {
         formats: 1..=i32::MAX,
         query: "SELECT trial, xxh3_hex FROM outputs WHERE stream = 'stdout'",
-        add: |row, trial| row.get(1).map(|it| trial.stdout_hash = Some(it)),
+        add: |row, trial, _| row.get(1).map(|it| trial.stdout_hash = Some(it)),
     },
     Part {
         formats: 3..=i32::MAX,
         query: "SELECT trial, CAST(wall_ns AS REAL) FROM iterations ORDER BY trial, iteration",
-        add: |row, trial| row.get(1).map(|it| trial.iterations.push(it)),
+        add: |row, trial, _| row.get(1).map(|it| trial.iterations.push(it)),
     },
     Part {
         formats: 5..=i32::MAX,
         query: "SELECT trial, metric, unit, value, CAST(value AS INTEGER) FROM instances
                 ORDER BY trial, instance",
-        add: |row, trial| sample(row).map(|it| trial.instances.push(it)),
+        add: |row, trial, names| sample(row, names).map(|it| trial.instances.push(it)),
     },
     Part {
         formats: 2..=i32::MAX,
         query: "SELECT trial, key, value, limit_value FROM disturbances ORDER BY trial, position",
-        add: |row, trial| disturbance(row).map(|it| trial.disturbances.push(it)),
+        add: |row, trial, _| disturbance(row).map(|it| trial.disturbances.push(it)),
     },
     Part {
         formats: 1..=i32::MAX,
         query: "SELECT trial, what FROM leftovers ORDER BY trial, position",
-        add: |row, trial| row.get(1).map(|it| trial.leftovers.push(it)),
+        add: |row, trial, _| row.get(1).map(|it| trial.leftovers.push(it)),
     },
 ];
 
@@ -350,13 +350,14 @@ impl Ledger {
         let places: HashMap<i64, usize> =
             rows.iter().enumerate().map(|(place, (number, _))| (*number, place)).collect();
         let mut trials: Vec<StoredTrial> = rows.into_iter().map(|(_, trial)| trial).collect();
+        let mut names = Names::default();
         let mut each = |query: &str, add: Add| -> rusqlite::Result<()> {
             let mut statement = self.connection.prepare(query)?;
             let mut rows = statement.query([])?;
             while let Some(row) = rows.next()? {
                 self.budget.pay(row)?;
                 let trial = places.get(&row.get(0)?).and_then(|place| trials.get_mut(*place));
-                trial.map_or(Ok(()), |trial| add(row, trial))?;
+                trial.map_or(Ok(()), |trial| add(row, trial, &mut names))?;
             }
             Ok(())
         };

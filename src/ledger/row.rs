@@ -3,7 +3,9 @@
 use super::{Sample, StoredTrial};
 use crate::trial::disturbance::Disturbance;
 use rusqlite::Row;
+use rusqlite::types::Type;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use surtax_instrument::amount::{
     Amounts, CPU_SYSTEM, CPU_USER, Key, MEMORY_ANON, MEMORY_KERNEL, MEMORY_PAGE_CACHE, MEMORY_PEAK,
     MEMORY_SHMEM, Quantity,
@@ -23,9 +25,49 @@ pub(super) fn words(row: &Row, column: usize) -> rusqlite::Result<Option<String>
     Ok(text)
 }
 
+/// Names of metrics and units that many rows have, each in memory once.
+#[derive(Default)]
+pub(super) struct Names {
+    metrics: Known,
+    units: Known,
+}
+
+/// Texts of one column.
+#[derive(Default)]
+struct Known {
+    texts: Vec<Arc<str>>,
+    /// Place of the one that is looked at first: mostly they come in the order of the trial before.
+    next: usize,
+}
+
+impl Known {
+    /// The most that are kept: a stranger's run may have a new one in each row.
+    const MOST: usize = 256;
+
+    fn of(&mut self, row: &Row, column: usize) -> rusqlite::Result<Arc<str>> {
+        let text = row.get_ref(column)?.as_str().map_err(|error| {
+            rusqlite::Error::FromSqlConversionFailure(column, Type::Text, error.into())
+        })?;
+        let is_meant = |known: &Arc<str>| **known == *text;
+        let place = match self.texts.get(self.next).is_some_and(is_meant) {
+            true => Some(self.next),
+            false => self.texts.iter().position(is_meant),
+        };
+        let place = place.unwrap_or(self.texts.len());
+        if place == Self::MOST {
+            return Ok(text.into());
+        }
+        if place == self.texts.len() {
+            self.texts.push(text.into());
+        }
+        self.next = (place + 1) % self.texts.len();
+        Ok(Arc::clone(&self.texts[place]))
+    }
+}
+
 /// Reads a number from the columns behind the trial's.
-pub(super) fn sample(row: &Row) -> rusqlite::Result<Sample> {
-    let (metric, unit) = (row.get(1)?, row.get(2)?);
+pub(super) fn sample(row: &Row, names: &mut Names) -> rusqlite::Result<Sample> {
+    let (metric, unit) = (names.metrics.of(row, 1)?, names.units.of(row, 2)?);
     Ok(Sample { metric, unit, value: row.get(3)?, whole: natural(row.get(4)?) })
 }
 
@@ -38,7 +80,7 @@ pub(super) fn disturbance(row: &Row) -> rusqlite::Result<Disturbance> {
 pub(super) fn reading(row: &Row) -> rusqlite::Result<Reading> {
     let map: String = row.get(6)?;
     let pairs: BTreeMap<u16, u64> = serde_json::from_str(&map).map_err(|error| {
-        rusqlite::Error::FromSqlConversionFailure(6, rusqlite::types::Type::Text, error.into())
+        rusqlite::Error::FromSqlConversionFailure(6, Type::Text, error.into())
     })?;
     let known = pairs.into_iter().map(|(key, amount)| (Key(key), amount));
     reading_with(row, known.filter(|(key, _)| Quantity::of(*key).is_some()).collect())

@@ -82,7 +82,7 @@ pub(super) fn hold_against_outside(trial: &mut StoredTrial) {
     if claim.is_none() || account.unseen_ns == 0 {
         return;
     }
-    trial.samples.retain(|sample| !CPU.contains(&sample.metric.as_str()));
+    trial.samples.retain(|sample| !CPU.contains(&&*sample.metric));
     trial.samples.extend(of_account(&account, claim).into_iter().map(|(metric, unit, whole)| {
         let value = whole as f64;
         Sample { metric: metric.into(), unit: unit.into(), value, whole }

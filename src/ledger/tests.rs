@@ -460,8 +460,8 @@ fn a_number_is_found_wherever_it_stands_and_not_taken_for_the_one_at_its_place()
             .iter()
             .zip(1..)
             .map(|(metric, whole)| Sample {
-                metric: (*metric).to_owned(),
-                unit: String::from("ns"),
+                metric: (*metric).into(),
+                unit: "ns".into(),
                 value: 0.0,
                 whole,
             })
