@@ -12,8 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 use surtax_statistics::{
-    Block, ByBlock, LOOK_FROM, blocks_to_precision, is_narrow_enough, overhead,
-    relative_half_width,
+    Block, ByBlock, LOOK_FROM, blocks_to_precision, is_narrow_enough, overhead, relative_half_width,
 };
 
 /// The wall times so far, and the numbers of a workload's first metric, by block and arm.

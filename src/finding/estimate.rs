@@ -11,8 +11,8 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 use surtax_statistics::{
-    Block, ByBlock, Confidence, Estimate, NoiseFloor, Sample, Summary, critical_value,
-    noise_floor, overhead, quantile_interval, relative_half_width,
+    Block, ByBlock, Confidence, Estimate, NoiseFloor, Sample, Summary, critical_value, noise_floor,
+    overhead, quantile_interval, relative_half_width,
 };
 
 /// The metric that gets a verdict and quantiles.
@@ -115,8 +115,7 @@ impl<'a> Baseline<'a> {
 
     /// The blocks of the second baseline arm against the first.
     pub(crate) fn own_blocks(&self, measure: &Measure) -> Option<Vec<Block>> {
-        let of =
-            |arm: &[&StoredTrial]| costs(&values(arm.iter(), &measure.metric), measure);
+        let of = |arm: &[&StoredTrial]| costs(&values(arm.iter(), &measure.metric), measure);
         Block::paired(&of(self.first), &of(self.again))
     }
 
@@ -274,14 +273,10 @@ pub(crate) fn float(value: u64) -> f64 {
 }
 
 /// Lists what trials have of a metric, each with the number of its block.
-fn values<'a>(
-    trials: impl Iterator<Item = &'a &'a StoredTrial>,
-    metric: &str,
-) -> Vec<(u32, f64)> {
+fn values<'a>(trials: impl Iterator<Item = &'a &'a StoredTrial>, metric: &str) -> Vec<(u32, f64)> {
     let mut place = 0;
-    let value = |trial: &&StoredTrial| {
-        Some((trial.id.block, trial.sample_near(metric, &mut place)?.value))
-    };
+    let value =
+        |trial: &&StoredTrial| Some((trial.id.block, trial.sample_near(metric, &mut place)?.value));
     trials.filter_map(value).collect()
 }
 

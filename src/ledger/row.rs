@@ -79,9 +79,8 @@ pub(super) fn disturbance(row: &Row) -> rusqlite::Result<Disturbance> {
 /// Reads what a payer used in one trial.
 pub(super) fn reading(row: &Row) -> rusqlite::Result<Reading> {
     let map: String = row.get(6)?;
-    let pairs: BTreeMap<u16, u64> = serde_json::from_str(&map).map_err(|error| {
-        rusqlite::Error::FromSqlConversionFailure(6, Type::Text, error.into())
-    })?;
+    let pairs: BTreeMap<u16, u64> = serde_json::from_str(&map)
+        .map_err(|error| rusqlite::Error::FromSqlConversionFailure(6, Type::Text, error.into()))?;
     let known = pairs.into_iter().map(|(key, amount)| (Key(key), amount));
     reading_with(row, known.filter(|(key, _)| Quantity::of(*key).is_some()).collect())
 }

@@ -213,7 +213,8 @@ mod tests {
         add(&mut ledger, &done(id(0, 0), 500_000_000));
         let mut trial = ledger.trials().unwrap().remove(0);
         for (metric, whole) in metrics {
-            let sample = trial.samples.iter_mut().find(|sample| *sample.metric == **metric).unwrap();
+            let sample =
+                trial.samples.iter_mut().find(|sample| *sample.metric == **metric).unwrap();
             sample.whole = *whole;
         }
         let mut count = Count::default();
