@@ -9,7 +9,6 @@ use crate::ledger::StoredTrial;
 use crate::workload::Better;
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::rc::Rc;
 use surtax_statistics::{
     Block, ByBlock, Confidence, Estimate, NoiseFloor, Sample, Summary, critical_value, noise_floor,
     overhead, quantile_interval, relative_half_width,
@@ -72,7 +71,7 @@ pub(crate) fn is_of_every_trial(metric: &str) -> bool {
 
 /// Costs by block that a baseline has on each metric, once somebody has asked; `None` on one where
 /// it has no say.
-type Known = RefCell<HashMap<String, Option<Rc<ByBlock>>>>;
+type Known = RefCell<HashMap<String, Option<ByBlock>>>;
 
 /// The trials that count of the baseline's two arms.
 pub(crate) struct Baseline<'a> {
@@ -96,15 +95,8 @@ impl<'a> Baseline<'a> {
     /// The same, of an arm whose values are these.
     fn blocks_of(&self, arm: &[(u32, f64)], measure: &Measure) -> Option<Vec<Block>> {
         let mut known = self.known.borrow_mut();
-        let own = match known.get(&measure.metric) {
-            Some(own) => own.clone(),
-            None => {
-                let own = self.costs(measure).map(Rc::new);
-                known.insert(measure.metric.clone(), own.clone());
-                own
-            }
-        };
-        Block::paired(&*own?, &costs(arm, measure))
+        let own = known.entry(measure.metric.clone()).or_insert_with(|| self.costs(measure));
+        Block::paired(own.as_ref()?, &costs(arm, measure))
     }
 
     fn costs(&self, measure: &Measure) -> Option<ByBlock> {

@@ -62,9 +62,9 @@ pub(super) fn end(overlays: &[Overlaid], are: Are) -> Result<Vec<String>, Fault>
     if overlays.is_empty() {
         return Ok(named);
     }
+    let directory = processes::directory()?;
     for _ in 0..PASS_LIMIT {
         let mut is_empty = true;
-        let directory = processes::directory()?;
         for pid in processes::ids()? {
             if !is_rooted_in(directory.as_fd(), pid, overlays, are) {
                 continue;
