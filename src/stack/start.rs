@@ -104,6 +104,8 @@ pub struct RunningStack {
     room: Room,
     evidence: Vec<LevelFacts>,
     network: Option<WorkloadNetwork>,
+    /// The agent of the innermost level, where that is a process of this one.
+    agent: Option<u32>,
     /// The group that the command shares with nobody of the layer, where this level counts it.
     command: Option<CommandGroup>,
     /// Levels that may be in the bill of the levels below.
@@ -156,13 +158,17 @@ impl StackSpec {
         }
         context.lab.require_same_places(view.places())?; // nobody has exchanged them meanwhile
         let network = reach::through(network, &evidence[1..]);
-        let command = command_group(running.as_ref(), context.lab.hierarchies(), &evidence);
+        let payers = running.payers();
+        let agent = agent_of(&payers, context.lab.hierarchies(), &evidence);
+        let command =
+            agent.and_then(|agent| command_group(&payers, context.lab.hierarchies(), agent));
         Ok(RunningStack {
             link: Some(link),
             running,
             room,
             evidence,
             network,
+            agent,
             command,
             deeper: Deeper::of(context.level, self.layers.len()),
             patience,
@@ -176,6 +182,13 @@ impl RunningStack {
     #[must_use]
     pub fn evidence(&self) -> &[LevelFacts] {
         &self.evidence
+    }
+
+    /// Returns the process that is the innermost agent, where it is one of this level. It was found
+    /// before any command ran.
+    #[must_use]
+    pub fn agent(&self) -> Option<u32> {
+        self.agent
     }
 
     /// Returns how the command and the outside reach each other, if they do.
@@ -269,19 +282,18 @@ impl RunningStack {
     }
 }
 
-/// The group of the agent of the innermost level, which is found by what it saw of itself.
-fn command_group(
-    running: &dyn Running,
-    hierarchies: &Hierarchies,
-    evidence: &[LevelFacts],
-) -> Option<CommandGroup> {
+/// The agent of the innermost level, which is found by what it saw of itself.
+fn agent_of(payers: &[Payer], hierarchies: &Hierarchies, evidence: &[LevelFacts]) -> Option<u32> {
     let innermost = evidence.last()?.facts.iter();
     let inside: Vec<Fact> = innermost
         .filter_map(|fact| Some(Fact::new(fact.key.strip_prefix("inside_")?, &fact.value, "it")))
         .collect();
-    let payers = running.payers();
-    let agent = driver::agent(&payers, hierarchies, &inside)?;
-    let hierarchies = hierarchies.clone().of_all(groups(&payers));
+    driver::agent(payers, hierarchies, &inside)
+}
+
+/// The group of an agent.
+fn command_group(payers: &[Payer], hierarchies: &Hierarchies, agent: u32) -> Option<CommandGroup> {
+    let hierarchies = hierarchies.clone().of_all(groups(payers));
     let carriers = payers.iter().filter(|payer| payer.carries_workload);
     groups(carriers).find_map(|group| CommandGroup::of(&hierarchies, group, agent))
 }

@@ -50,8 +50,9 @@ fn a_bomb_that_is_stopped_at_once_goes_on_beside_a_command() {
 #[test]
 fn an_adversary_goes_on_beside_a_command_that_takes_longer_than_its_time_and_its_own_deadline() {
     let machine = Machine::alone();
+    // A bomb that has the CPUs without a limit keeps others from them for many seconds at a time.
     let neighbours = [
-        "adversary.forkbomb:time=100@runc:pids=50",
+        "adversary.forkbomb:time=100@runc:pids=50,cpus=0.5",
         "adversary.load:cpu=50,time=100@native",
         "adversary.thrash:time=100@runc:memory=256M,scratch=layer",
     ];

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | CPU time of a process | its CPU clock, `clock_gettime(2)` |
 //! | CPU time of a thread | `/proc/PID/task/TID/schedstat`, first field |
+//! | wait of a thread for a CPU | the same, second field |
 //! | its weights of user and system | `utime` and `stime` in `stat` |
 //! | `memory_peak` | `VmHWM` of `/proc/PID/status` |
 //! | read from and written to disks | `read_bytes` and `write_bytes` of `io` |
@@ -97,6 +98,27 @@ pub fn usage_of_other_threads(pid: u32, except: &[u32]) -> io::Result<Usage> {
     let all = usage(pid)?;
     let amounts = all.amounts.since(&excepted.amounts);
     Ok(Usage { cpu: all.cpu.without(excepted.cpu), amounts, ..all })
+}
+
+/// Reads for how long the first thread of a process was ready to run and had no CPU, in its life.
+///
+/// # Errors
+/// It has ended, or this kernel does not say.
+pub fn waited_for_cpu(pid: u32) -> io::Result<Nanoseconds> {
+    waited(&counters::text_of(format!("/proc/{pid}/task/{pid}/schedstat"))?)
+}
+
+/// Reads the same of the thread that asks.
+///
+/// # Errors
+/// This kernel does not say.
+pub fn own_wait_for_cpu() -> io::Result<Nanoseconds> {
+    waited(&counters::text_of("/proc/thread-self/schedstat")?)
+}
+
+fn waited(schedstat: &str) -> io::Result<Nanoseconds> {
+    let word = schedstat.split(' ').nth(1).and_then(|word| word.parse().ok());
+    word.map(Nanoseconds).ok_or_else(malformed)
 }
 
 fn thread(pid: u32, tid: u32) -> io::Result<Usage> {
@@ -192,6 +214,30 @@ mod tests {
         // On a busy machine the thread may have had a part of its 50 ms only.
         assert!(used > Nanoseconds(2_000_000), "{used}");
         assert!(usage(pid).unwrap().amounts.get(MEMORY_PEAK).unwrap() > 1 << 16);
+    }
+
+    #[test]
+    fn two_who_share_a_cpu_wait_for_each_other_and_one_that_sleeps_waits_for_nobody() {
+        let spin = |duration: Nanoseconds| {
+            let before = own_wait_for_cpu().unwrap();
+            let begin = crate::clock::monotonic_raw();
+            while crate::clock::monotonic_raw().since(begin) < duration {}
+            own_wait_for_cpu().unwrap().since(before)
+        };
+        let pinned = move || {
+            let mut one = rustix::thread::CpuSet::new();
+            let all = rustix::thread::sched_getaffinity(None).unwrap();
+            let first = (0..rustix::thread::CpuSet::MAX_CPU).find(|cpu| all.is_set(*cpu)).unwrap();
+            one.set(first);
+            rustix::thread::sched_setaffinity(None, &one).unwrap();
+            spin(Nanoseconds(400_000_000))
+        };
+        let both = [std::thread::spawn(pinned), std::thread::spawn(pinned)];
+        let both: u64 = both.into_iter().map(|it| it.join().unwrap().0).sum();
+        assert!(both > 200_000_000, "{both}");
+        assert!(waited_for_cpu(std::process::id()).is_ok() && waited_for_cpu(0).is_err());
+        assert!(waited("1 x 3").is_err() && waited("1").is_err());
+        assert_eq!(waited("17 4 2\n").unwrap(), Nanoseconds(4));
     }
 
     #[test]

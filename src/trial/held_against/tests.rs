@@ -39,7 +39,13 @@ fn used(between: u64, cpu: u64) -> TimedRun {
 /// A host whose frames take 30 µs there and back.
 fn host() -> Host {
     let clock = ClockSync::with_round_trip(true, Nanoseconds(30_000));
-    Host { clock, quota_millis: None, memory: Some(Bytes(1 << 30)), kernel: None }
+    Host {
+        clock,
+        quota_millis: None,
+        memory: Some(Bytes(1 << 30)),
+        kernel: None,
+        waited: Nanoseconds(0),
+    }
 }
 
 fn kernel(group: Option<u64>) -> Host {
@@ -242,4 +248,26 @@ fn what_a_group_used_and_nobody_waited_for_is_the_commands() {
     assert_eq!(held_in(group(901, None), 1, 1), (None, 1));
     // Of a claim that is more than the group had, nothing is known.
     assert_eq!(held(100, 400, 0), (None, 400));
+}
+
+#[test]
+fn who_was_kept_from_a_cpu_by_others_is_believed_for_as_long_as_that_was() {
+    let starved = |waited, group| Host { waited: Nanoseconds(waited), ..kernel(Some(group)) };
+    let late = || [ran(10 * SECOND, 3 * SECOND), ran(3 * SECOND, 3 * SECOND)];
+    assert_eq!(starved(6 * SECOND, SECOND).contradicts(&late()), None);
+    let words = starved(5 * SECOND, SECOND).contradicts(&late()).unwrap();
+    assert!(words.ends_with("of which an agent explains 6.002 s"), "{words}");
+    // It is one time for all of the runs.
+    let twice = || [ran(10 * SECOND, 3 * SECOND), ran(10 * SECOND, 3 * SECOND)];
+    assert!(starved(6 * SECOND, SECOND).contradicts(&twice()).is_some());
+    assert_eq!(starved(12 * SECOND, SECOND).contradicts(&twice()), None);
+    // What works in the command's own group, or waits for its quota, was kept by nobody else.
+    assert!(starved(6 * SECOND, 8 * SECOND).contradicts(&late()).is_some());
+    let held = Host { quota_millis: Some(2000), ..starved(6 * SECOND, SECOND) };
+    assert!(held.contradicts(&late()).is_some());
+    let unknown = Host { kernel: None, ..starved(6 * SECOND, SECOND) };
+    assert!(unknown.contradicts(&late()).is_some());
+    let mut of_a_server = starved(6 * SECOND, SECOND);
+    of_a_server.kernel = of_a_server.kernel.map(|it| Kernel { is_of_the_timed: false, ..it });
+    assert!(of_a_server.contradicts(&late()).is_some());
 }
