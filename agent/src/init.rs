@@ -76,7 +76,9 @@ pub fn main() -> ! {
     rustix::fs::sync();
     // With a network that is up, a restart may never end. A machine without one has nothing to
     // lower.
-    let _ = link::lower(LINK);
+    if network::interfaces().is_some_and(|all| network::is_in(&all, LINK)) {
+        let _ = link::lower(LINK);
+    }
     let _ = reboot(RebootCommand::Restart);
     std::process::exit(3);
 }

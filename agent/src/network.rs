@@ -49,6 +49,12 @@ pub fn with_address(address: &str) -> Option<String> {
     found.file_name().into_string().ok()
 }
 
+/// Tells whether there is a link, by what is said of all [`interfaces`]. To be asked before
+/// anything else: for the name of a link that is not there, the kernel starts `modprobe`.
+pub fn is_in(interfaces: &str, link: &str) -> bool {
+    interfaces.split(' ').any(|word| word.split('=').next() == Some(link))
+}
+
 /// Tells whether a link has an address with the length of its network, in what is said of all
 /// [`interfaces`].
 pub fn has(interfaces: &str, link: &str, address: &str) -> bool {
@@ -148,6 +154,8 @@ mod tests {
         assert!(!has(interfaces, "ens2", "198.18.0.2/2"));
         assert!(!has(interfaces, "lo", "10.0.0.1/8"));
         assert!(!has(interfaces, "tap0", ""));
+        assert!(is_in(interfaces, "ens2") && is_in(interfaces, "tap0"));
+        assert!(!is_in(interfaces, "ens") && !is_in(interfaces, "eth0") && !is_in("", "eth0"));
     }
 
     #[test]
