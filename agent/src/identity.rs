@@ -24,8 +24,6 @@ pub fn facts() -> Vec<Fact> {
     let mounts = mounts();
     let mounts = mounts.as_deref();
     let interfaces = network::interfaces();
-    let is_there = |link: &&str| interfaces.as_deref().is_some_and(|all| network::is_in(all, link));
-    let of_the_machine = network::of_the_machine().filter(is_there);
     let status = read_long("/proc/self/status").unwrap_or_default();
     say("kernel_release", Some(system.release().to_string_lossy().into()), "uname(2)");
     say("kernel_version", Some(system.version().to_string_lossy().into()), "uname(2)");
@@ -59,7 +57,7 @@ pub fn facts() -> Vec<Fact> {
         let serial = scratch_disk(mounts).and_then(|it| disk::serial(&it));
         say("scratch_serial", serial, "/sys/class/block");
     }
-    if let Some(name) = of_the_machine {
+    if let Some(name) = network::of_the_machine().filter(|link| network::may_be_there(link)) {
         of_link(name, &mut say);
     }
     say("seccomp", status_line(&status, "Seccomp"), "/proc/self/status");

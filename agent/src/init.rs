@@ -76,7 +76,7 @@ pub fn main() -> ! {
     rustix::fs::sync();
     // With a network that is up, a restart may never end. A machine without one has nothing to
     // lower.
-    if network::interfaces().is_some_and(|all| network::is_in(&all, LINK)) {
+    if network::may_be_there(LINK) {
         let _ = link::lower(LINK);
     }
     let _ = reboot(RebootCommand::Restart);

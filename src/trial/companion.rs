@@ -72,8 +72,8 @@ pub(super) struct Seen {
     pub paused_cpu: Nanoseconds,
     /// CPU time of the group that holds the command.
     pub group_cpu: Option<Nanoseconds>,
-    /// Time that the agent and this surtax were ready to run and had no CPU.
-    pub waited: Nanoseconds,
+    /// Time that neighbours can have kept the agent and this surtax from a CPU.
+    pub kept_waiting: Nanoseconds,
     /// Conditions of this machine: stable key, value.
     pub conditions: Vec<(String, f64)>,
     /// Facts, each with its place in the evidence.

@@ -82,8 +82,8 @@ pub(super) struct Host {
     pub memory: Option<Bytes>,
     /// The counters of a kernel that all levels share, if they do.
     pub kernel: Option<Kernel>,
-    /// Time that the agent and this surtax were ready to run and had no CPU, over all runs.
-    pub waited: Nanoseconds,
+    /// Time that neighbours can have kept the agent and this surtax from a CPU, over all runs.
+    pub kept_waiting: Nanoseconds,
 }
 
 /// Counters of the kernel that a command ran on, which is this host's.
@@ -205,18 +205,18 @@ impl Host {
     /// The first claim that contradicts what this host saw, with both values; nothing where all may
     /// be true.
     pub(super) fn contradicts(&self, runs: &[TimedRun]) -> Option<String> {
-        let mut starved = self.starved(runs);
+        let mut starved = self.starved();
         runs.iter()
             .find_map(|ran| self.time(ran, &mut starved).or_else(|| self.memory(ran)))
             .or_else(|| self.cpu(runs))
     }
 
-    /// Returns how long others kept the agent and us from a CPU in all of these runs. Who waits for
-    /// what works in the command's own group, or for that group's quota, was kept by nobody else.
-    fn starved(&self, runs: &[TimedRun]) -> Nanoseconds {
+    /// Returns how long neighbours surely kept the agent and us from a CPU. What the command's own
+    /// group used may be what was waited for, and under a quota nobody knows.
+    fn starved(&self) -> Nanoseconds {
         let group = self.kernel.filter(|kernel| kernel.is_of_the_timed).and_then(|it| it.group);
         let (Some(group), None) = (group, self.quota_millis) else { return Nanoseconds(0) };
-        self.waited.min(sum(runs.iter().map(|ran| ran.between)).since(group))
+        self.kept_waiting.since(group)
     }
 
     /// Returns how much shorter than the host's own bracket a command may have been.
@@ -228,7 +228,7 @@ impl Host {
         trips + Nanoseconds(between.0 / LATE_PART) + LATE.into() + waits.into()
     }
 
-    /// `starved` is what is left of the time that others kept the agent and us from a CPU.
+    /// `starved` is what is left of the time that neighbours kept the agent and us from a CPU.
     fn time(&self, ran: &TimedRun, starved: &mut Nanoseconds) -> Option<String> {
         let (between, claim) = (ran.between, self.clock.wall(ran.between, &ran.outcome));
         if claim == Nanoseconds(0) {

@@ -10,18 +10,11 @@ use super::stage::Stage;
 use crate::fault::Fault;
 use crate::stack::watch::groups;
 use std::path::{Path, PathBuf};
-use surtax_instrument::probe::process::{own_wait_for_cpu, waited_for_cpu};
 use surtax_instrument::quantity::Nanoseconds;
 
 /// First reading of the counters of this machine.
 #[derive(Default)]
-pub(super) struct HostConditions(Option<Before>);
-
-/// Counters as they were then.
-struct Before {
-    conditions: Conditions,
-    waited: Option<Nanoseconds>,
-}
+pub(super) struct HostConditions(Option<Conditions>);
 
 impl Companion for HostConditions {
     fn who(&self) -> Who {
@@ -31,8 +24,7 @@ impl Companion for HostConditions {
     fn begin(&mut self, stage: &mut Stage<'_>) {
         let groups: Vec<PathBuf> = groups(&stage.payers).map(Path::to_owned).collect();
         stage.quiet.widen(stage.hierarchies, &groups);
-        let waited = waited(stage);
-        self.0 = Some(Before { conditions: stage.quiet.read(), waited });
+        self.0 = Some(stage.quiet.read());
     }
 
     fn end(
@@ -43,26 +35,14 @@ impl Companion for HostConditions {
     ) -> Result<(), Fault> {
         let Some(before) = self.0.take() else { return Ok(()) };
         let after = stage.quiet.read();
-        let waited = waited(stage).zip(before.waited).map(|(now, then)| now.since(then));
-        if let Some(waited) = waited {
-            seen.waited = waited;
-            seen.conditions.push((String::from("cpu_wait_ns"), quiet::real(waited.0)));
-        }
         let used = used_by_all(seen);
         let outcomes = || runs.iter().map(|ran| &ran.outcome);
-        seen.conditions.extend(stage.quiet.between(&before.conditions, &after, used));
+        seen.conditions.extend(stage.quiet.between(&before, &after, used));
         seen.conditions.extend(quiet::stood_still(outcomes()));
         seen.conditions.extend(quiet::left_running(outcomes()));
         seen.conditions.extend(concurrency::at_once(runs));
         Ok(())
     }
-}
-
-/// Reads for how long the agent and this surtax were ready to run and had no CPU, since they began.
-/// `None` where the agent is no process of this level, or this kernel does not say.
-fn waited(stage: &Stage<'_>) -> Option<Nanoseconds> {
-    let agent = waited_for_cpu(stage.placed.running.agent()?).ok()?;
-    Some(agent + own_wait_for_cpu().ok()?)
 }
 
 /// Sums the CPU time of those who worked for the trial on this level, who carry the command and its

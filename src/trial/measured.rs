@@ -82,8 +82,8 @@ pub(super) fn put_together(
     let (group, is_of_the_timed) = (seen.group_cpu, !has_two_sides);
     let kernel = kernel.map(|kernel| Kernel { group, is_of_the_timed, ..kernel });
     let is_in_our_group = is_of_the_timed && kernel.is_some_and(|kernel| kernel.group.is_some());
-    let waited = seen.waited;
-    let lie = Host { clock, quota_millis, memory, kernel, waited }.contradicts(&runs);
+    let kept_waiting = seen.kept_waiting;
+    let lie = Host { clock, quota_millis, memory, kernel, kept_waiting }.contradicts(&runs);
     // Of a guest whose clock ran wrong no number of its own is kept anyway.
     let is_guest_time_void = seen.is_guest_time_void;
     let held = if is_guest_time_void { None } else { Some(&seen.workload) };

@@ -8,6 +8,7 @@ mod cold;
 pub mod command;
 mod command_run;
 mod companion;
+mod cpu_wait;
 pub mod disturbance;
 mod held_against;
 mod host_conditions;

@@ -10,6 +10,7 @@
 use super::acts::Who;
 use super::command_run::{begin, finish};
 use super::companion::{Companion, FactPlace, Seen};
+use super::cpu_wait::CpuWait;
 use super::iterate::TimedRun;
 use super::peer::{Peer, Side};
 use super::quiet::real;
@@ -45,6 +46,8 @@ const REPLIES_MOST: usize = 64;
 #[derive(Default)]
 pub(super) struct Neighbours {
     all: Vec<Beside>,
+    /// The wait of the command's agent and of this surtax for a CPU.
+    cpu_wait: Option<CpuWait>,
 }
 
 /// One of them.
@@ -106,15 +109,28 @@ impl Companion for Neighbours {
             beside.payer_count = payers.len();
             beside.watch = Some(Watch::begin(payers, stage.level, stage.hierarchies));
         }
+        self.cpu_wait = CpuWait::begin(stage.placed.running.agent());
     }
 
-    /// Notes what they used since then, and whether all of them still ran at the end.
+    fn pause(&mut self) {
+        self.cpu_wait.iter_mut().for_each(CpuWait::pause);
+    }
+
+    fn resume(&mut self) {
+        self.cpu_wait.iter_mut().for_each(CpuWait::resume);
+    }
+
+    /// Notes what they used since then, whether all of them still ran at the end, and how long they
+    /// can have kept the command's agent and this surtax from a CPU.
     fn end(&mut self, _: &mut Stage<'_>, _: &[TimedRun], seen: &mut Seen) -> Result<(), Fault> {
+        let waited = self.cpu_wait.take().and_then(CpuWait::end);
+        let mut used_by_all = Nanoseconds(0);
         for (place, beside) in self.all.iter_mut().enumerate() {
             let ended = beside.ended().map_err(|fault| during(&beside.words, fault))?;
             let words = &beside.words;
             let readings = beside.watch.take().map(Watch::end).unwrap_or_default();
             let used = used(&readings);
+            used_by_all += used;
             seen.payer_count += beside.payer_count;
             if let Some(status) = ended {
                 let advice = beside.advice();
@@ -138,6 +154,10 @@ impl Companion for Neighbours {
             seen.prove(FactPlace::Neighbours, std::iter::once(ran).chain(of_both));
             seen.conditions.push((format!("neighbour_{place}_cpu_ns"), real(used.0)));
             seen.beside.extend(readings);
+        }
+        if let Some(waited) = waited {
+            seen.conditions.push((String::from("cpu_wait_ns"), real(waited.0)));
+            seen.kept_waiting = waited.min(used_by_all);
         }
         Ok(())
     }

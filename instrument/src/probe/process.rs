@@ -108,17 +108,26 @@ pub fn waited_for_cpu(pid: u32) -> io::Result<Nanoseconds> {
     waited(&counters::text_of(format!("/proc/{pid}/task/{pid}/schedstat"))?)
 }
 
-/// Reads the same of the thread that asks.
+/// Sums the same over all threads of this process that live and have run.
 ///
 /// # Errors
-/// This kernel does not say.
-pub fn own_wait_for_cpu() -> io::Result<Nanoseconds> {
-    waited(&counters::text_of("/proc/thread-self/schedstat")?)
+/// There is no `/proc`.
+pub fn all_waited_for_cpu() -> io::Result<Nanoseconds> {
+    let threads = fs::read_dir("/proc/self/task")?.flatten();
+    let of_thread = |thread: fs::DirEntry| {
+        waited(&counters::text_of(thread.path().join("schedstat")).ok()?).ok()
+    };
+    Ok(threads.filter_map(of_thread).fold(Nanoseconds(0), |sum, waited| sum + waited))
 }
 
+/// The second field of a `schedstat`. A kernel that does not count prints zeroes, as one does of a
+/// thread that has not run yet.
 fn waited(schedstat: &str) -> io::Result<Nanoseconds> {
-    let word = schedstat.split(' ').nth(1).and_then(|word| word.parse().ok());
-    word.map(Nanoseconds).ok_or_else(malformed)
+    let mut fields = schedstat.split(' ').map(|word| word.parse().ok());
+    match (fields.next().flatten(), fields.next().flatten()) {
+        (Some(1_u64..), Some(waited)) => Ok(Nanoseconds(waited)),
+        _ => Err(malformed()),
+    }
 }
 
 fn thread(pid: u32, tid: u32) -> io::Result<Usage> {
@@ -219,10 +228,12 @@ mod tests {
     #[test]
     fn two_who_share_a_cpu_wait_for_each_other_and_one_that_sleeps_waits_for_nobody() {
         let spin = |duration: Nanoseconds| {
-            let before = own_wait_for_cpu().unwrap();
+            let own =
+                || waited(&counters::text_of("/proc/thread-self/schedstat").unwrap()).unwrap();
+            let before = own();
             let begin = crate::clock::monotonic_raw();
             while crate::clock::monotonic_raw().since(begin) < duration {}
-            own_wait_for_cpu().unwrap().since(before)
+            own().since(before)
         };
         let pinned = move || {
             let mut one = rustix::thread::CpuSet::new();
@@ -235,8 +246,9 @@ mod tests {
         let both = [std::thread::spawn(pinned), std::thread::spawn(pinned)];
         let both: u64 = both.into_iter().map(|it| it.join().unwrap().0).sum();
         assert!(both > 200_000_000, "{both}");
+        assert!(all_waited_for_cpu().unwrap() > Nanoseconds(0));
         assert!(waited_for_cpu(std::process::id()).is_ok() && waited_for_cpu(0).is_err());
-        assert!(waited("1 x 3").is_err() && waited("1").is_err());
+        assert!(["1 x 3", "1", "0 0 0\n"].iter().all(|text| waited(text).is_err()));
         assert_eq!(waited("17 4 2\n").unwrap(), Nanoseconds(4));
     }
 

@@ -44,7 +44,7 @@ fn host() -> Host {
         quota_millis: None,
         memory: Some(Bytes(1 << 30)),
         kernel: None,
-        waited: Nanoseconds(0),
+        kept_waiting: Nanoseconds(0),
     }
 }
 
@@ -251,23 +251,24 @@ fn what_a_group_used_and_nobody_waited_for_is_the_commands() {
 }
 
 #[test]
-fn who_was_kept_from_a_cpu_by_others_is_believed_for_as_long_as_that_was() {
-    let starved = |waited, group| Host { waited: Nanoseconds(waited), ..kernel(Some(group)) };
+fn who_was_kept_from_a_cpu_by_neighbours_is_believed_for_as_long_as_that_was() {
+    let starved = |time, group| Host { kept_waiting: Nanoseconds(time), ..kernel(Some(group)) };
     let late = || [ran(10 * SECOND, 3 * SECOND), ran(3 * SECOND, 3 * SECOND)];
-    assert_eq!(starved(6 * SECOND, SECOND).contradicts(&late()), None);
-    let words = starved(5 * SECOND, SECOND).contradicts(&late()).unwrap();
+    assert_eq!(starved(6 * SECOND, 0).contradicts(&late()), None);
+    let words = starved(5 * SECOND, 0).contradicts(&late()).unwrap();
     assert!(words.ends_with("of which an agent explains 6.002 s"), "{words}");
     // It is one time for all of the runs.
     let twice = || [ran(10 * SECOND, 3 * SECOND), ran(10 * SECOND, 3 * SECOND)];
-    assert!(starved(6 * SECOND, SECOND).contradicts(&twice()).is_some());
-    assert_eq!(starved(12 * SECOND, SECOND).contradicts(&twice()), None);
-    // What works in the command's own group, or waits for its quota, was kept by nobody else.
-    assert!(starved(6 * SECOND, 8 * SECOND).contradicts(&late()).is_some());
-    let held = Host { quota_millis: Some(2000), ..starved(6 * SECOND, SECOND) };
+    assert!(starved(6 * SECOND, 0).contradicts(&twice()).is_some());
+    assert_eq!(starved(12 * SECOND, 0).contradicts(&twice()), None);
+    // What works in the command's own group may be what was waited for.
+    assert_eq!(starved(7 * SECOND, SECOND).contradicts(&late()), None);
+    assert!(starved(6 * SECOND, SECOND).contradicts(&late()).is_some());
+    let held = Host { quota_millis: Some(2000), ..starved(6 * SECOND, 0) };
     assert!(held.contradicts(&late()).is_some());
-    let unknown = Host { kernel: None, ..starved(6 * SECOND, SECOND) };
+    let unknown = Host { kernel: None, ..starved(6 * SECOND, 0) };
     assert!(unknown.contradicts(&late()).is_some());
-    let mut of_a_server = starved(6 * SECOND, SECOND);
+    let mut of_a_server = starved(6 * SECOND, 0);
     of_a_server.kernel = of_a_server.kernel.map(|it| Kernel { is_of_the_timed: false, ..it });
     assert!(of_a_server.contradicts(&late()).is_some());
 }
