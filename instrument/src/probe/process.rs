@@ -120,24 +120,27 @@ pub fn all_waited_for_cpu() -> io::Result<Nanoseconds> {
     Ok(threads.filter_map(of_thread).fold(Nanoseconds(0), |sum, waited| sum + waited))
 }
 
-/// The second field of a `schedstat`. A kernel that does not count prints zeroes, as one does of a
-/// thread that has not run yet.
+/// A kernel that does not count prints zeroes, as one does of a thread that has not run yet.
 fn waited(schedstat: &str) -> io::Result<Nanoseconds> {
-    let mut fields = schedstat.split(' ').map(|word| word.parse().ok());
-    match (fields.next().flatten(), fields.next().flatten()) {
-        (Some(1_u64..), Some(waited)) => Ok(Nanoseconds(waited)),
+    match scheduled(schedstat)? {
+        (Nanoseconds(1..), waited) => Ok(waited),
         _ => Err(malformed()),
     }
 }
 
+/// The first two fields of a `schedstat`: for how long a thread ran, and waited for a CPU.
+fn scheduled(schedstat: &str) -> io::Result<(Nanoseconds, Nanoseconds)> {
+    let mut fields = schedstat.split(' ').map_while(|word| word.parse().ok()).map(Nanoseconds);
+    fields.next().zip(fields.next()).ok_or_else(malformed)
+}
+
 fn thread(pid: u32, tid: u32) -> io::Result<Usage> {
     let home = format!("/proc/{pid}/task/{tid}");
-    let text = counters::text_of(format!("{home}/schedstat"))?;
-    let total = text.split(' ').next().and_then(|word| word.parse().ok()).ok_or_else(malformed)?;
+    let (total, _) = scheduled(&counters::text_of(format!("{home}/schedstat"))?)?;
     let stat = counters::text_of(format!("{home}/stat"))?;
     let home = Path::new(&home);
     let amounts = counted(home, &stat).with(CONTEXT_SWITCHES, context_switches(home));
-    Ok(Usage { cpu: weighed(Nanoseconds(total), &stat)?, amounts, ..Usage::default() })
+    Ok(Usage { cpu: weighed(total, &stat)?, amounts, ..Usage::default() })
 }
 
 /// Reads what `io` and `stat` say of a process or a thread.
@@ -226,7 +229,8 @@ mod tests {
     }
 
     #[test]
-    fn two_who_share_a_cpu_wait_for_each_other_and_one_that_sleeps_waits_for_nobody() {
+    fn two_who_share_a_cpu_wait_for_each_other() {
+        let both_are_there = std::sync::Barrier::new(2);
         let spin = |duration: Nanoseconds| {
             let own =
                 || waited(&counters::text_of("/proc/thread-self/schedstat").unwrap()).unwrap();
@@ -235,16 +239,19 @@ mod tests {
             while crate::clock::monotonic_raw().since(begin) < duration {}
             own().since(before)
         };
-        let pinned = move || {
+        let pinned = || {
             let mut one = rustix::thread::CpuSet::new();
             let all = rustix::thread::sched_getaffinity(None).unwrap();
             let first = (0..rustix::thread::CpuSet::MAX_CPU).find(|cpu| all.is_set(*cpu)).unwrap();
             one.set(first);
             rustix::thread::sched_setaffinity(None, &one).unwrap();
+            both_are_there.wait();
             spin(Nanoseconds(400_000_000))
         };
-        let both = [std::thread::spawn(pinned), std::thread::spawn(pinned)];
-        let both: u64 = both.into_iter().map(|it| it.join().unwrap().0).sum();
+        let both = std::thread::scope(|scope| {
+            let both = [scope.spawn(pinned), scope.spawn(pinned)];
+            both.into_iter().map(|it| it.join().unwrap().0).sum::<u64>()
+        });
         assert!(both > 200_000_000, "{both}");
         assert!(all_waited_for_cpu().unwrap() > Nanoseconds(0));
         assert!(waited_for_cpu(std::process::id()).is_ok() && waited_for_cpu(0).is_err());
