@@ -159,8 +159,8 @@ pub trait Running: Send {
 
 /// The network between a layer's workload and the outside.
 ///
-/// Whoever wants to talk with the workload enters `namespace`, and listens there on every address:
-/// the workload calls `outside`. To call the workload, they use `workload` from in there.
+/// Whoever wants to talk with the workload enters `namespace` and listens there: the workload calls
+/// `outside`. To call the workload, they use `workload` from in there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkloadNetwork {
     /// The network namespace in which the outside stands: a file of the level where the layer was

@@ -4,7 +4,7 @@
 //! An address is one that a stack has proved. Between two machines it is that of the connection by
 //! which ssh has come, as each end sees the other: so the way that is measured is one that is known
 //! to lead there. Whoever listens on a machine's own network does so at the one address that is
-//! called.
+//! called, or that this one is translated to.
 
 use crate::fault::Fault;
 use crate::lab::{self, Room};
@@ -127,8 +127,16 @@ pub(super) fn meet(
     Ok(Meeting { address, listen, published: None, is_far, is_ours, link })
 }
 
+/// Tells whether the server stands on a machine's own network, where others are, too: also outside
+/// of a stack that is not in it, and calls from there.
+pub(super) fn is_among_others(network: &WorkloadNetwork, place: &Client) -> bool {
+    let calls = *place == Client::Stack && is_the_levels(&network.namespace);
+    network.is_shared || network.is_far || calls
+}
+
 /// Returns the address at which the client finds the server, and the one at which the server
-/// listens: on a network that is a machine's own, only the one that is called.
+/// listens: on a network that is a machine's own, only the one that is called, or the loopback where
+/// that one is translated to it.
 pub(super) fn addresses(
     network: &WorkloadNetwork,
     place: &Client,
@@ -140,15 +148,23 @@ pub(super) fn addresses(
                 .hint("put the client into the stack: `client=stack`")
         })?,
     };
-    let everywhere = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-    let is_a_machines_own = network.is_shared || network.is_far;
-    Ok((address, if is_a_machines_own { address } else { everywhere }))
+    let is_translated = || !network.is_far && link::with_address(address).is_none();
+    let listen = match is_among_others(network, place) {
+        true if is_translated() => Ipv4Addr::LOCALHOST.into(),
+        true => address,
+        false => Ipv4Addr::UNSPECIFIED.into(),
+    };
+    Ok((address, listen))
 }
 
 /// Tells whether a command in there calls this level by an address that is translated.
 fn calls_the_level(client: &WorkloadNetwork) -> bool {
-    client.workload.is_none()
-        && same_file(&client.namespace, &WorkloadNetwork::of_level().namespace)
+    client.workload.is_none() && is_the_levels(&client.namespace)
+}
+
+/// Tells whether a network namespace is the level's own.
+fn is_the_levels(namespace: &Path) -> bool {
+    same_file(namespace, &WorkloadNetwork::of_level().namespace)
 }
 
 /// That two stacks are in one network after all.
@@ -238,8 +254,7 @@ mod tests {
         let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
         assert_eq!(addresses(&shared, &Client::Native), Ok((loopback, loopback)));
         let [outside, workload] = [IpAddr::from([198, 18, 0, 1]), IpAddr::from([198, 18, 0, 2])];
-        let wired =
-            WorkloadNetwork { outside, workload: Some(workload), is_shared: false, ..shared };
+        let wired = WorkloadNetwork::apart(PathBuf::from("/proc/0"), outside, Some(workload));
         let everywhere = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
         assert_eq!(addresses(&wired, &Client::Native), Ok((workload, everywhere)));
         assert_eq!(addresses(&wired, &Client::Stack), Ok((outside, everywhere)));
@@ -298,9 +313,26 @@ mod tests {
             is_shared: false,
             ..WorkloadNetwork::of_level()
         };
+        let loopback = Ipv4Addr::LOCALHOST.into();
         let met =
             meet(&WorkloadNetwork::of_level(), Some(&user), &beside("qemu:net=user")).unwrap();
-        assert_eq!((met.address, met.listen), (outside, Ipv4Addr::LOCALHOST.into()));
+        assert_eq!((met.address, met.listen), (outside, loopback));
+        let met = meet(&user, None, &Client::Stack).unwrap();
+        assert_eq!((met.address, met.listen), (outside, loopback));
+    }
+
+    #[test]
+    fn a_server_on_a_bridge_of_this_machines_own_network_listens_at_the_bridge_alone() {
+        let ours = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let theirs = IpAddr::from([172, 17, 0, 2]);
+        let level = WorkloadNetwork::of_level().namespace;
+        let bridged = WorkloadNetwork::apart(level, ours, Some(theirs));
+        assert_eq!(addresses(&bridged, &Client::Stack), Ok((ours, ours)));
+        assert!(is_among_others(&bridged, &Client::Stack));
+        // In the stack a server is in a network of its own.
+        let everywhere = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+        assert_eq!(addresses(&bridged, &Client::Native), Ok((theirs, everywhere)));
+        assert!(!is_among_others(&bridged, &Client::Native));
     }
 
     #[test]

@@ -5,11 +5,13 @@
 //! and the evidence has what it was. The plan stays as it was asked, so that a run goes on and is
 //! repeated whoever else is there.
 
+use super::endpoints::is_among_others;
 use super::task::{Role, Task};
 use crate::fault::Fault;
 use crate::lab::{Lab, Protocol};
 use crate::layer::WorkloadNetwork;
 use crate::workload::Workload;
+use crate::workload::definition::Client;
 use crate::workload::port::Ports;
 use surtax_instrument::wire::{Command, Fact};
 
@@ -22,18 +24,19 @@ const NAMED: &str = "the workload's `port=`";
 /// A workload that has a port of its own, and that port as evidence.
 pub(super) type Settled = (Workload, Fact);
 
-/// Settles where so many instances of a workload listen, if that is on a machine's own network.
+/// Settles where so many instances of a workload with its client at that place listen, if that is on
+/// a machine's own network.
 ///
 /// # Errors
 /// The machine's: the port that was named is somebody else's, or none is free.
 pub(super) fn settle(
-    workload: &Workload,
+    (workload, client): (&Workload, &Client),
     instances: u32,
     network: Option<&WorkloadNetwork>,
     lab: &Lab,
     whose: &str,
 ) -> Result<Option<Settled>, Fault> {
-    let Some(network) = network.filter(|it| it.is_shared || it.is_far) else { return Ok(None) };
+    let Some(network) = network.filter(|it| is_among_others(it, client)) else { return Ok(None) };
     let Some(Ports { first, count, open, is_over_udp }) = workload.ports(instances)? else {
         return Ok(None);
     };
@@ -44,7 +47,7 @@ pub(super) fn settle(
     };
     let Some(open) = open else {
         // Which ports another machine has free is not known here.
-        if network.is_shared {
+        if !network.is_far {
             let protocol = if is_over_udp { Protocol::Udp } else { Protocol::Tcp };
             lab.named_ports(whose, first, count, protocol)?;
         }
@@ -65,12 +68,15 @@ impl Task {
         lab: &Lab,
         command: &mut Command,
     ) -> Result<(), Fault> {
-        let Some(workload) = &self.workload else { return Ok(()) };
+        let (Some(workload), Some(definition)) = (&self.workload, &self.definition) else {
+            return Ok(());
+        };
         let whose = match self.role {
             Role::Measured => String::from("measured"),
             Role::Neighbour(place) => format!("neighbour {place}"),
         };
-        let settled = settle(workload, self.count, network, lab, &whose)?;
+        let sides = (workload, &definition.client);
+        let settled = settle(sides, self.count, network, lab, &whose)?;
         let Some((workload, fact)) = settled else { return Ok(()) };
         let definition = self.role.definition(&workload)?;
         command.argv = definition.command.iter().map(|word| word.clone().into_bytes()).collect();

@@ -16,7 +16,7 @@ use super::clock_sync::{ClockSync, Rate};
 use super::command_run::{begin, finish};
 use super::endpoints::{Meeting, meet};
 use super::iterate::TimedRun;
-use super::workload_steps::{like, require_success};
+use super::workload_steps::{like, require_server};
 use crate::driver;
 use crate::fault::Fault;
 use crate::layer::publish::Port;
@@ -241,7 +241,7 @@ impl Peer {
         };
         let has_failed = matches!(served.outcome.status, Status::Exit(code) if code != 0);
         if has_failed || (has_worked && !*stops_server) {
-            require_success("the server", &served.outcome)?;
+            require_server(&served.outcome, &called.outcome)?;
         }
         Ok(match place {
             Client::Stack => called,

@@ -181,7 +181,7 @@ fn version_of(version: &Version, ended: &Outcome) -> Result<String, String> {
 ///
 /// # Errors
 /// The machine's.
-pub(super) fn require_success(what: &str, ended: &Outcome) -> Result<(), Fault> {
+fn require_success(what: &str, ended: &Outcome) -> Result<(), Fault> {
     if ended.status == Status::Exit(0) {
         return Ok(());
     }
@@ -198,6 +198,21 @@ pub(super) fn require_success(what: &str, ended: &Outcome) -> Result<(), Fault> 
     let told = last.map_or(String::from(", and said nothing"), |last| format!(": {last}"));
     let status = &ended.status;
     Err(Fault::machine(format!("{what} of the workload ended with {status}{told}")).because(cause))
+}
+
+/// Requires that a server succeeded. Where its client failed, too, both are told: either may be why
+/// the other did.
+///
+/// # Errors
+/// The machine's, as [`require_success`].
+pub(super) fn require_server(server: &Outcome, client: &Outcome) -> Result<(), Fault> {
+    require_success("the server", server).map_err(|mut fault| {
+        if let Err(of_client) = require_success("the client", client) {
+            fault.message = format!("{}; {}", fault.message, of_client.message);
+            fault.cause = fault.cause.or(of_client.cause);
+        }
+        fault
+    })
 }
 
 #[cfg(test)]
@@ -222,6 +237,17 @@ mod tests {
             left_running_count: 0,
             agent_cpu: Nanoseconds(0),
         }
+    }
+
+    #[test]
+    fn a_server_that_failed_with_its_client_is_told_with_what_that_said() {
+        let lost = ended(3, "", "the other side has hung up");
+        let why = |client| require_server(&lost, &client).unwrap_err().message;
+        let of_server = "the server of the workload ended with exit 3: the other side has hung up";
+        assert_eq!(why(ended(0, "", "")), of_server);
+        let of_client = "the client of the workload ended with exit 2: both ends would poll";
+        assert_eq!(why(ended(2, "", "both ends would poll")), format!("{of_server}; {of_client}"));
+        assert_eq!(require_server(&ended(0, "", ""), &lost), Ok(()));
     }
 
     #[test]

@@ -14,8 +14,9 @@ fn innermost<'a>(answer: &'a Value, stack: &str) -> &'a Value {
     arm(answer, stack)["evidence"].as_array().unwrap().last().unwrap()
 }
 
-/// Runs a workload in those stacks that can be had here, native first; all must have measured.
-fn measured(machine: &Machine, stacks: &[&str], workload: &str, place: &str) {
+/// Runs a workload in those stacks that can be had here, native first; all must have measured. The
+/// answer.
+fn measured(machine: &Machine, stacks: &[&str], workload: &str, place: &str) -> Value {
     let stacks: Vec<&str> = stacks.iter().copied().filter(|it| is_usable(machine, it)).collect();
     let answer = machine.json(&compare(&stacks.join(","), workload));
     for stack in stacks {
@@ -31,6 +32,7 @@ fn measured(machine: &Machine, stacks: &[&str], workload: &str, place: &str) {
         assert_eq!(fact(innermost, "setting_waiting"), "blocking", "{stack}");
     }
     machine.assert_as_before();
+    answer
 }
 
 const OUTSIDE: &str = "outside, on the level of the measurement";
@@ -108,7 +110,17 @@ fn a_published_port_is_what_a_client_outside_calls() {
 fn a_client_in_a_stack_finds_the_server_outside() {
     let machine = Machine::take();
     let stacks = ["native", "runc:net=veth", "qemu:accel=tcg,net=user"];
-    measured(&machine, &stacks, "net.tcp_stream:time=50,client=stack", "in the stack");
+    let workload = "net.tcp_stream:time=50,client=stack";
+    let answer = measured(&machine, &stacks, workload, "in the stack");
+    // On this machine's own network a server has a port that no other surtax has: also where the
+    // guest that calls it is not on that network.
+    for (stack, is_ours) in stacks.into_iter().zip([true, false, true]) {
+        if is_usable(&machine, stack) {
+            let facts = innermost(&answer, stack)["facts"].as_array().unwrap();
+            let has_port = facts.iter().any(|fact| fact["key"] == "server_port");
+            assert_eq!(has_port, is_ours, "{stack}");
+        }
+    }
 }
 
 #[test]
