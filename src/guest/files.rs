@@ -84,7 +84,10 @@ impl Files<'_> {
         match self.spec.files {
             Protocol::Virtiofs => {
                 script.push(format!("virtiofs {TAG} {FILES}"));
-                format!("{FILES}/{SERVED_WRITABLE}")
+                if !self.writable.is_empty() {
+                    script.push(format!("virtiofs {WRITABLE_TAG} {WRITABLE}"));
+                }
+                WRITABLE.to_owned()
             }
             // Files of several file systems may have one number there, which nothing that is cached
             // may rest on. It is there already.
@@ -343,6 +346,7 @@ load /modules/virtio.ko
 hello
 load /modules/fuse.ko
 virtiofs host /mnt/host
+virtiofs writable /mnt/writable
 overlay /mnt/host/root /newroot
 fresh proc /newroot/proc
 fresh sysfs /newroot/sys
@@ -356,7 +360,7 @@ link fd/0 /newroot/dev/stdin
 link fd/1 /newroot/dev/stdout
 link fd/2 /newroot/dev/stderr
 bind /mnt/host/modules /newroot/lib/modules/6.1.0
-bind /mnt/host/writable/0 /newroot/home/a/out
+bind /mnt/writable/0 /newroot/home/a/out
 loopback
 network 198.18.0.2/24 198.18.0.1
 hostname surtax

@@ -24,7 +24,7 @@ pub(crate) use files::GuestSpec;
 
 use crate::fault::{Doing, Fault};
 use crate::lab::Room;
-use crate::layer::{Root, Site, medium, value_of};
+use crate::layer::{Payer, Root, Site, medium, value_of};
 use crate::rootfs::root::Lower;
 use crate::rootfs::{root, scratch, secrets};
 use files::{Contents, Files};
@@ -96,14 +96,19 @@ impl Guest {
         Ok(Self { kernel, initramfs, offer: Some(offer), packed: None, facts })
     }
 
-    /// Returns the server of its files, if there is one.
-    pub(crate) fn server(&self) -> Option<&Serving> {
-        self.offer.as_ref().and_then(|offer| offer.server.as_ref())
+    /// Lists the processes that serve its files.
+    pub(crate) fn servers(&self) -> &[Serving] {
+        self.offer.as_ref().map_or(&[], |offer| &offer.servers)
     }
 
-    /// Quotes what the server has said, for the end of a message; empty without a server.
+    /// Lists who is to pay for that.
+    pub(crate) fn payers_of_files(&self) -> impl Iterator<Item = Payer> {
+        self.servers().iter().map(Serving::payer)
+    }
+
+    /// Quotes what the servers have said, for the end of a message; empty without one.
     pub(crate) fn words(&self) -> String {
-        self.server().map(|server| server.words.quote()).unwrap_or_default()
+        self.servers().iter().map(|server| server.words.quote()).collect()
     }
 
     /// That the guest has its files from where it was to have them.
@@ -125,11 +130,11 @@ impl Guest {
     ///
     /// # Errors
     /// The machine's, if it cannot be waited for.
-    pub(crate) fn stop_server(&mut self) -> Result<(), Fault> {
-        if let Some(server) = self.offer.as_mut().and_then(|offer| offer.server.as_mut())
-            && server.process.wait(FILES_STOP_DEADLINE)?.is_none()
-        {
-            server.process.kill()?;
+    pub(crate) fn stop_servers(&mut self) -> Result<(), Fault> {
+        for server in self.offer.iter_mut().flat_map(|offer| &mut offer.servers) {
+            if server.process.wait(FILES_STOP_DEADLINE)?.is_none() {
+                server.process.kill()?;
+            }
         }
         Ok(())
     }

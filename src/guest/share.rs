@@ -5,9 +5,12 @@
 //! this level keeps secret is not served, and neither are its kernel's file systems and its
 //! sockets.
 //!
+//! What is read only is cached as if nobody else wrote to it, which holds for as long as a trial:
+//! `cache=always` of virtiofsd, `cache=loose` of 9p. What is writable is served apart from it, by a
+//! virtiofsd of its own, and written through: `cache=auto`, `cache=mmap`.
+//!
 //! 9p needs no other process and no shared memory, and the distribution's kernel for clouds does
-//! not speak it. What is read only is cached as if nobody else wrote to it (`cache=loose`), which
-//! holds for as long as a trial; what is writable is written through (`cache=mmap`).
+//! not speak it.
 
 use crate::fault::{Doing, Fault};
 use crate::guest::virtiofsd::{self, EXPORT, Serving, Virtiofsd};
@@ -22,7 +25,7 @@ use surtax_instrument::wire::Fact;
 /// The tag by which the guest mounts what is served.
 pub(crate) const TAG: &str = "host";
 
-/// The tag by which it mounts by 9p what it may write to.
+/// The tag by which it mounts what it may write to, where that is served apart.
 pub(crate) const WRITABLE_TAG: &str = "writable";
 
 /// Mount options of 9p in a guest, with the largest message that virtio carries there: see Linux
@@ -45,7 +48,8 @@ pub(crate) const SERVED_MODULES: &str = "modules";
 /// The name of a directory that is served: Xen's tools, which lie over the root of Dom0.
 pub(crate) const SERVED_XEN: &str = "xen";
 
-/// The name of a directory that is served: one directory for each writable path, by number.
+/// The name of a directory that is served with all others: one directory for each writable path,
+/// by number.
 pub(crate) const SERVED_WRITABLE: &str = "writable";
 
 /// Protocol between a guest and the server of its files.
@@ -82,8 +86,8 @@ pub(crate) struct Served<'a> {
 /// Directory that a monitor serves by itself, or the socket of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Share {
-    /// The socket of virtiofsd.
-    Virtiofs(PathBuf),
+    /// The socket of each virtiofsd, with the tag of what that serves.
+    Virtiofs(Vec<(&'static str, PathBuf)>),
     /// A directory of the mount namespace in which a monitor runs that serves it by virtiofs
     /// itself.
     Directory(PathBuf),
@@ -100,8 +104,8 @@ pub(crate) enum Share {
 pub(crate) struct FileShare {
     /// Share that QEMU is told of.
     pub(crate) share: Share,
-    /// The process that serves them, where it is not QEMU.
-    pub(crate) server: Option<Serving>,
+    /// The processes that serve them, where it is not QEMU.
+    pub(crate) servers: Vec<Serving>,
     /// Mounts of QEMU's jail in which it finds them.
     pub(crate) mounts: Vec<Mount>,
     /// The mount namespace in which a monitor that has no jail finds them.
@@ -141,7 +145,7 @@ impl Protocol {
     ) -> Result<FileShare, Fault> {
         let offer = |share, mounts, namespace| FileShare {
             share,
-            server: None,
+            servers: Vec::new(),
             mounts,
             namespace,
             facts: Vec::new(),
@@ -150,15 +154,17 @@ impl Protocol {
         match self {
             Self::Virtiofs => {
                 let virtiofsd = Virtiofsd::require(room)?;
-                let server = virtiofsd.serve(
-                    |export| mounts(served, export, room),
-                    is_writable,
-                    room,
-                    group,
-                )?;
+                let place = (room, group);
+                let mut servers =
+                    vec![virtiofsd.serve(TAG, |export| read_only(served, export, room), place)?];
+                if is_writable {
+                    let mounts = |export: &Path| Ok(writable(served, export));
+                    servers.push(virtiofsd.serve(WRITABLE_TAG, mounts, place)?);
+                }
+                let sockets = servers.iter().map(|it| (it.tag, it.socket.clone())).collect();
                 Ok(FileShare {
-                    share: Share::Virtiofs(server.socket.clone()),
-                    server: Some(server),
+                    share: Share::Virtiofs(sockets),
+                    servers,
                     mounts: Vec::new(),
                     namespace: None,
                     facts: vec![virtiofsd::version_fact(virtiofsd.version)],
@@ -211,15 +217,26 @@ impl Share {
     }
 }
 
-/// The root, read only where it is this level's own, and without what it keeps secret; the modules;
-/// then each writable directory once more.
+/// Returns the mounts of what is read only, then each writable directory once more.
 fn mounts(served: &Served<'_>, export: &Path, room: &Room) -> Result<Vec<Mount>, Fault> {
-    let bind = |source: &Path, target: PathBuf, read_only: bool| Mount::Bind {
-        source: source.to_owned(),
-        target,
-        recursive: true,
-        read_only,
-    };
+    let mut mounts = read_only(served, export, room)?;
+    mounts.extend(writable(served, &export.join(SERVED_WRITABLE)));
+    Ok(mounts)
+}
+
+/// Each writable directory, by its number.
+fn writable(served: &Served<'_>, place: &Path) -> Vec<Mount> {
+    let numbered = served.writable.iter().enumerate();
+    numbered.map(|(number, path)| bind(path, place.join(number.to_string()), false)).collect()
+}
+
+fn bind(source: &Path, target: PathBuf, read_only: bool) -> Mount {
+    Mount::Bind { source: source.to_owned(), target, recursive: true, read_only }
+}
+
+/// The root, read only where it is this level's own, and without what it keeps secret; and the
+/// modules.
+fn read_only(served: &Served<'_>, export: &Path, room: &Room) -> Result<Vec<Mount>, Fault> {
     let mut mounts = Vec::new();
     let root = export.join(SERVED_ROOT);
     match &served.merged {
@@ -236,9 +253,6 @@ fn mounts(served: &Served<'_>, export: &Path, room: &Room) -> Result<Vec<Mount>,
     }
     mounts.push(bind(served.modules, export.join(SERVED_MODULES), true));
     mounts.extend(served.xen.map(|tools| bind(tools, export.join(SERVED_XEN), true)));
-    for (number, path) in served.writable.iter().enumerate() {
-        mounts.push(bind(path, export.join(SERVED_WRITABLE).join(number.to_string()), false));
-    }
     Ok(mounts)
 }
 

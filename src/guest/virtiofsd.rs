@@ -1,21 +1,22 @@
 //! virtiofsd: serves a directory of a jail of its own to the guest.
 //!
-//! It is given its socket as a descriptor, so that it writes no pid file. Where the guest may write
-//! nothing, it is an unprivileged user who may read every file, and no more. Where the guest may
-//! write to some directories, its root is root there: virtiofsd changes its user for every file
-//! that it makes, and so must be root, but has no capability that files do not need, and makes no
-//! devices.
+//! It is given its socket as a descriptor, so that it writes no pid file. What serves a guest what
+//! it may only read is an unprivileged user who may read every file, and no more. Where the guest
+//! may write to some directories, another one serves these alone. The guest's root is root there:
+//! that virtiofsd changes its user for every file that it makes, and so must be root, but has no
+//! capability that files do not need, and makes no devices.
 
 use crate::agent::ConsoleTail;
 use crate::fault::{Doing, Fault};
+use crate::guest::share::WRITABLE_TAG;
 use crate::lab::{
     self, CapabilitySet, Confinement, Jail, Mount, Process, Program, Room, ToolRun, open_files,
     tool_version,
 };
-use crate::layer::Unavailable;
+use crate::layer::{Payer, Source, Unavailable};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-use surtax_instrument::wire::Fact;
+use surtax_instrument::wire::{Fact, Role};
 
 /// The directory in a jail that holds what is served.
 pub(crate) const EXPORT: &str = "served";
@@ -77,6 +78,8 @@ pub(crate) struct Virtiofsd {
 
 /// A virtiofsd that serves one guest.
 pub(crate) struct Serving {
+    /// The tag of what it serves.
+    pub(crate) tag: &'static str,
     /// It ends by itself when QEMU does.
     pub(crate) process: Process,
     /// Path of the socket where QEMU finds it.
@@ -86,6 +89,14 @@ pub(crate) struct Serving {
     pub(crate) words: ConsoleTail,
     /// Jail whose user is nobody else's as long as it runs.
     _jail: Jail,
+}
+
+impl Serving {
+    /// Returns who is to pay for it.
+    pub(crate) fn payer(&self) -> Payer {
+        let name = if self.tag == WRITABLE_TAG { "virtiofsd (writable)" } else { "virtiofsd" };
+        Payer::new(name, Role::Hypervisor, Source::Process(self.process.pid()))
+    }
 }
 
 impl Virtiofsd {
@@ -111,24 +122,25 @@ impl Virtiofsd {
         Self::find(room)?.ok_or_else(|| missing().fault().during("no files for the guest"))
     }
 
-    /// Starts it on a directory of a jail, in which `mounts` puts what is served.
+    /// Starts it on a directory of a jail, in which `mounts` puts what is served by this tag; in
+    /// the room, and in a group of it.
     ///
     /// # Errors
     /// The socket, the jail or the program could not be had.
     pub(crate) fn serve(
         &self,
+        tag: &'static str,
         mounts: impl FnOnce(&Path) -> Result<Vec<Mount>, Fault>,
-        is_writable: bool,
-        room: &Room,
-        group: Option<&Path>,
+        (room, group): (&Room, Option<&Path>),
     ) -> Result<Serving, Fault> {
+        let is_writable = tag == WRITABLE_TAG;
         let (output, errors) = std::io::pipe().doing("make a pipe for virtiofsd's words")?;
         let words = ConsoleTail::new();
         words.drain(output.into());
-        let socket = room.directory().join("files.sock");
+        let socket = room.directory().join(socket_name(tag));
         let listener = UnixListener::bind(&socket)
             .doing(format_args!("listen on the socket `{}`", socket.display()))?;
-        let mut jail = Jail::make("files", room)?;
+        let mut jail = Jail::make(&format!("files-{tag}"), room)?;
         jail.keep(STARTS | if is_writable { WRITES } else { READS });
         let (place, export) = jail.at(EXPORT);
         jail.add(mounts(&place)?);
@@ -146,20 +158,21 @@ impl Virtiofsd {
             confinement: Some(Confinement { user, ..jailed.confinement }),
             ..Program::default()
         })?;
-        Ok(Serving { process, socket, words, _jail: jail })
+        Ok(Serving { tag, process, socket, words, _jail: jail })
     }
 
     fn command_line(&self, export: &Path, open_files: u64, is_writable: bool) -> Vec<String> {
         let (program, export) = (self.program.display(), export.display());
         let rights = if is_writable { WRITER } else { READER };
+        let cache = cache(is_writable);
         let text = match self.dialect {
             Dialect::C => format!(
                 "{program} --fd={SOCKET_DESCRIPTOR} --rlimit-nofile={open_files} \
-                 -o log_level=warn -o sandbox=chroot -o modcaps={rights} -o cache=auto -o source="
+                 -o log_level=warn -o sandbox=chroot -o modcaps={rights} -o cache={cache} -o source="
             ),
             Dialect::Rust => format!(
                 "{program} --fd={SOCKET_DESCRIPTOR} --rlimit-nofile={open_files} --log-level=warn \
-                 --sandbox=chroot --modcaps={rights} --seccomp=kill --cache=auto --shared-dir="
+                 --sandbox=chroot --modcaps={rights} --seccomp=kill --cache={cache} --shared-dir="
             ),
         };
         let mut argv: Vec<String> = text.split(' ').map(String::from).collect();
@@ -168,6 +181,20 @@ impl Virtiofsd {
         }
         argv
     }
+}
+
+/// Returns the name of the socket of what is served by this tag.
+pub(crate) fn socket_name(tag: &str) -> String {
+    format!("files-{tag}.sock")
+}
+
+/// Returns the word for how long a guest may keep what it has read. Where it writes nothing, nobody
+/// changes the files for as long as a trial, and they stay in its page cache as those of a disk
+/// would: with `auto` it forgets all of a file whenever that is opened, and reads every program
+/// anew at each start of it. Where it writes, this level may write there, too. Source:
+/// `docs/tools/virtiofsd.rst` of QEMU 7.2, "cache"; Linux `fs/fuse/file.c`, `fuse_finish_open`.
+fn cache(is_writable: bool) -> &'static str {
+    if is_writable { "auto" } else { "always" }
 }
 
 /// Returns what is said where virtiofsd is not installed.
@@ -216,7 +243,7 @@ mod tests {
 -o log_level=warn
 -o sandbox=chroot
 -o modcaps=-chown:-dac_override:-fsetid:-setgid:-setuid:-mknod:-setfcap:+dac_read_search
--o cache=auto
+-o cache=always
 -o source=/room/served"
         );
     }
@@ -233,7 +260,7 @@ mod tests {
 --sandbox=chroot
 --modcaps=-chown:-dac_override:-fsetid:-setgid:-setuid:-mknod:-setfcap:+dac_read_search
 --seccomp=kill
---cache=auto
+--cache=always
 --shared-dir=/room/served"
         );
     }

@@ -135,8 +135,8 @@ pub(super) fn is_among_others(network: &WorkloadNetwork, place: &Client) -> bool
 }
 
 /// Returns the address at which the client finds the server, and the one at which the server
-/// listens: on a network that is a machine's own, only the one that is called, or the loopback where
-/// that one is translated to it.
+/// listens: on a network that is a machine's own, only the one that is called, or the loopback
+/// where that one is translated to it.
 pub(super) fn addresses(
     network: &WorkloadNetwork,
     place: &Client,

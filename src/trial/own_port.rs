@@ -24,8 +24,8 @@ const NAMED: &str = "the workload's `port=`";
 /// A workload that has a port of its own, and that port as evidence.
 pub(super) type Settled = (Workload, Fact);
 
-/// Settles where so many instances of a workload with its client at that place listen, if that is on
-/// a machine's own network.
+/// Settles where so many instances of a workload listen whose client is at that place, if that is
+/// on a machine's own network.
 ///
 /// # Errors
 /// The machine's: the port that was named is somebody else's, or none is free.

@@ -172,16 +172,26 @@ fn a_guest_that_may_write_to_a_directory_makes_no_device_there_and_writes_nowher
         }
         let script = format!(
             "cd {at}; echo mine > {files} && chown 1234:1235 {files}; mknod {files}.b b 8 0 && \
-             echo WROTE device; mkdir -p /tmp/s; mount -t virtiofs host /tmp/s; touch \
-             /tmp/s/planted /tmp/s/root/planted && echo WROTE"
+             echo WROTE device; for tag in host writable; do mkdir -p /tmp/$tag; mount -t virtiofs \
+             $tag /tmp/$tag || continue; touch /tmp/$tag/planted && echo WROTE $tag; touch \
+             /tmp/$tag/root/planted && echo WROTE root of $tag; done; ls /tmp/host /tmp/writable"
         );
         let arguments = ["enter", &stack, "--writable", at];
         let running = Standing::start(&machine, &arguments, &format!("({script}) 2> /dev/null"));
         assert!(!running.said.contains("WROTE"), "{files}: {}", running.said);
-        for server in running.processes("virtiofsd") {
-            // All that files need, of a user that must be root to make them for others; no
-            // `CAP_MKNOD`.
-            assert_eq!(server["CapEff"], "00000000800000db", "{server:?}");
+        // Who serves what is read only can do no more than read it. Who serves what is not has all
+        // that files need, of a user that must be root to make them for others; no `CAP_MKNOD`.
+        let servers = running.processes("virtiofsd");
+        let mut rights: Vec<&str> = servers.iter().map(|it| &*it["CapEff"]).collect();
+        rights.sort_unstable();
+        let is_served_apart = files == "virtiofs";
+        let expected = ["000000000000000c", "00000000800000db"];
+        assert_eq!(rights, if is_served_apart { &expected[..] } else { &[] }, "{files}");
+        if is_served_apart {
+            let shown = "/tmp/host:\nmodules\nroot\n\n/tmp/writable:\n0\n";
+            assert!(running.said.contains(shown), "both were mounted: {}", running.said);
+        }
+        for server in servers {
             assert_eq!(server["CapBnd"], "0000000000000000", "{server:?}");
             assert_eq!((&*server["NoNewPrivs"], &*server["Seccomp"]), ("1", "2"), "{server:?}");
         }

@@ -6,6 +6,7 @@ use crate::machine::{Machine, is_slow_made, is_usable, text};
 use crate::suite::{lab, run, start};
 use serde_json::Value;
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -96,6 +97,42 @@ fn by_9p_writes_are_kept_where_they_are_to_be_and_a_layer_stands_on_it() {
     }
     assert!(fs::read_to_string(kept.join("file")).unwrap().starts_with("mine\nmine\n"));
     assert!(!std::path::Path::new("/etc/surtax-was-here").exists());
+    machine.assert_as_before();
+}
+
+/// A program that is read anew at each of its starts, by way of this level, would be on the bill of
+/// the machine. What it may write to, this level may change meanwhile.
+#[test]
+fn a_guest_keeps_what_it_has_read_but_where_it_may_write_and_sees_what_changes_there() {
+    let machine = Machine::take();
+    let stack = "qemu:accel=tcg";
+    if !is_usable(&machine, stack) {
+        return;
+    }
+    let kept = machine.path("kept");
+    fs::create_dir(&kept).unwrap();
+    let file = kept.join("file");
+    fs::write(&file, "before\n").unwrap();
+    // `fincore` opens what it looks at.
+    let script = "for it in /bin/bash $0/file; do cat $it > /dev/null; fincore -nbo RES $it; done; \
+                  read -r line; cat $0/file";
+    let shown = kept.display().to_string();
+    let mut surtax = machine
+        .command(&["enter", stack, "--writable", &shown, "--", "sh", "-c", script, &shown])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = BufReader::new(surtax.stdout.take().unwrap()).lines();
+    let mut next = || said.next().unwrap().unwrap();
+    let size = fs::metadata("/bin/bash").unwrap().len();
+    let [program, written] = [next(), next()].map(|it| it.trim().parse::<u64>().unwrap());
+    assert!(program >= size, "{program} of {size} bytes");
+    assert_eq!(written, 0);
+    fs::write(&file, "after!\n").unwrap();
+    surtax.stdin.take().unwrap().write_all(b"\n").unwrap();
+    assert_eq!(next(), "after!");
+    assert!(surtax.wait().unwrap().success());
     machine.assert_as_before();
 }
 

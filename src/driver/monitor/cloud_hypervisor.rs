@@ -20,9 +20,6 @@ use surtax_instrument::wire::Fact;
 
 const KIND: &str = "cloud-hypervisor";
 
-/// The tag by which `qemu`'s guests mount their files.
-const TAG: &str = "host";
-
 /// Largest number of virtual CPUs that all of these versions take: the older ones count them in
 /// eight bits.
 const CPUS_MAX: u32 = 254;
@@ -85,7 +82,7 @@ fn config(machine: &Machine) -> Value {
     let files: Vec<Value> = machine
         .files
         .iter()
-        .map(|socket| json!({"tag": TAG, "socket": socket, "num_queues": 1, "queue_size": 1024}))
+        .map(|(tag, socket)| json!({"tag": tag, "socket": socket, "num_queues": 1, "queue_size": 1024}))
         .collect();
     // Two queues are one pair. The tap is there, so that it gets no address.
     let tap = json!({"id": "eth0", "tap": TAP, "mac": nic::MAC, "num_queues": 2});
@@ -198,7 +195,7 @@ mod tests {
     {
       "num_queues": 1,
       "queue_size": 1024,
-      "socket": "/room/files.sock",
+      "socket": "/room/files-host.sock",
       "tag": "host"
     }
   ],

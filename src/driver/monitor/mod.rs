@@ -104,8 +104,8 @@ struct Machine {
     memory_mib: u64,
     kernel: PathBuf,
     initramfs: PathBuf,
-    /// The socket of virtiofsd.
-    files: Option<PathBuf>,
+    /// The socket of each virtiofsd, with its tag.
+    files: Vec<(&'static str, PathBuf)>,
     /// Path at which the monitor makes the socket of its vsock device.
     vsock: PathBuf,
     /// True where the machine has the tap of the network in which its monitor runs.
@@ -182,7 +182,7 @@ impl Layer for Monitor {
             memory_mib: guest.memory_mib,
             kernel: guest.kernel().to_owned(),
             initramfs: guest.initramfs().to_owned(),
-            files: guest.files().map(Path::to_owned),
+            files: guest.files().to_vec(),
             vsock: room.directory().join("vsock"),
             has_tap: network.is_some(),
             disk: guest.disk.as_ref().map(|made| self.disk(spec, &made.file)),
@@ -193,7 +193,7 @@ impl Layer for Monitor {
             .map_err(|fault| Fault { message: fault.message + &guest.words(), ..fault })?;
         let wires =
             network.map(|(network, shape)| MachineNetwork::lay(network, shape)).transpose()?;
-        let server = if guest.server().is_some() { " and virtiofsd" } else { "" };
+        let server = if !guest.files().is_empty() { " and virtiofsd" } else { "" };
         let who = format!("vCPUs, the monitor's other threads{server}");
         let facts = group.prove(booted.process.pid(), &who, site)?;
         let Booted { process, api, vcpus, link, call } = booted;

@@ -5,12 +5,12 @@ use super::{LAST_WORDS, Machine, MachineNetwork, Prove, agree, numbers};
 use crate::driver::qemu::equipped_guest::EquippedGuest;
 use crate::fault::Fault;
 use crate::lab::{Process, network};
-use crate::layer::{Payer, Running, Source, WorkloadNetwork};
+use crate::layer::{Payer, Running, WorkloadNetwork};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::time::Duration;
-use surtax_instrument::wire::{Fact, Role};
+use surtax_instrument::wire::Fact;
 
 /// Time that the monitor may take to end after it, or its guest, was told to.
 const STOP_DEADLINE: Duration = Duration::from_secs(5);
@@ -36,8 +36,7 @@ impl Running for RunningMonitor {
     fn payers(&self) -> Vec<Payer> {
         let (pid, vcpus) = (self.process.pid(), self.vcpus.clone());
         let mut payers = Payer::of_machine(self.kind, pid, vcpus).to_vec();
-        let served = |pid| Payer::new("virtiofsd", Role::Hypervisor, Source::Process(pid));
-        payers.extend(self.guest.server().map(served));
+        payers.extend(self.guest.payers_of_files());
         payers
     }
 

@@ -27,7 +27,7 @@ pub(super) fn machine() -> Machine {
         memory_mib: 512,
         kernel: "/cache/vmlinux".into(),
         initramfs: "/room/initramfs.cpio".into(),
-        files: Some("/room/files.sock".into()),
+        files: vec![("host", "/room/files-host.sock".into())],
         vsock: "/room/vsock".into(),
         has_tap: false,
         disk: None,
@@ -72,7 +72,7 @@ fn bench(monitor: &Monitor) -> Bench {
     let machine = Machine {
         kernel: at("vmlinux"),
         initramfs: at("initramfs"),
-        files: monitor.shares_files.then(|| at("files.sock")),
+        files: Vec::from_iter(monitor.shares_files.then(|| ("host", at("files-host.sock")))),
         vsock: at("vsock"),
         ..machine()
     };

@@ -216,7 +216,7 @@ mod tests {
             },
             tsc_khz: Some(2_596_124),
             icount: None,
-            files: Some(Share::Virtiofs("/room/files.sock".into())),
+            files: Some(Share::Virtiofs(vec![("host", "/room/files-host.sock".into())])),
             disk: None,
             nic: None,
         }
@@ -255,8 +255,8 @@ tsc_early_khz=2596124 tsc=reliable
 -device virtio-serial-pci
 -chardev socket,id=agent,fd=3
 -device virtserialport,chardev=agent,name=surtax
--chardev socket,id=files,path=/room/files.sock
--device vhost-user-fs-pci,chardev=files,tag=host
+-chardev socket,id=host,path=/room/files-host.sock
+-device vhost-user-fs-pci,chardev=host,tag=host
 -display none
 -nodefaults
 -no-user-config
@@ -298,8 +298,8 @@ qemu-system-x86_64
 -device virtio-serial-device
 -chardev socket,id=agent,fd=3
 -device virtserialport,chardev=agent,name=surtax
--chardev socket,id=files,path=/room/files.sock
--device vhost-user-fs-device,chardev=files,tag=host
+-chardev socket,id=host,path=/room/files-host.sock
+-device vhost-user-fs-device,chardev=host,tag=host
 -display none
 -nodefaults
 -no-user-config
@@ -375,8 +375,8 @@ qemu-system-x86_64
 
     #[test]
     fn a_comma_in_a_path_does_not_start_an_option() {
-        let files = Some(Share::Virtiofs("/room/a,b.sock".into()));
+        let files = Some(Share::Virtiofs(vec![("host", "/room/a,b.sock".into())]));
         let argv = Machine { files, ..machine() }.command_line();
-        assert!(argv.contains(&"socket,id=files,path=/room/a,,b.sock".to_owned()), "{argv:?}");
+        assert!(argv.contains(&"socket,id=host,path=/room/a,,b.sock".to_owned()), "{argv:?}");
     }
 }

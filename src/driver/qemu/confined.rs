@@ -10,8 +10,9 @@ use super::xen::Xen;
 use crate::driver::qemu::accelerator::Accelerator;
 use crate::fault::Fault;
 use crate::guest::share::{MACHINE, Share};
+use crate::guest::virtiofsd;
 use crate::lab::{CapabilitySet, Jail, Mount, Room};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The device that QEMU opens by itself.
 const KVM: &str = "/dev/kvm";
@@ -49,8 +50,12 @@ impl Machine {
             Boots::Disk(image) => Boots::Disk(image.within(&mut jail)?),
         };
         self.files = match self.files {
-            Some(Share::Virtiofs(socket)) => {
-                Some(Share::Virtiofs(jail.lend("files.sock", &socket)?))
+            Some(Share::Virtiofs(sockets)) => {
+                let mut lend = |(tag, socket): (&'static str, PathBuf)| {
+                    Ok((tag, jail.lend(&virtiofsd::socket_name(tag), &socket)?))
+                };
+                let lent: Result<_, Fault> = sockets.into_iter().map(&mut lend).collect();
+                Some(Share::Virtiofs(lent?))
             }
             Some(Share::Ninep { export, is_writable }) => {
                 jail.keep(if is_writable { READS | WRITES } else { READS });

@@ -16,7 +16,7 @@ use crate::guest::channel::Channel;
 use crate::guest::share::{Protocol, Share};
 use crate::guest::{Guest, GuestSpec, kernel, memory, require_seen};
 use crate::lab::{Limits, Room, RoomNetwork, Shape, network};
-use crate::layer::{Layer, LayerSpec, Site, Unavailable, Usable, value_of};
+use crate::layer::{Layer, LayerSpec, Payer, Site, Unavailable, Usable, value_of};
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -241,11 +241,11 @@ impl EquippedGuest {
         Ok(Some((network, nic.shape)))
     }
 
-    /// The socket of virtiofsd; none where the root is packed.
-    pub(in crate::driver) fn files(&self) -> Option<&Path> {
-        match &self.guest.offer.as_ref()?.share {
-            Share::Virtiofs(socket) => Some(socket),
-            Share::Ninep { .. } | Share::Directory(_) => None,
+    /// The socket of each virtiofsd, with its tag; none where the root is packed.
+    pub(in crate::driver) fn files(&self) -> &[(&'static str, PathBuf)] {
+        match self.guest.offer.as_ref().map(|offer| &offer.share) {
+            Some(Share::Virtiofs(sockets)) => sockets,
+            Some(Share::Ninep { .. } | Share::Directory(_)) | None => &[],
         }
     }
 
@@ -258,9 +258,9 @@ impl EquippedGuest {
         }
     }
 
-    /// The process id of virtiofsd.
-    pub(in crate::driver) fn server(&self) -> Option<u32> {
-        self.guest.server().map(|server| server.process.pid())
+    /// Lists who is to pay for serving its files.
+    pub(in crate::driver) fn payers_of_files(&self) -> impl Iterator<Item = Payer> {
+        self.guest.payers_of_files()
     }
 
     /// Returns what virtiofsd has said, for the end of a message.
@@ -346,6 +346,6 @@ impl EquippedGuest {
     /// # Errors
     /// The machine's, if it cannot be waited for.
     pub(in crate::driver) fn stop(&mut self) -> Result<(), Fault> {
-        self.guest.stop_server()
+        self.guest.stop_servers()
     }
 }

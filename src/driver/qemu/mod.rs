@@ -329,9 +329,7 @@ impl Running for RunningQemu {
                 .carrying(true),
             hypervisor("QEMU's other threads", Source::OtherThreads { pid, except }),
         ];
-        if let Some(server) = self.inside.guest.as_ref().and_then(Guest::server) {
-            payers.push(hypervisor("virtiofsd", Source::Process(server.process.pid())));
-        }
+        payers.extend(self.inside.guest.iter().flat_map(Guest::payers_of_files));
         for (name, tids) in [("the disk's I/O thread", iothread), ("vhost workers", vhost)] {
             if !tids.is_empty() {
                 payers.push(hypervisor(name, Source::Threads { pid, tids }));
@@ -400,7 +398,7 @@ impl Running for RunningQemu {
         }
         self.wires.switch.take().map_or(Ok(()), switch::Switch::stop)?;
         self.wires.bridge.take().map_or(Ok(()), open_vswitch::Bridge::stop)?;
-        self.inside.guest.as_mut().map_or(Ok(()), Guest::stop_server)?;
+        self.inside.guest.as_mut().map_or(Ok(()), Guest::stop_servers)?;
         match ended {
             Some(_) => Ok(()),
             None => Err(Fault::machine("qemu: it did not end when told to and was killed")),

@@ -22,10 +22,15 @@ pub(super) fn read(spec: &LayerSpec) -> Protocol {
 pub(super) fn arguments(share: &Share, bus: &str) -> Vec<[String; 2]> {
     let text = |path: &Path| path.display().to_string().replace(',', ",,");
     match share {
-        Share::Virtiofs(socket) => vec![
-            ["-chardev".into(), format!("socket,id=files,path={}", text(socket))],
-            ["-device".into(), format!("vhost-user-fs-{bus},chardev=files,tag={TAG}")],
-        ],
+        Share::Virtiofs(sockets) => sockets
+            .iter()
+            .flat_map(|(tag, socket)| {
+                [
+                    ["-chardev".into(), format!("socket,id={tag},path={}", text(socket))],
+                    ["-device".into(), format!("vhost-user-fs-{bus},chardev={tag},tag={tag}")],
+                ]
+            })
+            .collect(),
         // No monitor that serves files itself is QEMU.
         Share::Directory(_) => Vec::new(),
         Share::Ninep { export, is_writable } => {
@@ -50,6 +55,17 @@ pub(super) fn arguments(share: &Share, bus: &str) -> Vec<[String; 2]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_read_only_and_what_is_not_come_from_a_virtiofsd_each() {
+        let sockets = vec![(TAG, "/room/r".into()), (WRITABLE_TAG, "/room/w".into())];
+        assert_eq!(
+            arguments(&Share::Virtiofs(sockets), "pci").concat().join(" "),
+            "-chardev socket,id=host,path=/room/r -device vhost-user-fs-pci,chardev=host,tag=host \
+             -chardev socket,id=writable,path=/room/w -device \
+             vhost-user-fs-pci,chardev=writable,tag=writable"
+        );
+    }
 
     #[test]
     fn qemu_serves_by_9p_what_is_read_only_apart_from_what_is_not() {
