@@ -1,7 +1,7 @@
 //! The way of this level's files to the guest: by virtiofsd, or by QEMU's own 9p server.
 //!
-//! Both are in a jail where the root is read only and each writable directory is shown a second
-//! time, writable: a guest that breaks out of its own root still cannot write to the host. What
+//! Both are in a jail where the root is read only, and each writable directory is shown once more,
+//! writable: a guest that breaks out of its own root still cannot write to the host. What
 //! this level keeps secret is not served, and neither are its kernel's file systems and its
 //! sockets.
 //!

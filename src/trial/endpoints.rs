@@ -148,9 +148,8 @@ pub(super) fn addresses(
                 .hint("put the client into the stack: `client=stack`")
         })?,
     };
-    let is_translated = || !network.is_far && link::with_address(address).is_none();
     let listen = match is_among_others(network, place) {
-        true if is_translated() => Ipv4Addr::LOCALHOST.into(),
+        true if calls_the_level(network) => Ipv4Addr::LOCALHOST.into(),
         true => address,
         false => Ipv4Addr::UNSPECIFIED.into(),
     };
@@ -323,8 +322,7 @@ mod tests {
 
     #[test]
     fn a_server_on_a_bridge_of_this_machines_own_network_listens_at_the_bridge_alone() {
-        let ours = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let theirs = IpAddr::from([172, 17, 0, 2]);
+        let [ours, theirs] = [1, 2].map(|it| IpAddr::from([172, 17, 0, it]));
         let level = WorkloadNetwork::of_level().namespace;
         let bridged = WorkloadNetwork::apart(level, ours, Some(theirs));
         assert_eq!(addresses(&bridged, &Client::Stack), Ok((ours, ours)));
