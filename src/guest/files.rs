@@ -82,13 +82,8 @@ impl Files<'_> {
     /// Mounts what is served, and says where the writable directories are.
     fn mount(&self, script: &mut Vec<String>) -> String {
         match self.spec.files {
-            Protocol::Virtiofs => {
-                script.push(format!("virtiofs {TAG} {FILES}"));
-                if !self.writable.is_empty() {
-                    script.push(format!("virtiofs {WRITABLE_TAG} {WRITABLE}"));
-                }
-                WRITABLE.to_owned()
-            }
+            // Its server knows how long each of the two is kept.
+            Protocol::Virtiofs => self.mount_apart(script, "virtiofs", ["", ""]),
             // Files of several file systems may have one number there, which nothing that is cached
             // may rest on. It is there already.
             Protocol::FirstRoot => format!("/{SERVED_WRITABLE}"),
@@ -96,16 +91,23 @@ impl Files<'_> {
                 script.push(format!("9p {TAG} {FILES} {XEN_NINEP_OPTIONS}"));
                 format!("{FILES}/{SERVED_WRITABLE}")
             }
+            // Nobody else changes what is read only, as far as a trial is concerned.
             Protocol::Ninep => {
-                // Nobody else changes what is read only, as far as a trial is concerned.
-                script.push(format!("9p {TAG} {FILES} {NINEP_OPTIONS},cache=loose"));
-                if !self.writable.is_empty() {
-                    let options = format!("{NINEP_OPTIONS},cache=mmap");
-                    script.push(format!("9p {WRITABLE_TAG} {WRITABLE} {options}"));
-                }
-                WRITABLE.to_owned()
+                let options = ["loose", "mmap"].map(|it| format!(" {NINEP_OPTIONS},cache={it}"));
+                self.mount_apart(script, "9p", options.each_ref().map(String::as_str))
             }
         }
+    }
+
+    /// The same where what is read only is served apart from what is not, each with options of its
+    /// own.
+    fn mount_apart(&self, script: &mut Vec<String>, kind: &str, options: [&str; 2]) -> String {
+        let [read_only, writable] = options;
+        script.push(format!("{kind} {TAG} {FILES}{read_only}"));
+        if !self.writable.is_empty() {
+            script.push(format!("{kind} {WRITABLE_TAG} {WRITABLE}{writable}"));
+        }
+        WRITABLE.to_owned()
     }
 }
 

@@ -14,8 +14,8 @@ fn innermost<'a>(answer: &'a Value, stack: &str) -> &'a Value {
     arm(answer, stack)["evidence"].as_array().unwrap().last().unwrap()
 }
 
-/// Runs a workload in those stacks that can be had here, native first; all must have measured. The
-/// answer.
+/// Runs a workload in those stacks that can be had here, native first, and gives the answer; all
+/// must have measured.
 fn measured(machine: &Machine, stacks: &[&str], workload: &str, place: &str) -> Value {
     let stacks: Vec<&str> = stacks.iter().copied().filter(|it| is_usable(machine, it)).collect();
     let answer = machine.json(&compare(&stacks.join(","), workload));

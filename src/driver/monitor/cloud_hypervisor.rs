@@ -82,7 +82,11 @@ fn config(machine: &Machine) -> Value {
     let files: Vec<Value> = machine
         .files
         .iter()
-        .map(|(tag, socket)| json!({"tag": tag, "socket": socket, "num_queues": 1, "queue_size": 1024}))
+        .map(|(tag, socket)| {
+            json!({
+                "tag": tag, "socket": socket, "num_queues": 1, "queue_size": 1024
+            })
+        })
         .collect();
     // Two queues are one pair. The tap is there, so that it gets no address.
     let tap = json!({"id": "eth0", "tap": TAP, "mac": nic::MAC, "num_queues": 2});

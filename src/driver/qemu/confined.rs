@@ -51,10 +51,10 @@ impl Machine {
         };
         self.files = match self.files {
             Some(Share::Virtiofs(sockets)) => {
-                let mut lend = |(tag, socket): (&'static str, PathBuf)| {
+                let lend = |(tag, socket): (_, PathBuf)| {
                     Ok((tag, jail.lend(&virtiofsd::socket_name(tag), &socket)?))
                 };
-                let lent: Result<_, Fault> = sockets.into_iter().map(&mut lend).collect();
+                let lent = sockets.into_iter().map(lend).collect::<Result<_, Fault>>();
                 Some(Share::Virtiofs(lent?))
             }
             Some(Share::Ninep { export, is_writable }) => {
