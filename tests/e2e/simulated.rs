@@ -23,18 +23,18 @@ fn a_share(share: u64, machine: &Machine, only: &str) -> (Vec<Value>, impl Fn(u6
 #[test]
 fn equal_simulated_stacks_are_called_different_as_rarely_as_is_promised() {
     let machine = Machine::take();
-    let (lines, third) = a_share(3, &machine, "false-positives");
+    let (lines, sixth) = a_share(6, &machine, "false-positives");
     let tried = |part| tried(&lines, "false-positives", part);
-    assert_eq!((tried("noise "), tried("all")), (10 * third(100), 10 * third(100)));
+    assert_eq!((tried("noise "), tried("all")), (10 * sixth(100), 10 * sixth(100)));
     machine.assert_as_before();
 }
 
 #[test]
 fn planted_costs_of_simulated_stacks_are_held() {
     let machine = Machine::take();
-    let (lines, third) = a_share(3, &machine, "planted");
+    let (lines, sixth) = a_share(6, &machine, "planted");
     let tried = |part| tried(&lines, "planted", part);
-    assert_eq!((tried("cost "), tried("cost 1.05")), (12 * third(100), 3 * third(100)));
+    assert_eq!((tried("cost "), tried("cost 1.05")), (12 * sixth(100), 3 * sixth(100)));
     machine.assert_as_before();
 }
 
@@ -75,11 +75,11 @@ fn a_simulated_cost_is_found_as_often_as_is_foretold() {
 #[test]
 fn the_order_the_centre_and_the_margin_hold() {
     let machine = Machine::take();
-    let (lines, third) = a_share(3, &machine, "order,centre,equivalence");
+    let (lines, sixth) = a_share(6, &machine, "order,centre,equivalence");
     let tried = |proof, part| tried(&lines, proof, part);
-    assert_eq!(tried("order", "cost "), third(50));
-    assert_eq!(tried("centre", ""), 3 * third(60) + 3 * third(200));
-    assert_eq!(tried("equivalence", ""), 3 * third(60));
+    assert_eq!(tried("order", "cost "), sixth(50));
+    assert_eq!(tried("centre", ""), 3 * sixth(60) + 3 * sixth(200));
+    assert_eq!(tried("equivalence", ""), 3 * sixth(60));
     machine.assert_as_before();
 }
 
