@@ -1,8 +1,8 @@
 //! Amounts that a payer used, by quantity, and the one table in which all about a quantity stands.
 //!
 //! A new quantity is a line of [`QUANTITIES`] and whoever reads it. The wire carries it, the run
-//! file keeps it and every format shows it by what its line says. An amount that nobody could read
-//! is absent, and never zero.
+//! file keeps it and tables of payers show it by what its line says. An amount that nobody could
+//! read is absent, and never zero.
 
 use crate::quantity::Nanoseconds;
 use Course::{Counter, Events, Gauge, Peak};

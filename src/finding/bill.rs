@@ -177,9 +177,12 @@ impl PayerTrials {
         self.is_shared |= used.is_shared;
     }
 
+    /// Medians over these trials. An amount that too few of them know is absent: those that do not
+    /// are not like the others, such as a group with too few page faults for the kernel to add up.
     fn findings(&self, payer: &str, role: Role, level: u8) -> Option<PayerFindings> {
-        let medians =
-            self.amounts.iter().filter_map(|(key, values)| Some((*key, estimate::median(values)?)));
+        let known = self.amounts.iter();
+        let known = known.filter(|(_, values)| estimate::speaks(values.len(), self.cpu.len()));
+        let medians = known.filter_map(|(key, values)| Some((*key, estimate::median(values)?)));
         Some(PayerFindings {
             payer: super::foreign::line(payer),
             role: role.word().into(),
@@ -198,7 +201,7 @@ mod tests {
     use crate::report::{html, markdown, terminal};
     use crate::trial::TrialResult;
     use std::cell::Cell;
-    use surtax_instrument::amount::{Amounts, CPU_USER};
+    use surtax_instrument::amount::{Amounts, CPU_USER, PAGE_FAULTS};
     use surtax_instrument::wire::Reading;
 
     /// An example in whose arm `runc` the inside counts so much of the 10 ms that were seen
@@ -241,6 +244,31 @@ mod tests {
             assert!(flat.contains("was not seen outside: in 6 of 6 trials"), "{text}");
             assert!(!flat.contains("1.50 s") && !flat.contains("1.500 s"), "{text}");
         }
+    }
+
+    #[test]
+    fn an_amount_that_few_trials_know_is_no_median_of_the_arm() {
+        let faults = |knowing: u32| {
+            let seen = Cell::new(0);
+            let findings = example(20, |record| {
+                let TrialResult::Done(measured) = &mut record.result else { return };
+                if record.trial.arm == 2 {
+                    seen.set(seen.get() + 1);
+                    let amounts = &mut measured.readings[0].amounts;
+                    amounts.remove(PAGE_FAULTS);
+                    if seen.get() <= knowing {
+                        amounts.set(PAGE_FAULTS, 44);
+                    }
+                }
+            });
+            assert!(seen.get() >= 20, "the example has so many trials of the arm");
+            let payers = &findings.arms[2].payers;
+            let faults: Vec<f64> =
+                payers.iter().filter_map(|payer| payer.amounts.get(PAGE_FAULTS)).collect();
+            assert!(payers.iter().any(|payer| payer.amounts.get(CPU_USER).is_some()), "{knowing}");
+            faults.contains(&44.0)
+        };
+        assert_eq!([1, 10, 17, 18, 20].map(faults), [false, false, false, true, true]);
     }
 
     #[test]

@@ -187,8 +187,8 @@ pub(crate) fn is_typical<'a>(
     speaks(divided, known)
 }
 
-/// Tells whether so many speak for all.
-fn speaks(some: usize, all: usize) -> bool {
+/// Tells whether so many trials speak for all: at least nine of ten.
+pub(crate) fn speaks(some: usize, all: usize) -> bool {
     10 * some >= 9 * all
 }
 

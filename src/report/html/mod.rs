@@ -68,7 +68,7 @@ enum Reach {
     ItsServer,
 }
 
-/// The sections of a report, in their order.
+/// The body of a report: what answers first, then the numbers.
 fn main(findings: &Findings) -> String {
     let arms = legend::arms(findings);
     let has_numbers = findings.has_numbers();
