@@ -365,25 +365,24 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// User and system CPU time; zero where it is not known.
+    /// User and system CPU time; `None` where it could not be read: a process that ended meanwhile
+    /// took its counters with it.
     #[must_use]
-    pub fn cpu(&self) -> (Nanoseconds, Nanoseconds) {
-        let of = |key| Nanoseconds(self.amounts.get(key).unwrap_or(0));
-        (of(CPU_USER), of(CPU_SYSTEM))
+    pub fn cpu(&self) -> Option<(Nanoseconds, Nanoseconds)> {
+        let of = |key| self.amounts.get(key).map(Nanoseconds);
+        of(CPU_USER).zip(of(CPU_SYSTEM))
     }
 
-    /// Tells whether its CPU time could be read: a process that ended meanwhile took its counters
-    /// with it.
+    /// Tells whether its CPU time could be read.
     #[must_use]
     pub fn is_counted(&self) -> bool {
-        self.amounts.get(CPU_USER).or(self.amounts.get(CPU_SYSTEM)).is_some()
+        self.cpu().is_some()
     }
 
     /// Both together.
     #[must_use]
-    pub fn cpu_total(&self) -> Nanoseconds {
-        let (user, system) = self.cpu();
-        user + system
+    pub fn cpu_total(&self) -> Option<Nanoseconds> {
+        self.cpu().map(|(user, system)| user + system)
     }
 }
 

@@ -9,7 +9,7 @@ use crate::layer::Unavailable;
 use crate::ledger::{Ledger, RunState, Severity};
 use crate::plan::{Arm, Plan, TrialId};
 use crate::stack::start::StartContext;
-use crate::trial::{Record, TrialResult, check, protocol};
+use crate::trial::{Reason, Record, TrialResult, check, protocol};
 use enough::{Enough, Look};
 use interrupts::{Interrupts, Urgency};
 use repeat::{Next, Repeats};
@@ -201,7 +201,7 @@ impl<'a> Campaign<'a> {
     fn comes_again(&mut self, record: &Record) -> bool {
         match record.result {
             TrialResult::Disturbed(_) => true,
-            TrialResult::Broken { .. } => {
+            TrialResult::Broken(_) => {
                 self.interrupts.urgency() == Urgency::None && self.broken.insert(record.trial)
             }
             _ => false,
@@ -318,7 +318,10 @@ fn gap(trial: TrialId, unavailable: Unavailable) -> Record {
     Record {
         trial,
         began_at: clock::wall(),
-        result: TrialResult::Unavailable { why: unavailable.why, remedy: unavailable.remedy },
+        result: TrialResult::Unavailable(Reason {
+            why: unavailable.why,
+            remedy: unavailable.remedy,
+        }),
         start_wall: Nanoseconds(0),
         stop_wall: Nanoseconds(0),
         conditions: Vec::new(),

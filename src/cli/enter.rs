@@ -130,7 +130,7 @@ fn visit(plan: &Plan, opened: &OpenedLab, globals: &Globals) -> Result<Status, F
     let left = shell::run(running, command, || lookout.look());
     let (status, leftovers) = left.map_err(|fault| lookout.explained(stack, fault))?;
     if let Some(ended) = lookout.ended(&plan.baseline) {
-        note(&ended.reason(), globals);
+        note(&format!("{}\n  hint: {}", ended.why, ended.hint), globals);
     }
     for line in leftovers {
         note(&format!("removed by force: {line}"), globals);

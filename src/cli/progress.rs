@@ -5,7 +5,7 @@ use crate::campaign::Observer;
 use crate::campaign::enough::{Look, Widest};
 use crate::plan::duration::rough;
 use crate::plan::{Arm, Costs, Plan, TrialId, percentage};
-use crate::trial::{Record, TrialResult, disturbance, oom};
+use crate::trial::{Reason, Record, TrialResult, disturbance, oom};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -195,15 +195,16 @@ impl Meter {
 
     /// The reason of a trial, with a better hint where the baseline has shown how much memory is
     /// enough.
-    fn informed(&self, why: &str, arm: &Arm) -> String {
+    fn informed(&self, Reason { why, remedy }: &Reason, record: &Record, arm: &Arm) -> String {
         let baseline = self.plan.baseline.to_string();
         let peak = self.baseline_peak.filter(|_| arm.is_compared());
-        match peak.and_then(|peak| oom::enough(&arm.stack, why, (&baseline, peak))) {
-            Some(hint) => {
-                let why = why.split_once("\n  hint: ").map_or(why, |(why, _)| why);
-                format!("{why}\n  hint: {hint}")
-            }
-            None => why.to_owned(),
+        let exceeded = record.conditions.iter().find(|(key, _)| key == oom::EXCEEDED);
+        let enough = exceeded
+            .zip(peak)
+            .and_then(|((_, layer), peak)| oom::enough(&arm.stack, *layer, (&baseline, peak)));
+        match enough.as_ref().or(remedy.as_ref()) {
+            Some(hint) => format!("{why}\n  hint: {hint}"),
+            None => why.clone(),
         }
     }
 
@@ -211,20 +212,20 @@ impl Meter {
     fn trouble(&mut self, record: &Record, arm: &Arm) -> Option<String> {
         self.learn_peak(record, arm);
         let stack = arm;
-        let (what, why) = match &record.result {
+        let (what, reason) = match &record.result {
             TrialResult::Done(_) | TrialResult::Disturbed(_) => return None,
             TrialResult::CommandFailed(_) => (format!("the command failed in `{stack}`"), None),
-            TrialResult::Unavailable { why, .. } => {
-                (format!("`{stack}` is not usable here"), Some(why))
+            TrialResult::Unavailable(reason) => {
+                (format!("`{stack}` is not usable here"), Some(reason))
             }
-            TrialResult::Broken { why } => (format!("`{stack}` broke"), Some(why)),
-            TrialResult::Invalid { why, .. } => {
-                (format!("a trial of `{stack}` does not count"), Some(why))
+            TrialResult::Broken(reason) => (format!("`{stack}` broke"), Some(reason)),
+            TrialResult::Invalid { reason, .. } => {
+                (format!("a trial of `{stack}` does not count"), Some(reason))
             }
         };
         self.failures += 1;
-        let Some(why) = why else { return Some(what) };
-        let why = &self.informed(why, arm);
+        let Some(reason) = reason else { return Some(what) };
+        let why = &self.informed(reason, record, arm);
         // A reason may be long, and one that holds for one trial often holds for all.
         let is_new = !self.reasons.contains(why);
         if is_new {
@@ -244,8 +245,8 @@ fn ended(record: &Record, arm: &Arm) -> String {
         TrialResult::CommandFailed(measured) => {
             format!("failed with {}, {}", measured.outcome.status, measured.wall)
         }
-        TrialResult::Unavailable { .. } => String::from("unavailable"),
-        TrialResult::Broken { .. } => String::from("broken"),
+        TrialResult::Unavailable(_) => String::from("unavailable"),
+        TrialResult::Broken(_) => String::from("broken"),
         TrialResult::Invalid { .. } => String::from("invalid"),
     };
     let mut text = format!(
@@ -496,9 +497,10 @@ mod tests {
     fn how_much_memory_is_enough_is_said_by_what_the_baseline_has_used() {
         let plan = plan(&["native", "runc:memory=32M"]);
         let mut meter = Meter::new(&plan, []);
-        let why = "the memory limit `memory=32M` of `runc` was exceeded: x\n  hint: twice as much";
         let trial = TrialId { block: 0, position: 0, arm: 2 };
-        let broke = broken(trial, TrialResult::Broken { why: why.into() });
+        let reason = Reason { why: "x".into(), remedy: Some("twice as much".into()) };
+        let mut broke = broken(trial, TrialResult::Broken(reason));
+        broke.conditions.push((oom::EXCEEDED.into(), 1.0));
         let said = meter.trouble(&broke, &plan.arms()[2]).unwrap();
         assert!(said.ends_with("hint: twice as much"), "{said}");
         let mut measured = crate::ledger::fixture::measured(1);
@@ -516,7 +518,7 @@ mod tests {
         let mut meter = Meter::new(&plan, []);
         let arm = &plan.arms()[2];
         let trial = TrialId { block: 0, position: 0, arm: 2 };
-        let broke = broken(trial, TrialResult::Broken { why: String::from("silence") });
+        let broke = broken(trial, TrialResult::Broken(String::from("silence").into()));
         assert_eq!(meter.trouble(&broke, arm).as_deref(), Some("`runc` broke: silence"));
         assert_eq!(meter.trouble(&broke, arm).as_deref(), Some("`runc` broke, as before"));
         assert_eq!(meter.failures, 2);

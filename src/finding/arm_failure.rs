@@ -40,16 +40,12 @@ pub(super) fn trouble(
     column: &ArmTrials<'_>,
 ) -> Result<Option<ArmFailure>, Fault> {
     let Some(last) = last_trouble(column) else { return Ok(None) };
-    let (why, hint) = match last.why.split_once("\n  hint: ") {
-        Some((why, hint)) => (why, Some(hint)),
-        None => (last.why.as_str(), None),
-    };
     let why = match (&last.exit_status, last.state) {
         (Some(status), TrialState::Failed) if status == DEADLINE => {
             String::from("the command was killed at its deadline")
         }
         (Some(status), TrialState::Failed) => format!("the command failed: {status}"),
-        _ => String::from(why),
+        _ => last.why.clone(),
     };
     let ledger = sources.ledger;
     let words = |stream| -> Result<Option<String>, Fault> {
@@ -61,11 +57,12 @@ pub(super) fn trouble(
         words => words,
     };
     let peak = peak_of(sources.baseline).filter(|_| column.arm.is_compared());
-    let enough = peak.and_then(|peak| {
+    let exceeded = ledger.last_condition(column.arm.index, last.state, oom::EXCEEDED)?;
+    let enough = exceeded.zip(peak).and_then(|(exceeded, peak)| {
         let baseline = sources.plan.baseline.to_string();
-        oom::enough(&column.arm.stack, &last.why, (&baseline, peak))
+        oom::enough(&column.arm.stack, exceeded, (&baseline, peak))
     });
-    let remedy = enough.as_deref().or(last.remedy.as_deref()).or(hint).map(line);
+    let remedy = enough.as_deref().or(last.remedy.as_deref()).map(line);
     let of_command = || {
         let missed = missed_secret(sources, column, last_words.as_deref());
         missed.or_else(|| against_failure(sources, column, last))
@@ -138,7 +135,7 @@ mod tests {
     use super::*;
     use crate::finding::compare;
     use crate::ledger::fixture::{add, done, id, ledger, record};
-    use crate::trial::TrialResult;
+    use crate::trial::{Reason, TrialResult};
 
     #[test]
     fn no_more_of_a_command_is_searched_for_secrets_than_anybody_types() {
@@ -160,9 +157,13 @@ mod tests {
             if with_baseline {
                 add(&mut ledger, &done(id(0, 0), 10));
             }
-            let why = "the memory limit `memory=2M` of `runc` was exceeded: 1 process was killed \
-                       by the kernel (OOM)\n  hint: give it `runc:memory=4M` or more";
-            add(&mut ledger, &record(id(0, 2), TrialResult::Broken { why: why.into() }));
+            let reason = Reason {
+                why: "the memory limit `memory=2M` of `runc` was exceeded".into(),
+                remedy: Some("give it `runc:memory=4M` or more".into()),
+            };
+            let mut broken = record(id(0, 2), TrialResult::Broken(reason));
+            broken.conditions.push((oom::EXCEEDED.into(), 1.0));
+            add(&mut ledger, &broken);
             let findings = compare(&ledger).unwrap();
             findings.arms[2].trouble.clone().unwrap().remedy.unwrap()
         };

@@ -292,6 +292,7 @@ fn point(trial: &StoredTrial, sources: &Sources<'_>) -> TrialPoint {
         metrics: of_workload.filter_map(value).collect(),
         state: trial.state.word().into(),
         why: trial.why.clone(),
+        remedy: trial.remedy.clone(),
         disturbances: trial.disturbances.iter().map(disturbance).collect(),
     }
 }

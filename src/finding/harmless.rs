@@ -118,7 +118,7 @@ foreign! {
     KeyValue { tame: key source; keep_lines: value; }
     ArmFailure { tame: remedy; keep_lines: why; keep_any_lines: stderr; }
     TrialPoint {
-        tame: metrics state disturbances;
+        tame: metrics state disturbances remedy;
         join: why;
         leave: block position attempt at_ns wall_ns start_ns usage;
     }

@@ -10,6 +10,9 @@ use surtax_instrument::quantity::{Bytes, Nanoseconds};
 /// Ratio from which on a cost is said as a factor and not in percent.
 pub const FACTOR_FROM: f64 = 1.5;
 
+/// Ratio from which on a cost with its interval, or one that is typed, is no longer in percent.
+pub(crate) const PERCENT_UNTIL: f64 = 3.0;
+
 /// Sign that stands where there is no number.
 pub const GAP: &str = "—";
 
@@ -102,7 +105,7 @@ pub fn overhead(interval: &Interval) -> String {
     if !(ratio.is_finite() && low.is_finite() && high.is_finite()) {
         return GAP.to_owned();
     }
-    if ratio >= 3.0 {
+    if ratio >= PERCENT_UNTIL {
         return format!("{}× [{}, {}]", factor(ratio), factor(low), factor(high));
     }
     let decimals = decimals(low, high);

@@ -5,7 +5,7 @@
 //! is kept when the whole interval lies on the other side. What is neither is undecided.
 
 use crate::fault::Fault;
-use crate::finding::number::percent;
+use crate::finding::number::{PERCENT_UNTIL, percent};
 use crate::finding::{ArmFindings, Interval, TrialPoint, Verdict};
 use crate::layer::instead;
 use crate::plan::BESIDE;
@@ -30,9 +30,6 @@ const METRICS: [(&str, &str); 9] = [
 pub(crate) fn typed_name(metric: &str) -> &str {
     METRICS.iter().find(|(_, name)| *name == metric).map_or(metric, |(typed, _)| typed)
 }
-
-/// From this ratio on, percents are hard to read.
-const FACTOR_FROM: f64 = 3.0;
 
 /// A metric, and the overhead above which it is too dear, in one stack or in all.
 #[derive(Clone, Debug, PartialEq)]
@@ -285,7 +282,7 @@ fn layers(stack: &str) -> String {
 
 /// `+12 %`, `−3 %`, `7.4×`.
 fn cost(ratio: f64) -> String {
-    if ratio >= FACTOR_FROM {
+    if ratio >= PERCENT_UNTIL {
         return format!("{}×", super::number::trimmed(ratio, 1));
     }
     let sign = if ratio < 1.0 { '−' } else { '+' };

@@ -303,6 +303,23 @@ impl Ledger {
         Ok(rows.into_iter().collect())
     }
 
+    /// One condition of the latest trial of an arm in this state; `None` where it has none.
+    ///
+    /// # Errors
+    /// The machine's.
+    pub fn last_condition(
+        &self,
+        arm: u32,
+        state: TrialState,
+        key: &str,
+    ) -> Result<Option<f64>, Fault> {
+        let query = "SELECT value FROM conditions WHERE key = ?3 AND trial =
+                     (SELECT max(trial) FROM trials WHERE arm = ?1 AND state = ?2)";
+        let of = params![arm, state.word(), key];
+        let found = self.collect(query, of, |row| row.get(0)).map(|mut found| found.pop());
+        found.map_err(|error| refused(&self.path, "read a condition of a trial", &error))
+    }
+
     /// Every row of a query; a fault says what could not be done.
     pub(super) fn all<T>(
         &self,
@@ -395,11 +412,17 @@ pub(super) fn stored_trial(row: &Row) -> rusqlite::Result<StoredTrial> {
     let word: String = row.get(4)?;
     let state = TrialState::of_word(&word).ok_or_else(|| unknown_word(4, &word))?;
     let began_at = Nanoseconds(natural(row.get(5)?));
+    let why = words(row, 8)?.unwrap_or_default();
+    // Of earlier runs the advice stands behind the reason.
+    let (why, behind) = match why.split_once("\n  hint: ") {
+        Some((why, advice)) => (String::from(why), Some(String::from(advice))),
+        None => (why, None),
+    };
     Ok(StoredTrial {
         ended_at: row.get::<_, Option<i64>>(6)?.map(|at| Nanoseconds(natural(at))),
         exit_status: words(row, 7)?,
-        why: words(row, 8)?.unwrap_or_default(),
-        remedy: words(row, 9)?,
+        why,
+        remedy: words(row, 9)?.or(behind),
         evidence: row.get(10)?,
         ..StoredTrial::begun(trial_id(row)?, row.get(3)?, state, began_at)
     })

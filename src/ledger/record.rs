@@ -5,7 +5,7 @@
 
 use super::{Stream, TrialState, samples};
 use crate::trial::disturbance::Disturbance;
-use crate::trial::{Evidence, Measured, Record, TrialResult};
+use crate::trial::{Evidence, Measured, Reason, Record, TrialResult};
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use surtax_instrument::amount::{QUANTITIES, Quantity};
@@ -66,12 +66,14 @@ fn spelled(result: &TrialResult) -> (TrialState, Option<&Measured>, Option<&str>
             let remedy = is_late.then_some("give the command more time with `--deadline`");
             (TrialState::Failed, Some(measured), Some("the command failed"), remedy)
         }
-        TrialResult::Unavailable { why, remedy } => {
+        TrialResult::Unavailable(Reason { why, remedy }) => {
             (TrialState::Unavailable, None, Some(why), remedy.as_deref())
         }
-        TrialResult::Broken { why } => (TrialState::Broken, None, Some(why), None),
-        TrialResult::Invalid { why, measured } => {
-            (TrialState::Invalid, measured.as_deref(), Some(why), None)
+        TrialResult::Broken(Reason { why, remedy }) => {
+            (TrialState::Broken, None, Some(why), remedy.as_deref())
+        }
+        TrialResult::Invalid { reason: Reason { why, remedy }, measured } => {
+            (TrialState::Invalid, measured.as_deref(), Some(why), remedy.as_deref())
         }
     }
 }

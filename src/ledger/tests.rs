@@ -364,7 +364,7 @@ fn the_three_questions_of_the_format_page_can_be_pasted() {
     let mut ledger = ledger(&path, &["native"]);
     add(&mut ledger, &done(id(0, 0), 10));
     let why = String::from("the kernel stopped");
-    add(&mut ledger, &record(id(0, 1), TrialResult::Broken { why }));
+    add(&mut ledger, &record(id(0, 1), TrialResult::Broken(why.into())));
 
     let other = rusqlite::Connection::open(&path).unwrap();
     let page = include_str!("FORMAT.md");

@@ -134,7 +134,7 @@ impl Ledger {
         };
         let why = format!("what the trial said cannot be written down: {error}");
         let line = format!("{} is invalid: {why}", named(record.trial));
-        record.result = TrialResult::Invalid { why, measured: None };
+        record.result = TrialResult::Invalid { reason: why.into(), measured: None };
         record.conditions.clear();
         record.disturbances.clear();
         self.end_trial(record)?;

@@ -15,6 +15,7 @@ use crate::finding::estimate::float;
 use crate::ledger::{StoredTrial, TrialState};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
+use surtax_instrument::wire::Reading;
 
 /// The layers whose kernels are not told when the CPU is taken away, how many runs are made of
 /// each, and how long one takes.
@@ -158,7 +159,7 @@ impl Count {
     fn add(&mut self, trial: &StoredTrial, machine: Option<f64>) {
         let outside = trial.readings.iter().filter(|reading| reading.level == 0);
         let used = |sum: u64, ns: u64| sum.saturating_add(ns);
-        let seen = outside.map(|it| it.cpu_total().0).fold(0, used);
+        let seen = outside.filter_map(Reading::cpu_total).map(|it| it.0).fold(0, used);
         let sample = |metric| trial.sample(metric).map(|sample| sample.whole);
         let Some(total) = sample("cpu_total_ns") else { return };
         let command = sample("cpu_user_ns").zip(sample("cpu_system_ns")).map(|(a, b)| a + b);

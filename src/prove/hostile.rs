@@ -257,7 +257,7 @@ fn make(file: &Path, mark: &Path) -> Result<(), Fault> {
 
 fn failed(block: u32, arm: u32) -> Option<TrialResult> {
     let why = String::from("the guest kernel panicked\n  hint: give it memory");
-    (block == 2 && arm == 2).then_some(TrialResult::Broken { why })
+    (block == 2 && arm == 2).then(|| TrialResult::Broken(why.into()))
 }
 
 fn plan(mark: &Path) -> Result<Plan, Fault> {

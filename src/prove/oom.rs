@@ -104,7 +104,11 @@ struct Count {
 }
 
 impl Count {
-    fn add(&mut self, (_, layer, memory): (&str, &str, &str), state: &str, why: &str) {
+    fn add(
+        &mut self,
+        (_, layer, memory): (&str, &str, &str),
+        (state, why, remedy): (&str, &str, Option<&str>),
+    ) {
         if state == "unavailable" {
             self.gap.get_or_insert_with(|| why.to_owned());
             return;
@@ -114,7 +118,7 @@ impl Count {
         let is_named = !matches!(state, "done" | "disturbed")
             && why.starts_with(&limit)
             && why.contains("killed by the kernel (OOM)")
-            && why.contains(&format!("`{layer}:memory="));
+            && remedy.is_some_and(|it| it.contains(&format!("`{layer}:memory=")));
         if is_named {
             self.named += 1;
         } else {
@@ -160,7 +164,7 @@ fn kill(
             let findings = bench.findings(draft)?;
             let mut one = Count::default();
             for trial in findings.arms.iter().flat_map(|arm| &arm.trials) {
-                one.add(*limited, &trial.state, &trial.why);
+                one.add(*limited, (&trial.state, &trial.why, trial.remedy.as_deref()));
             }
             Ok(one)
         })?;
@@ -179,22 +183,23 @@ mod tests {
     #[test]
     fn a_kill_that_is_not_named_or_counts_misses_the_bar() {
         let said = "the memory limit `memory=64M` of `runc` was exceeded: 1 process killed by the \
-                    kernel (OOM)\n  hint: raise it: `runc:memory=128M`";
-        let is_met = |state: &str, why: &str| {
+                    kernel (OOM)";
+        let advice = Some("raise it: `runc:memory=128M`");
+        let is_met = |state: &str, why: &str, remedy: Option<&str>| {
             let mut count = Count::default();
-            count.add(STACKS[1], "failed", said);
-            count.add(STACKS[1], state, why);
+            count.add(STACKS[1], ("failed", said, advice));
+            count.add(STACKS[1], (state, why, remedy));
             count.line("runc", &KINDS[1]).is_met()
         };
-        assert!(is_met("invalid", said));
-        assert!(!is_met("done", said));
-        assert!(!is_met("failed", "the command failed: signal 9"));
-        assert!(!is_met("failed", said.split('\n').next().unwrap()));
-        assert!(is_met("unavailable", "`runc` is not installed"));
+        assert!(is_met("invalid", said, advice));
+        assert!(!is_met("done", said, advice));
+        assert!(!is_met("failed", "the command failed: signal 9", advice));
+        assert!(!is_met("failed", said, None));
+        assert!(is_met("unavailable", "`runc` is not installed", None));
         let mut gap = Count::default();
-        gap.add(STACKS[1], "unavailable", "`runc` is not installed");
+        gap.add(STACKS[1], ("unavailable", "`runc` is not installed", None));
         assert_eq!(gap.clone().line("runc", &KINDS[1]).bar, Bar::Shown);
-        gap.add(STACKS[1], "done", "");
+        gap.add(STACKS[1], ("done", "", None));
         assert!(!gap.line("runc", &KINDS[1]).is_met(), "a gap hides no miss");
     }
 }

@@ -139,7 +139,7 @@ mod tests {
             names(&arm["trials"][0]).join(" "),
             "at_ns attempt block cpu_others_ns cpu_system_ns cpu_user_ns disturbances \
              memory_others_page_cache_bytes memory_others_peak_bytes memory_peak_bytes \
-             memory_shared_peak_bytes metrics position start_ns state wall_ns why"
+             memory_shared_peak_bytes metrics position remedy start_ns state wall_ns why"
         );
         assert_eq!(
             names(&arm["payers"][0]).join(" "),

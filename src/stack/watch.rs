@@ -314,7 +314,7 @@ mod tests {
         let paused = watch.resume().0;
         work(20);
         let reading = &watch.end()[0];
-        let used = reading.cpu_total().0;
+        let used = reading.cpu_total().unwrap().0;
         assert!(touched[0] == 1 && reading.amounts.get(PAGE_FAULTS).unwrap() < 64, "{reading:?}");
         assert!(paused >= 400_000_000, "{paused}");
         assert!(used < paused / 2, "{used} beside {paused} in the pause");

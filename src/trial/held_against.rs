@@ -139,7 +139,7 @@ pub(super) fn of_the_group(payers: &[Payer], readings: &[Reading]) -> Option<Nan
     let is_it = |it: &&Payer| it.carries_workload && matches!(it.source, Source::Group(_));
     let payer = payers.iter().find(is_it)?;
     let read = readings.iter().find(|reading| reading.payer == payer.name)?;
-    read.is_counted().then(|| read.cpu_total())
+    read.cpu_total()
 }
 
 /// Adds to a command's CPU time what its group used beside it and the agent: work of processes that

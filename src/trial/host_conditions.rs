@@ -11,6 +11,7 @@ use crate::fault::Fault;
 use crate::stack::watch::groups;
 use std::path::{Path, PathBuf};
 use surtax_instrument::quantity::Nanoseconds;
+use surtax_instrument::wire::Reading;
 
 /// First reading of the counters of this machine.
 #[derive(Default)]
@@ -49,10 +50,10 @@ impl Companion for HostConditions {
 /// other side, in its pauses too. `None` where one of them could not be read, or there is nobody to
 /// read.
 fn used_by_all(seen: &Seen) -> Option<Nanoseconds> {
-    let readings = || seen.bill.iter().chain(&seen.beside);
-    let read = readings().filter(|reading| reading.is_counted()).count();
-    let is_whole = seen.payer_count > 0 && read == seen.payer_count;
-    is_whole.then(|| readings().fold(seen.paused_cpu, |sum, reading| sum + reading.cpu_total()))
+    let read: Vec<Nanoseconds> =
+        seen.bill.iter().chain(&seen.beside).filter_map(Reading::cpu_total).collect();
+    let is_whole = seen.payer_count > 0 && read.len() == seen.payer_count;
+    is_whole.then(|| read.into_iter().fold(seen.paused_cpu, |sum, one| sum + one))
 }
 
 #[cfg(test)]

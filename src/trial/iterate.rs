@@ -145,7 +145,7 @@ fn mean(times: impl Iterator<Item = Nanoseconds>) -> Nanoseconds {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use surtax_instrument::amount::{CPU_USER, MEMORY_PEAK};
+    use surtax_instrument::amount::{CPU_SYSTEM, CPU_USER, MEMORY_PEAK};
     use surtax_instrument::quantity::Bytes;
     use surtax_instrument::wire::{Output, Role, Status};
 
@@ -169,7 +169,7 @@ mod tests {
             payer: String::from("shim"),
             role: Role::Engine,
             level: 1,
-            amounts: [(CPU_USER, wall), (MEMORY_PEAK, wall)].into_iter().collect(),
+            amounts: [(CPU_USER, wall), (CPU_SYSTEM, 0), (MEMORY_PEAK, wall)].into_iter().collect(),
             carries_workload: false,
             is_shared: false,
         }];
@@ -219,7 +219,7 @@ mod tests {
         let runs = vec![ran(90, b"a", 0), ran(10, b"a", 0), ran(20, b"a", 0)];
         let iterations: Vec<Iteration> = runs.iter().map(iteration).collect();
         let readings = per_iteration(Vec::new(), &runs);
-        assert_eq!((readings.len(), readings[0].cpu().0), (1, Nanoseconds(40)));
+        assert_eq!((readings.len(), readings[0].cpu().unwrap().0), (1, Nanoseconds(40)));
         assert_eq!(readings[0].amounts.get(MEMORY_PEAK), Some(90));
         let (wall, outcome) = whole(&iterations, runs).unwrap();
         assert_eq!((wall, outcome.wall), (Nanoseconds(20), Nanoseconds(20)));

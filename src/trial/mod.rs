@@ -72,24 +72,31 @@ pub enum TrialResult {
     /// The command ran, and failed: it has an outcome, and no number of it counts.
     CommandFailed(Box<Measured>),
     /// The layer is not usable on this machine: the whole arm is a named gap.
-    Unavailable {
-        /// Description of what is missing.
-        why: String,
-        /// Advice on what would help.
-        remedy: Option<String>,
-    },
+    Unavailable(Reason),
     /// The stack did not start, or broke.
-    Broken {
-        /// The fault as shown.
-        why: String,
-    },
+    Broken(Reason),
     /// It ran, but not where its label says.
     Invalid {
         /// The reason.
-        why: String,
+        reason: Reason,
         /// Measurement that was made all the same.
         measured: Option<Box<Measured>>,
     },
+}
+
+/// Reason why a trial does not count.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reason {
+    /// Description of what happened, or is missing.
+    pub why: String,
+    /// Advice on what would help.
+    pub remedy: Option<String>,
+}
+
+impl From<String> for Reason {
+    fn from(why: String) -> Self {
+        Self { why, remedy: None }
+    }
 }
 
 /// A run that has an outcome. It cannot be built without evidence.

@@ -130,18 +130,18 @@ impl Companion for Neighbours {
             let words = &beside.words;
             let readings = beside.watch.take().map(Watch::end).unwrap_or_default();
             let used = used(&readings);
-            used_by_all += used;
+            used_by_all += used.unwrap_or(Nanoseconds(0));
             seen.payer_count += beside.payer_count;
             if let Some(status) = ended {
                 let advice = beside.advice();
                 seen.flaws.neighbour = Some(format!(
                     "its neighbour `{words}` ended before the command did, with {status}: {advice}"
                 ));
-            } else if !readings.iter().all(Reading::is_counted) {
+            } else if used.is_none() {
                 seen.flaws.neighbour = Some(format!(
                     "what its neighbour `{words}` used while the command ran could not be read"
                 ));
-            } else if used == Nanoseconds(0) {
+            } else if used == Some(Nanoseconds(0)) {
                 seen.flaws.neighbour =
                     Some(format!("its neighbour `{words}` used no CPU time while the command ran"));
             }
@@ -152,7 +152,8 @@ impl Companion for Neighbours {
                 Fact::new(format!("neighbour_{place}_{key}"), value, source)
             });
             seen.prove(FactPlace::Neighbours, std::iter::once(ran).chain(of_both));
-            seen.conditions.push((format!("neighbour_{place}_cpu_ns"), real(used.0)));
+            let used = used.map(|used| (format!("neighbour_{place}_cpu_ns"), real(used.0)));
+            seen.conditions.extend(used);
             seen.beside.extend(readings);
         }
         if let Some(waited) = waited {
@@ -227,7 +228,7 @@ impl Beside {
                 let what = format!("it ended before the command began, with {status}");
                 return Err(Fault::machine(what).hint(self.advice()));
             }
-            if used(&watch.end()) > Nanoseconds(0) {
+            if used(&watch.end()).is_some_and(|used| used > Nanoseconds(0)) {
                 return Ok(());
             }
         }
@@ -297,9 +298,10 @@ fn during(words: &str, fault: Fault) -> Fault {
     fault.during(format!("the neighbour `{words}`"))
 }
 
-/// The CPU time of all payers that carry nobody else, as this level counts it.
-fn used(readings: &[Reading]) -> Nanoseconds {
-    readings.iter().fold(Nanoseconds(0), |sum, it| sum + it.cpu_total())
+/// The CPU time of all payers that carry nobody else, as this level counts it; `None` where that of
+/// one could not be read.
+fn used(readings: &[Reading]) -> Option<Nanoseconds> {
+    readings.iter().try_fold(Nanoseconds(0), |sum, it| Some(sum + it.cpu_total()?))
 }
 
 #[cfg(test)]

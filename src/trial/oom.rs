@@ -5,10 +5,10 @@
 //! that level; the whole machine, where the kernel inside is the stack's own; and this level's
 //! kernel log, which also has those whose group is gone.
 
-use super::Measured;
 use super::command::is_engine;
 use super::pids;
 use super::quiet::real;
+use super::{Measured, Reason};
 use crate::driver;
 use crate::fault::Fault;
 use crate::lab::{Lab, labs};
@@ -20,6 +20,9 @@ use surtax_instrument::amount::{OOM_KILLS, PROCESSES_REFUSED};
 use surtax_instrument::probe::kernel_log::{KernelLog, Logged, Victim};
 use surtax_instrument::quantity::Bytes;
 use surtax_instrument::wire::{Command, Outcome, Reading, Role};
+
+/// Condition of a trial: which layer's own limit on memory was full.
+pub(crate) const EXCEEDED: &str = "exceeded_memory_layer";
 
 /// Engines that are to be killed: it is what they measure.
 const MEANT: [&str; 2] = ["allocbomb", "thrash"];
@@ -53,6 +56,8 @@ pub struct Lookout<'a> {
     refusing_groups: usize,
     /// Number of groups on deeper levels in which one could not be made, by what these count.
     refusing_inside: usize,
+    /// Index in the stack of the layer whose own limit was full, when it was last asked.
+    exceeded: Option<usize>,
 }
 
 /// Kills by the kernel, with the limit that they were for.
@@ -64,14 +69,8 @@ pub struct Ended {
     pub why: String,
     /// Advice on what would help.
     pub hint: String,
-}
-
-impl Ended {
-    /// As the reason of a trial that does not count.
-    #[must_use]
-    pub fn reason(&self) -> String {
-        format!("{}\n  hint: {}", self.why, self.hint)
-    }
+    /// Index in the stack of the layer whose own limit was full; `None` where it was another's.
+    pub exceeded: Option<usize>,
 }
 
 impl<'a> Lookout<'a> {
@@ -88,6 +87,7 @@ impl<'a> Lookout<'a> {
             has_ended: false,
             refusing_groups: 0,
             refusing_inside: 0,
+            exceeded: None,
         }
     }
 
@@ -148,11 +148,19 @@ impl<'a> Lookout<'a> {
         let carriers = || self.logged.pids.iter().filter_map(|pid| self.carriers.get(pid));
         let carrier = || carriers().next().map(|group| (group, carriers().map(|_| 1).sum()));
         // It alone says whose limit was full, which need not be the victim's own.
-        logged(stack, &self.logged.victims).or_else(counted).or_else(|| {
+        let ended = logged(stack, &self.logged.victims).or_else(counted).or_else(|| {
             let counted = self.counted.as_ref().map(|(group, count)| (group, *count));
             let (group, count) = counted.or_else(carrier)?;
             Some(within(stack, labs(&group.to_string_lossy()).saturating_sub(1), count))
-        })
+        });
+        self.exceeded = ended.as_ref().and_then(|it| it.exceeded);
+        ended
+    }
+
+    /// Returns which layer's own limit was full, as a condition of the trial: the outermost is 1.
+    #[must_use]
+    pub fn exceeded(&self) -> Option<(String, f64)> {
+        Some((EXCEEDED.into(), (self.exceeded? + 1) as f64))
     }
 
     /// Returns in how many of the stack's groups a process could not be made, as far as
@@ -186,14 +194,14 @@ impl<'a> Lookout<'a> {
         stack: &StackSpec,
         measured: &Measured,
         (is_meant, is_bomb): (bool, bool),
-    ) -> (Vec<(String, f64)>, Option<String>) {
+    ) -> (Vec<(String, f64)>, Option<Reason>) {
         let killed = self.of_trial(stack, &measured.readings, &measured.outcome);
         let killed = killed.filter(|_| !is_meant);
         let refused = self.refusals().filter(|_| !is_bomb);
         let overrun = self.overrun(stack, (is_meant, is_bomb));
         let met = killed.iter().map(condition).chain(refused.map(pids::condition)).chain(overrun);
         let met = met.collect();
-        let reason = killed.map(|it| it.reason());
+        let reason = killed.map(|it| Reason { why: it.why, remedy: Some(it.hint) });
         (met, reason.or_else(|| refused.map(|_| pids::reason(stack))))
     }
 
@@ -225,6 +233,8 @@ impl<'a> Lookout<'a> {
         let small = smallest(&stack.layers).filter(|(bytes, _)| bytes.0 < START_LEAST.0);
         let words = fault.message.to_lowercase();
         let is_said = TOO_SMALL.iter().any(|sign| words.contains(sign));
+        // How much a start takes, what the command used elsewhere does not say.
+        self.exceeded = self.exceeded.filter(|_| small.is_none());
         let (why, hint) = match (ended, small) {
             (Some(ended), Some((_, layer))) => (too_small(layer, Some(&ended)), start_least(layer)),
             (None, Some((_, layer))) if is_said => (too_small(layer, None), start_least(layer)),
@@ -303,13 +313,18 @@ fn exhausted(held: &[LayerSpec], limited: Option<&LayerSpec>, count: u64) -> End
     let killed = killed(count);
     let of_machine = || held.iter().rev().find(|layer| is_machine(layer));
     let (layer, why) = match (limited, of_machine()) {
-        (Some(layer), _) => (layer, format!("{}: {killed}", exceeded(layer))),
+        (Some(layer), _) => {
+            let asked = layer.option("memory").unwrap_or("");
+            let kind = &layer.kind;
+            (layer, format!("the memory limit `memory={asked}` of `{kind}` was exceeded: {killed}"))
+        }
         (None, Some(layer)) => {
             (layer, format!("the memory of `{}` was exhausted: {killed}", layer.kind))
         }
         (None, None) => return out_of_memory(count),
     };
-    Ended { count, why, hint: more(layer) }
+    let exceeded = limited.and_then(|full| held.iter().position(|it| std::ptr::eq(it, full)));
+    Ended { count, why, hint: more(layer), exceeded }
 }
 
 /// A limit of a group that surtax itself is in.
@@ -320,7 +335,7 @@ fn above(group: &str, count: u64) -> Ended {
         killed(count)
     );
     let hint = "give that group more memory, or let the command use less";
-    Ended { count, why, hint: hint.into() }
+    Ended { count, why, hint: hint.into(), exceeded: None }
 }
 
 fn limit(layer: &LayerSpec) -> Option<Bytes> {
@@ -330,7 +345,7 @@ fn limit(layer: &LayerSpec) -> Option<Bytes> {
 fn out_of_memory(count: u64) -> Ended {
     let hint = "make room in this machine's memory, or let the command use less";
     let why = format!("this machine ran out of memory: {}", killed(count));
-    Ended { count, why, hint: hint.into() }
+    Ended { count, why, hint: hint.into(), exceeded: None }
 }
 
 fn killed(count: u64) -> String {
@@ -343,12 +358,6 @@ fn killed(count: u64) -> String {
 /// Tells whether a layer has memory of its own.
 fn is_machine(layer: &LayerSpec) -> bool {
     driver::descriptor(&layer.kind).is_some_and(|descriptor| descriptor.has_own_memory)
-}
-
-/// Says whose limit was full.
-fn exceeded(layer: &LayerSpec) -> String {
-    let asked = layer.option("memory").unwrap_or("");
-    format!("the memory limit `memory={asked}` of `{}` was exceeded", layer.kind)
 }
 
 /// At least twice as much: how much is enough, no limit that was full can tell.
@@ -372,16 +381,16 @@ fn start_least(layer: &LayerSpec) -> String {
     format!("give it `{}:memory={}` or more", layer.kind, typed(START_LEAST))
 }
 
-/// Advice for a trial whose reason names a limit of its stack, from what the baseline used where
-/// that limit was not: a quarter more than its largest peak. `None` where the reason names no
-/// limit, or twice that limit is more.
+/// Advice for a trial in which a limit of its stack was full, from what the baseline used where
+/// that limit was not: a quarter more than its largest peak. `exceeded` is the condition of that
+/// name. `None` where it is of no such layer, or twice that layer's limit is more.
 #[must_use]
 pub(crate) fn enough(
     stack: &StackSpec,
-    why: &str,
+    exceeded: f64,
     (baseline, peak): (&str, Bytes),
 ) -> Option<String> {
-    let layer = stack.layers.iter().find(|layer| why.contains(&exceeded(layer)))?;
+    let layer = (1..).zip(&stack.layers).find(|(number, _)| f64::from(*number) == exceeded)?.1;
     let (kind, twice) = (&layer.kind, twice(limit(layer)?));
     let with_room = round(Bytes(peak.0.saturating_add(peak.0 / 4)));
     (with_room.0 > twice.0).then(|| {
@@ -442,12 +451,16 @@ mod tests {
     fn the_limit_that_was_exceeded_is_named_with_twice_as_much_as_a_remedy() {
         let ended = counted_in("runc:memory=64M", &[Some(1)], Some(9)).unwrap();
         assert_eq!(
-            ended.reason(),
+            ended.why,
             "the memory limit `memory=64M` of `runc` was exceeded: 1 process was killed by the \
-             kernel (OOM)\n  hint: give it `runc:memory=128M` or more, or let the command use less"
+             kernel (OOM)"
         );
+        assert_eq!(ended.hint, "give it `runc:memory=128M` or more, or let the command use less");
+        assert_eq!(ended.exceeded, Some(0));
         let ended = counted_in("qemu:memory=512M+docker:memory=64M", &[None, Some(2)], Some(2));
-        assert!(ended.unwrap().why.contains("`memory=64M` of `docker` was exceeded: 2 processes"));
+        let ended = ended.unwrap();
+        assert!(ended.why.contains("`memory=64M` of `docker` was exceeded: 2 processes"));
+        assert_eq!(ended.exceeded, Some(1), "the inner one");
         // The smallest of all around the victim is full first.
         for (stack, levels, limit) in [
             ("runc:memory=96M+crun:memory=1G", [Some(0), Some(2)], "`memory=96M` of `runc`"),
@@ -455,6 +468,7 @@ mod tests {
         ] {
             let ended = counted_in(stack, &levels, None).unwrap();
             assert!(ended.why.contains(limit), "{}", ended.why);
+            assert_eq!(ended.exceeded, Some(0), "the outer one");
         }
         let ended = counted_in("runc:memory=1G+crun", &[Some(0), Some(3)], None).unwrap();
         assert!(ended.why.contains("`memory=1G` of `runc`"), "{}", ended.why);
@@ -475,16 +489,18 @@ mod tests {
 
     #[test]
     fn what_the_baseline_used_says_how_much_is_enough() {
-        let why = counted_in("runc:memory=32M", &[Some(1)], None).unwrap().reason();
-        let advice = |stack_text: &str, peak: u64| {
-            let found = enough(&stack(stack_text), &why, ("native", Bytes(peak << 20)))?;
+        let stack = stack("qemu+runc:memory=32M");
+        let advice = |exceeded: f64, peak: u64| {
+            let found = enough(&stack, exceeded, ("native", Bytes(peak << 20)))?;
             Some(found.split(' ').nth(2).unwrap().to_owned())
         };
         let given = |text: &str| Some(format!("`runc:memory={text}`"));
-        assert_eq!(advice("runc:memory=32M", 101), given("128M"), "126.25 MiB and a round figure");
-        assert_eq!(advice("runc:memory=32M", 3), None, "twice the limit is more");
-        assert_eq!(advice("runc:memory=32M", 1700), given("2560M"));
-        assert_eq!(advice("runc:memory=64M", 101), None, "another limit");
+        assert_eq!(advice(2.0, 101), given("128M"), "126.25 MiB and a round figure");
+        assert_eq!(advice(2.0, 3), None, "twice the limit is more");
+        assert_eq!(advice(2.0, 1700), given("2560M"));
+        for none in [1.0, 0.0, 3.0, 1.5, -2.0, f64::NAN, f64::INFINITY] {
+            assert_eq!(advice(none, 101), None, "{none} is no layer with a limit");
+        }
         assert_eq!(round(Bytes(1 << 30)), Bytes(1 << 30));
     }
 
@@ -494,6 +510,7 @@ mod tests {
         assert!(of_guest.why.contains("`memory=512M` of `qemu`"), "{}", of_guest.why);
         let unlimited = counted_in("qemu", &[None], Some(1)).unwrap();
         assert!(unlimited.why.starts_with("the memory of `qemu` was exhausted"));
+        assert_eq!([of_guest.exceeded, unlimited.exceeded], [Some(0), None]);
         // What others of this machine have lost is not this stack's.
         assert_eq!(counted_in("runc:memory=64M", &[Some(0)], Some(5)), None);
         assert_eq!(counted_in("native", &[Some(1)], Some(1)).unwrap(), out_of_memory(1));

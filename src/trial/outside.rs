@@ -15,6 +15,7 @@
 //! user time to the host, so there the guest's system time is taken out of user time too.
 
 use std::cmp::Reverse;
+use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::{Reading, Role};
 
 /// By so much a claim may exceed what was seen from outside and is made to fit: counters are
@@ -108,11 +109,10 @@ impl Account {
     }
 }
 
-/// Returns what a reading saw, with all that ran inside it.
-#[must_use]
-pub fn gross(reading: &Reading) -> Cpu {
-    let (user, system) = reading.cpu();
-    Cpu { user: user.0, system: system.0 }
+/// Returns what a reading saw, with all that ran inside it; nothing where it could not be read.
+fn gross(reading: &Reading) -> Cpu {
+    let of = |(user, system): (Nanoseconds, Nanoseconds)| Cpu { user: user.0, system: system.0 };
+    reading.cpu().map_or_else(Cpu::default, of)
 }
 
 /// Holds what was counted inside against what was seen from outside. `command` is the command's own

@@ -5,6 +5,7 @@
 //! say nothing, it is the likely reason of a process that could not be made. A trial in which it
 //! happened does not count, whatever its command says: it did not do what it was asked to.
 
+use super::Reason;
 use super::command::is_engine;
 use crate::fault::Fault;
 use crate::layer::{LayerSpec, StackSpec};
@@ -40,8 +41,9 @@ pub(super) fn condition(refusals: NonZero<usize>) -> (String, f64) {
 
 /// As the reason of a trial that does not count, whose command may have ended well all the same:
 /// what it could not start it has not done.
-pub(super) fn reason(stack: &StackSpec) -> String {
-    format!("{}: a process could not be made\n  hint: {}", reached(stack), more(smallest(stack)))
+pub(super) fn reason(stack: &StackSpec) -> Reason {
+    let why = format!("{}: a process could not be made", reached(stack));
+    Reason { why, remedy: Some(more(smallest(stack))) }
 }
 
 /// Tells whether the command is there to reach its limit.

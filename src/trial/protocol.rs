@@ -52,7 +52,7 @@ pub fn run(
     let (stood_at, result) = match place(plan, stack, context, (&name, padding), acts) {
         Err(NotPlaced { fault, leftovers: left, stood_at }) => {
             leftovers.extend(left);
-            (stood_at, broken(&lookout.not_started(stack, fault)))
+            (stood_at, broken(lookout.not_started(stack, fault)))
         }
         Ok(mut placed) => {
             lookout.remember();
@@ -66,7 +66,7 @@ pub fn run(
             leftovers.extend(left);
             stop_wall = took;
             let result = match judged {
-                Err(fault) => broken(&lookout.explained(stack, fault)),
+                Err(fault) => broken(lookout.explained(stack, fault)),
                 Ok(Judged { measured, flaw, conditions: mut around }) => {
                     let (met, ended) = lookout.judged(stack, &measured, meant);
                     around.extend(met);
@@ -79,6 +79,7 @@ pub fn run(
     };
     let start_wall = stood_at.since(asked_at);
     let mut conditions = conditions.unwrap_or_else(|| quiet.since(&before));
+    conditions.extend(lookout.exceeded());
     conditions.push((String::from("environment_padding_bytes"), f64::from(padding)));
     let is_done = matches!(result, TrialResult::Done(_));
     let disturbances = if is_done { disturbance::judge(&conditions) } else { Vec::new() };

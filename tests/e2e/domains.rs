@@ -91,7 +91,7 @@ fn dom0_and_the_domain_were_read(run: &Path, stack: &str) {
     let read = |name: &str, role: Role| {
         let of = |it: &&Reading| it.level == 1 && it.role == role && it.payer == name;
         let reading = trial.readings.iter().find(of);
-        reading.unwrap_or_else(|| panic!("no {name}: {:?}", trial.readings)).cpu_total()
+        reading.unwrap_or_else(|| panic!("no {name}: {:?}", trial.readings)).cpu_total().unwrap()
     };
     assert!(read("Dom0", Role::Hypervisor) > Nanoseconds(0), "Dom0 has read the clocks");
     assert!(read("the domain's vCPUs", Role::GuestKernel) > Nanoseconds(10_000_000));

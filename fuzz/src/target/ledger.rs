@@ -165,7 +165,7 @@ fn record(trial: TrialId) -> Record {
     }
     let result = match (trial.arm, trial.block, record.result) {
         (3, 2, TrialResult::Done(measured)) => TrialResult::CommandFailed(measured),
-        (3, 1, _) => TrialResult::Broken { why: String::from("it did not start") },
+        (3, 1, _) => TrialResult::Broken(String::from("it did not start").into()),
         (_, _, result) => result,
     };
     Record { result, ..record }

@@ -5,7 +5,7 @@ mod odd_ledgers;
 use crate::finding::compare::*;
 use crate::ledger::fixture::{add, done, fact, id, ledger, measured, record};
 use crate::trial::disturbance::Disturbance;
-use crate::trial::{Evidence, Record, TrialResult};
+use crate::trial::{Evidence, Reason, Record, TrialResult};
 use surtax_instrument::amount::CPU_USER;
 use surtax_instrument::wire::{LevelFacts, Status};
 
@@ -21,10 +21,10 @@ pub(crate) fn example(blocks: u32, change: impl Fn(&mut Record)) -> Findings {
             add(&mut ledger, &record);
         }
     }
-    let gap = TrialResult::Unavailable {
+    let gap = TrialResult::Unavailable(Reason {
         why: String::from("`/dev/kvm` boots no guest\x1b[2J"),
         remedy: Some(String::from("apt-get install qemu-system-x86")),
-    };
+    });
     add(&mut ledger, &record(id(0, 3), gap));
     compare(&ledger).unwrap()
 }
@@ -466,8 +466,9 @@ fn a_command_that_fails_somewhere_is_shown_with_its_last_words() {
         failed.outcome.stderr.tail = b"why \x1b[1mnot".into();
         add(&mut ledger, &record(id(block, 2), TrialResult::CommandFailed(Box::new(failed))));
     }
+    // As earlier runs have it: the advice behind the reason.
     let why = String::from("cannot mount `/x`: Permission denied\n  hint: run as root");
-    add(&mut ledger, &record(id(0, 1), TrialResult::Broken { why }));
+    add(&mut ledger, &record(id(0, 1), TrialResult::Broken(why.into())));
     let findings = compare(&ledger).unwrap();
     let runc = &findings.arms[2];
     assert!(matches!(runc.verdict, Verdict::Invalid { .. }));

@@ -202,6 +202,8 @@ pub struct TrialPoint {
     pub state: String,
     /// Reason why it does not count; empty when it does.
     pub why: String,
+    /// Remedy that would help.
+    pub remedy: Option<String>,
     /// Disturbances of the trial, the worst first; one that is `done` counts all the same.
     pub disturbances: Vec<DisturbanceFinding>,
 }

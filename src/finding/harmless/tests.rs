@@ -54,7 +54,7 @@ fn hostile(path: &Path) -> Findings {
         }
     }
     let why = evil("why\n  hint: remedy");
-    add(&mut ledger, &record(id(0, 3), TrialResult::Broken { why }));
+    add(&mut ledger, &record(id(0, 3), TrialResult::Broken(why.into())));
     let mut failed = crate::ledger::fixture::measured(10);
     failed.outcome.status = surtax_instrument::wire::Status::Exit(1);
     // Lines of its own it may have: they are fenced in.
@@ -140,7 +140,7 @@ fn a_reason_of_several_lines_is_one_line_in_every_format() {
     let findings = crate::finding::compare::tests::example(6, |record| {
         if record.trial.arm == 2 {
             let why = String::from("the agent is gone\n  | no memory\n  hint: give it more");
-            record.result = TrialResult::Broken { why };
+            record.result = TrialResult::Broken(why.into());
         }
     });
     for (format, text) in [

@@ -5,7 +5,7 @@ use crate::ledger::Ledger;
 use crate::ledger::fixture::{add, done, fact, id, plan, record};
 use crate::report::{export, html, markdown, terminal};
 use crate::trial::disturbance::Disturbance;
-use crate::trial::{Evidence, Record, TrialResult};
+use crate::trial::{Evidence, Reason, Record, TrialResult};
 use crate::workload::{Better, Metric, Workload};
 
 /// Nine stacks beside the baseline.
@@ -92,7 +92,7 @@ fn a_stack_with_a_reason_of_its_own_is_named_before_the_others() {
     // In the first block of three the last stack has no number.
     let findings = measured("compress.xz", 3, |record| {
         if (record.trial.arm, record.trial.block) == (10, 0) {
-            record.result = TrialResult::Broken { why: String::from("it fell over") };
+            record.result = TrialResult::Broken(String::from("it fell over").into());
         }
     });
     let text = flat(&terminal::render(&findings, terminal::PLAIN));
@@ -111,7 +111,7 @@ fn stacks_that_fail_alike_are_named_together_with_one_remedy() {
         if record.trial.arm > 7 {
             let remedy = Some(String::from("apt-get install it"));
             let why = String::from("it is not there");
-            *record = self::record(record.trial, TrialResult::Unavailable { why, remedy });
+            *record = self::record(record.trial, TrialResult::Unavailable(Reason { why, remedy }));
         }
     });
     let whose = "`podman:net=bridge`, `gvisor:net=host` and `gvisor:net=sandbox`";
@@ -240,7 +240,7 @@ fn of_a_workload_of_fixed_time_no_format_for_people_judges_the_wall_time() {
 fn of_a_workload_of_fixed_time_a_stack_without_numbers_still_says_why() {
     let findings = measured("disk.randwrite", 3, |record| {
         if record.trial.arm == 10 {
-            record.result = TrialResult::Broken { why: String::from("it fell over") };
+            record.result = TrialResult::Broken(String::from("it fell over").into());
         }
     });
     let text = flat(&terminal::render(&findings, terminal::PLAIN));

@@ -181,9 +181,9 @@ mod tests {
             tests(&findings).remove(0).1.map(|(element, _)| element)
         };
         let why = || String::from("a \"reason\" & <more>");
-        let gone = TrialResult::Unavailable { why: why(), remedy: None };
+        let gone = TrialResult::Unavailable(why().into());
         assert_eq!(lost(gone).as_deref(), Some("skipped"));
-        assert_eq!(lost(TrialResult::Broken { why: why() }).as_deref(), Some("error"));
+        assert_eq!(lost(TrialResult::Broken(why().into())).as_deref(), Some("error"));
         // A baseline that failed is one, whatever is asked of the others.
         let mut findings = example(6, |_| {});
         let limits = ["wall > +900%".parse().unwrap()];

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::workload::{Histogrammed, Instanced};
-use surtax_instrument::amount::{Amounts, CPU_COMMAND_GROUP, CPU_USER};
+use surtax_instrument::amount::{Amounts, CPU_COMMAND_GROUP, CPU_SYSTEM, CPU_USER};
 use surtax_instrument::wire::{Fact, Output, Role, Status};
 use surtax_statistics::Histogram;
 
@@ -224,6 +224,7 @@ fn what_a_group_used_and_nobody_waited_for_is_the_commands() {
         level: 0,
         amounts: Amounts::default()
             .with(CPU_USER, ms * MS)
+            .with(CPU_SYSTEM, 0)
             .with(CPU_COMMAND_GROUP, of_command.map(|ms| ms * MS)),
         carries_workload: true,
         is_shared: false,

@@ -253,6 +253,7 @@ pub fn run_trials(findings: &mut Findings, blocks: u32) {
                 metrics: BTreeMap::new(),
                 state: state.into(),
                 why: why.into(),
+                remedy: None,
                 disturbances: (disturbed || marked).then(others).into_iter().collect(),
             };
             arm.disturbed_count += u32::from(marked);

@@ -62,6 +62,7 @@ mod tests {
             metrics: BTreeMap::new(),
             state: "done".into(),
             why: String::new(),
+            remedy: None,
             disturbances: Vec::new(),
         }
     }
