@@ -182,10 +182,7 @@ impl Domain {
 
     /// Tells whether the virtual CPUs of the domain have never run.
     fn never_ran(&self) -> Result<bool, Fault> {
-        let said = self.tell("domstats", &["--vcpu"])?;
-        let times = said.lines().filter_map(|line| line.trim().split_once(".time="));
-        let mut used_ns = times.map(|(_, value)| value.parse::<u64>().unwrap_or(u64::MAX));
-        Ok(used_ns.all(|used| used < NEVER_RAN_NS))
+        Ok(have_never_run(&self.tell("domstats", &["--vcpu"])?))
     }
 
     /// Undoes what a borrower did: takes its channel off, and shuts down what it started.
@@ -220,6 +217,14 @@ impl Domain {
     }
 }
 
+/// Tells whether none of the virtual CPUs of which `virsh domstats` says a time has run; of nothing
+/// that is said this is not known.
+fn have_never_run(said: &str) -> bool {
+    let times = said.lines().filter_map(|line| line.trim().split_once(".time="));
+    let used_ns: Vec<u64> = times.map(|(_, value)| value.parse().unwrap_or(u64::MAX)).collect();
+    !used_ns.is_empty() && used_ns.iter().all(|used| *used < NEVER_RAN_NS)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -227,6 +232,15 @@ mod tests {
     #[test]
     fn a_channel_of_ours_is_known_by_an_alias_that_libvirt_lets_users_choose() {
         assert_eq!(Domain::alias("surtax-1-enter"), "ua-surtax-1-enter");
+    }
+
+    #[test]
+    fn a_domain_of_whose_cpus_nothing_is_said_may_have_run() {
+        let said = "Domain: 'web'\n  vcpu.current=2\n  vcpu.0.time=0\n  vcpu.1.time=10000000\n";
+        assert!(have_never_run(said));
+        assert!(!have_never_run(&said.replace("=10000000", "=200000000")));
+        assert!(!have_never_run(&said.replace("=10000000", "=soon")));
+        assert!(!have_never_run("Domain: 'web'\n  vcpu.current=2\n"));
     }
 
     #[test]

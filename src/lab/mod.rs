@@ -73,7 +73,7 @@ pub use network::RoomNetwork;
 pub use places::{AGENT_BINARY, DISK_DIRECTORY, cache_directory, cache_place, run_directory};
 pub use ports::Protocol;
 pub use process::{Process, Program, find, pipe, signal, this_program};
-pub use processes::tasks;
+pub use processes::{tasks, user};
 pub use reaper::{ARGUMENT as REAPER_ARGUMENT, reaper_main};
 pub use room::Room;
 pub use service::Service;

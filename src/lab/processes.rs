@@ -39,6 +39,19 @@ pub fn tasks(directory: impl AsRef<Path>) -> io::Result<Vec<(String, u32)>> {
     Ok(named.collect())
 }
 
+/// Returns whose a process is, by its directory in `/proc`: the user whom all its user IDs name;
+/// `None` where these differ, as of a program that gives its caller another's rights, or it is
+/// gone. A command line is anybody's choice.
+pub fn user(process: &Path) -> Option<u32> {
+    let status = counters::bytes_of(process.join("status")).ok()?;
+    let status = String::from_utf8_lossy(&status);
+    // A line feed in a name is escaped.
+    let ids = status.lines().find_map(|line| line.strip_prefix("Uid:\t"))?;
+    let mut ids = ids.split('\t').map(|id| id.parse().ok());
+    let first = ids.next()??;
+    ids.all(|id| id == Some(first)).then_some(first)
+}
+
 /// Returns the name that a process gives itself, of which nothing acts on a terminal; empty where
 /// it is gone.
 pub(super) fn name(pid: u32) -> String {
@@ -72,6 +85,22 @@ pub(super) fn descriptors(pid: u32) -> impl Iterator<Item = PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_process_is_whose_all_its_user_ids_are() {
+        let place = tempfile::tempdir().unwrap();
+        let of = |ids: &str| {
+            let status = format!("Name:\ta\\nUid:\t0\t0\t0\t0\nTgid:\t7\nUid:\t{ids}\nGid:\t0\n");
+            fs::write(place.path().join("status"), status).unwrap();
+            user(place.path())
+        };
+        assert_eq!([of("107\t107\t107\t107"), of("0\t0\t0\t0")], [Some(107), Some(0)]);
+        for mixed in ["65534\t0\t0\t0", "0\t0\t0\t65534", "0\t65534\t0\t0", "", "x"] {
+            assert_eq!(of(mixed), None, "{mixed}");
+        }
+        assert_eq!(user(Path::new("/proc/none")), None);
+        assert_eq!(user(Path::new("/proc/self")), Some(rustix::process::getuid().as_raw()));
+    }
 
     #[test]
     fn a_process_is_listed_and_has_its_fields_whatever_it_calls_itself() {

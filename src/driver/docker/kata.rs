@@ -155,9 +155,11 @@ impl Machine {
     }
 }
 
-/// Somebody who works for the container of this id, by name and command line.
+/// Somebody who works for the container of this id, by name and command line: everybody can choose
+/// these, and only root's are believed.
 fn helper(processes: &Path, pid: u32, id: &str) -> Option<Helper> {
-    let line = fs::read(processes.join(pid.to_string()).join("cmdline")).ok()?;
+    let process = processes.join(pid.to_string());
+    let line = fs::read(process.join("cmdline")).ok()?;
     let line = String::from_utf8_lossy(&line);
     let mut words = line.split('\0');
     let program = Path::new(words.next()?).file_name()?.to_string_lossy().into_owned();
@@ -171,7 +173,8 @@ fn helper(processes: &Path, pid: u32, id: &str) -> Option<Helper> {
     } else {
         return None;
     };
-    words.any(|word| word.contains(id)).then_some(Helper { pid, program, task })
+    let is_of_it = words.any(|word| word.contains(id)) && lab::user(&process) == Some(0);
+    is_of_it.then_some(Helper { pid, program, task })
 }
 
 /// Tells whether a process has the kernel's handle on a machine open.

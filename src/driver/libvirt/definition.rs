@@ -27,6 +27,9 @@ pub(in crate::driver) struct Definition {
     pub(super) machine: String,
     /// Way in which its CPU is chosen, and the model's name where there is one.
     pub(super) cpu: String,
+    /// User as whom its QEMU runs, by number or name; `None` where libvirt gives it none of its
+    /// own.
+    pub(super) user: Option<String>,
     /// State of the channel for a guest agent, as libvirt says it; `None` where there is no such
     /// channel.
     pub(super) guest_agent: Option<String>,
@@ -73,6 +76,10 @@ impl Definition {
             let state = || target.attribute("state").unwrap_or("not running").to_owned();
             (attribute(target, "name") == GUEST_AGENT).then(state)
         });
+        let label = all(domain, "seclabel").into_iter().find(|it| attribute(*it, "model") == "dac");
+        let label = label.and_then(|it| child(it, "label")?.text());
+        let user =
+            label.and_then(|text| text.split(':').next()).map(|it| it.trim_start_matches('+'));
         let place = |channel: &Node<'_, '_>| {
             let alias = child(*channel, "alias").map(|alias| attribute(alias, "name"))?;
             Some((alias, attribute(child(*channel, "source")?, "path")))
@@ -83,6 +90,7 @@ impl Definition {
             accelerator: attribute(domain, "type"),
             machine: machine.unwrap_or_else(|| String::from("unknown")),
             cpu: child(domain, "cpu").map_or_else(|| String::from("default"), cpu),
+            user: user.map(str::to_owned),
             guest_agent,
             files: files(domain),
             disks: all(devices, "disk").into_iter().map(Disk::read).collect(),
@@ -195,7 +203,9 @@ mod tests {
         <alias name='channel0'/></channel>\
         <channel type='unix'><source mode='bind' path='/var/lib/b'/>\
         <target type='virtio' name='surtax-1'/><alias name='ua-surtax-1'/></channel>\
-        </devices></domain>";
+        </devices><seclabel type='dynamic' model='apparmor' relabel='yes'><label>libvirt-a</label>\
+        </seclabel><seclabel type='dynamic' model='dac' relabel='yes'><label>+64055:+104</label>\
+        </seclabel></domain>";
 
     #[test]
     fn what_decides_how_fast_a_domain_is_is_read() {
@@ -203,6 +213,9 @@ mod tests {
         assert_eq!((domain.name.as_str(), domain.accelerator.as_str()), ("web", "kvm"));
         assert_eq!((domain.machine.as_str(), domain.cpu.as_str()), ("pc-q35-7.2", "custom EPYC"));
         assert_eq!(domain.guest_agent.as_deref(), Some("connected"));
+        assert_eq!(domain.user.as_deref(), Some("64055"));
+        let unlabelled = Definition::read(&XML.replace("model='dac'", "model='selinux'")).unwrap();
+        assert_eq!(unlabelled.user, None);
         assert_eq!(domain.socket("ua-surtax-1"), Some("/var/lib/b"));
         assert_eq!(domain.socket("ua-surtax-2"), None);
         assert_eq!(domain.files, [PathBuf::from("/images/web.qcow2")]);

@@ -206,7 +206,7 @@ impl Layer for Libvirt {
         let socket = definition.socket(&Domain::alias(&channel)).ok_or_else(|| {
             Fault::machine("libvirt: it says nothing of the channel that it attached")
         })?;
-        let qemu = Qemu::find(&definition.uuid)?;
+        let qemu = Qemu::find(&definition.uuid, definition.user.as_deref())?;
         // Before the shell opens its end: one without a host at the other end reads nothing but its
         // end.
         let stream = qemu.connect(Path::new(socket))?;

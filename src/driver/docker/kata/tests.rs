@@ -11,6 +11,7 @@ fn add(tree: &Path, pid: u32, line: &str, threads: &[(u32, &str)], has_machine: 
     let directory = tree.join(pid.to_string());
     fs::create_dir_all(directory.join("fd")).unwrap();
     fs::write(directory.join("cmdline"), line.replace(' ', "\0") + "\0").unwrap();
+    fs::write(directory.join("status"), "Uid:\t0\t0\t0\t0\n").unwrap();
     for (tid, name) in threads {
         let task = directory.join("task").join(tid.to_string());
         fs::create_dir_all(&task).unwrap();
@@ -54,6 +55,9 @@ fn with_qemu() -> tempfile::TempDir {
     add(tree.path(), 60, &shim(OTHER), &[], false);
     add(tree.path(), 61, &qemu(OTHER), &[(61, "CPU 0/KVM")], true);
     add(tree.path(), 70, &format!("/usr/bin/docker logs {ID}"), &[], false);
+    // A user who says to be its hypervisor, has a machine, and comes first.
+    add(tree.path(), 20, &qemu(ID), &[(20, "CPU 0/KVM")], true);
+    fs::write(tree.path().join("20/status"), "Uid:\t65534\t65534\t65534\t65534\n").unwrap();
     fs::create_dir(tree.path().join("sys")).unwrap();
     tree
 }
