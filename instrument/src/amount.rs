@@ -33,7 +33,7 @@ pub const OOM_KILLS: Key = Key(8);
 pub const DISK_READ: Key = Key(9);
 /// Written to disks: by a group what was sent there, by processes also what waits in memory to be.
 pub const DISK_WRITTEN: Key = Key(10);
-/// Page faults, of which most need no disk; of a group perhaps some too few.
+/// Page faults, of which most need no disk; of a group perhaps some too few or too many.
 pub const PAGE_FAULTS: Key = Key(11);
 /// Number of times that a CPU was taken or given up.
 pub const CONTEXT_SWITCHES: Key = Key(12);

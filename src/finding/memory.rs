@@ -24,8 +24,10 @@ pub(crate) const PARTS: &str = "the peak of a group has its page cache in it; wh
                                 page cache of files on disks is dropped where memory is wanted, \
                                 files in memory and shared memory cannot be; who is shared by \
                                 all trials has the peak since its own start, and is in no trial's \
-                                memory; bytes of disks, page faults and context switches of a payer \
-                                are with those of all that ran inside it";
+                                memory; a payer's CPU time is without that of those who ran inside \
+                                it, and its memory, bytes of disks, page faults and context \
+                                switches are with theirs; an agent that has no group has bytes of \
+                                disks with the command's, and all else without";
 
 /// Page cache in the memory of a trial's others, where it is known; `known` is what older ledgers
 /// say of it.
@@ -35,13 +37,14 @@ pub(crate) fn page_cache(trial: &StoredTrial, known: &HashMap<TrialId, f64>) -> 
     of_level_0(trial, false, MEMORY_PAGE_CACHE).or_else(of_old)
 }
 
-/// The same of an arm: the median.
+/// The same of an arm: the median, where so many trials know it that they speak for all.
 pub(crate) fn page_cache_of_all(
     trials: &[&StoredTrial],
     known: &HashMap<TrialId, f64>,
 ) -> Option<f64> {
     let cached = trials.iter().filter_map(|trial| page_cache(trial, known));
-    estimate::median(&cached.map(estimate::float).collect::<Vec<_>>())
+    let cached: Vec<f64> = cached.map(estimate::float).collect();
+    estimate::median(&cached).filter(|_| estimate::speaks(cached.len(), trials.len()))
 }
 
 /// Peak memory of those on this level who serve all trials; unknown where one was not read.

@@ -22,7 +22,7 @@
 //!   `cgroup-v1/{cpuacct,memory}.rst`.
 
 use super::cpu_time::CpuTime;
-use super::disks;
+use super::disks::{self, Disks};
 use super::memory_stat::MemoryStat;
 use crate::amount::{Amounts, DISK_READ, DISK_WRITTEN, MEMORY_ANON, MEMORY_KERNEL, MEMORY_PEAK};
 use crate::counters::{self, number, text, value};
@@ -230,7 +230,7 @@ pub struct Group {
     memory_stat: Option<MemoryStat>,
     /// Version 1 counts the kernel's memory apart.
     memory_kernel: Option<File>,
-    disks: Option<File>,
+    disks: Option<Disks>,
 }
 
 #[derive(Debug)]
@@ -280,6 +280,7 @@ impl Group {
             let blkio = hierarchies.of("blkio").filter(|blkio| disks::are_counted(blkio));
             file(blkio, disks::VERSION_1)
         });
+        let disks = disks.map(Disks::of);
         Ok(Self { cpu, memory_peak, memory_stat, memory_kernel, disks })
     }
 
@@ -308,9 +309,7 @@ impl Group {
         let kernel = now.get(MEMORY_KERNEL).or_else(|| {
             self.memory_kernel.as_ref().filter(|_| now.get(MEMORY_ANON).is_some()).and_then(number)
         });
-        let mut buffer = [0; 16384];
-        let disks = text(self.disks.as_ref(), &mut buffer);
-        let (read, written) = disks.and_then(|list| disks::bytes(list, disks::height)).unzip();
+        let (read, written) = self.disks.as_ref().and_then(Disks::since_first).unzip();
         now.with(MEMORY_PEAK, self.memory_peak.as_ref().and_then(number))
             .with(MEMORY_KERNEL, kernel)
             .with(DISK_READ, read)

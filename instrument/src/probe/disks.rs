@@ -7,20 +7,23 @@
 //!
 //! - **Reads** what was sent to disks for processes of the group and of those below it. Where one
 //!   lies on another (a volume, an encrypted one, a file as a disk), the kernel counts the same
-//!   bytes at each: they count once, as those at the height at which there are the most.
+//!   bytes at each: they count once, as those at the height at which there are the most. Of a
+//!   mirror those of every copy count.
 //! - **Costs** a look at `/sys/dev/block` per disk and reading.
 //! - **Cannot see** with version 1, what the kernel wrote later, in a thread of its own: of writes
-//!   through the page cache only those that a process waited for (`fsync`). With either version,
-//!   what still waits in memory; and a part of what went to disks at several heights, where the
-//!   kernel did not count the lower one.
+//!   through the page cache only those that a process waited for (`fsync`); and what a group below
+//!   had when it ended meanwhile. With version 2, of what the kernel writes later when it was
+//!   written to a file. With either, what still waits in memory; and a part of what went to disks
+//!   at several heights, where the kernel did not count the lower one.
 //! - **Reference** Linux `Documentation/admin-guide/cgroup-v2.rst`,
 //!   `cgroup-v1/blkio-controller.rst`, `Documentation/ABI/testing/sysfs-block`.
 
 use super::cgroup::Hierarchy;
 use crate::counters;
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// The file of version 1 with the bytes of each disk.
 pub(super) const VERSION_1: &str = "blkio.throttle.io_service_bytes_recursive";
@@ -38,7 +41,8 @@ pub(super) fn are_counted(blkio: &Hierarchy) -> bool {
     counted.ok().zip(used.ok()).is_some_and(|(counted, used)| counts(&counted, &used, is_disk))
 }
 
-/// Tells whether a list of counted disks names all that a list of used ones does.
+/// Tells whether a list of counted disks has bytes of all that a list of used ones names: Linux
+/// 5.16 to 6.4 list also those of which they count nothing.
 fn counts(counted: &str, used: &str, is_disk: impl Fn(&str) -> bool) -> bool {
     used.lines().all(|line| {
         // Major and minor number, name, reads, reads merged, sectors, time, writes, …
@@ -48,7 +52,8 @@ fn counts(counted: &str, used: &str, is_disk: impl Fn(&str) -> bool) -> bool {
         };
         let number = format!("{major}:{minor} ");
         let is_unused = *reads == "0" && *writes == "0";
-        is_unused || counted.lines().any(|line| line.starts_with(&number)) || !is_disk(name)
+        let has_bytes = |line: &str| line.starts_with(&number) && !line.ends_with(" 0");
+        is_unused || counted.lines().any(has_bytes) || !is_disk(name)
     })
 }
 
@@ -70,16 +75,59 @@ fn height_of(disk: &Path, limit: usize) -> usize {
     below.iter().map(|disk| 1 + height_of(disk, limit - 1)).max().unwrap_or(0)
 }
 
-/// Bytes read from and written to all disks; `None` of a text that is cut off or no such list. A
-/// group that has touched no disk has an empty one.
+/// Bytes read from each disk and written to it, by its numbers.
+type Bytes = BTreeMap<String, (u64, u64)>;
+
+/// The list of a group's disks, held open.
+#[derive(Debug)]
+pub(super) struct Disks {
+    pub(super) list: File,
+    /// As it was first read.
+    first: OnceLock<Bytes>,
+}
+
+impl Disks {
+    /// Holds a list open.
+    pub(super) fn of(list: File) -> Self {
+        Self { list, first: OnceLock::new() }
+    }
+
+    /// Reads what was read and written since the first time that this was asked, which is nothing
+    /// then; `None` where that is not known.
+    pub(super) fn since_first(&self) -> Option<(u64, u64)> {
+        let mut buffer = [0; 16384];
+        let now = of_each(counters::text(Some(&self.list), &mut buffer)?)?;
+        let first = self.first.get_or_init(|| now.clone());
+        between(first, &now, height)
+    }
+}
+
+/// Bytes between two readings of a list: which height has the most is asked of these, and not of
+/// all that a group ever had. `None` where a disk has fewer than before.
+fn between(first: &Bytes, now: &Bytes, height: impl Fn(&str) -> usize) -> Option<(u64, u64)> {
+    let mut by_height: BTreeMap<usize, (u64, u64)> = BTreeMap::new();
+    for (disk, (read, written)) in now {
+        let before = first.get(disk).copied().unwrap_or_default();
+        let used = (read.checked_sub(before.0)?, written.checked_sub(before.1)?);
+        if used != (0, 0) {
+            let sum = by_height.entry(height(disk)).or_default();
+            *sum = (sum.0.saturating_add(used.0), sum.1.saturating_add(used.1));
+        }
+    }
+    let most = |(read, written): (u64, u64), sum: (u64, u64)| (read.max(sum.0), written.max(sum.1));
+    Some(by_height.into_values().fold((0, 0), most))
+}
+
+/// Reads a list; `None` of a text that is cut off or no such list. A group that has touched no disk
+/// has an empty one.
 ///
 /// Version 2 has a line per disk, `8:0 rbytes=4096 wbytes=0 rios=1 …`, version 1 one per disk and
 /// kind, `8:0 Read 4096`.
-pub(super) fn bytes(list: &str, height: impl Fn(&str) -> usize) -> Option<(u64, u64)> {
+fn of_each(list: &str) -> Option<Bytes> {
     if !list.is_empty() && !list.ends_with('\n') {
         return None;
     }
-    let mut by_height: BTreeMap<usize, (u64, u64)> = BTreeMap::new();
+    let mut all = Bytes::new();
     for line in list.lines() {
         let words: Vec<&str> = line.split(' ').collect();
         let (disk, (read, written)) = match words.as_slice() {
@@ -94,12 +142,11 @@ pub(super) fn bytes(list: &str, height: impl Fn(&str) -> usize) -> Option<(u64, 
             [] => continue,
         };
         if (read, written) != (0, 0) {
-            let sum = by_height.entry(height(disk)).or_default();
+            let sum = all.entry(String::from(*disk)).or_default();
             *sum = (sum.0.saturating_add(read), sum.1.saturating_add(written));
         }
     }
-    let most = |(read, written): (u64, u64), sum: (u64, u64)| (read.max(sum.0), written.max(sum.1));
-    Some(by_height.into_values().fold((0, 0), most))
+    Some(all)
 }
 
 #[cfg(test)]
@@ -107,8 +154,32 @@ mod tests {
     use super::super::tests::tree;
     use super::*;
 
+    fn bytes(list: &str, height: impl Fn(&str) -> usize) -> Option<(u64, u64)> {
+        between(&Bytes::new(), &of_each(list)?, height)
+    }
+
     fn of_plain(list: &str) -> Option<(u64, u64)> {
         bytes(list, |_| 0)
+    }
+
+    #[test]
+    fn what_counts_is_the_height_at_which_there_was_the_most_meanwhile() {
+        let list =
+            |plain: u64, file: u64| format!("8:0 rbytes={plain}\n7:0 wbytes=0 rbytes={file}\n");
+        let height = |disk: &str| usize::from(disk == "7:0");
+        let since = |before: &str, now: &str| {
+            between(&of_each(before).unwrap(), &of_each(now).unwrap(), height)
+        };
+        let before = list(100, 0);
+        assert_eq!(since(&before, &list(101, 80)), Some((80, 0)), "not one, as the totals say");
+        assert_eq!(since(&before, &before), Some((0, 0)));
+        assert_eq!(since(&before, &list(99, 80)), None, "one has gone back");
+        let group = tree(&[("io.stat", &list(100, 0))]);
+        let path = group.path().join("io.stat");
+        let disks = Disks::of(File::open(&path).unwrap());
+        assert_eq!(disks.since_first(), Some((0, 0)));
+        fs::write(&path, list(180, 0)).unwrap();
+        assert_eq!(disks.since_first(), Some((80, 0)));
     }
 
     #[test]
@@ -133,6 +204,8 @@ mod tests {
         assert!(!counts("Total 0\n", used, is_disk), "no disk has had a limit");
         let both = used.replace("loop0 0", "loop0 1");
         assert!(!counts("254:0 Read 4608\n", &both, is_disk), "one of two");
+        let named = "254:0 Read 0\n254:0 Write 0\n254:0 Total 0\nTotal 0\n";
+        assert!(!counts(named, used, is_disk), "listed, and nothing of it counted");
         assert!(!counts("254:0 Read 4608\n", "not a list\n", is_disk));
     }
 

@@ -92,7 +92,8 @@ fn unread(signs: &Signs<'_>) -> Option<Caution> {
         format!(
             "in {partial} of {counted} trials of {stacks} {} could not be read: gone when the \
              command had ended, or nothing tells which process that is; no sum of CPU time or \
-             memory is known there of which that is a part, and nothing is divided",
+             memory is known there of which that is a part, nothing is divided, and what payers \
+             used is told by the other trials alone",
             payers.into_iter().collect::<Vec<_>>().join(" and "),
         ),
         "look whether it ended and why (the log of its service, on the machine or in the guest \
