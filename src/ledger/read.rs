@@ -4,7 +4,8 @@
 use super::hold::Hold;
 use super::record::Cached;
 use super::row::{
-    Names, disturbance, memory_of_7, natural, reading, reading_of_7, sample, unknown_word, words,
+    Names, add_reading, disturbance, memory_of_7, natural, reading, reading_of_7, sample,
+    unknown_word, words,
 };
 use super::schema::QUANTITIES_SINCE;
 use super::seal::Key;
@@ -47,14 +48,14 @@ const PARTS: [Part; 9] = [
         formats: QUANTITIES_SINCE..=i32::MAX,
         query: "SELECT trial, name, role, level, carries_workload, is_shared, amount_map
                 FROM readings JOIN payers USING (payer) ORDER BY trial, readings.position",
-        add: |row, trial, _| reading(row).map(|it| trial.readings.push(it)),
+        add: |row, trial, _| add_reading(trial, reading(row)?),
     },
     Part {
         formats: 1..=7,
         query: "SELECT trial, name, role, level, carries_workload, 0, cpu_user_ns, cpu_system_ns,
                        memory_peak_bytes
                 FROM readings JOIN payers USING (payer) ORDER BY trial, readings.position",
-        add: |row, trial, _| reading_of_7(row).map(|it| trial.readings.push(it)),
+        add: |row, trial, _| add_reading(trial, reading_of_7(row)?),
     },
     Part {
         formats: 7..=7,

@@ -1,6 +1,8 @@
 //! Rows as values: what stands in a column, or what a stranger wrote there.
 
 use super::{Sample, StoredTrial};
+use crate::layer::DEPTH_LIMIT;
+use crate::trial::READINGS_MOST;
 use crate::trial::disturbance::Disturbance;
 use rusqlite::Row;
 use rusqlite::types::Type;
@@ -94,12 +96,26 @@ pub(super) fn reading_of_7(row: &Row) -> rusqlite::Result<Reading> {
     reading_with(row, amounts)
 }
 
+/// Adds a payer's reading to its trial's. To divide a trial takes as long as it has payers and
+/// levels: what no run of ours can have is refused.
+pub(super) fn add_reading(trial: &mut StoredTrial, reading: Reading) -> rusqlite::Result<()> {
+    if trial.readings.len() == READINGS_MOST {
+        return Err(beyond(1, format!("a trial has more than {READINGS_MOST} payers")));
+    }
+    trial.readings.push(reading);
+    Ok(())
+}
+
 fn reading_with(row: &Row, amounts: Amounts) -> rusqlite::Result<Reading> {
     let role: String = row.get(2)?;
+    let level: u8 = row.get(3)?;
+    if usize::from(level) > DEPTH_LIMIT {
+        return Err(beyond(3, format!("no stack has a level {level}")));
+    }
     Ok(Reading {
         payer: row.get(1)?,
         role: Role::of_word(&role).ok_or_else(|| unknown_word(2, &role))?,
-        level: row.get(3)?,
+        level,
         amounts,
         carries_workload: row.get(4)?,
         is_shared: row.get(5)?,
@@ -124,7 +140,11 @@ pub(super) fn memory_of_7(row: &Row, trial: &mut StoredTrial) -> rusqlite::Resul
 
 pub(super) fn unknown_word(column: usize, word: &str) -> rusqlite::Error {
     let message = format!("the word `{word}` is not known");
-    rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, message.into())
+    rusqlite::Error::FromSqlConversionFailure(column, Type::Text, message.into())
+}
+
+fn beyond(column: usize, message: String) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(column, Type::Integer, message.into())
 }
 
 /// No number of ours is negative; where somebody edited one, it reads as zero.

@@ -7,7 +7,7 @@ mod kill_points;
 use super::fixture::{add, done, fact, id, ledger, measured, plan, record};
 use super::*;
 use crate::fault::Blame;
-use crate::trial::TrialResult;
+use crate::trial::{READINGS_MOST, TrialResult};
 use crate::workload::{Better, Metric};
 use std::path::Path;
 use surtax_instrument::amount::{
@@ -182,6 +182,30 @@ fn what_a_payers_memory_is_is_read_back_and_absent_from_an_older_ledger() {
         it.amounts.iter().map(|(key, _)| key).eq([CPU_USER, CPU_SYSTEM, MEMORY_PEAK])
     };
     assert!(of_6.iter().all(|it| has_peak_alone(it) && !it.is_shared), "{of_6:?}");
+}
+
+#[test]
+fn a_trial_with_more_payers_or_levels_than_any_run_has_is_refused() {
+    let shelf = tempfile::tempdir().unwrap();
+    let path = shelf.path().join("run.surtax");
+    let mut writer = ledger(&path, &["runc"]);
+    let mut measured = measured(1);
+    measured.readings = vec![measured.readings[0].clone(); READINGS_MOST];
+    add(&mut writer, &record(id(0, 0), TrialResult::Done(Box::new(measured))));
+    drop(writer);
+    let read = || Ledger::open(&path).unwrap().trials();
+    assert_eq!(read().unwrap()[0].readings.len(), READINGS_MOST);
+    let change = |statement: &str| {
+        rusqlite::Connection::open(&path).unwrap().execute_batch(statement).unwrap();
+        read().unwrap_err().message
+    };
+    let said = change(
+        "INSERT INTO readings SELECT trial, position + 5000, payer, is_shared, amount_map
+                       FROM readings WHERE position = 0",
+    );
+    assert!(said.contains("more than 2048 payers"), "{said}");
+    let said = change("DELETE FROM readings WHERE position > 0; UPDATE payers SET level = 9");
+    assert!(said.contains("no stack has a level 9"), "{said}");
 }
 
 /// Makes a ledger as format 7 had it, with all that it says.

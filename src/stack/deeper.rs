@@ -10,6 +10,9 @@ use surtax_instrument::wire::{Reading, Role};
 /// The most payers that a level has, and more.
 const PAYERS_OF_A_LEVEL: usize = 64;
 
+/// Length in bytes that no payer's name exceeds.
+const NAME_MOST: usize = 512;
+
 /// The levels below one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deeper {
@@ -30,12 +33,17 @@ impl Deeper {
     /// The bill, if every payer in it can be one of these levels.
     ///
     /// # Errors
-    /// Of the inside: it names a payer of a level that is not its own, the command, or more payers
-    /// than there are.
+    /// Of the inside: it names a payer of a level that is not its own, the command, more payers
+    /// than there are, or one by a name that nobody has.
     pub fn checked(self, bill: Vec<Reading>) -> Result<Vec<Reading>, Fault> {
         if bill.len() > self.count.saturating_mul(PAYERS_OF_A_LEVEL) {
             let count = bill.len();
             return Err(Fault::inside(format!("a starter's bill names {count} payers")));
+        }
+        if let Some(named) = bill.iter().find(|it| it.payer.len() > NAME_MOST) {
+            let length = named.payer.len();
+            let words = format!("a starter's bill names a payer by {length} bytes");
+            return Err(Fault::inside(words));
         }
         let first = usize::from(self.above) + 1;
         let levels = first..first + self.count;
@@ -84,6 +92,12 @@ mod tests {
         assert!(below_one.checked(vec![reading(1, Role::Engine)]).is_err());
         assert!(below_one.checked(vec![reading(2, Role::Engine)]).is_ok());
         assert_eq!(Deeper::of(0, 1), None);
+        let named = |length: usize| {
+            let payer = "x".repeat(length);
+            of_three.checked(vec![Reading { payer, ..reading(1, Role::Engine) }])
+        };
+        assert!(named(NAME_MOST).is_ok());
+        assert!(named(NAME_MOST + 1).unwrap_err().message.contains("by 513 bytes"));
         let many = vec![reading(1, Role::Engine); PAYERS_OF_A_LEVEL * 2 + 1];
         assert!(of_three.checked(many).unwrap_err().message.contains("129 payers"));
     }

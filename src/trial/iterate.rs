@@ -5,8 +5,8 @@
 //! number adds no degree of freedom. Source: Kalibera and Jones, "Rigorous Benchmarking in
 //! Reasonable Time", International Symposium on Memory Management, 2013.
 
-use super::Iteration;
 use super::clock_sync::ClockSync;
+use super::{Iteration, READINGS_MOST};
 use crate::fault::Fault;
 use std::collections::BTreeSet;
 use surtax_instrument::amount::Amounts;
@@ -103,7 +103,9 @@ pub(super) fn per_iteration(around: Vec<Reading>, runs: &[TimedRun]) -> Vec<Read
     sums
 }
 
-/// Adds what was read around a later run. Of who was not read around one of them, no sum is known.
+/// Adds what was read around a later run. Of who was not read around one of them, no sum is known:
+/// where there are many of these already, one more says nothing, and an inside that names others
+/// each time fills no memory.
 fn add(sums: &mut Vec<Reading>, later: &[Reading]) {
     let is_of =
         |one: &Reading, other: &Reading| (&one.payer, one.level) == (&other.payer, other.level);
@@ -113,7 +115,8 @@ fn add(sums: &mut Vec<Reading>, later: &[Reading]) {
         let read = place.map(|place| &unmatched.remove(place).amounts);
         sum.amounts.go_on(read.unwrap_or(&Amounts::NONE));
     }
-    for reading in unmatched {
+    let room = (READINGS_MOST / 2).saturating_sub(sums.len());
+    for reading in unmatched.into_iter().take(room) {
         let mut late = reading.clone();
         late.amounts.go_on(&Amounts::NONE);
         sums.push(late);
@@ -212,6 +215,21 @@ mod tests {
         assert_eq!(ended(&[failed, Status::Exit(4)]), failed);
         assert_eq!(ended(&[failed, killed]), killed);
         assert_eq!(ended(&[killed, failed]), killed);
+    }
+
+    #[test]
+    fn who_names_other_payers_in_every_run_fills_no_memory_and_has_no_sum() {
+        let named = |run: usize| {
+            let mut ran = ran(1, b"a", 0);
+            let one = ran.bill[0].clone();
+            let name = |it: usize| Reading { payer: format!("{run} {it}"), ..one.clone() };
+            ran.bill = (0..300).map(name).collect();
+            ran
+        };
+        let runs: Vec<TimedRun> = (0..9).map(named).collect();
+        let readings = per_iteration(Vec::new(), &runs);
+        assert_eq!(readings.len(), READINGS_MOST / 2);
+        assert!(readings.iter().all(|it| !it.is_counted()));
     }
 
     #[test]

@@ -61,6 +61,9 @@ pub struct Record {
     pub leftovers: Vec<String>,
 }
 
+/// Largest number of readings of a trial, of all levels: what claims more is made up.
+pub(crate) const READINGS_MOST: usize = 2048;
+
 /// Result of a trial.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TrialResult {
