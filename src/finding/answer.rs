@@ -7,14 +7,12 @@ use crate::finding::caution::{baseline, compared};
 use crate::finding::foreign::on_one_line;
 use crate::finding::number::{FACTOR_FROM, GAP, amount, percent, percent_within, range, trimmed};
 use crate::finding::stacks::Stacks;
+use crate::finding::trial_metric::WALL;
 use crate::finding::verdict::departure;
 use crate::finding::{
     ArmFindings, Findings, Interval, MetricFindings, TrialPoint, Verdict, estimate, workload,
 };
 use std::collections::BTreeSet;
-
-/// The metric of a command.
-const WALL: &str = "wall_ns";
 
 /// Less than this is no factor in words, however far the interval reaches.
 const FACTOR_MIN: f64 = 1.1;

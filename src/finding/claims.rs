@@ -5,7 +5,8 @@
 
 use crate::driver;
 use crate::finding::stacks::{Stacks, joined};
-use crate::finding::{ArmFindings, Findings, LevelEvidence, MetricFindings, estimate};
+use crate::finding::trial_metric::is_of_every_trial;
+use crate::finding::{ArmFindings, Findings, LevelEvidence, MetricFindings};
 use std::collections::BTreeSet;
 use surtax_instrument::wire::{Fact, Role};
 
@@ -33,7 +34,7 @@ pub(crate) fn mark(arms: &mut [ArmFindings], machine: &[Fact]) {
         for metric in &mut arm.metrics {
             let name = metric.metric.as_str();
             let claimed = match () {
-                () if !estimate::is_of_every_trial(name) => Some(WORKLOAD),
+                () if !is_of_every_trial(name) => Some(WORKLOAD),
                 () if OF_THE_KERNEL.contains(&name) => kernel,
                 () => None,
             };

@@ -7,10 +7,11 @@
 
 use crate::fault::Fault;
 use crate::finding::caution::{baseline, compared};
-use crate::finding::estimate::{WALL, float, interval};
+use crate::finding::estimate::{float, interval};
 use crate::finding::question;
 use crate::finding::same_machine::{self, FactChange, SameMachine};
 use crate::finding::threshold::has_lost_most;
+use crate::finding::trial_metric::WALL;
 use crate::finding::{ArmFindings, Caution, Findings, Interval, number};
 use serde::Serialize;
 use std::collections::BTreeMap;

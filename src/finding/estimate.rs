@@ -4,6 +4,7 @@
 //! it. A metric that is zero somewhere has no ratio, so it gets no overhead rather than a wrong
 //! one.
 
+use crate::finding::trial_metric::{OTHERS_MEMORY, TRIAL_METRICS, TrialMetric, WALL};
 use crate::finding::{ArmFindings, Interval, MetricFindings, QuantileFindings, Verdict, ticks};
 use crate::ledger::StoredTrial;
 use crate::workload::Better;
@@ -14,36 +15,8 @@ use surtax_statistics::{
     overhead, quantile_interval, relative_half_width,
 };
 
-/// The metric that gets a verdict and quantiles.
-pub(crate) const WALL: &str = "wall_ns";
-
 /// The quantiles of wall time that are reported as far as the trials support them.
 const QUANTILES: [f64; 3] = [0.5, 0.9, 0.99];
-
-/// The metrics that every trial has, in their order in a report, with their units, and as people
-/// call them. In all of them less is better.
-const METRICS: [(&str, &str, &str); 9] = [
-    ("wall_ns", "ns", "wall time"),
-    ("cpu_user_ns", "ns", "CPU, user"),
-    ("cpu_system_ns", "ns", "CPU, system"),
-    ("cpu_others_ns", "ns", "CPU, others"),
-    ("cpu_total_ns", "ns", "CPU, all"),
-    ("memory_peak_bytes", "bytes", "memory, peak"),
-    ("memory_others_peak_bytes", "bytes", "memory of others, peak"),
-    ("start_ns", "ns", "time to start"),
-    ("stop_ns", "ns", "time to stop"),
-];
-
-/// A metric as people call it; one of a workload's has no other name.
-pub(crate) fn spoken(metric: &str) -> &str {
-    METRICS.iter().find(|(name, ..)| *name == metric).map_or(metric, |(_, _, words)| words)
-}
-
-/// The one of them that is absent where it is not known of a trial.
-const OTHERS_MEMORY: &str = "memory_others_peak_bytes";
-
-/// Those of them that a claim of the inside divides.
-const SPLIT: [&str; 3] = ["cpu_user_ns", "cpu_system_ns", "cpu_others_ns"];
 
 /// A metric as it is compared.
 #[derive(Clone, Debug)]
@@ -56,17 +29,12 @@ pub(crate) struct Measure {
 impl Measure {
     /// Wall time.
     pub(crate) fn wall() -> Self {
-        Self::of_every_trial(METRICS[0])
+        Self::of_every_trial(&TRIAL_METRICS[0])
     }
 
-    fn of_every_trial((metric, unit, _): (&str, &str, &str)) -> Self {
-        Self { metric: metric.into(), unit: unit.into(), better: Better::Lower }
+    fn of_every_trial(metric: &TrialMetric) -> Self {
+        Self { metric: metric.name.into(), unit: metric.unit.into(), better: Better::Lower }
     }
-}
-
-/// Tells whether every trial has this metric; any other metric is a workload's.
-pub(crate) fn is_of_every_trial(metric: &str) -> bool {
-    METRICS.iter().any(|(known, ..)| *known == metric)
 }
 
 /// Costs by block that a baseline has on each metric, once somebody has asked; `None` on one where
@@ -130,7 +98,7 @@ pub(crate) fn metrics(
     of_workload: &[Measure],
 ) -> Vec<MetricFindings> {
     let mut found = Vec::new();
-    for measure in METRICS.map(Measure::of_every_trial).iter().chain(of_workload) {
+    for measure in TRIAL_METRICS.each_ref().map(Measure::of_every_trial).iter().chain(of_workload) {
         let metric = measure.metric.as_str();
         let in_blocks = values(arm.iter(), metric);
         let values: Vec<f64> = in_blocks.iter().map(|(_, value)| *value).collect();
@@ -167,7 +135,7 @@ fn speaks_for<'a>(
 ) -> bool {
     match metric {
         OTHERS_MEMORY => speaks(have_it, trials.count()),
-        _ if SPLIT.contains(&metric) => {
+        _ if TrialMetric::of(metric).is_some_and(|it| it.is_split) => {
             is_typical(trials.clone(), have_it) && !ticks::are_too_coarse(trials, metric)
         }
         _ => true,

@@ -8,9 +8,10 @@
 use crate::fault::Fault;
 use crate::finding::caution::compared;
 use crate::finding::diff::{self, RunOfDiff};
-use crate::finding::estimate::{WALL, interval};
+use crate::finding::estimate::interval;
 use crate::finding::question;
 use crate::finding::same_machine::{self, FactChange, SameMachine};
+use crate::finding::trial_metric::WALL;
 use crate::finding::{ArmFindings, Findings, Interval};
 use serde::Serialize;
 use std::collections::BTreeSet;

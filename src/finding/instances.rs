@@ -7,7 +7,8 @@
 use crate::finding::arm_trials::ArmTrials;
 use crate::finding::by_metric::{self, by_metric};
 use crate::finding::caution::{Signs, caution};
-use crate::finding::estimate::{WALL, deviation, mean, median};
+use crate::finding::estimate::{deviation, mean, median};
+use crate::finding::trial_metric::WALL;
 use crate::finding::{ArmFindings, Caution, Findings, InstanceFindings, number, workload};
 use crate::ledger::StoredTrial;
 use std::collections::{BTreeMap, BTreeSet};

@@ -42,6 +42,7 @@ pub(crate) mod steady;
 pub(crate) mod step;
 pub mod threshold;
 pub(crate) mod ticks;
+pub(crate) mod trial_metric;
 pub(crate) mod verdict;
 pub(crate) mod wall;
 pub(crate) mod workload;

@@ -1,7 +1,6 @@
 //! Choice of metrics: of those that runs have in common, what is shown.
 
-use super::estimate::{WALL, is_of_every_trial};
-use super::threshold::typed_name;
+use super::trial_metric::{WALL, is_of_every_trial, typed};
 use crate::fault::Fault;
 use crate::layer::instead;
 use std::collections::BTreeSet;
@@ -15,8 +14,8 @@ pub fn keep<T>(
     metric: impl Fn(&T) -> &str,
     asked: &[String],
 ) -> Result<(), Fault> {
-    let known: BTreeSet<&str> = all.iter().map(|it| typed_name(metric(it))).collect();
-    if let Some(unknown) = asked.iter().find(|asked| !known.contains(typed_name(asked))) {
+    let known: BTreeSet<&str> = all.iter().map(|it| typed(metric(it))).collect();
+    if let Some(unknown) = asked.iter().find(|asked| !known.contains(typed(asked))) {
         let shown = unknown.escape_debug();
         return Err(Fault::user(format!("there is no metric `{shown}`")).hint(instead(
             unknown,
@@ -24,7 +23,7 @@ pub fn keep<T>(
             known.iter().copied(),
         )));
     }
-    let is_asked = |it: &T| asked.iter().any(|asked| typed_name(asked) == typed_name(metric(it)));
+    let is_asked = |it: &T| asked.iter().any(|asked| typed(asked) == typed(metric(it)));
     all.retain(|it| asked.is_empty() || is_asked(it));
     Ok(())
 }

@@ -5,9 +5,10 @@
 //! one, so that what is left out never depends on how a single trial went.
 
 use crate::finding::caution::caution;
-use crate::finding::estimate::{WALL, median};
+use crate::finding::estimate::median;
 use crate::finding::foreign::line;
 use crate::finding::number::{count, percent};
+use crate::finding::trial_metric::WALL;
 use crate::finding::{ArmFindings, Caution, WarmUpFindings};
 use crate::ledger::{StoredTrial, TrialState};
 use crate::plan::Plan;

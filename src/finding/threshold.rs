@@ -6,30 +6,13 @@
 
 use crate::fault::Fault;
 use crate::finding::number::{PERCENT_UNTIL, percent};
+use crate::finding::trial_metric::{TRIAL_METRICS, TrialMetric, is_of_every_trial};
 use crate::finding::{ArmFindings, Interval, TrialPoint, Verdict};
 use crate::layer::instead;
 use crate::plan::BESIDE;
 use serde::Serialize;
 use std::fmt;
 use std::str::FromStr;
-
-/// Names of metrics: as people call them, and as the findings do.
-const METRICS: [(&str, &str); 9] = [
-    ("wall", "wall_ns"),
-    ("cpu", "cpu_total_ns"),
-    ("cpu-user", "cpu_user_ns"),
-    ("cpu-system", "cpu_system_ns"),
-    ("cpu-others", "cpu_others_ns"),
-    ("memory", "memory_peak_bytes"),
-    ("memory-others", "memory_others_peak_bytes"),
-    ("start", "start_ns"),
-    ("stop", "stop_ns"),
-];
-
-/// The name of a metric as people type it; that of a workload's is its own.
-pub(crate) fn typed_name(metric: &str) -> &str {
-    METRICS.iter().find(|(_, name)| *name == metric).map_or(metric, |(typed, _)| typed)
-}
 
 /// A metric, and the overhead above which it is too dear, in one stack or in all.
 #[derive(Clone, Debug, PartialEq)]
@@ -145,9 +128,8 @@ impl FromStr for Threshold {
             None => (None, name),
         };
         let (name, limit) = (name.trim(), limit.trim());
-        let known = METRICS.into_iter().find(|(known, metric)| *known == name || *metric == name);
         // Any other name may be that of a metric of a workload: `require` asks which it has.
-        let (name, metric) = known.unwrap_or((name, name));
+        let (name, metric) = TrialMetric::of(name).map_or((name, name), |it| (it.typed, it.name));
         let number =
             |text: &str| text.trim().parse().ok().filter(|number: &f64| number.is_finite());
         let ratio = match (limit.strip_suffix('%'), limit.strip_suffix(['x', '×'])) {
@@ -214,12 +196,11 @@ impl Threshold {
             ))
             .hint(format!("hold one of its own metrics: {}", known.join(", "))));
         }
-        let is_ours = METRICS.into_iter().any(|(_, metric)| metric == self.metric);
-        if is_ours || of_workload.contains(&self.metric) {
+        if is_of_every_trial(&self.metric) || of_workload.contains(&self.metric) {
             return Ok(());
         }
         let (name, typed) = (self.name.escape_debug().to_string(), self.typed.escape_debug());
-        let ours = METRICS.into_iter().map(|(known, _)| known);
+        let ours = TRIAL_METRICS.iter().map(|it| it.typed);
         let known = of_workload.iter().map(String::as_str).chain(ours);
         Err(Fault::user(format!("`{name}` in `{typed}` is no metric"))
             .hint(instead(&name, "metrics", known)))
@@ -294,7 +275,6 @@ mod tests {
     use crate::finding::Gap;
     use crate::finding::threshold::*;
     use crate::report::html::tests::sample;
-    use crate::workload::metric::RESERVED;
 
     fn threshold(text: &str) -> Threshold {
         text.parse().unwrap()
@@ -422,14 +402,6 @@ mod tests {
         };
         assert_eq!(standing(Verdict::Differs), Standing::Crossed);
         assert_eq!(standing(Verdict::Inconclusive), Standing::Undecided);
-    }
-
-    #[test]
-    fn every_name_that_people_type_and_that_ledgers_have_is_closed_to_workloads() {
-        for (name, metric) in METRICS {
-            let plain = name.replace('-', "_");
-            assert!([plain.as_str(), metric].iter().all(|it| RESERVED.contains(it)), "{name}");
-        }
     }
 
     #[test]

@@ -35,7 +35,7 @@ pub(crate) fn first_metric(findings: &Findings) -> Option<&str> {
 /// Every metric of the workload of every arm.
 fn of_workload(findings: &Findings) -> impl Iterator<Item = (&ArmFindings, &MetricFindings)> {
     let all = findings.arms.iter().flat_map(|arm| arm.metrics.iter().map(move |it| (arm, it)));
-    all.filter(|(_, metric)| !super::estimate::is_of_every_trial(&metric.metric))
+    all.filter(|(_, metric)| !super::trial_metric::is_of_every_trial(&metric.metric))
 }
 
 fn row<'a>(place: usize, arm: &'a ArmFindings, found: &'a MetricFindings) -> Row<'a> {

@@ -4,7 +4,7 @@ use super::rows::{Rows, RowsForm};
 use crate::finding::diff::{Basis, ChangeVerdict, Diff};
 use crate::finding::number::GAP;
 use crate::finding::same_machine::FactChange;
-use crate::finding::threshold::typed_name;
+use crate::finding::trial_metric::typed;
 use crate::finding::{foreign, number};
 
 /// One row for each change, for people.
@@ -18,7 +18,7 @@ pub fn rows(found: &Diff) -> Rows {
         };
         rows.push(vec![
             format!("{}{own}", change.stack),
-            typed_name(&change.metric).into(),
+            typed(&change.metric).into(),
             change.told(&change.before),
             change.told(&change.after),
             number::overhead(&change.change),

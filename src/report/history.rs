@@ -3,7 +3,7 @@
 use super::rows::{Rows, RowsForm};
 use crate::finding::history::{History, RUNS_MIN, Series, SeriesPoint};
 use crate::finding::same_machine::{FactChange, SameMachine};
-use crate::finding::threshold::typed_name;
+use crate::finding::trial_metric::typed;
 use crate::finding::{foreign, number};
 
 /// Letters of a fact's value in a table, at most; JSON has it whole.
@@ -17,7 +17,7 @@ const HEADER: [&str; 6] = ["Stack", "Metric", "Run", "Cost", "New level", "Chang
 pub fn rows(found: &History) -> Rows {
     let mut rows = Rows::new(&HEADER);
     for series in &found.series {
-        let name = [series.stack.clone(), typed_name(&series.metric).to_owned()];
+        let name = [series.stack.clone(), typed(&series.metric).to_owned()];
         cells(found, series).for_each(|cells| rows.push([&name[..], &cells].concat()));
     }
     rows
@@ -34,7 +34,7 @@ pub fn series_rows(found: &History, series: &Series) -> Rows {
 /// Name of a series: its stack and its metric.
 #[must_use]
 pub fn series_name(series: &Series) -> String {
-    [&series.stack, typed_name(&series.metric)].map(foreign::line).join(", ")
+    [&series.stack, typed(&series.metric)].map(foreign::line).join(", ")
 }
 
 /// Cells of each point of a series: the run, its cost, a new level, and what changed there.
@@ -52,8 +52,7 @@ fn cells<'a>(found: &'a History, series: &'a Series) -> impl Iterator<Item = [St
 pub fn said(found: &History) -> Vec<String> {
     let mut lines = Vec::new();
     for series in &found.series {
-        let what =
-            [&series.stack, typed_name(&series.metric)].map(foreign::line).join("`: ").to_owned();
+        let what = [&series.stack, typed(&series.metric)].map(foreign::line).join("`: ").to_owned();
         let shifts = series.points.iter().filter_map(|it| Some((it, it.shift.as_ref()?)));
         let before = lines.len();
         for (point, shift) in shifts {

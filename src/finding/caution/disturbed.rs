@@ -2,9 +2,10 @@
 
 use crate::finding::arm_trials::ArmTrials;
 use crate::finding::caution::signs::{Signs, caution};
-use crate::finding::estimate::{self, WALL};
+use crate::finding::estimate;
 use crate::finding::foreign::line;
 use crate::finding::stacks::{FEW, Stacks};
+use crate::finding::trial_metric::WALL;
 use crate::finding::verdict::departure;
 use crate::finding::{ArmFindings, Caution, number};
 use crate::ledger::StoredTrial;

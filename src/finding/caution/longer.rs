@@ -5,8 +5,9 @@
 //! count: see `trial/held_against.rs`.
 
 use crate::finding::caution::signs::{Signs, caution};
-use crate::finding::estimate::{WALL, float, is_of_every_trial};
+use crate::finding::estimate::float;
 use crate::finding::foreign::line;
+use crate::finding::trial_metric::{WALL, is_of_every_trial};
 use crate::finding::{ArmFindings, Caution, MetricFindings, number};
 use crate::trial::longest_measured;
 use std::time::Duration;

@@ -5,7 +5,7 @@ use super::legend::Arm;
 use super::table::{Cell, Table};
 use super::{bill, escape};
 use crate::finding::verdict::TELLING;
-use crate::finding::{KeyValue, MetricFindings, estimate, number};
+use crate::finding::{KeyValue, MetricFindings, number, trial_metric};
 
 /// As many different outputs or exit statuses of one arm are listed.
 const VARIANTS_MAX: usize = 8;
@@ -103,7 +103,7 @@ fn metrics(metrics: &[MetricFindings]) -> String {
 
 /// Names a metric, and who claims it where this host has not counted it.
 fn name_of(metric: &MetricFindings) -> String {
-    let name = estimate::spoken(&metric.metric);
+    let name = trial_metric::spoken(&metric.metric);
     match &metric.claimed_by {
         Some(who) => format!("{name} (says {who})"),
         None => name.to_owned(),
