@@ -12,7 +12,7 @@ use super::seal::Key;
 use super::stranger::{self, Opened};
 use super::{Ledger, Proofs, Run, RunState, StoredTrial, Stream, TrialState, refused, shelf};
 use crate::fault::Fault;
-use crate::plan::{Plan, TrialId};
+use crate::plan::{Plan, TITLE_MAX, TrialId};
 use rusqlite::{Params, Row, params};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::RangeInclusive;
@@ -207,8 +207,15 @@ impl Ledger {
             Fault::machine(format!("cannot read the plan in `{}`: {error}", self.path.display()))
                 .hint("use the surtax that wrote it; `surtax_version` in table `run` names it")
         })?;
+        let shown = self.path.display();
+        if plan.title.len() > TITLE_MAX {
+            let length = plan.title.len();
+            return Err(Fault::user(format!(
+                "the plan in `{shown}` has a title of {length} bytes"
+            ))
+            .hint("ask for the file as surtax made it"));
+        }
         if plan.stacks.len() + plan.beside.len() > ARMS_MAX {
-            let shown = self.path.display();
             return Err(Fault::user(format!(
                 "the plan in `{shown}` has more than {ARMS_MAX} stacks"
             ))

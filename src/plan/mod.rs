@@ -29,7 +29,7 @@ pub use beside::Neighbour;
 pub use conduct::{Cache, TrialSettings, TrialSettingsDraft};
 pub use estimate::Costs;
 pub use expand::BLOCK_LIMIT;
-pub use refuse::{CheckedPlan, Defaults, Draft};
+pub use refuse::{CheckedPlan, Defaults, Draft, TITLE_MAX};
 use serde::{Deserialize, Serialize};
 pub use shell::{line as shell_line, path as shell_path};
 use std::fmt;

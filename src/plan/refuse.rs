@@ -26,6 +26,9 @@ pub(super) const DEFAULT_MARGIN_PPM: u32 = 30_000;
 const WARM_UP_LIMIT: u32 = 1_000;
 const TITLE_LIMIT: usize = 72;
 
+/// Length in bytes of the longest title: some formats have it beside every number.
+pub const TITLE_MAX: usize = 1_000;
+
 /// A plan of which not everything has been said.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Draft {
@@ -295,6 +298,10 @@ impl Draft {
         if let Some(seed) = self.seed.filter(|&seed| i64::try_from(seed).is_err()) {
             let message = format!("`seed = {seed}` is above {}, the limit of TOML", i64::MAX);
             return Err(self.refuse("seed", message));
+        }
+        if let Some(length) = self.title.as_ref().map(String::len).filter(|it| *it > TITLE_MAX) {
+            let message = format!("a title of {length} bytes is longer than {TITLE_MAX}");
+            return Err(self.refuse("title", message));
         }
         Ok(())
     }

@@ -198,6 +198,10 @@ fn a_long_command_makes_a_short_title() {
     let command = vec!["sh".into(), "-c".into(), "x ".repeat(200).into()];
     let title = decided(Draft { command, ..draft(&["native"]) }).plan.title;
     assert_eq!(title.chars().count(), TITLE_LIMIT + 1);
+    let titled = |length: usize| Draft { title: Some("x".repeat(length)), ..draft(&["native"]) };
+    assert_eq!(decided(titled(TITLE_MAX)).plan.title.len(), TITLE_MAX);
+    let fault = titled(TITLE_MAX + 1).complete(&around()).unwrap_err();
+    assert_eq!(fault.message, "a title of 1001 bytes is longer than 1000");
 }
 
 #[test]

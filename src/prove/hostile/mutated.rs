@@ -14,7 +14,7 @@ use std::path::Path;
 const EVIL: &str =
     "\u{1b}]0;owned\u{7}\u{1b}[2J\u{9b}31m\u{202e}\u{2066}\u{200b}\r\n# owned\n| x |\u{0}\u{7f}";
 
-// Ways to spoil a ledger by SQL, of which one is drawn.
+// Ways to spoil a ledger by SQL, in turn.
 const VIEWS: &str = include_str!("changes/views.sql");
 const NUMBERS: &str = include_str!("changes/numbers.sql");
 const HUGE: &str = include_str!("changes/huge.sql");
@@ -103,7 +103,11 @@ impl Harm {
         let done = match self {
             Self::Bits | Self::Cut | Self::Pages => self.spoil_bytes(path, &mut chance),
             Self::Beside => beside(path, &mut chance),
-            _ => return self.spoil_tables(path, &mut chance).doing("plant what harms in a ledger"),
+            _ => {
+                let turn = usize::try_from(seed).unwrap_or(usize::MAX) / Self::ALL.len();
+                let done = self.spoil_tables(path, turn, &mut chance);
+                return done.doing("plant what harms in a ledger");
+            }
         };
         done.doing("spoil a ledger")
     }
@@ -136,7 +140,13 @@ impl Harm {
         std::fs::write(path, bytes)
     }
 
-    fn spoil_tables(self, path: &Path, chance: &mut ChaCha8Rng) -> rusqlite::Result<()> {
+    /// Spoils its tables: of several ways, each in its turn.
+    fn spoil_tables(
+        self,
+        path: &Path,
+        turn: usize,
+        chance: &mut ChaCha8Rng,
+    ) -> rusqlite::Result<()> {
         let connection = Connection::open(path)?;
         connection.pragma_update(None, "ignore_check_constraints", "ON")?;
         connection.pragma_update(None, "foreign_keys", "OFF")?;
@@ -152,16 +162,16 @@ impl Harm {
                 connection.execute("UPDATE disturbances SET key = key || ?1", [EVIL]).map(drop)
             }
             Self::Types => types(&connection, chance),
-            Self::Huge => connection.execute_batch(any_of(HUGE, chance)),
-            Self::Many => many(&connection, chance),
-            Self::View => connection.execute_batch(any_of(VIEWS, chance)),
+            Self::Huge => connection.execute_batch(one_of(HUGE, turn)),
+            Self::Many => many(&connection, turn, chance),
+            Self::View => connection.execute_batch(one_of(VIEWS, turn)),
             Self::Trigger => connection.execute_batch(
                 "CREATE TRIGGER harm AFTER UPDATE ON run BEGIN
                      UPDATE trials SET state = 'void', why = 'a trigger', evidence = NULL;
                      UPDATE run SET title = 'owned';
                  END",
             ),
-            _ => connection.execute_batch(any_of(PLAN, chance)),
+            _ => connection.execute_batch(one_of(PLAN, turn)),
         }
     }
 }
@@ -171,9 +181,9 @@ fn changes(file: &'static str) -> Vec<&'static str> {
     file.split("\n\n").skip(1).collect()
 }
 
-fn any_of(file: &'static str, chance: &mut ChaCha8Rng) -> &'static str {
+fn one_of(file: &'static str, turn: usize) -> &'static str {
     let changes = changes(file);
-    changes[chance.random_range(0..changes.len())]
+    changes[turn % changes.len()]
 }
 
 fn types(connection: &Connection, chance: &mut ChaCha8Rng) -> rusqlite::Result<()> {
@@ -203,14 +213,14 @@ fn types(connection: &Connection, chance: &mut ChaCha8Rng) -> rusqlite::Result<(
     }
 }
 
-fn many(connection: &Connection, chance: &mut ChaCha8Rng) -> rusqlite::Result<()> {
+fn many(connection: &Connection, turn: usize, chance: &mut ChaCha8Rng) -> rusqlite::Result<()> {
     let rows = chance.random_range(10_000..100_000);
     let numbers = format!(
         "CREATE TEMP TABLE n AS WITH RECURSIVE n (x) AS (SELECT 100 UNION ALL SELECT x + 1 FROM n LIMIT {rows})
              SELECT x FROM n;"
     );
     connection.execute_batch(&numbers)?;
-    connection.execute_batch(any_of(MANY, chance))
+    connection.execute_batch(one_of(MANY, turn))
 }
 
 /// Noise in the files that SQLite looks for beside a database; some of it with the head of a
@@ -239,7 +249,7 @@ mod tests {
     #[test]
     fn a_file_of_changes_is_read_whole_and_without_its_header() {
         let counts = [VIEWS, NUMBERS, HUGE, MANY, PLAN].map(|file| changes(file).len());
-        assert_eq!(counts, [3, 12, 6, 4, 8]);
+        assert_eq!(counts, [3, 12, 6, 4, 9]);
         assert!(TEXTS.iter().all(|text| text.split_once('.').is_some()), "{TEXTS:?}");
         let verbs = ["ALTER ", "INSERT ", "UPDATE "];
         for change in [VIEWS, NUMBERS, HUGE, MANY, PLAN].into_iter().flat_map(changes) {

@@ -7,7 +7,9 @@ UPDATE run SET plan_json = json_set(plan_json, '$.runs', 4294967295, '$.time_bud
 UPDATE run SET plan_json = '[' || replace(hex(zeroblob(100000)), '00', '[')
 
 UPDATE run SET plan_json = json_set(plan_json, '$.title', (SELECT group_concat('x' || char(8238)) FROM
-    (WITH RECURSIVE n (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n LIMIT 100000) SELECT x FROM n)))
+    (WITH RECURSIVE n (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n LIMIT 200) SELECT x FROM n)))
+
+UPDATE run SET plan_json = json_set(plan_json, '$.title', hex(zeroblob(200000)))
 
 UPDATE run SET plan_json = json_set(plan_json, '$.stacks', json((SELECT '[' ||
     group_concat('"runc:env.A=' || x || '"') || ']' FROM (WITH RECURSIVE n (x) AS
