@@ -81,7 +81,7 @@ type Bytes = BTreeMap<String, (u64, u64)>;
 /// The list of a group's disks, held open.
 #[derive(Debug)]
 pub(super) struct Disks {
-    pub(super) list: File,
+    list: File,
     /// As it was first read.
     first: OnceLock<Bytes>,
 }
