@@ -31,7 +31,7 @@ pub const MEMORY_KERNEL: Key = Key(7);
 pub const OOM_KILLS: Key = Key(8);
 /// Read from disks: what was in memory already is not.
 pub const DISK_READ: Key = Key(9);
-/// Written to disks: by a group what was sent there, by processes also what waits in memory to be.
+/// Written to disks: of a group what was sent to them, of a process also what waits in memory.
 pub const DISK_WRITTEN: Key = Key(10);
 /// Page faults, of which most need no disk; of a group perhaps some too few or too many.
 pub const PAGE_FAULTS: Key = Key(11);

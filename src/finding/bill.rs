@@ -3,8 +3,8 @@
 //! What was counted inside only divides what was seen from outside (`trial/outside.rs`). Trials in
 //! which more was counted inside than there was have no part in the division; where most are such,
 //! it goes as far in as the levels fit into each other, and names who was seen there with all that
-//! ran inside them. Trials of which somebody was not read have no part in either: their sum is not
-//! known.
+//! ran inside them. Trials in which a payer could not be read have no part in either: their sum is
+//! not known.
 
 use crate::finding::{BillGap, Medians, PayerFindings, estimate, number};
 use crate::ledger::StoredTrial;

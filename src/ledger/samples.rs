@@ -89,10 +89,10 @@ pub(super) fn hold_against_outside(trial: &mut StoredTrial) {
     }));
 }
 
-/// Memory that level 0 counted beside the command's, without that of those who serve all trials;
-/// `None` where nobody on level 0 was read, or the command's is all that those have who carry it,
-/// and more: its pages of files may be charged to whoever had read them before, or to nobody, and
-/// what is left then is not known. Nor is it where somebody could not be read.
+/// Memory of this trial's payers on level 0 beyond the command's own. Payers who serve all trials
+/// are not among them. `None` where one of them could not be read or there is none, and where the
+/// command has as much as the payers who carry it, or more: its pages of files may be charged to
+/// whoever had read them before, and what is left for the others is not known then.
 ///
 /// Threads share the memory of their process, so one payer without a peak leaves the sum as it is.
 fn memory_of_others(readings: &[Reading], command: u64) -> Option<u64> {

@@ -110,8 +110,8 @@ impl<'a> Lookout<'a> {
             Ok(_) => {
                 self.refusing_groups = self.lab.refusing_groups(&self.room);
                 self.hear();
-                // What its layer's own cannot start any more, as it is taken away, is no refusal of
-                // the command's.
+                // A process that the layer itself cannot start while it stops is no refusal of the
+                // command's.
                 self.has_ended = true;
             }
             Err(_) => self.look(),

@@ -14,9 +14,9 @@
 //!   changed, and the groups above are told of no change while one below them waits for that
 //!   already. And it alone has what groups are charged with that are gone.
 //! - **Costs** an `open` and a read per file and reading.
-//! - **Cannot see** where sums of those below it stand still as well, or where theirs are too many
-//!   to be read. What has been given back or moved since the kernel made its sum is in it, so that
-//!   parts of different moments may be more together than there was at one.
+//! - **Cannot see** what has changed since where the sums of the groups below stand still as well,
+//!   or these are too many to be read. Memory that was given back since the kernel made its sum is
+//!   still in it: parts of different moments may together be more than there was at any.
 //! - **Reference** Linux `Documentation/admin-guide/cgroup-v2.rst` and `cgroup-v1/memory.rst`;
 //!   `mm/memcontrol.c`, `memcg_rstat_updated`.
 
