@@ -100,7 +100,7 @@ pub(super) fn reading_of_7(row: &Row) -> rusqlite::Result<Reading> {
 /// levels: what no run of ours can have is refused.
 pub(super) fn add_reading(trial: &mut StoredTrial, reading: Reading) -> rusqlite::Result<()> {
     if trial.readings.len() == READINGS_MOST {
-        return Err(beyond(1, format!("a trial has more than {READINGS_MOST} payers")));
+        return Err(odd(1, Type::Integer, format!("a trial has more than {READINGS_MOST} payers")));
     }
     trial.readings.push(reading);
     Ok(())
@@ -110,7 +110,7 @@ fn reading_with(row: &Row, amounts: Amounts) -> rusqlite::Result<Reading> {
     let role: String = row.get(2)?;
     let level: u8 = row.get(3)?;
     if usize::from(level) > DEPTH_LIMIT {
-        return Err(beyond(3, format!("no stack has a level {level}")));
+        return Err(odd(3, Type::Integer, format!("no stack has a level {level}")));
     }
     Ok(Reading {
         payer: row.get(1)?,
@@ -139,12 +139,12 @@ pub(super) fn memory_of_7(row: &Row, trial: &mut StoredTrial) -> rusqlite::Resul
 }
 
 pub(super) fn unknown_word(column: usize, word: &str) -> rusqlite::Error {
-    let message = format!("the word `{word}` is not known");
-    rusqlite::Error::FromSqlConversionFailure(column, Type::Text, message.into())
+    odd(column, Type::Text, format!("the word `{word}` is not known"))
 }
 
-fn beyond(column: usize, message: String) -> rusqlite::Error {
-    rusqlite::Error::FromSqlConversionFailure(column, Type::Integer, message.into())
+/// Error of a row that no run of ours has.
+fn odd(column: usize, kind: Type, message: String) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(column, kind, message.into())
 }
 
 /// No number of ours is negative; where somebody edited one, it reads as zero.

@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn every_harm_meets_every_command_and_each_way_to_spoil_a_table_most_of_them() {
+    fn every_harm_meets_every_command_and_in_full_so_does_each_way_to_spoil_a_table() {
         let met = |size: Size, run: u32| {
             let place = |of: &&[&str]| COMMANDS.iter().position(|it| it == of).unwrap();
             commands(size, run as usize).map(|it| place(&it)).collect::<Vec<usize>>()
