@@ -227,7 +227,7 @@ fn compare_inside(machine: &Machine, quota: &Quota, hierarchy: &Hierarchy, ledge
 
 #[test]
 fn a_cpu_quota_on_a_group_above_is_caught_as_throttling_and_without_it_there_is_none() {
-    let machine = Machine::alone();
+    let machine = Machine::beside_one();
     let hierarchies = Hierarchies::discover().unwrap();
     let Some(hierarchy) = hierarchies.of("cpu") else {
         skip("a CPU quota", "no cgroup hierarchy has the controller `cpu`");

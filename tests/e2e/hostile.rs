@@ -177,7 +177,7 @@ fn a_command_that_kills_its_agent_breaks_its_own_trial_only() {
 
 #[test]
 fn a_command_that_leaves_its_groups_and_kills_its_agent_leaves_no_process() {
-    let machine = Machine::alone();
+    let machine = Machine::beside_one();
     let leave = "for f in /sys/fs/cgroup/cgroup.procs /sys/fs/cgroup/*/cgroup.procs; do \
                  echo $$ >$f; done 2>/dev/null";
     let other = "setpriv --reuid 65534 --regid 65534 --clear-groups -- unshare -Um";

@@ -184,7 +184,7 @@ impl Drop for Daemon {
 
 #[test]
 fn a_domain_that_runs_is_borrowed_and_left_as_it_was_also_by_a_crash() {
-    let machine = Machine::alone();
+    let machine = Machine::beside_one();
     let Some(daemon) = Daemon::start(&machine) else { return };
     daemon.virsh(&["start", "tiny"]).unwrap();
     let ping = ["qemu-agent-command", "tiny", r#"{"execute":"guest-ping"}"#];

@@ -38,7 +38,7 @@ fn a_neighbour_runs_all_the_while_and_what_it_costs_is_over_the_same_stack_alone
 
 #[test]
 fn a_bomb_that_is_stopped_at_once_goes_on_beside_a_command() {
-    let machine = Machine::alone();
+    let machine = Machine::beside_one();
     for bomb in ["adversary.allocbomb@runc:memory=64M", "adversary.logflood@runc"] {
         let answer = machine.json(&beside(bomb, "1", "sleep 2"));
         let found = arm(&answer, &format!("native beside {bomb}"));
@@ -49,7 +49,7 @@ fn a_bomb_that_is_stopped_at_once_goes_on_beside_a_command() {
 
 #[test]
 fn an_adversary_goes_on_beside_a_command_that_takes_longer_than_its_time_and_its_own_deadline() {
-    let machine = Machine::alone();
+    let machine = Machine::beside_one();
     // A bomb that has the CPUs without a limit keeps others from them for many seconds at a time.
     let neighbours = [
         "adversary.forkbomb:time=100@runc:pids=50,cpus=0.5",

@@ -87,7 +87,7 @@ fn another_local_user_makes_swaps_and_writes_nothing_that_root_uses() {
 
 #[test]
 fn faults_that_were_planted_in_one_stack_are_told_of() {
-    let machine = Machine::alone();
+    let machine = Machine::beside_one();
     if !is_usable(&machine, "native") {
         return;
     }
@@ -130,7 +130,7 @@ fn forged_replies_count_nowhere_and_are_told_of() {
 
 #[test]
 fn ledgers_that_somebody_else_made_harm_nobody() {
-    let machine = Machine::alone();
+    let machine = Machine::beside_one();
     let lines = lines(&machine, "hostile");
     let tried: u64 = lines.iter().map(|line| line["tried"].as_u64().unwrap()).sum();
     assert_eq!(tried, 4 * 44, "each ledger is in four lines");

@@ -112,7 +112,7 @@ fn plant_all(
     count: &mut Count,
 ) -> Result<Option<String>, Fault> {
     for seed in bench.units((kind.often)(size)) {
-        match plant(bench, kind, seed.into())? {
+        match plant(bench, kind, size, seed.into())? {
             Try::Impossible(why) => return Ok(Some(why)),
             Try::Made { has_happened, was_caught } => {
                 count.planned += 1;
@@ -125,7 +125,7 @@ fn plant_all(
 }
 
 /// Plants a fault once.
-fn plant(bench: &Bench<'_>, kind: &Kind, seed: u64) -> Result<Try, Fault> {
+fn plant(bench: &Bench<'_>, kind: &Kind, size: Size, seed: u64) -> Result<Try, Fault> {
     let place = TryDirectory::make(bench.directory()?)?;
     let layer = kind.layer;
     let separator = if layer.contains(':') { ',' } else { ':' };
@@ -135,6 +135,8 @@ fn plant(bench: &Bench<'_>, kind: &Kind, seed: u64) -> Result<Try, Fault> {
     draft.inherit_environment = Some(true);
     draft.environment = place.variables();
     draft.writable = vec![place.directory().to_owned()];
+    // A disturbed trial is repeated three times, each in another start, and is told of before.
+    draft.conduct.keep_disturbed = Some(size == Size::Quick);
     (kind.change)(bench, &place, &mut draft)?;
     let actor = match &kind.actor {
         None => None,
