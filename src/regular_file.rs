@@ -7,7 +7,7 @@
 
 use rustix::fs::{Mode, OFlags};
 use std::fs::{File, FileType};
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, ErrorKind, Read, Seek};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
@@ -18,16 +18,48 @@ const STREAMS: [&str; 3] = ["/dev/stdin", "/dev/stdout", "/dev/stderr"];
 /// Directories in which a process finds its open files, by number.
 const DESCRIPTORS: [&str; 2] = ["/dev/fd", "/proc/self/fd"];
 
+/// File systems in which every file is the kernel's own, by the number of their kind: `proc`,
+/// `sysfs`, `debugfs`, `tracefs`, `securityfs`, `selinuxfs`, both of `cgroup`, `bpf`, `pstore`,
+/// `efivarfs`, `configfs` and `binfmt_misc`.
+///
+/// Source: Linux `include/uapi/linux/magic.h`; `fs/configfs/mount.c`.
+const OF_THE_KERNEL: [u32; 13] = [
+    0x9fa0, 0x6265_6572, 0x6462_6720, 0x7472_6163, 0x7363_6673, 0xf97c_ff8c, 0x0027_e0eb,
+    0x6367_7270, 0xcafe_4a11, 0x6165_676c, 0xde5e_81e4, 0x6265_6570, 0x4249_4e4d,
+];
+
 /// Opens a regular file for reading.
 ///
 /// # Errors
 /// The kernel's; or what the name leads to is no regular file.
 pub fn open(path: &Path) -> io::Result<File> {
-    // Some devices act when they are opened: it is held by a descriptor that opens nothing, looked
-    // at, and opened by that.
-    let found = File::from(rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?);
-    require_regular(found.metadata()?.file_type())?;
-    open_at_once(Path::new(&format!("/proc/self/fd/{}", found.as_raw_fd())))
+    open_found(&find(path)?)
+}
+
+/// Opens a regular file that a disk, memory or another machine keeps. Of the kernel's own some act
+/// when they are read, or opened: `/proc/kmsg` gives each line once.
+///
+/// # Errors
+/// As [`open`]; or it is one of the kernel's own.
+pub fn open_kept(path: &Path) -> io::Result<File> {
+    let found = find(path)?;
+    let kind = rustix::fs::fstatfs(&found)?.f_type;
+    if OF_THE_KERNEL.iter().any(|of_it| i128::from(kind) == i128::from(*of_it)) {
+        return Err(io::Error::new(
+            ErrorKind::InvalidInput,
+            "it is the kernel's own, and kept nowhere",
+        ));
+    }
+    open_found(&found)
+}
+
+/// Reads an open file from its beginning, if it has no more bytes than `limit`.
+///
+/// # Errors
+/// The kernel's; or it is longer.
+pub fn read_again(mut file: &File, limit: u64) -> io::Result<Vec<u8>> {
+    file.rewind()?;
+    up_to(file, limit)
 }
 
 /// Reads a regular file whole, if it has no more bytes than `limit`.
@@ -68,6 +100,18 @@ pub fn handed_down(path: &Path) -> Option<i32> {
     let number = |at: &&str| path.strip_prefix(at).ok()?.to_str()?.parse::<u32>().ok();
     let named = (0_u32..).zip(STREAMS).find(|(_, name)| path == Path::new(name));
     named.map(|(number, _)| number).or_else(|| DESCRIPTORS.iter().find_map(number))?.try_into().ok()
+}
+
+/// Holds what a name leads to, if it is a regular file, by a descriptor that opens nothing: some
+/// devices act when they are opened.
+fn find(path: &Path) -> io::Result<File> {
+    let found = File::from(rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?);
+    require_regular(found.metadata()?.file_type())?;
+    Ok(found)
+}
+
+fn open_found(found: &File) -> io::Result<File> {
+    open_at_once(Path::new(&format!("/proc/self/fd/{}", found.as_raw_fd())))
 }
 
 fn open_at_once(path: &Path) -> io::Result<File> {
@@ -138,6 +182,24 @@ mod tests {
         // The kernel says that it is empty.
         assert!(!read(Path::new("/proc/self/status"), 1 << 20).unwrap().is_empty());
         assert!(read(Path::new("/proc/self/status"), 9).is_err());
+    }
+
+    #[test]
+    fn what_is_kept_nowhere_is_refused_where_it_is_to_be_kept() {
+        let place = tempfile::tempdir().unwrap();
+        let at = |name: &str| place.path().join(name);
+        std::fs::write(at("kept"), "twice").unwrap();
+        for (name, path) in [("proc", "/proc/kmsg"), ("sys", "/sys/kernel/uevent_seqnum")] {
+            std::os::unix::fs::symlink(path, at(name)).unwrap();
+            let told = open_kept(&at(name)).unwrap_err().to_string();
+            assert_eq!(told, "it is the kernel's own, and kept nowhere", "{path}");
+        }
+        let kept = open_kept(&at("kept")).unwrap();
+        // Another of that name is another.
+        std::fs::remove_file(at("kept")).unwrap();
+        std::fs::write(at("kept"), "other").unwrap();
+        assert_eq!([read_again(&kept, 9).unwrap(), read_again(&kept, 9).unwrap()], [b"twice"; 2]);
+        assert!(read_again(&kept, 4).is_err());
     }
 
     #[test]

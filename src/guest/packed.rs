@@ -9,6 +9,7 @@
 
 mod directories;
 pub(crate) mod dynamic;
+mod file;
 mod libraries;
 #[cfg(test)]
 mod planted;
@@ -17,11 +18,10 @@ use crate::fault::{Doing, Fault};
 use crate::guest::archive::Archive;
 use crate::guest::elf::Elf;
 use crate::layer::{Site, value_of};
-use crate::regular_file;
 use cpio::newc::ModeFileType;
+use file::PackedFile;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
 use surtax_engines::OURSELVES;
 use surtax_instrument::command_file::{find, path};
@@ -43,10 +43,10 @@ const OWN_FILES: usize = 2;
 const ARCHIVED_MOST: u64 = u32::MAX as u64;
 
 /// Files that go into the guest, and the working directory there.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub(crate) struct Packed {
-    /// Path of each file in the guest, with its path here.
-    files: BTreeMap<PathBuf, PathBuf>,
+    /// Path of each file in the guest, with the file.
+    files: BTreeMap<PathBuf, PackedFile>,
     /// The working directory.
     cwd: PathBuf,
 }
@@ -81,8 +81,8 @@ impl Packed {
                 .hint("check its spelling, and the command's `PATH`")
         })?;
         let shown = program.display();
-        let bytes = regular_file::read(&program, libraries::FILE_MOST)
-            .doing(format_args!("read `{shown}`"))?;
+        let file = PackedFile::open(&program).doing(format_args!("open `{shown}`"))?;
+        let bytes = file.read(libraries::FILE_MOST).doing(format_args!("read `{shown}`"))?;
         if bytes.starts_with(b"#!") {
             return Err(Fault::user(format!(
                 "`{shown}` is a script, and what a script starts cannot be known before"
@@ -94,10 +94,10 @@ impl Packed {
         })?;
         if let Some(loader) = elf.interpreter() {
             for library in libraries::of(&program, &bytes, loader, command)? {
-                self.add(&library);
+                self.add(library);
             }
         }
-        self.add(&program);
+        self.add(file);
         Ok(())
     }
 
@@ -109,8 +109,12 @@ impl Packed {
             if FRESH.iter().any(|fresh| named.starts_with(fresh)) {
                 continue;
             }
+            // What is no file, or the kernel's own, is none that could be packed.
+            if let Ok(file) = PackedFile::open(&named) {
+                self.add(file);
+                continue;
+            }
             match fs::metadata(&named) {
-                Ok(about) if about.is_file() => self.add(&named),
                 Ok(about) if about.is_dir() && argument.contains(&b'/') => {
                     let shown = named.display();
                     return Err(Fault::user(format!(
@@ -124,13 +128,13 @@ impl Packed {
         Ok(())
     }
 
-    fn add(&mut self, file: &Path) {
-        self.files.insert(clean(file), file.to_owned());
+    fn add(&mut self, file: PackedFile) {
+        self.files.insert(clean(&file.path), file);
     }
 
     fn require_room(&self, memory_mib: u64) -> Result<(), Fault> {
         let limit = (memory_mib << 20) / MEMORY_PART;
-        let bytes = self.bytes()?;
+        let bytes = self.bytes();
         if bytes <= limit {
             return Ok(());
         }
@@ -142,12 +146,8 @@ impl Packed {
         .hint(format!("use `memory={enough}M`, or leave `root=packed` out")))
     }
 
-    fn bytes(&self) -> Result<u64, Fault> {
-        let size = |file: &PathBuf| {
-            let about = fs::metadata(file).doing(format_args!("look at `{}`", file.display()))?;
-            Ok(about.len())
-        };
-        self.files.values().map(size).sum()
+    fn bytes(&self) -> u64 {
+        self.files.values().fold(0, |sum, file| sum.saturating_add(file.bytes))
     }
 
     /// Puts the files behind what the archive holds, parents before children.
@@ -168,9 +168,9 @@ impl Packed {
             }
         }
         for (at, file) in &self.files {
-            let doing = format!("pack `{}`", file.display());
-            let mode = fs::metadata(file).doing(&doing)?.permissions().mode() & 0o777;
-            let bytes = regular_file::read(file, ARCHIVED_MOST).doing(&doing)?;
+            let doing = format!("pack `{}`", file.path.display());
+            let mode = file.mode().doing(&doing)?;
+            let bytes = file.read(ARCHIVED_MOST).doing(&doing)?;
             if let Some(name) = name(at)? {
                 archive.add(name, mode, ModeFileType::Regular, &bytes)?;
             }
@@ -201,7 +201,7 @@ impl Packed {
             Fact::new("root", "packed", "the initramfs, and /proc/self/mountinfo inside"),
             Fact::new("root_files", expected, "the initramfs, and a walk over `/` inside"),
             Fact::new("root_packed", names.join(" "), "the command, and what its files name"),
-            Fact::new("root_packed_bytes", self.bytes()?.to_string(), "stat(2)"),
+            Fact::new("root_packed_bytes", self.bytes().to_string(), "stat(2)"),
         ])
     }
 }
@@ -232,6 +232,7 @@ fn clean(path: &Path) -> PathBuf {
 mod tests {
     use super::planted::Planted;
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     fn command(words: &[&str]) -> Command {
         Command {
@@ -264,7 +265,7 @@ mod tests {
         );
         let hint = fault.hint.as_deref();
         assert_eq!((fault.message.as_str(), hint), (told.as_str(), Some(libraries::LEAVE_OUT)));
-        assert_eq!(packed, Packed::default());
+        assert!(packed.files.is_empty());
         let named = Planted::new().started_by("loader").bytes();
         program(&at("p"), &named);
         let fault = packed.add_program(&command(&[text("p").as_str()])).unwrap_err();
@@ -288,7 +289,8 @@ mod tests {
             let mut packed = Packed::default();
             packed.add_program(&command(&[text(name).as_str()])).unwrap();
             let told: Vec<PathBuf> = told.iter().map(|name| at(name)).collect();
-            assert_eq!(packed.files.into_values().collect::<Vec<_>>(), told);
+            let packed: Vec<PathBuf> = packed.files.into_values().map(|it| it.path).collect();
+            assert_eq!(packed, told);
         }
     }
 
@@ -317,7 +319,7 @@ mod tests {
     #[test]
     fn a_command_too_large_for_the_guest_is_refused_with_a_size_that_suffices() {
         let mut packed = Packed::default();
-        packed.add(Path::new("/proc/self/exe"));
+        packed.add(PackedFile::open(Path::new("/proc/self/exe")).unwrap());
         let fault = packed.require_room(4).unwrap_err();
         assert!(fault.message.contains("too many for a guest with 4 MiB"), "{fault}");
         assert!(packed.require_room(1 << 20).is_ok());
@@ -326,7 +328,7 @@ mod tests {
     #[test]
     fn a_guest_with_more_files_than_were_packed_is_no_proof() {
         let packed = Packed {
-            files: [("/bin/true".into(), "/bin/true".into())].into(),
+            files: [("/bin/true".into(), PackedFile::open(Path::new("/bin/true")).unwrap())].into(),
             ..Packed::default()
         };
         let inside = |root: &str, files: &str| {
@@ -336,6 +338,36 @@ mod tests {
         assert!(prove("rootfs rootfs rw", "6").is_ok());
         assert!(prove("rootfs rootfs rw", "7").unwrap_err().message.contains("the guest has 7"));
         assert!(prove("overlay overlay rw", "6").unwrap_err().message.contains("the guest's is"));
+    }
+
+    #[test]
+    fn what_was_looked_at_is_packed_whatever_has_come_in_its_place() {
+        let place = tempfile::tempdir().unwrap();
+        let named = place.path().join("data");
+        let words = command(&["cat", named.to_str().unwrap()]);
+        let content = |packed: &Packed| {
+            packed.files.values().map(|file| file.read(ARCHIVED_MOST).unwrap()).collect::<Vec<_>>()
+        };
+        fs::write(&named, "the command's").unwrap();
+        let mut packed = Packed::default();
+        packed.add_arguments(&words).unwrap();
+        fs::remove_file(&named).unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", &named).unwrap();
+        assert_eq!(content(&packed), [b"the command's"]);
+        // Nor has it grown since there was room for it.
+        fs::remove_file(&named).unwrap();
+        fs::write(&named, "short").unwrap();
+        let mut packed = Packed::default();
+        packed.add_arguments(&words).unwrap();
+        fs::write(&named, "longer than before").unwrap();
+        let fault = packed.add_to(&mut Archive::default()).unwrap_err();
+        assert!(fault.message.contains("it is longer than 5 bytes"), "{fault}");
+        // What acts when it is read is not read.
+        fs::remove_file(&named).unwrap();
+        std::os::unix::fs::symlink("/proc/kmsg", &named).unwrap();
+        let mut packed = Packed::default();
+        packed.add_arguments(&words).unwrap();
+        assert!(packed.files.is_empty());
     }
 
     #[test]

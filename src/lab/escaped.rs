@@ -14,10 +14,9 @@
 //! Source: `proc_pid_root(5)`, `proc_pid_mountinfo(5)`; `upperdir=` in Linux
 //! `fs/overlayfs/params.c`.
 
-use super::{process, processes};
+use super::processes;
 use crate::fault::Fault;
 use rustix::fs::{AtFlags, StatxFlags, statx};
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -76,7 +75,7 @@ pub(super) fn end(overlays: &[Overlaid], are: Are) -> Result<Vec<String>, Fault>
                     processes::name(pid)
                 ));
             }
-            kill(pid, || is_rooted_in(directory.as_fd(), pid, overlays, are))?;
+            processes::kill(pid, || is_rooted_in(directory.as_fd(), pid, overlays, are))?;
         }
         if is_empty {
             let others = seen.len() - named.len();
@@ -87,20 +86,6 @@ pub(super) fn end(overlays: &[Overlaid], are: Are) -> Result<Vec<String>, Fault>
     }
     Err(Fault::machine(format!("{}, and {} in all do not die", named.join(", "), seen.len()))
         .hint("look for processes in state D with `ps -eo pid,stat,wchan,comm`"))
-}
-
-/// Kills a process if it is still the one that is meant: the number of one that has ended may be
-/// somebody else's.
-fn kill(pid: u32, is_meant: impl Fn() -> bool) -> Result<(), Fault> {
-    let Some(number) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return Ok(()) };
-    let Ok(handle) = pidfd_open(number, PidfdFlags::empty()) else {
-        return if is_meant() { process::signal(pid, Signal::KILL) } else { Ok(()) };
-    };
-    if is_meant() {
-        // It fails only for one that has ended meanwhile, or that nobody may kill, who stays then.
-        let _ = pidfd_send_signal(handle, Signal::KILL);
-    }
-    Ok(())
 }
 
 fn is_rooted_in(all: BorrowedFd<'_>, pid: u32, overlays: &[Overlaid], are: Are) -> bool {

@@ -6,14 +6,14 @@
 //! keep theirs in a directory of their own.
 
 use super::census::is_of_others;
-use super::exclusive::is_trusted;
+use super::exclusive::{is_trusted, require_ours_alone};
 use super::processes;
 use super::reaper::ARGUMENT;
 use super::undo::is_lab;
 use crate::fault::Fault;
-use crate::regular_file;
+use rustix::fs::{Mode, OFlags};
 use serde_json::Value;
-use std::fs;
+use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -81,9 +81,9 @@ pub(super) fn owners() -> Result<Vec<u32>, Fault> {
 }
 
 /// The lab that a process reaps, and its living owner. Whatever a process of another user says of
-/// itself is not believed.
+/// itself is not believed, nor a program that gives its caller root's rights: its words are his.
 fn reaped(pid: u32) -> Option<(String, u32)> {
-    if !is_trusted(fs::metadata(format!("/proc/{pid}")).ok()?.uid()) {
+    if !is_trusted(processes::user(Path::new(&format!("/proc/{pid}")))?) {
         return None;
     }
     let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
@@ -94,16 +94,21 @@ fn reaped(pid: u32) -> Option<(String, u32)> {
     if !words.contains(&ARGUMENT) {
         return None;
     }
-    let mut file = regular_file::open(Path::new(journal)).ok()?;
-    if !is_trusted(file.metadata().ok()?.uid()) {
-        return None;
-    }
     let mut text = Vec::new();
-    Read::by_ref(&mut file).take(JOURNAL_LIMIT).read_to_end(&mut text).ok()?;
+    own_journal(Path::new(journal))?.take(JOURNAL_LIMIT).read_to_end(&mut text).ok()?;
     let header: Value = serde_json::from_slice(text.split(|byte| *byte == b'\n').next()?).ok()?;
     let header = &header["lab"];
     let lab = header["lab"].as_str().filter(|lab| is_lab(lab.as_bytes()))?;
     (header["pid"] == owner).then(|| (lab.to_owned(), owner))
+}
+
+/// Opens a journal, which lies where nobody else may put one, and is no link to somewhere else.
+fn own_journal(path: &Path) -> Option<File> {
+    require_ours_alone(path.parent()?).ok()?;
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
+    let about = file.metadata().ok()?;
+    (about.is_file() && is_trusted(about.uid())).then_some(file)
 }
 
 /// Tells whether a process is this one, or descends from it.
@@ -115,6 +120,7 @@ pub fn is_below_us(pid: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     #[expect(clippy::disallowed_methods, reason = "a process that belongs to no room")]
@@ -154,5 +160,19 @@ mod tests {
         let line = |pid| format!("came: process `surtax-reaper` ({pid}): ``");
         assert!(others.own(&line(theirs)) && !others.own(&line(ours.id())), "{others:?}");
         ours.wait().unwrap();
+    }
+
+    #[test]
+    fn a_journal_is_read_where_nobody_else_could_have_put_it() {
+        let place = tempfile::tempdir().unwrap();
+        let at = |name: &str| place.path().join(name);
+        fs::write(at("a.journal"), "{}").unwrap();
+        std::os::unix::fs::symlink("/proc/self/cmdline", at("b.journal")).unwrap();
+        fs::create_dir(at("open")).unwrap();
+        fs::set_permissions(at("open"), fs::Permissions::from_mode(0o777)).unwrap();
+        fs::write(at("open/c.journal"), "{}").unwrap();
+        let is_read = |name: &str| own_journal(&at(name)).is_some();
+        let told = ["a.journal", "b.journal", "open/c.journal", "none"].map(is_read);
+        assert_eq!(told, [true, false, false, false]);
     }
 }

@@ -1,6 +1,8 @@
 //! The processes of this machine, as `/proc` lists them.
 
+use super::process;
 use crate::fault::{Doing, Fault};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -67,6 +69,33 @@ pub(super) fn field(pid: u32, number: usize) -> Option<String> {
     // The name stands in parentheses and may contain anything, parentheses too.
     let (_, rest) = stat.rsplit_once(") ")?;
     rest.trim_end().split(' ').nth(number.checked_sub(3)?).map(String::from)
+}
+
+/// Tells whether a process is a thread of the kernel's own, whatever it is called: its flags say
+/// so, in which nobody else has a hand.
+///
+/// Source: Linux `include/linux/sched.h`, `PF_KTHREAD`; `proc_pid_stat(5)`, field 9.
+pub fn is_of_the_kernel(pid: u32) -> bool {
+    const KERNEL_THREAD: u64 = 0x0020_0000;
+    let flags = field(pid, 9).and_then(|flags| flags.parse::<u64>().ok());
+    flags.is_some_and(|flags| flags & KERNEL_THREAD != 0)
+}
+
+/// Kills a process if it is still the one that is meant: the number of one that has ended may be
+/// somebody else's.
+///
+/// # Errors
+/// The machine's: before Linux 5.3, one of surtax's own may not be killed.
+pub(super) fn kill(pid: u32, is_meant: impl Fn() -> bool) -> Result<(), Fault> {
+    let Some(number) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return Ok(()) };
+    let Ok(handle) = pidfd_open(number, PidfdFlags::empty()) else {
+        return if is_meant() { process::signal(pid, Signal::KILL) } else { Ok(()) };
+    };
+    if is_meant() {
+        // It fails only for one that has ended meanwhile, or that nobody may kill, who stays then.
+        let _ = pidfd_send_signal(handle, Signal::KILL);
+    }
+    Ok(())
 }
 
 /// A process, its parent, and so on up to the first.

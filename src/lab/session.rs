@@ -3,9 +3,8 @@
 //! The number of a session stays taken while anybody is in it, so it cannot come to mean another
 //! one in between. What begins a session of its own escapes; that is what groups are for.
 
-use super::processes::{field, ids, name};
+use super::processes::{field, ids, kill, name};
 use crate::fault::Fault;
-use rustix::process::{Pid, Signal};
 use std::time::Duration;
 
 /// Largest number of times that the list of processes is read before giving up.
@@ -42,10 +41,7 @@ pub(super) fn end(leader: u32, leader_started_ticks: u64) -> Result<Vec<String>,
             if !found.contains(&line) {
                 found.push(line);
             }
-            if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
-                // One that has ended meanwhile is what we want.
-                let _ = rustix::process::kill_process(pid, Signal::KILL);
-            }
+            kill(pid, || is_in(leader, pid))?;
         }
         std::thread::sleep(Duration::from_millis(10));
     }
@@ -53,9 +49,9 @@ pub(super) fn end(leader: u32, leader_started_ticks: u64) -> Result<Vec<String>,
 }
 
 fn members(leader: u32) -> Result<Vec<u32>, Fault> {
-    let session = leader.to_string();
-    Ok(ids()?
-        .filter(|&pid| field(pid, 6).is_some_and(|of| of == session))
-        .filter(|&pid| !has_ended(pid))
-        .collect())
+    Ok(ids()?.filter(|&pid| is_in(leader, pid)).filter(|&pid| !has_ended(pid)).collect())
+}
+
+fn is_in(leader: u32, pid: u32) -> bool {
+    field(pid, 6).is_some_and(|session| session == leader.to_string())
 }

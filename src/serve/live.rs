@@ -7,7 +7,7 @@ use super::library::{FileStamp, Library, rest};
 use super::lock;
 use crate::campaign::GIVE_UP_AFTER;
 use crate::fault::Fault;
-use crate::finding::number;
+use crate::finding::{foreign, number};
 use crate::ledger::{Ledger, RunState, StoredTrial, TrialState};
 use crate::plan::duration::rough;
 use crate::plan::{Costs, Plan};
@@ -167,7 +167,9 @@ impl RunCourse {
             true => self.words(now, rest),
             false => String::from("it has ended"),
         };
-        Now { is_running: self.is_running, ended: self.ended, line, machine: self.machine() }
+        // Its texts go into a page as they are.
+        let (line, machine) = (foreign::line(&line), foreign::line(&self.machine()));
+        Now { is_running: self.is_running, ended: self.ended, line, machine }
     }
 
     fn words(&self, now: Nanoseconds, rest: Rest) -> String {
@@ -312,6 +314,19 @@ mod tests {
         }
         let line = line(&trials, Rest::Planned);
         assert!(line.starts_with("run 4 of 4 ") && line.ends_with("nearly done"), "{line}");
+    }
+
+    #[test]
+    fn what_a_ledger_says_turns_no_line_of_the_page_around() {
+        let mut course = course(&[]);
+        course.disturbances = String::from("a\u{202e}b");
+        course.running = Some((String::from("runc\u{202e}"), Nanoseconds(0)));
+        let now = course.now(Nanoseconds(5 * SECOND), Rest::ThisTrial);
+        assert_eq!(
+            now.line,
+            "run 1 of 4 of each stack · runc\\u{202e} for 5 s · ends after this trial"
+        );
+        assert!(now.machine.ends_with("disturbed: a\\u{202e}b"), "{}", now.machine);
     }
 
     #[test]

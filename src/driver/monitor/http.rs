@@ -7,7 +7,7 @@
 
 use crate::agent::ConsoleTail;
 use crate::fault::{Doing, Fault};
-use crate::lab::Process;
+use crate::lab::{Patient, Process};
 use serde_json::Value;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -33,7 +33,7 @@ const QUOTE: usize = 600;
 /// A connection to a monitor's API.
 pub(super) struct Api {
     kind: &'static str,
-    stream: BufReader<UnixStream>,
+    stream: BufReader<Patient>,
 }
 
 /// An answer.
@@ -77,9 +77,7 @@ impl Api {
     }
 
     fn over(kind: &'static str, stream: UnixStream) -> io::Result<Self> {
-        stream.set_read_timeout(Some(DEADLINE))?;
-        stream.set_write_timeout(Some(DEADLINE))?;
-        Ok(Self { kind, stream: BufReader::new(stream) })
+        Ok(Self { kind, stream: BufReader::new(Patient::new(stream, DEADLINE)?) })
     }
 
     /// Asks the monitor for the JSON at a path.
@@ -126,6 +124,7 @@ impl Api {
         } else {
             request += "\r\n";
         }
+        self.stream.get_mut().ask_anew();
         self.stream.get_mut().write_all(request.as_bytes())?;
         read_answer(&mut self.stream)
     }

@@ -75,7 +75,7 @@ pub(super) fn boot(
     })?;
     let greeted = Qmp::open(qmp).and_then(|mut qmp| {
         let cpus = qmp.cpus()?;
-        vcpu::pin(&cpus, &machine.pinned)?;
+        vcpu::pin(process.pid(), &cpus, &machine.pinned)?;
         machine.memory.inflate(&mut qmp)?;
         Ok((cpus, qmp))
     });

@@ -4,6 +4,7 @@
 //! process with what the guest can break.
 
 use crate::fault::{Doing, Fault};
+use crate::lab::Patient;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -23,7 +24,7 @@ const DEADLINE: Duration = Duration::from_secs(40);
 
 /// A conversation with one QEMU.
 pub(in crate::driver) struct Qmp {
-    lines: BufReader<UnixStream>,
+    lines: BufReader<Patient>,
     commands: UnixStream,
     version: String,
     last_id: u64,
@@ -122,9 +123,8 @@ impl Qmp {
     /// # Errors
     /// The machine's, when QEMU is gone or speaks something else.
     pub(in crate::driver) fn open(stream: UnixStream) -> Result<Self, Fault> {
-        stream.set_read_timeout(Some(DEADLINE)).doing("set a deadline for QMP")?;
-        stream.set_write_timeout(Some(DEADLINE)).doing("set a deadline for QMP requests")?;
         let commands = stream.try_clone().doing("duplicate the QMP socket")?;
+        let stream = Patient::new(stream, DEADLINE).doing("set a deadline for QMP")?;
         let mut qmp =
             Self { lines: BufReader::new(stream), commands, version: String::new(), last_id: 0 };
         let greeting = qmp.read()?;
@@ -250,6 +250,7 @@ impl Qmp {
     /// # Errors
     /// The machine's: QEMU is gone.
     pub(in crate::driver) fn has_shut_down(&mut self) -> Result<bool, Fault> {
+        self.lines.get_mut().ask_anew();
         for _ in 0..SKIP_LIMIT {
             let is_said = is_readable(&self.commands).doing("look at the QMP socket")?;
             if self.lines.buffer().is_empty() && !is_said {
@@ -287,6 +288,7 @@ impl Qmp {
 
     fn ask(&mut self, command: &str, arguments: Value) -> Result<Value, Fault> {
         self.last_id += 1;
+        self.lines.get_mut().ask_anew();
         let request = json!({ "execute": command, "arguments": arguments, "id": self.last_id });
         self.commands
             .write_all(format!("{request}\n").as_bytes())

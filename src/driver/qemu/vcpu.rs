@@ -9,6 +9,7 @@ use crate::layer::{LayerSpec, OptionSpec, option};
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::fs;
+use std::path::Path;
 use surtax_instrument::probe::cgroup::{CPUS_MAX, parse_cpus};
 use surtax_instrument::wire::Fact;
 
@@ -109,12 +110,19 @@ impl Pin {
     }
 }
 
-/// Pins each thread to its CPU.
+/// Pins each thread of a process to its CPU. What thread it is the process says, which a guest may
+/// have taken over.
 ///
 /// # Errors
-/// The machine's: the kernel refuses.
-pub(super) fn pin(threads: &[VirtualCpu], cpus: &[u32]) -> Result<(), Fault> {
+/// The machine's: it is no thread of that process, or the kernel refuses.
+pub(super) fn pin(process: u32, threads: &[VirtualCpu], cpus: &[u32]) -> Result<(), Fault> {
     for (thread, cpu) in threads.iter().zip(cpus) {
+        if !Path::new(&format!("/proc/{process}/task/{}", thread.thread_id)).exists() {
+            let number = thread.thread_id;
+            return Err(Fault::machine(format!(
+                "thread {number}, as QEMU says, is none of its own"
+            )));
+        }
         let mut set = CpuSet::new();
         set.set(usize::try_from(*cpu).unwrap_or(usize::MAX));
         sched_setaffinity(pid_of(thread.thread_id), &set)
@@ -227,7 +235,10 @@ mod tests {
         });
         let thread_id = u32::try_from(hears.recv().unwrap()).unwrap();
         let cpus = [VirtualCpu { thread_id, path: String::new() }];
-        pin(&cpus, &[cpu]).unwrap();
+        let of_all = [VirtualCpu { thread_id: 0, path: String::new() }];
+        assert!(pin(std::process::id(), &of_all, &[cpu]).is_err(), "0 is whoever asks");
+        assert!(pin(1, &cpus, &[cpu]).is_err());
+        pin(std::process::id(), &cpus, &[cpu]).unwrap();
         let fact = prove(std::process::id(), &cpus, Some(&[cpu])).unwrap();
         assert_eq!(fact.value, cpu.to_string());
         assert!(prove(std::process::id(), &cpus, Some(&[cpu + 1])).is_err());

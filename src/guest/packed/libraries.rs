@@ -11,8 +11,8 @@
 
 use super::directories;
 use super::dynamic::{self, Needs};
+use super::file::PackedFile;
 use crate::fault::Fault;
-use crate::regular_file;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io::ErrorKind;
@@ -44,7 +44,7 @@ const MUSL_ITSELF: [&[u8]; 7] = [b"c.", b"pthread.", b"rt.", b"m.", b"dl.", b"ut
 /// Hint where nothing else helps.
 pub(super) const LEAVE_OUT: &str = "leave `root=packed` out";
 
-/// Lists the libraries of a program, whose contents these are, and its loader.
+/// Lists the libraries of a program, whose contents these are, and its loader last.
 ///
 /// # Errors
 /// The user's: one is not found, or asks for what cannot be packed.
@@ -53,17 +53,17 @@ pub(super) fn of(
     bytes: &[u8],
     loader: &str,
     command: &Command,
-) -> Result<Vec<PathBuf>, Fault> {
+) -> Result<Vec<PackedFile>, Fault> {
     let shown = program.display();
     let needs = dynamic::read(bytes).ok_or_else(|| {
         Fault::user(format!("`{shown}` is no whole program for this machine, and cannot be packed"))
     })?;
     let loader = Path::new(loader);
-    let mut search = Search::by(loader, command).map_err(|fault| {
+    let (mut search, loader) = Search::by(loader, command).map_err(|fault| {
         let fault = fault.during(format_args!("the loader of `{shown}`, `{}`", loader.display()));
         fault.hint(LEAVE_OUT)
     })?;
-    search.add(program.to_owned(), needs, None)?;
+    search.add(Loaded::program(program, needs))?;
     let mut next = 0;
     while let Some(loaded) = search.loaded.get_mut(next) {
         for name in mem::take(&mut loaded.needs.libraries) {
@@ -71,15 +71,16 @@ pub(super) fn of(
         }
         next += 1;
     }
-    let mut found: Vec<PathBuf> = search.loaded.into_iter().skip(1).map(|it| it.path).collect();
-    found.push(loader.to_owned());
-    Ok(found)
+    let found = search.loaded.into_iter().filter_map(|it| it.file);
+    Ok(found.chain([loader]).collect())
 }
 
 /// A file that the loader loads.
 struct Loaded {
     /// Path by which it was found.
     path: PathBuf,
+    /// The library; the program is its caller's.
+    file: Option<PackedFile>,
     needs: Needs,
     /// Index of the file that needs it first; the program has none.
     by: Option<usize>,
@@ -88,6 +89,15 @@ struct Loaded {
 }
 
 impl Loaded {
+    fn program(path: &Path, needs: Needs) -> Self {
+        Self { path: path.to_owned(), file: None, needs, by: None, depth: 0 }
+    }
+
+    /// A library that the file of this index needs.
+    fn library(file: PackedFile, needs: Needs, by: usize) -> Self {
+        Self { path: file.path.clone(), file: Some(file), needs, by: Some(by), depth: 0 }
+    }
+
     /// Directory in which it lies.
     fn origin(&self) -> &Path {
         self.path.parent().unwrap_or(Path::new("/"))
@@ -112,13 +122,14 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    fn by(loader: &Path, command: &'a Command) -> Result<Self, Fault> {
+    /// With the loader itself.
+    fn by(loader: &Path, command: &'a Command) -> Result<(Self, PackedFile), Fault> {
         if !loader.is_absolute() {
             return Err(Fault::user("its path is not absolute"));
         }
-        let bytes = regular_file::read(loader, FILE_MOST);
-        let bytes =
-            bytes.map_err(|error| Fault::user(format!("no program can be read there: {error}")))?;
+        let unread = |error| Fault::user(format!("no program can be read there: {error}"));
+        let file = PackedFile::open(loader).map_err(unread)?;
+        let bytes = file.read(FILE_MOST).map_err(unread)?;
         let needs = dynamic::read(&bytes)
             .ok_or_else(|| Fault::user("that is no whole program for this machine"))?;
         let file_name = loader.file_name().unwrap_or_default().as_bytes();
@@ -126,7 +137,7 @@ impl<'a> Search<'a> {
         let usual = if is_musl { directories::of_musl(loader) } else { directories::of_glibc() };
         let own = command.env.iter().rfind(|(key, _)| key == b"LD_LIBRARY_PATH");
         let names = [file_name.to_vec(), loader.as_os_str().as_bytes().to_vec()];
-        Ok(Self {
+        let search = Self {
             cwd: path(&command.cwd),
             is_musl,
             given: own.map_or(b"".as_slice(), |(_, value)| value.as_slice()),
@@ -134,18 +145,20 @@ impl<'a> Search<'a> {
             loaded: Vec::new(),
             names: names.into_iter().chain(needs.own_name).collect(),
             read: bytes.len() as u64,
-        })
+        };
+        Ok((search, file))
     }
 
-    fn add(&mut self, path: PathBuf, needs: Needs, by: Option<usize>) -> Result<(), Fault> {
-        let shown = path.display();
-        if needs.is_audited {
+    fn add(&mut self, mut loaded: Loaded) -> Result<(), Fault> {
+        let shown = loaded.path.display();
+        if loaded.needs.is_audited {
             return Err(Fault::user(format!(
                 "`{shown}` names libraries that watch its loader (`DT_AUDIT`), and cannot be packed"
             ))
             .hint(LEAVE_OUT));
         }
-        let depth = by.and_then(|by| self.loaded.get(by)).map_or(0, |needing| needing.depth + 1);
+        let needing = loaded.by.and_then(|by| self.loaded.get(by));
+        let depth = needing.map_or(0, |needing| needing.depth + 1);
         // The program is there, too.
         if self.loaded.len() > LIBRARIES_MOST || depth > DEPTH_MOST {
             return Err(Fault::user(format!(
@@ -154,7 +167,8 @@ impl<'a> Search<'a> {
             ))
             .hint(LEAVE_OUT));
         }
-        self.loaded.push(Loaded { path, needs, by, depth });
+        loaded.depth = depth;
+        self.loaded.push(loaded);
         Ok(())
     }
 
@@ -187,22 +201,23 @@ impl<'a> Search<'a> {
         // Musl's loader goes by the names of files alone.
         self.names.extend(needs.own_name.clone().filter(|_| !self.is_musl));
         let has_variants = !self.is_musl && !name.contains(&b'/');
-        let variants = if has_variants { variants(&found) } else { Vec::new() };
-        self.add(found, needs, Some(by))?;
+        let variants = if has_variants { variants(&found.path) } else { Vec::new() };
+        self.add(Loaded::library(found, needs, by))?;
         for variant in variants {
             if let Some((found, needs)) = self.first(vec![variant])? {
-                self.add(found, needs, Some(by))?;
+                self.add(Loaded::library(found, needs, by))?;
             }
         }
         Ok(())
     }
 
     /// The first of these files that is a library for this machine. The loader passes over others.
-    fn first(&mut self, candidates: Vec<PathBuf>) -> Result<Option<(PathBuf, Needs)>, Fault> {
+    fn first(&mut self, candidates: Vec<PathBuf>) -> Result<Option<(PackedFile, Needs)>, Fault> {
         for candidate in candidates {
             let left = ALL_MOST.saturating_sub(self.read).min(FILE_MOST);
-            let bytes = match regular_file::read(&candidate, left) {
-                Ok(bytes) => bytes,
+            let found = PackedFile::open(&candidate).and_then(|file| Ok((file.read(left)?, file)));
+            let (bytes, file) = match found {
+                Ok(found) => found,
                 Err(error) if error.kind() == ErrorKind::FileTooLarge => {
                     let shown = candidate.display();
                     return Err(
@@ -213,7 +228,7 @@ impl<'a> Search<'a> {
             };
             self.read += bytes.len() as u64;
             if let Some(needs) = dynamic::read(&bytes) {
-                return Ok(Some((candidate, needs)));
+                return Ok(Some((file, needs)));
             }
         }
         Ok(None)

@@ -6,8 +6,7 @@
 
 use super::{Groups, Version};
 use crate::fault::{Doing, Fault};
-use crate::lab::processes::name;
-use rustix::process::{Pid, Signal};
+use crate::lab::processes::{kill, name};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
@@ -15,8 +14,8 @@ use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surtax_instrument::clock::monotonic_raw;
-use surtax_instrument::group_tree;
 use surtax_instrument::quantity::Nanoseconds;
+use surtax_instrument::{counters, group_tree};
 
 /// Time limit for a group to become empty.
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -137,10 +136,8 @@ impl Groups {
             }
         }
         for member in self.members(group).iter().filter(|member| member.pid != ours) {
-            if let Some(pid) = i32::try_from(member.pid).ok().and_then(Pid::from_raw) {
-                // One that has ended meanwhile is what we want.
-                let _ = rustix::process::kill_process(pid, Signal::KILL);
-            }
+            // One that has ended meanwhile is what we want.
+            let _ = kill(member.pid, || is_in(member.pid, group));
         }
     }
 
@@ -159,6 +156,19 @@ impl Groups {
             group_tree::visit(&hierarchy.directory(group), &mut |group, _| arrive(group));
         }
     }
+}
+
+/// Tells whether a process is in a group or below it, in any hierarchy.
+fn is_in(pid: u32, group: &Path) -> bool {
+    let groups = counters::bytes_of(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+    names(&String::from_utf8_lossy(&groups), &group.to_string_lossy())
+}
+
+/// Tells whether a process's groups, as `cgroup(7)` has them in `/proc/PID/cgroup`, are one below
+/// this group, or it. What it lies in is left out there, or not.
+fn names(groups: &str, group: &str) -> bool {
+    let paths = groups.lines().filter_map(|line| line.splitn(3, ':').nth(2));
+    paths.map(|path| format!("{path}/")).any(|path| path.contains(&format!("/{group}/")))
 }
 
 /// Removes a group's directory, children first; false if somebody is in it.
@@ -201,4 +211,21 @@ pub(in crate::lab) fn children(directory: &Path) -> Vec<PathBuf> {
 fn processes(directory: BorrowedFd<'_>) -> Vec<u32> {
     let text = group_tree::read(directory, c"cgroup.procs");
     text.lines().filter_map(|line| line.parse().ok()).filter(|&pid| pid != 0).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_in_a_group_by_whole_names_wherever_that_lies() {
+        let group = "surtax-1a2b3c4d/room";
+        for path in ["/surtax-1a2b3c4d/room", "/a.slice/surtax-1a2b3c4d/room/command"] {
+            assert!(names(&format!("3:cpu:/\n0::{path}\n"), group), "{path}");
+        }
+        for path in ["/surtax-1a2b3c4d", "/surtax-1a2b3c4d/room2", "/xsurtax-1a2b3c4d/room", "/"] {
+            assert!(!names(&format!("3:cpu:/\n0::{path}\n"), group), "{path}");
+        }
+        assert!(!names("", group) && !is_in(std::process::id(), Path::new(group)));
+    }
 }

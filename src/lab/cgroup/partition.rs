@@ -2,7 +2,8 @@
 //! else.
 //!
 //! A partition can only be made below another, so the lab's group and the room's become ones too,
-//! of the same CPUs. When the room ends, the lab gives them back.
+//! of the same CPUs. When the room ends, the lab gives them back. Where a lab lies in a slice of
+//! systemd's, that would have to become one as well, with all services in it, and is refused.
 //!
 //! Source: Linux `Documentation/admin-guide/cgroup-v2.rst`, "cpuset.cpus.partition".
 
@@ -10,8 +11,9 @@ use super::limit::list;
 use super::{Groups, Hierarchies, Version, read, write};
 use crate::fault::Fault;
 use crate::lab::Limits;
+use crate::lab::places::PREFIX;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use surtax_instrument::wire::Fact;
 
 /// The file that tells and decides.
@@ -24,6 +26,7 @@ impl Groups {
     /// Makes a group that has its CPUs already a partition, if one was asked for.
     pub(in crate::lab) fn part(&self, group: &Path, limits: &Limits) -> Result<(), Fault> {
         let (Some(kind), Some(cpus)) = (limits.partition, &limits.cpuset) else { return Ok(()) };
+        require_nobody_above(group)?;
         let place = place(&self.hierarchies, group)?;
         let depth = group.components().count().saturating_sub(1);
         let mut above: Vec<&Path> = place.ancestors().skip(1).take(depth).collect();
@@ -39,7 +42,11 @@ impl Groups {
 
     /// That a group below this one can be made a partition.
     pub(in crate::lab) fn can_part(&self, group: &Path, limits: &Limits) -> Result<(), Fault> {
-        limits.partition.map_or(Ok(()), |_| place(&self.hierarchies, group).map(drop))
+        if limits.partition.is_none() {
+            return Ok(());
+        }
+        require_nobody_above(group)?;
+        place(&self.hierarchies, group).map(drop)
     }
 
     /// Gives the CPUs of a lab's partition back to everybody, when the room that took them has
@@ -72,6 +79,20 @@ pub(super) fn held(
     Ok(Some(Fact::new("limit_cpu_partition", holds, place.join(FILE).display().to_string())))
 }
 
+/// That a group's place lies in nobody's whose CPUs it would take.
+fn require_nobody_above(group: &Path) -> Result<(), Fault> {
+    let is_ours =
+        |part: &Component<'_>| part.as_os_str().as_encoded_bytes().starts_with(PREFIX.as_bytes());
+    match group.components().next() {
+        Some(first) if !is_ours(&first) => Err(Fault::user(format!(
+            "`partition` would change the CPUs of all that is in `{}`, where systemd has put this lab",
+            first.as_os_str().display()
+        ))
+        .hint("use `cpuset=` alone, or put the layer into a machine, as in `qemu+…`")),
+        _ => Ok(()),
+    }
+}
+
 fn place(hierarchies: &Hierarchies, group: &Path) -> Result<PathBuf, Fault> {
     let found = hierarchies.of("cpuset").filter(|hierarchy| hierarchy.version == Version::Two);
     let hierarchy = found.ok_or_else(|| {
@@ -93,4 +114,17 @@ fn refused(directory: &Path, kind: &str, holds: &str) -> Fault {
     let shown = directory.join(FILE);
     Fault::machine(format!("`{}` holds `{holds}`, and `{kind}` was asked for", shown.display()))
         .hint("name CPUs that no other partition has, and leave at least one to everybody else")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slice_of_somebody_elses_is_no_partition() {
+        assert!(require_nobody_above(Path::new("surtax-1a2b3c4d/room/command")).is_ok());
+        let within = Path::new("system.slice/surtax-1a2b3c4d.scope/surtax-1a2b3c4d/room/command");
+        let fault = require_nobody_above(within).unwrap_err();
+        assert!(fault.message.contains("all that is in `system.slice`"), "{fault}");
+    }
 }

@@ -26,13 +26,41 @@ pub(super) fn queues(text: &str, cpus: u32) -> Result<u32, Fault> {
 }
 
 /// The workers of this level's kernel that move frames for a QEMU: threads of it since Linux 6.4,
-/// and processes of the kernel before. Source: Linux `drivers/vhost/vhost.c`,
-/// `kernel/vhost_task.c`.
+/// and threads of the kernel's own before. A process of anybody's may bear the name of one. Source:
+/// Linux `drivers/vhost/vhost.c`, `kernel/vhost_task.c`.
 pub(in crate::driver::qemu) fn vhost_workers(pid: u32) -> (Vec<u32>, Vec<u32>) {
     let named = |directory: &str| -> Vec<u32> {
         let all = lab::tasks(directory).unwrap_or_default();
         let workers = all.into_iter().filter(|(name, _)| *name == format!("vhost-{pid}"));
         workers.map(|(_, number)| number).collect()
     };
-    (named(&format!("/proc/{pid}/task")), named("/proc"))
+    let mut of_the_kernel = named("/proc");
+    of_the_kernel.retain(|pid| lab::is_of_the_kernel(*pid));
+    (named(&format!("/proc/{pid}/task")), of_the_kernel)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "a process that belongs to no room")]
+    fn whoever_calls_himself_a_worker_of_the_kernel_is_none() {
+        let mut qemu = std::process::Command::new("sleep").arg("20").spawn().unwrap();
+        let name = format!("vhost-{}", qemu.id());
+        let script = format!("printf {name} > /proc/$$/comm; echo; sleep 20");
+        let mut other = std::process::Command::new("sh")
+            .args(["-c", &script])
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        std::io::Read::read_exact(other.stdout.as_mut().unwrap(), &mut [0]).unwrap();
+        let is_named = |(named, pid): (String, u32)| named == name && pid == other.id();
+        assert!(lab::tasks("/proc").unwrap().into_iter().any(is_named));
+        assert_eq!(vhost_workers(qemu.id()), (Vec::new(), Vec::new()));
+        for child in [&mut qemu, &mut other] {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
 }

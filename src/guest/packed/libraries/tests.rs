@@ -38,9 +38,9 @@ impl Bench {
         let (program, loader) = (self.at(program), self.at(self.loader));
         let bytes = fs::read(&program).unwrap();
         let mut found = of(&program, &bytes, loader.to_str().unwrap(), &self.command)?;
-        assert_eq!(found.pop(), Some(loader));
-        let name = |path: PathBuf| {
-            path.strip_prefix(self.place.path()).unwrap().to_str().unwrap().to_owned()
+        assert_eq!(found.pop().unwrap().path, loader);
+        let name = |file: PackedFile| {
+            file.path.strip_prefix(self.place.path()).unwrap().to_str().unwrap().to_owned()
         };
         Ok(found.into_iter().map(name).collect())
     }
@@ -209,7 +209,8 @@ fn real(program: &Path) -> Vec<PathBuf> {
     let Ok(bytes) = fs::read(program) else { return Vec::new() };
     let loader = Elf::parse(&bytes).and_then(|it| it.interpreter());
     let command = Command { cwd: b"/".to_vec(), ..Command::default() };
-    loader.map(|it| of(program, &bytes, it, &command).unwrap()).unwrap_or_default()
+    let found = loader.map(|it| of(program, &bytes, it, &command).unwrap()).unwrap_or_default();
+    found.into_iter().map(|file| file.path).collect()
 }
 
 #[test]
