@@ -305,7 +305,7 @@ fn a_virtual_machine_has_the_cpus_and_the_memory_that_were_asked_for() {
 
 #[test]
 fn huge_pages_are_as_few_as_was_asked_in_every_container() {
-    let machine = Machine::alone();
+    let machine = Machine::beside_one();
     // None takes no pool, which this machine may not have.
     for stack in [
         "native:hugetlb=0", "namespaces:hugetlb=0", "bubblewrap:hugetlb=0", "runc:hugetlb=0",

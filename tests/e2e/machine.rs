@@ -44,7 +44,7 @@ impl Machine {
     }
 
     /// Waits for its turn, beside one other process of tests, as `tests/run.sh` sees to: a guest
-    /// that is translated has a CPU of its own then.
+    /// that is translated has a CPU of its own then, and what has a deadline is not starved.
     pub fn beside_one() -> Self {
         Self::take()
     }

@@ -155,7 +155,7 @@ fn a_sandbox_that_dies_is_named_also_where_the_kernel_holds_its_log_back() {
 
 #[test]
 fn kills_whose_groups_are_held_back_and_gone_are_not_passed_over() {
-    let machine = Machine::alone();
+    let machine = Machine::beside_one();
     let stack = "runc:memory=64M";
     if !is_usable(&machine, stack) {
         return;

@@ -30,7 +30,7 @@ pub fn lines_of(machine: &Machine, selection: &[&str]) -> Vec<Value> {
 
 #[test]
 fn the_sum_of_a_sandbox_beside_a_build_is_what_was_seen_from_outside() {
-    let machine = Machine::alone();
+    let machine = Machine::beside_one();
     if !is_usable(&machine, "gvisor") {
         return;
     }

@@ -123,11 +123,9 @@ fn another_unit_in_an_output_is_refused_for_every_metric() {
             if WITHOUT_A_UNIT.contains(&(name, rule.name.as_str())) {
                 continue;
             }
-            let alone = |text: &str| {
-                let mut definition = ready(name);
-                definition.metrics.retain(|it| it.name == rule.name);
-                definition.read(text).is_ok()
-            };
+            let mut definition = ready(name);
+            definition.metrics.retain(|it| it.name == rule.name);
+            let alone = |text: &str| definition.read(text).is_ok();
             assert!(alone(&text), "{name}: {}", rule.name);
             let is_refused =
                 |(from, to): &(&str, &str)| text.contains(from) && !alone(&text.replace(from, to));
@@ -180,21 +178,22 @@ fn keys_of(value: &Value, keys: &mut BTreeSet<String>) {
 fn two_columns_that_change_places_are_refused_or_seen() {
     let number = Regex::new(r"[0-9]+(\.[0-9]+)?").unwrap();
     for (name, _, text) in recorded().into_iter().filter(|(_, _, text)| !is_json(text)) {
-        let reading = read(name, &text).unwrap();
+        let definition = ready(name);
+        let reading = definition.read(&text).unwrap();
         let mut seen = BTreeSet::new();
         let places: Vec<(usize, usize)> =
             number.find_iter(&text).map(|found| (found.start(), found.end())).collect();
         for pair in places.windows(2) {
             let [(a, b), (c, d)] = [pair[0], pair[1]];
             let swapped = [&text[..a], &text[c..d], &text[b..c], &text[a..b], &text[d..]].concat();
-            match read(name, &swapped) {
+            match definition.read(&swapped) {
                 Ok(same) if same == reading => {}
                 Ok(other) => {
                     let changed = other.metrics.iter().filter(|it| !reading.metrics.contains(it));
                     seen.extend(changed.map(|metric| metric.name.clone()));
                 }
                 Err(why) => {
-                    let rules = ready(name).metrics.into_iter().map(|rule| rule.name);
+                    let rules = definition.metrics.iter().map(|rule| rule.name.clone());
                     seen.extend(rules.filter(|rule| why.contains(&format!("`{rule}`"))));
                 }
             }
