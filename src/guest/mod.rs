@@ -29,7 +29,7 @@ use crate::rootfs::root::Lower;
 use crate::rootfs::{root, scratch, secrets};
 use files::{Contents, Files};
 use kernel::Kernel;
-use packed::Packed;
+use packed::{Packed, PackedRoot};
 use share::{FileShare, Protocol, Served, Share};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -49,7 +49,7 @@ pub(crate) struct Guest {
     /// Share by which this level's files come to it, where they do.
     pub(crate) offer: Option<FileShare>,
     /// The packed root with the number of modules beside it, where it is that.
-    packed: Option<(Packed, usize)>,
+    packed: Option<(PackedRoot, usize)>,
     /// Facts that were found on the way.
     pub(crate) facts: Vec<Fact>,
 }
@@ -73,7 +73,7 @@ impl Guest {
         if site.view.root == Root::Packed {
             let packed = Packed::of(site, spec.memory_mib)?;
             let written = write(Contents::Packed(&packed, &files))?;
-            let packed = Some((packed, written.module_count));
+            let packed = Some((packed.root(), written.module_count));
             return Ok(Self {
                 kernel,
                 initramfs: written.path,

@@ -75,7 +75,7 @@ pub(super) fn end(overlays: &[Overlaid], are: Are) -> Result<Vec<String>, Fault>
                     processes::name(pid)
                 ));
             }
-            processes::kill(pid, || is_rooted_in(directory.as_fd(), pid, overlays, are))?;
+            processes::kill(pid, || is_rooted_in(directory.as_fd(), pid, overlays, are));
         }
         if is_empty {
             let others = seen.len() - named.len();

@@ -175,4 +175,32 @@ mod tests {
         let told = ["a.journal", "b.journal", "open/c.journal", "none"].map(is_read);
         assert_eq!(told, [true, false, false, false]);
     }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "processes that belong to no room")]
+    fn who_has_root_s_rights_by_a_program_of_root_s_reaps_nothing() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let place = tempfile::tempdir().unwrap();
+        let journal = place.path().join("a.journal");
+        let header =
+            format!("{{\"lab\":{{\"lab\":\"1a2b3c4d\",\"pid\":{}}}}}\n", std::process::id());
+        fs::write(&journal, header).unwrap();
+        let told = ["--", "--ruid=65534"].map(|user| {
+            let mut shell = std::process::Command::new("setpriv")
+                .args([user, "sh", "-c", "echo; read end", ARGUMENT])
+                .arg(&journal)
+                .stdin(std::process::Stdio::piped())
+                .stdout(std::process::Stdio::piped())
+                .spawn()
+                .unwrap();
+            shell.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+            let told = reaped(shell.id());
+            shell.kill().unwrap();
+            shell.wait().unwrap();
+            told
+        });
+        assert_eq!(told, [Some((String::from("1a2b3c4d"), std::process::id())), None]);
+    }
 }

@@ -1,10 +1,11 @@
 //! The processes of this machine, as `/proc` lists them.
 
-use super::process;
 use crate::fault::{Doing, Fault};
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 use std::fs::{self, File};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use surtax_instrument::counters;
 
@@ -81,21 +82,43 @@ pub fn is_of_the_kernel(pid: u32) -> bool {
     flags.is_some_and(|flags| flags & KERNEL_THREAD != 0)
 }
 
-/// Kills a process if it is still the one that is meant: the number of one that has ended may be
-/// somebody else's.
-///
-/// # Errors
-/// The machine's: before Linux 5.3, one of surtax's own may not be killed.
-pub(super) fn kill(pid: u32, is_meant: impl Fn() -> bool) -> Result<(), Fault> {
-    let Some(number) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return Ok(()) };
-    let Ok(handle) = pidfd_open(number, PidfdFlags::empty()) else {
-        return if is_meant() { process::signal(pid, Signal::KILL) } else { Ok(()) };
-    };
-    if is_meant() {
-        // It fails only for one that has ended meanwhile, or that nobody may kill, who stays then.
-        let _ = pidfd_send_signal(handle, Signal::KILL);
+/// A process that is held: once its number is another's, no signal reaches either.
+pub(super) struct Held {
+    number: Pid,
+    /// None before Linux 5.3, where it goes by its number.
+    handle: Option<OwnedFd>,
+}
+
+impl Held {
+    /// Holds who has this number now; none where nobody has.
+    pub fn of(pid: u32) -> Option<Self> {
+        let number = i32::try_from(pid).ok().and_then(Pid::from_raw)?;
+        match pidfd_open(number, PidfdFlags::empty()) {
+            Ok(handle) => Some(Self { number, handle: Some(handle) }),
+            Err(Errno::NOSYS) => Some(Self { number, handle: None }),
+            Err(_) => None,
+        }
     }
-    Ok(())
+
+    /// Returns its number.
+    pub fn pid(&self) -> u32 {
+        self.number.as_raw_nonzero().get().unsigned_abs()
+    }
+
+    /// Sends a signal. That fails only for one that has ended meanwhile, or that nobody may kill.
+    pub fn signal(&self, signal: Signal) {
+        let _ = match &self.handle {
+            Some(handle) => pidfd_send_signal(handle, signal),
+            None => kill_process(self.number, signal),
+        };
+    }
+}
+
+/// Kills a process if it is still the one that is meant, when it is held.
+pub(super) fn kill(pid: u32, is_meant: impl Fn() -> bool) {
+    if let Some(held) = Held::of(pid).filter(|_| is_meant()) {
+        held.signal(Signal::KILL);
+    }
 }
 
 /// A process, its parent, and so on up to the first.

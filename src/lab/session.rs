@@ -41,7 +41,7 @@ pub(super) fn end(leader: u32, leader_started_ticks: u64) -> Result<Vec<String>,
             if !found.contains(&line) {
                 found.push(line);
             }
-            kill(pid, || is_in(leader, pid))?;
+            kill(pid, || is_in(leader, pid));
         }
         std::thread::sleep(Duration::from_millis(10));
     }

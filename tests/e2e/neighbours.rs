@@ -49,7 +49,7 @@ fn a_bomb_that_is_stopped_at_once_goes_on_beside_a_command() {
 
 #[test]
 fn an_adversary_goes_on_beside_a_command_that_takes_longer_than_its_time_and_its_own_deadline() {
-    let machine = Machine::beside_one();
+    let machine = Machine::alone();
     // A bomb that has the CPUs without a limit keeps others from them for many seconds at a time.
     let neighbours = [
         "adversary.forkbomb:time=100@runc:pids=50,cpus=0.5",
@@ -57,9 +57,9 @@ fn an_adversary_goes_on_beside_a_command_that_takes_longer_than_its_time_and_its
         "adversary.thrash:time=100@runc:memory=256M,scratch=layer",
     ];
     let neighbours = neighbours.map(|it| ["--beside", it]).concat();
-    let rest = ["--runs", "1", "--iterations", "3", "--deadline", "8s", "--format", "json"];
+    let rest = ["--runs", "1", "--iterations", "3", "--deadline", "5s", "--format", "json"];
     // Beside all of them a machine may stand still for seconds.
-    let command = ["--", "sleep", "2.8"];
+    let command = ["--", "sleep", "1.8"];
     let answer =
         machine.json(&[&["compare", "--in", "native"][..], &neighbours, &rest, &command].concat());
     let arms = answer["arms"].as_array().unwrap();

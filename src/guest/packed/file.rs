@@ -28,7 +28,8 @@ impl PackedFile {
         Ok(Self { path: path.to_owned(), file, bytes })
     }
 
-    /// Reads it whole, if it has no more bytes than `limit`, and has not grown.
+    /// Reads it whole, if it has no more bytes than `limit`; of one that has grown since it was
+    /// found, as much as it had.
     ///
     /// # Errors
     /// The kernel's; or it is longer.

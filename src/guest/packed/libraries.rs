@@ -12,7 +12,8 @@
 use super::directories;
 use super::dynamic::{self, Needs};
 use super::file::PackedFile;
-use crate::fault::Fault;
+use crate::fault::{Doing, Fault};
+use rustix::io::Errno;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io::ErrorKind;
@@ -223,6 +224,10 @@ impl<'a> Search<'a> {
                     return Err(
                         Fault::user(format!("`{shown}` cannot be packed: {error}")).hint(LEAVE_OUT)
                     );
+                }
+                // Others are passed over by the loader, too.
+                Err(error) if Errno::from_io_error(&error) == Some(Errno::MFILE) => {
+                    return Err(error).doing("open another library");
                 }
                 Err(_) => continue,
             };

@@ -79,7 +79,7 @@ pub(super) fn held(
     Ok(Some(Fact::new("limit_cpu_partition", holds, place.join(FILE).display().to_string())))
 }
 
-/// That a group's place lies in nobody's whose CPUs it would take.
+/// That no group above is somebody else's, whose CPUs a partition would take.
 fn require_nobody_above(group: &Path) -> Result<(), Fault> {
     let is_ours =
         |part: &Component<'_>| part.as_os_str().as_encoded_bytes().starts_with(PREFIX.as_bytes());
@@ -119,12 +119,22 @@ fn refused(directory: &Path, kind: &str, holds: &str) -> Fault {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lab::Partition;
 
     #[test]
     fn a_slice_of_somebody_elses_is_no_partition() {
         assert!(require_nobody_above(Path::new("surtax-1a2b3c4d/room/command")).is_ok());
         let within = Path::new("system.slice/surtax-1a2b3c4d.scope/surtax-1a2b3c4d/room/command");
-        let fault = require_nobody_above(within).unwrap_err();
-        assert!(fault.message.contains("all that is in `system.slice`"), "{fault}");
+        let limits = Limits {
+            partition: Some(Partition::Isolated),
+            cpuset: Some(vec![0]),
+            ..Limits::default()
+        };
+        let groups = Groups::discover().unwrap();
+        for refused in [groups.can_part(within, &limits), groups.part(within, &limits)] {
+            let fault = refused.unwrap_err();
+            assert!(fault.message.contains("all that is in `system.slice`"), "{fault}");
+        }
+        assert!(groups.can_part(within, &Limits::default()).is_ok());
     }
 }

@@ -23,6 +23,18 @@ fn deepest_below(top: &Path) -> OwnedFd {
 
 #[test]
 fn groups_that_are_nested_deeper_than_a_path_can_say_are_removed_with_who_is_in_them() {
+    removed_with_who_is_in_them(true);
+}
+
+#[test]
+fn who_has_left_the_groups_that_can_be_killed_at_once_is_killed_in_the_deep_ones_of_others() {
+    let groups = Groups::discover().unwrap();
+    if groups.hierarchies().0.iter().any(|one| one.version == Version::One) {
+        removed_with_who_is_in_them(false);
+    }
+}
+
+fn removed_with_who_is_in_them(is_in_all: bool) {
     let state = tempfile::tempdir().unwrap();
     let lab = lab(state.path());
     let room = lab.room("deep").unwrap();
@@ -33,6 +45,10 @@ fn groups_that_are_nested_deeper_than_a_path_can_say_are_removed_with_who_is_in_
     };
     let hierarchies = lab.hierarchies().0.iter().filter(wanted);
     for hierarchy in hierarchies {
+        if !is_in_all && hierarchy.version == Version::Two {
+            fs::write(hierarchy.mount_point.join("cgroup.procs"), pid.to_string()).unwrap();
+            continue;
+        }
         let deepest = deepest_below(&hierarchy.directory(room.group()));
         let door = openat(&deepest, "cgroup.procs", OFlags::WRONLY, Mode::empty()).unwrap();
         rustix::io::write(&door, pid.to_string().as_bytes()).unwrap();

@@ -48,9 +48,11 @@ mod tests {
     fn whoever_calls_himself_a_worker_of_the_kernel_is_none() {
         let mut qemu = std::process::Command::new("sleep").arg("20").spawn().unwrap();
         let name = format!("vhost-{}", qemu.id());
-        let script = format!("printf {name} > /proc/$$/comm; echo; sleep 20");
+        // The shell itself waits, which bears the name.
+        let script = format!("printf {name} > /proc/$$/comm; echo; read end");
         let mut other = std::process::Command::new("sh")
             .args(["-c", &script])
+            .stdin(std::process::Stdio::piped())
             .stdout(std::process::Stdio::piped())
             .spawn()
             .unwrap();
