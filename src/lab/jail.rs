@@ -16,7 +16,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Permission bit by which everybody, also a user without privileges, may read a file.
-const READABLE: u32 = 0o004;
+pub(crate) const READABLE: u32 = 0o004;
 
 /// The file system that holds the places of what is shown: nothing else, and no data.
 const OPTIONS: &str = "nosuid,noexec,mode=0755,size=1m";
@@ -103,6 +103,11 @@ impl Jail {
             .doing(format_args!("copy `{}` for a user without privileges", file.display()))?;
         self.user.own(&copy)?;
         Ok(self.bind(name, &copy, Mount::bind_read_only))
+    }
+
+    /// Shows a file as it is, and says where: one that the program may not read stays unread.
+    pub(crate) fn show_as_it_is(&mut self, name: &str, file: &Path) -> PathBuf {
+        self.bind(name, file, Mount::bind_read_only)
     }
 
     /// Gives a file, directory or socket of the room to the program, to write to, and says where it

@@ -83,7 +83,7 @@ pub fn is_of_the_kernel(pid: u32) -> bool {
 }
 
 /// A process that is held: once its number is another's, no signal reaches either.
-pub(super) struct Held {
+pub struct Held {
     number: Pid,
     /// None before Linux 5.3, where it goes by its number.
     handle: Option<OwnedFd>,

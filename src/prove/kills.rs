@@ -36,8 +36,10 @@ const GUESTS: [&str; 5] = [
     "docker+qemu",
 ];
 
-/// Number of blocks in a run.
-const BLOCKS: u32 = 2;
+/// Number of blocks in a run: of a guest, which boots for each, a quick proof has one.
+fn blocks(size: Size, stack: &str) -> u32 {
+    if GUESTS.contains(&stack) { size.pick(1, 2) } else { 2 }
+}
 
 /// Time that a reaper may work that was not killed.
 const REAPER_LIMIT: Duration = Duration::from_secs(60);
@@ -63,7 +65,7 @@ fn prove(bench: &Bench<'_>, size: Size, figures: &mut Vec<Figure>) -> Result<(),
             return Ok(());
         }
         let mut counts = OfStack { stack, ..OfStack::default() };
-        let done = kill_all(bench, kills, &mut counts);
+        let done = kill_all(bench, blocks(size, stack), kills, &mut counts);
         killed.push(counts);
         done
     });
@@ -143,9 +145,9 @@ enum Target {
     Both,
 }
 
-fn kill_all(bench: &Bench<'_>, kills: u32, counts: &mut OfStack) -> Result<(), Fault> {
+fn kill_all(bench: &Bench<'_>, blocks: u32, kills: u32, counts: &mut OfStack) -> Result<(), Fault> {
     let stack = counts.stack;
-    let calibrate = || calibrate(bench, stack);
+    let calibrate = || calibrate(bench, stack, blocks);
     let whole = match bench.unit(&format!("kills/{stack}/whole"), 0, calibrate)? {
         Ok(whole) => whole,
         Err(why) => {
@@ -156,7 +158,7 @@ fn kill_all(bench: &Bench<'_>, kills: u32, counts: &mut OfStack) -> Result<(), F
     for number in bench.units(kills) {
         let unit = format!("kills/{stack}/{number}");
         let killed = bench.unit(&unit, 1, || {
-            let killed = kill_one(bench, stack, whole, number)?;
+            let killed = kill_one(bench, (stack, blocks), whole, number)?;
             bench.told()?;
             Ok(killed)
         })?;
@@ -175,10 +177,10 @@ struct Whole {
 }
 
 /// Makes a run that nobody kills; else says why the stack does not run here.
-fn calibrate(bench: &Bench<'_>, stack: &str) -> Result<Result<Whole, String>, Fault> {
+fn calibrate(bench: &Bench<'_>, stack: &str, blocks: u32) -> Result<Result<Whole, String>, Fault> {
     let surtax = ChildSurtax::new(bench, "kills")?;
     let began = monotonic_raw();
-    let output = surtax.run(&compare(stack, BLOCKS, "0.02"))?;
+    let output = surtax.run(&compare(stack, blocks, "0.02"))?;
     let took = monotonic_raw().since(began);
     if output.status.success() {
         let shown = surtax.ask(&["show", "last", "--format", "json"])?;
@@ -191,7 +193,12 @@ fn calibrate(bench: &Bench<'_>, stack: &str) -> Result<Result<Whole, String>, Fa
 }
 
 /// Kills one run and looks at what is left of it.
-fn kill_one(bench: &Bench<'_>, stack: &str, whole: Whole, number: u32) -> Result<Killed, Fault> {
+fn kill_one(
+    bench: &Bench<'_>,
+    (stack, blocks): (&str, u32),
+    whole: Whole,
+    number: u32,
+) -> Result<Killed, Fault> {
     let mut seed = [0; 32];
     seed[..4].copy_from_slice(&number.to_le_bytes());
     for (place, byte) in seed[4..].iter_mut().zip(stack.bytes()) {
@@ -202,7 +209,7 @@ fn kill_one(bench: &Bench<'_>, stack: &str, whole: Whole, number: u32) -> Result
     let delay = Duration::from_nanos(whole.took_ns).mul_f64(chance.random_range(0.0..1.05));
     let surtax = ChildSurtax::new(bench, "kills")?;
     let before = surtax.census()?;
-    let child = surtax.start(&compare(stack, BLOCKS, "0.02"))?;
+    let child = surtax.start(&compare(stack, blocks, "0.02"))?;
     std::thread::sleep(delay);
     let (said, was_hit) = kill(child, target)?;
     let failure = failure(&surtax, &before, &said, whole.trial_count)?;

@@ -4,8 +4,8 @@ use crate::fault::{Doing, Fault};
 use crate::lab::{Mount, Room, disk};
 use crate::layer::View;
 use crate::layer::medium::Medium;
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use surtax_instrument::wire::SCRATCH;
 
@@ -35,7 +35,13 @@ pub fn above(view: &View, room: &Room) -> Result<Option<PathBuf>, Fault> {
         return Ok(None);
     }
     let path = room.disk_directory()?.join("layer");
-    fs::create_dir_all(&path).doing(format_args!("make `{}`", path.display()))?;
+    // Who passes through the room's directory, as users of a container do, does not come to what
+    // the command writes: the overlay above does not need the path.
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&path)
+        .doing(format_args!("make `{}`", path.display()))?;
     Ok(Some(path))
 }
 

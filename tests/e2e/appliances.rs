@@ -248,6 +248,11 @@ fn an_image_that_is_booted_with_its_command_runs_once_and_ends_with_its_machine(
     machine.assert_as_before();
 }
 
+/// The line of a recipe that names its kernel.
+fn kernel_of(recipe: &str) -> &str {
+    recipe.lines().find(|line| line.starts_with("kernel = ")).unwrap()
+}
+
 #[test]
 fn an_appliance_that_cannot_be_is_a_gap_with_a_reason() {
     let machine = Machine::take();
@@ -262,6 +267,22 @@ fn an_appliance_that_cannot_be_is_a_gap_with_a_reason() {
         let stacks = format!("native,{stack}");
         let answer = machine.answer(&compare(&stacks, "1", &["true"]));
         let trouble = arm(&answer, stack)["trouble"].to_string();
+        assert!(trouble.contains(why), "{trouble}");
+    }
+    // A recipe of somebody's names what he would like to read.
+    let private = machine.path("private");
+    fs::write(&private, "secret").unwrap();
+    fs::set_permissions(&private, fs::Permissions::from_mode(0o600)).unwrap();
+    let built_in = include_str!("../../appliances/arceos/appliance.toml");
+    let (from, recipe) = (kernel_of(built_in), machine.path("theirs.toml"));
+    for (file, why) in [
+        (private.to_str().unwrap(), "which is not for everybody to read"),
+        ("/proc/kmsg", "it is the kernel's own, and kept nowhere"),
+    ] {
+        fs::write(&recipe, built_in.replace(from, &format!("kernel = \"{file}\""))).unwrap();
+        let stack = format!("appliance:recipe={}", recipe.display());
+        let answer = machine.answer(&compare(&format!("native,{stack}"), "1", &["true"]));
+        let trouble = arm(&answer, &stack)["trouble"].to_string();
         assert!(trouble.contains(why), "{trouble}");
     }
     let output = machine.surtax(&["enter", "appliance:arceos", "--", "true"]);

@@ -109,9 +109,10 @@ fn a_limit_that_is_too_small_to_start_is_told_with_one_that_is_not() {
             let answer = machine.answer(&alone(&stack, &["true"]));
             arm(&answer, &stack).clone()
         };
-        let trouble = &tried("2M")["trouble"];
+        // With 2 MB it starts now and then: what a start needs has been charged to others.
+        let trouble = &tried("1M")["trouble"];
         let why = trouble["why"].as_str().unwrap_or_default();
-        let too_small = format!("`memory=2M` is too small to start `{kind}`");
+        let too_small = format!("`memory=1M` is too small to start `{kind}`");
         assert!(why.starts_with(&too_small), "{trouble:#}");
         let least = format!("give it `{kind}:memory=32M` or more");
         assert_eq!(trouble["remedy"], least.as_str(), "{trouble:#}");

@@ -38,6 +38,10 @@ pub(super) struct Machine {
     pub(super) port: Option<u16>,
     /// It is made and does not run yet.
     pub(super) stands_still: bool,
+    /// File that somebody has typed, and not read in a recipe.
+    pub(super) typed: Option<PathBuf>,
+    /// The recipe is one of surtax's own.
+    pub(super) is_built_in: bool,
 }
 
 impl Machine {
@@ -71,12 +75,20 @@ impl Machine {
             network: recipe.machine.network.clone(),
             port: recipe.command.port,
             stands_still: recipe.command.runs == CommandPlace::Boot,
+            typed: image.map(Path::to_owned),
+            is_built_in: found.is_built_in(),
         }
     }
 
     /// Returns the image that is booted: the kernel, or the disk.
     pub(super) fn image(&self) -> Option<&Path> {
         self.kernel.as_deref().or_else(|| self.disk.as_ref().map(|(path, _)| path.as_path()))
+    }
+
+    /// Tells whether a file may be copied where only root may read it: a recipe is anybody's, and
+    /// names what its author would like to read.
+    pub(super) fn may_copy(&self, file: &Path) -> bool {
+        self.is_built_in || self.typed.as_deref() == Some(file)
     }
 
     /// The same machine as its process sees it in a jail.
@@ -87,12 +99,16 @@ impl Machine {
         if self.accelerator == Accelerator::Kvm {
             jail.device(Path::new("/dev/kvm"));
         }
+        let mut show = |name: &str, file: &Path| match self.may_copy(file) {
+            true => jail.show(name, file),
+            false => Ok(jail.show_as_it_is(name, file)),
+        };
         let mut shown = self.clone();
         for (name, file) in [("kernel", &mut shown.kernel), ("initrd", &mut shown.initrd)] {
-            *file = file.as_deref().map(|file| jail.show(name, file)).transpose()?;
+            *file = file.as_deref().map(|file| show(name, file)).transpose()?;
         }
         if let Some((disk, _)) = &mut shown.disk {
-            *disk = jail.show("disk", disk)?;
+            *disk = show("disk", disk)?;
         }
         Ok(shown)
     }

@@ -5,8 +5,14 @@ use crate::driver::qemu::evidence;
 use crate::driver::qemu::qmp::{Qmp, VirtualCpu};
 use crate::fault::{Doing, Fault};
 use crate::layer::value_of;
+use crate::regular_file;
+use std::io::{self, Read};
 use std::path::Path;
 use surtax_instrument::wire::Fact;
+use xxhash_rust::xxh3::Xxh3;
+
+/// Bytes of an image that are read at a time.
+const PIECE: usize = 1 << 20;
 
 /// Returns what QEMU says that it runs. Nobody inside can be asked whether that is so.
 ///
@@ -78,11 +84,26 @@ pub(super) fn of_network(pid: u32, client: Option<&[Fact]>) -> Result<Fact, Faul
 /// # Errors
 /// The machine's: the image cannot be read.
 pub(super) fn of_image(image: &Path) -> Result<Vec<Fact>, Fault> {
-    let bytes = std::fs::read(image).doing(format_args!("hash the image `{}`", image.display()))?;
-    let hash = format!("{:032x}", xxhash_rust::xxh3::xxh3_128(&bytes));
+    let (mut hash, mut count) = (Xxh3::new(), 0);
+    let mut piece = vec![0; PIECE];
+    let mut read = || -> io::Result<()> {
+        let mut file = regular_file::open_kept(image)?;
+        loop {
+            match file.read(&mut piece)? {
+                0 => return Ok(()),
+                some => {
+                    hash.update(&piece[..some]);
+                    count += some as u64;
+                }
+            }
+        }
+    };
+    // An image may be longer than memory.
+    read().doing(format_args!("hash the image `{}`", image.display()))?;
+    let hash = format!("{:032x}", hash.digest128());
     Ok(vec![
         Fact::new("command_file", image.display().to_string(), "the image that was booted"),
-        Fact::new("command_file_bytes", bytes.len().to_string(), "stat(2)"),
+        Fact::new("command_file_bytes", count.to_string(), "what was read of it"),
         Fact::new("command_file_xxh3", hash, "all of the image"),
     ])
 }

@@ -178,6 +178,11 @@ impl FoundRecipe {
         }
     }
 
+    /// Tells whether it is one of surtax's own, and no file of somebody's.
+    pub(super) fn is_built_in(&self) -> bool {
+        BUILT_IN.iter().any(|(known, _)| *known == self.name)
+    }
+
     /// A file of the recipe.
     pub(super) fn file(&self, name: &str) -> PathBuf {
         self.directory.join(name)

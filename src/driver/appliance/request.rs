@@ -9,8 +9,11 @@ use crate::driver::qemu::request::cpu_model;
 use crate::driver::xen::application::ApplicationOptions;
 use crate::driver::xen::{Kind, image};
 use crate::fault::Fault;
-use crate::lab::{IoLimits, Limits, Room};
+use crate::lab::{IoLimits, Limits, READABLE, Room};
 use crate::layer::{LayerSpec, Root, Site};
+use crate::regular_file;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Options that a spec asks for.
@@ -96,11 +99,6 @@ impl ApplianceOptions {
         let kernel = machine.kernel.ok_or_else(|| Fault::bug("a domain without a kernel"))?;
         image::require(kind, &kernel, room)?;
         let append = machine.append.unwrap_or_default();
-        // The tools' own file would end there.
-        if append.contains(['"', '\n']) {
-            return Err(Fault::user("appliance: a domain's command line has a quote in it")
-                .hint("use `'` in the recipe's `append`"));
-        }
         Ok(Some(ApplicationOptions {
             kind,
             cpus: machine.cpus,
@@ -120,16 +118,29 @@ impl ApplianceOptions {
             ))
             .hint(format!("name yours: `appliance:{name},image=PATH`")));
         }
-        match machine.files().map(|(_, file)| file).find(|file| !file.is_file()) {
-            None => Ok(()),
-            Some(file) => {
-                let fault = Fault::machine(format!("appliance: `{}` is not there", file.display()));
-                let remedy =
-                    self.found.recipe.image.remedy.clone().filter(|_| self.image.is_none());
-                Err(fault
-                    .hint(remedy.unwrap_or_else(|| String::from("name one with `image=PATH`"))))
+        for (_, file) in machine.files() {
+            let looked = regular_file::open_kept(file).and_then(|file| file.metadata());
+            let about = looked.map_err(|error| self.absent(file, &error))?;
+            if !machine.may_copy(file) && about.mode() & READABLE == 0 {
+                let shown = file.display();
+                return Err(Fault::user(format!(
+                    "appliance: the recipe `{name}` names `{shown}`, which is not for everybody to \
+                     read"
+                ))
+                .hint("let everybody read it, or name it yourself with `image=PATH`"));
             }
         }
+        Ok(())
+    }
+
+    fn absent(&self, file: &Path, error: &io::Error) -> Fault {
+        let why = match error.kind() {
+            ErrorKind::NotFound => String::from("is not there"),
+            _ => format!("is no file for a machine: {error}"),
+        };
+        let remedy = self.found.recipe.image.remedy.clone().filter(|_| self.image.is_none());
+        Fault::machine(format!("appliance: `{}` {why}", file.display()))
+            .hint(remedy.unwrap_or_else(|| String::from("name one with `image=PATH`")))
     }
 }
 

@@ -7,6 +7,7 @@
 
 use super::Kind;
 use super::vif::Nic;
+use crate::fault::Fault;
 use std::path::{Path, PathBuf};
 
 /// The name of the channel, and of what is shared.
@@ -48,7 +49,24 @@ pub(super) struct Domain {
 }
 
 impl Domain {
-    /// The text of the file.
+    /// That no text in it ends a string of the file, which knows no escapes: what follows could be
+    /// any line of it, and some name programs.
+    ///
+    /// # Errors
+    /// The user's: one does.
+    pub(super) fn require_plain(&self) -> Result<(), Fault> {
+        let paths = [Some(&self.kernel), self.initramfs.as_ref(), self.export.as_ref()];
+        let paths = paths.into_iter().flatten().map(|path| path.to_string_lossy().into_owned());
+        let mut texts = paths.chain([self.command_line.clone()]);
+        let ends = |text: &String| text.contains(|c: char| c == '"' || c.is_control());
+        texts.find(ends).map_or(Ok(()), |text| {
+            let shown = text.escape_debug();
+            let why = format!("xen: `{shown}` has a quote or a control character in it");
+            Err(Fault::user(why).hint("rename the file, or use `'` in a command line"))
+        })
+    }
+
+    /// The text of the file, if its texts are plain.
     pub(super) fn text(&self) -> String {
         let text = |path: &Path| path.display().to_string();
         let mut lines = vec![
@@ -97,6 +115,22 @@ impl Domain {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_that_would_end_its_string_makes_no_domain() {
+        assert_eq!(domain().require_plain(), Ok(()));
+        let kernel = PathBuf::from("k\"\nvif = [\"script=/home/x/evil.sh\"]\n#");
+        let initramfs = Some(PathBuf::from("i\nvif = []"));
+        let command_line = String::from("a\" b");
+        for domain in [
+            Domain { kernel, ..domain() },
+            Domain { initramfs, ..domain() },
+            Domain { command_line, ..domain() },
+        ] {
+            let fault = domain.require_plain().unwrap_err();
+            assert!(fault.message.contains("has a quote or a control character"), "{fault}");
+        }
+    }
 
     fn domain() -> Domain {
         Domain {

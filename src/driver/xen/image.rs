@@ -8,8 +8,11 @@ use crate::fault::{Doing, Fault};
 use crate::guest::elf::{PHYS32_ENTRY, has_note};
 use crate::guest::unpack::unpack;
 use crate::lab::Room;
-use std::fs;
+use crate::regular_file;
 use std::path::Path;
+
+/// The longest image that is read: as of a kernel.
+const IMAGE_MOST: u64 = 1 << 30;
 
 /// The type of the note of Xen's own entry, without which its tools do not enter an image.
 ///
@@ -30,7 +33,8 @@ const MULTIBOOT_WITHIN: usize = 8192;
 /// Linux, which does not come up in such a domain here.
 pub(in crate::driver) fn require(kind: Kind, image: &Path, room: &Room) -> Result<(), Fault> {
     let shown = image.display();
-    let bytes = fs::read(image).doing(format_args!("read the image `{shown}`"))?;
+    let bytes =
+        regular_file::read(image, IMAGE_MOST).doing(format_args!("read the image `{shown}`"))?;
     let bytes = unpack(bytes, room)?;
     if is_linux(&bytes) {
         require_linux(kind).map_err(|it| it.fault().during("xen"))?;

@@ -74,6 +74,7 @@ pub(super) fn create(
     room: &Room,
     start_deadline: Duration,
 ) -> Result<u16, Fault> {
+    domain.require_plain()?;
     let file = room.directory().join("domain.cfg");
     fs::write(&file, domain.text()).doing(format_args!("write `{}`", file.display()))?;
     room.promise(Undo::XenDomain { name: domain.name.clone() })?;

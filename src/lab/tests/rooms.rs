@@ -1,6 +1,9 @@
 //! Rooms: what is made in one, and that nothing of it stays.
 
 use super::*;
+use crate::layer::medium::Medium;
+use crate::layer::{Root, View};
+use crate::rootfs::scratch;
 use std::os::unix::fs::PermissionsExt;
 
 #[test]
@@ -54,6 +57,18 @@ fn a_labs_memory_is_a_mount_of_its_own_that_nobody_else_reaches_into() {
     let disk = room.disk_directory().unwrap().parent().unwrap().to_path_buf();
     let random = disk.display().to_string().rsplit('-').next().unwrap().len();
     assert_eq!(random, 32, "{}", disk.display());
+    // Who passes through there does not come to what a command writes into its layer.
+    let view = View {
+        root: Root::Overlay,
+        writable: Vec::new(),
+        cwd: "/".into(),
+        scratch: Some(Medium::Layer),
+        shows_secrets: false,
+    };
+    if let Some(layers) = scratch::above(&view, &room).unwrap() {
+        room.let_users_pass().unwrap();
+        assert_eq!([mode(layers.parent().unwrap()), mode(&layers)], [0o711, 0o700]);
+    }
 }
 
 #[test]

@@ -165,10 +165,10 @@ pub(super) const KINDS: [Kind; 19] = [
     },
 ];
 
-/// Works for some tenths of a second, while the actor acts in the compared stack.
+/// Works for a tenth of a second or two, while the actor acts in the compared stack.
 const WORKS: &str = "\
 [ $FAULT ] && fault_on
-i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done
+i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done
 [ $FAULT ] && fault_off; :";
 
 const STOPS_QEMU: &str = "
