@@ -60,7 +60,7 @@ fn an_instance_that_cannot_start_counts_not_even_where_failure_is_ignored() {
 
 #[test]
 fn a_rate_is_split_among_clients_of_servers_of_their_own_and_what_they_did_is_added_up() {
-    let machine = Machine::take();
+    let machine = Machine::beside_one();
     let stacks: Vec<&str> =
         ["native", "runc:net=veth"].into_iter().filter(|it| is_usable(&machine, it)).collect();
     let workload = ["--workload", "net.tcp_rr_rate:time=300,rate=400"];
