@@ -138,12 +138,14 @@ fn up_to(source: impl Read, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     source.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > limit {
-        return Err(io::Error::new(
-            ErrorKind::FileTooLarge,
-            format!("it is longer than {limit} bytes"),
-        ));
+        return Err(too_long(limit));
     }
     Ok(bytes)
+}
+
+/// The error of a file that has more bytes than this.
+pub fn too_long(limit: u64) -> io::Error {
+    io::Error::new(ErrorKind::FileTooLarge, format!("it is longer than {limit} bytes"))
 }
 
 #[cfg(test)]

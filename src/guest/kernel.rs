@@ -30,7 +30,7 @@ const HEADER: u64 = 64 << 10;
 
 /// The largest file of a kernel that is read whole: with all that a debugger wants to know, one has
 /// some 700 MB.
-const KERNEL_LIMIT: u64 = 1 << 30;
+pub(crate) const KERNEL_LIMIT: u64 = 1 << 30;
 
 /// Number of bytes of a file that are hashed at a time.
 const PIECE: usize = 1 << 20;

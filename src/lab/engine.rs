@@ -4,6 +4,7 @@
 //! The reaper must stay small, so no HTTP library and no async runtime is used here; the request
 //! has no body and only the status line and a bounded excerpt of the answer are read.
 
+use super::patient::Patient;
 use crate::fault::{Doing, Fault};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -48,7 +49,7 @@ fn remove(socket: &Path, what: &str, name: &str, path: &str) -> Result<Vec<Strin
     let at = socket.display();
     let mut answer = String::new();
     for attempt in 1..=ATTEMPTS {
-        let mut stream = match UnixStream::connect(socket) {
+        let stream = match UnixStream::connect(socket) {
             Ok(stream) => stream,
             Err(error)
                 if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) =>
@@ -57,7 +58,7 @@ fn remove(socket: &Path, what: &str, name: &str, path: &str) -> Result<Vec<Strin
             }
             Err(error) => return Err(error).doing(format_args!("reach the engine at `{at}`")),
         };
-        answer = match ask(&mut stream, path) {
+        answer = match ask(stream, path) {
             Err(error) if has_hung_up(&error) && attempt < ATTEMPTS => String::new(),
             result => result
                 .doing(format_args!("have the engine at `{at}` remove the {what} `{name}`"))?,
@@ -87,9 +88,8 @@ fn has_hung_up(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe)
 }
 
-fn ask(stream: &mut UnixStream, path: &str) -> std::io::Result<String> {
-    stream.set_read_timeout(Some(DEADLINE))?;
-    stream.set_write_timeout(Some(DEADLINE))?;
+fn ask(stream: UnixStream, path: &str) -> std::io::Result<String> {
+    let mut stream = Patient::new(stream, DEADLINE)?;
     // Without a version in its path a request is answered by the newest one that the engine has.
     let request = format!("DELETE {path} HTTP/1.1\r\nHost: engine\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes())?;

@@ -10,13 +10,13 @@
 
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, CapabilitySet, Confinement, Mount, Room, Unprivileged};
-use std::fs;
+use std::fs::{self, Metadata};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Permission bit by which everybody, also a user without privileges, may read a file.
-pub(crate) const READABLE: u32 = 0o004;
+const READABLE: u32 = 0o004;
 
 /// The file system that holds the places of what is shown: nothing else, and no data.
 const OPTIONS: &str = "nosuid,noexec,mode=0755,size=1m";
@@ -93,7 +93,7 @@ impl Jail {
     /// The machine's: there is no such file, or no room for a copy of one that only root may read.
     pub(crate) fn show(&mut self, name: &str, file: &Path) -> Result<PathBuf, Fault> {
         let found = fs::metadata(file).doing(format_args!("look at `{}`", file.display()))?;
-        if found.mode() & READABLE != 0 {
+        if everybody_may_read(&found) {
             return Ok(self.bind(name, file, Mount::bind_read_only));
         }
         let copy = self.copies.join(name);
@@ -149,6 +149,11 @@ impl Jail {
         self.shown.push(bound(from.to_owned(), target));
         seen
     }
+}
+
+/// Tells whether a user without privileges may read a file.
+pub(crate) fn everybody_may_read(file: &Metadata) -> bool {
+    file.mode() & READABLE != 0
 }
 
 fn directory(name: &str, room: &Room) -> PathBuf {

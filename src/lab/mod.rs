@@ -65,7 +65,7 @@ pub use confinement::{CapabilitySet, Confinement};
 pub use domain::{Domain, DomainState, PROGRAM as VIRSH};
 pub use environment::{path_alone, path_and};
 pub use exclusive::{create, make_for, write};
-pub(crate) use jail::{Jail, READABLE};
+pub(crate) use jail::{Jail, everybody_may_read};
 pub use journal::{living, read_untrusted as read_untrusted_journal};
 pub use limits::{IoLimits, Limits, Partition};
 pub use listener::listener;

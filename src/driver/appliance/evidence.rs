@@ -6,10 +6,10 @@ use crate::driver::qemu::qmp::{Qmp, VirtualCpu};
 use crate::fault::{Doing, Fault};
 use crate::layer::value_of;
 use crate::regular_file;
-use std::io::{self, Read};
+use std::io::{self, BufReader};
 use std::path::Path;
 use surtax_instrument::wire::Fact;
-use xxhash_rust::xxh3::Xxh3;
+use xxhash_rust::xxh3::Xxh3Default;
 
 /// Bytes of an image that are read at a time.
 const PIECE: usize = 1 << 20;
@@ -84,22 +84,11 @@ pub(super) fn of_network(pid: u32, client: Option<&[Fact]>) -> Result<Fact, Faul
 /// # Errors
 /// The machine's: the image cannot be read.
 pub(super) fn of_image(image: &Path) -> Result<Vec<Fact>, Fault> {
-    let (mut hash, mut count) = (Xxh3::new(), 0);
-    let mut piece = vec![0; PIECE];
-    let mut read = || -> io::Result<()> {
-        let mut file = regular_file::open_kept(image)?;
-        loop {
-            match file.read(&mut piece)? {
-                0 => return Ok(()),
-                some => {
-                    hash.update(&piece[..some]);
-                    count += some as u64;
-                }
-            }
-        }
-    };
+    let doing = format!("hash the image `{}`", image.display());
+    let file = regular_file::open_kept(image).doing(&doing)?;
+    let mut hash = Xxh3Default::new();
     // An image may be longer than memory.
-    read().doing(format_args!("hash the image `{}`", image.display()))?;
+    let count = io::copy(&mut BufReader::with_capacity(PIECE, file), &mut hash).doing(&doing)?;
     let hash = format!("{:032x}", hash.digest128());
     Ok(vec![
         Fact::new("command_file", image.display().to_string(), "the image that was booted"),

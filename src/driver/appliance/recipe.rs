@@ -171,16 +171,12 @@ impl FoundRecipe {
         let Ok(path) = std::path::absolute(&self.name) else { return Vec::new() };
         let Image { kernel, disk, initrd, .. } = &self.recipe.image;
         let named = [kernel, disk, initrd].into_iter().flatten().map(|name| self.file(name));
-        if self.name.ends_with(SUFFIX) {
-            [path].into_iter().chain(named).collect()
-        } else {
-            Vec::new()
-        }
+        if self.is_built_in() { Vec::new() } else { [path].into_iter().chain(named).collect() }
     }
 
     /// Tells whether it is one of surtax's own, and no file of somebody's.
     pub(super) fn is_built_in(&self) -> bool {
-        BUILT_IN.iter().any(|(known, _)| *known == self.name)
+        !self.name.ends_with(SUFFIX)
     }
 
     /// A file of the recipe.

@@ -7,13 +7,12 @@ use crate::driver::qemu::accelerator::Accelerator;
 use crate::driver::qemu::board::Board;
 use crate::driver::qemu::request::cpu_model;
 use crate::driver::xen::application::ApplicationOptions;
-use crate::driver::xen::{Kind, image};
+use crate::driver::xen::{Kind, image, require_plain};
 use crate::fault::Fault;
-use crate::lab::{IoLimits, Limits, READABLE, Room};
+use crate::lab::{IoLimits, Limits, Room, everybody_may_read};
 use crate::layer::{LayerSpec, Root, Site};
 use crate::regular_file;
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Options that a spec asks for.
@@ -99,6 +98,7 @@ impl ApplianceOptions {
         let kernel = machine.kernel.ok_or_else(|| Fault::bug("a domain without a kernel"))?;
         image::require(kind, &kernel, room)?;
         let append = machine.append.unwrap_or_default();
+        require_plain(&[Some(&kernel), machine.initrd.as_deref()], &append)?;
         Ok(Some(ApplicationOptions {
             kind,
             cpus: machine.cpus,
@@ -121,7 +121,7 @@ impl ApplianceOptions {
         for (_, file) in machine.files() {
             let looked = regular_file::open_kept(file).and_then(|file| file.metadata());
             let about = looked.map_err(|error| self.absent(file, &error))?;
-            if !machine.may_copy(file) && about.mode() & READABLE == 0 {
+            if !machine.may_copy(file) && !everybody_may_read(&about) {
                 let shown = file.display();
                 return Err(Fault::user(format!(
                     "appliance: the recipe `{name}` names `{shown}`, which is not for everybody to \

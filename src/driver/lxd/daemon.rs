@@ -12,7 +12,7 @@ use crate::agent::ConsoleTail;
 use crate::container::users::{self, ContainerUsers};
 use crate::fault::{Doing, Fault};
 use crate::lab::users::{COUNT, FIRST};
-use crate::lab::{self, Mount, Process, Program, Room, Service, last_words};
+use crate::lab::{self, Mount, Patient, Process, Program, Room, Service, last_words};
 use crate::layer::Site;
 use crate::regular_file;
 use serde_json::{Value, json};
@@ -296,9 +296,7 @@ impl Api {
     }
 
     fn exchange(&self, method: &str, path: &str, body: Option<&Value>) -> io::Result<Vec<u8>> {
-        let mut stream = UnixStream::connect(&self.socket)?;
-        stream.set_read_timeout(Some(ANSWER_DEADLINE))?;
-        stream.set_write_timeout(Some(ANSWER_DEADLINE))?;
+        let mut stream = Patient::new(UnixStream::connect(&self.socket)?, ANSWER_DEADLINE)?;
         let body = body.map(Value::to_string).unwrap_or_default();
         let request = format!(
             "{method} {path} HTTP/1.0\r\nHost: lxd\r\nContent-Length: {}\r\n\r\n{body}",

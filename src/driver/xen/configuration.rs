@@ -8,6 +8,7 @@
 use super::Kind;
 use super::vif::Nic;
 use crate::fault::Fault;
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 /// The name of the channel, and of what is shared.
@@ -48,22 +49,33 @@ pub(super) struct Domain {
     pub(super) socket: Option<PathBuf>,
 }
 
+/// That no name of a file, nor the command line, ends a string of a configuration, which knows no
+/// escapes: what follows could be any line of it, and some name programs.
+///
+/// # Errors
+/// The user's: one does.
+pub(in crate::driver) fn require_plain(
+    files: &[Option<&Path>],
+    command_line: &str,
+) -> Result<(), Fault> {
+    let files = files.iter().flatten().map(|path| path.to_string_lossy());
+    let mut texts = files.chain([command_line.into()]);
+    let ends = |text: &Cow<'_, str>| text.contains(|c: char| c == '"' || c.is_control());
+    texts.find(ends).map_or(Ok(()), |text| {
+        let shown = text.escape_debug();
+        let why = format!("xen: `{shown}` has a quote or a control character in it");
+        Err(Fault::user(why).hint("rename the file, or use `'` in a command line"))
+    })
+}
+
 impl Domain {
-    /// That no text in it ends a string of the file, which knows no escapes: what follows could be
-    /// any line of it, and some name programs.
+    /// That its texts are plain: see [`require_plain`].
     ///
     /// # Errors
-    /// The user's: one does.
+    /// As there.
     pub(super) fn require_plain(&self) -> Result<(), Fault> {
-        let paths = [Some(&self.kernel), self.initramfs.as_ref(), self.export.as_ref()];
-        let paths = paths.into_iter().flatten().map(|path| path.to_string_lossy().into_owned());
-        let mut texts = paths.chain([self.command_line.clone()]);
-        let ends = |text: &String| text.contains(|c: char| c == '"' || c.is_control());
-        texts.find(ends).map_or(Ok(()), |text| {
-            let shown = text.escape_debug();
-            let why = format!("xen: `{shown}` has a quote or a control character in it");
-            Err(Fault::user(why).hint("rename the file, or use `'` in a command line"))
-        })
+        let files = [Some(&self.kernel), self.initramfs.as_ref(), self.export.as_ref()];
+        require_plain(&files.map(|file| file.map(PathBuf::as_path)), &self.command_line)
     }
 
     /// The text of the file, if its texts are plain.

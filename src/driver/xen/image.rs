@@ -6,13 +6,11 @@
 use super::{Kind, require_linux};
 use crate::fault::{Doing, Fault};
 use crate::guest::elf::{PHYS32_ENTRY, has_note};
+use crate::guest::kernel::KERNEL_LIMIT;
 use crate::guest::unpack::unpack;
 use crate::lab::Room;
 use crate::regular_file;
 use std::path::Path;
-
-/// The longest image that is read: as of a kernel.
-const IMAGE_MOST: u64 = 1 << 30;
 
 /// The type of the note of Xen's own entry, without which its tools do not enter an image.
 ///
@@ -34,7 +32,7 @@ const MULTIBOOT_WITHIN: usize = 8192;
 pub(in crate::driver) fn require(kind: Kind, image: &Path, room: &Room) -> Result<(), Fault> {
     let shown = image.display();
     let bytes =
-        regular_file::read(image, IMAGE_MOST).doing(format_args!("read the image `{shown}`"))?;
+        regular_file::read(image, KERNEL_LIMIT).doing(format_args!("read the image `{shown}`"))?;
     let bytes = unpack(bytes, room)?;
     if is_linux(&bytes) {
         require_linux(kind).map_err(|it| it.fault().during("xen"))?;

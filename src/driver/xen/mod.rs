@@ -36,6 +36,7 @@ use crate::layer::{
     require_program,
 };
 use configuration::Domain;
+pub(in crate::driver) use configuration::require_plain;
 use std::fs;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};

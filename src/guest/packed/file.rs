@@ -3,7 +3,7 @@
 
 use crate::regular_file;
 use std::fs::File;
-use std::io::{self, ErrorKind};
+use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -35,8 +35,7 @@ impl PackedFile {
     /// The kernel's; or it is longer.
     pub(super) fn read(&self, limit: u64) -> io::Result<Vec<u8>> {
         if self.bytes > limit {
-            let why = format!("it is longer than {limit} bytes");
-            return Err(io::Error::new(ErrorKind::FileTooLarge, why));
+            return Err(regular_file::too_long(limit));
         }
         regular_file::read_again(&self.file, self.bytes)
     }
