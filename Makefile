@@ -86,9 +86,11 @@ mutants: setup ## Breaks the method on purpose, part by part: a quick proof must
 fuzz: ## Gives hostile bytes to every reader, a minute each (`FUZZ_SECONDS`, `FUZZ_ROUNDS`)
 	$(CARGO) xtask fuzz --seconds $(FUZZ_SECONDS) --rounds $(FUZZ_ROUNDS)
 
+# What is shipped is built alone, too: without the features that other crates of the workspace ask for.
 check: ## Checks formatting, lints, the tidy rules, the documentation, and every dependency
 	$(CARGO) fmt --all -- --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) clippy --locked -- -D warnings
 	$(CARGO) xtask tidy
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 	@ADVISORIES=$(ADVISORIES) setup/dependencies.sh
