@@ -41,6 +41,8 @@ pub const CONTEXT_SWITCHES: Key = Key(12);
 pub const PROCESSES_REFUSED: Key = Key(13);
 /// CPU time of the group in which the agent and the command are, and nobody who works for a layer.
 pub const CPU_COMMAND_GROUP: Key = Key(14);
+/// Number of times that a CPU was taken from who would have gone on: part of the context switches.
+pub const PREEMPTIONS: Key = Key(15);
 
 /// Course of an amount while its payer lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,7 +112,7 @@ const fn apart(key: Key, name: &'static str, unit: Unit, course: Course) -> Quan
 }
 
 /// Every quantity, in the order of its columns and of its numbers.
-pub static QUANTITIES: [Quantity; 14] = [
+pub static QUANTITIES: [Quantity; 15] = [
     quantity(CPU_USER, "cpu_user_ns", Unit::Nanoseconds, Counter, "User"),
     quantity(CPU_SYSTEM, "cpu_system_ns", Unit::Nanoseconds, Counter, "System"),
     quantity(MEMORY_PEAK, "memory_peak_bytes", Unit::Bytes, Peak, "Memory, peak"),
@@ -125,6 +127,7 @@ pub static QUANTITIES: [Quantity; 14] = [
     quantity(CONTEXT_SWITCHES, "context_switch_count", Unit::Count, Counter, "Context switches"),
     apart(PROCESSES_REFUSED, "process_refused_count", Unit::Count, Events),
     apart(CPU_COMMAND_GROUP, "command_group_cpu_ns", Unit::Nanoseconds, Counter),
+    quantity(PREEMPTIONS, "preemption_count", Unit::Count, Counter, "Preemptions"),
 ];
 
 impl Quantity {

@@ -152,7 +152,9 @@ fn the_bill_has_disks_faults_and_switches_of_whoever_had_them() {
     let answer = machine.json(&compare(machine_alone, "1", &["sleep", "0.5"]));
     let payers = arm(&answer, machine_alone)["payers"].as_array().unwrap();
     let vcpus = payers.iter().find(|it| it["payer"].as_str().unwrap().contains("vCPU")).unwrap();
-    assert!(vcpus["context_switch_count"].as_f64().unwrap() > 10.0, "{vcpus}");
+    let switches = vcpus["context_switch_count"].as_f64().unwrap();
+    assert!(switches > 10.0, "{vcpus}");
+    assert!(vcpus["preemption_count"].as_f64().unwrap() <= switches, "{vcpus}");
     let group = payers.iter().find(|it| it["memory_anon_bytes"].is_number());
     assert!(group.is_none_or(|it| it["context_switch_count"].is_null()), "{group:?}");
     machine.assert_as_before();

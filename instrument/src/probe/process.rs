@@ -11,6 +11,7 @@
 //! | read from and written to disks | `read_bytes` and `write_bytes` of `io` |
 //! | page faults | `minflt` and `majflt` of `stat` |
 //! | context switches | `voluntary_ctxt_switches` and `nonvoluntary_ctxt_switches` of `task/TID/status` |
+//! | preemptions | the latter of these two |
 //!
 //! - **Reads** nanoseconds in all; the split is a ratio of clock ticks, rough below a second of CPU
 //!   time, and all user where there was no tick.
@@ -22,7 +23,9 @@
 //!   `Documentation/scheduler/sched-stats.rst`.
 
 use super::cpu_time::CpuTime;
-use crate::amount::{Amounts, CONTEXT_SWITCHES, DISK_READ, DISK_WRITTEN, MEMORY_PEAK, PAGE_FAULTS};
+use crate::amount::{
+    Amounts, CONTEXT_SWITCHES, DISK_READ, DISK_WRITTEN, MEMORY_PEAK, PAGE_FAULTS, PREEMPTIONS,
+};
 use crate::counters;
 use crate::quantity::Nanoseconds;
 use std::collections::BTreeSet;
@@ -49,7 +52,11 @@ impl Usage {
     pub fn since(&self, earlier: &Self) -> Amounts {
         let amounts = self.amounts.since(&earlier.amounts);
         let all_live = earlier.threads.is_subset(&self.threads);
-        if all_live { amounts } else { amounts.with(CONTEXT_SWITCHES, None) }
+        if all_live {
+            amounts
+        } else {
+            amounts.with(CONTEXT_SWITCHES, None).with(PREEMPTIONS, None)
+        }
     }
 }
 
@@ -65,11 +72,10 @@ pub fn usage(pid: u32) -> io::Result<Usage> {
     let threads: io::Result<BTreeSet<OsString>> =
         fs::read_dir(&tasks)?.map(|thread| Ok(thread?.file_name())).collect();
     let threads = threads?;
-    let of_thread = |thread| context_switches(&tasks.join(thread));
-    let switches: Option<u64> = threads.iter().map(of_thread).sum();
-    let amounts = counted(Path::new(&home), &stat)
-        .with(MEMORY_PEAK, memory_peak(pid))
-        .with(CONTEXT_SWITCHES, switches);
+    let of_threads: Option<Vec<(u64, u64)>> =
+        threads.iter().map(|thread| switches(&tasks.join(thread))).collect();
+    let amounts = counted(Path::new(&home), &stat).with(MEMORY_PEAK, memory_peak(pid));
+    let amounts = with_switches(amounts, of_threads.as_deref());
     Ok(Usage { cpu: weighed(total, &stat)?, amounts, threads })
 }
 
@@ -139,7 +145,8 @@ fn thread(pid: u32, tid: u32) -> io::Result<Usage> {
     let (total, _) = scheduled(&counters::text_of(format!("{home}/schedstat"))?)?;
     let stat = counters::text_of(format!("{home}/stat"))?;
     let home = Path::new(&home);
-    let amounts = counted(home, &stat).with(CONTEXT_SWITCHES, context_switches(home));
+    let of_thread = switches(home).map(|of_it| [of_it]);
+    let amounts = with_switches(counted(home, &stat), of_thread.as_ref().map(|of_it| &of_it[..]));
     Ok(Usage { cpu: weighed(total, &stat)?, amounts, ..Usage::default() })
 }
 
@@ -154,14 +161,22 @@ fn counted(home: &Path, stat: &str) -> Amounts {
         .with(PAGE_FAULTS, faults)
 }
 
-fn context_switches(thread: &Path) -> Option<u64> {
+/// Adds the context switches of threads to what else was counted, where all are known.
+fn with_switches(amounts: Amounts, of_threads: Option<&[(u64, u64)]>) -> Amounts {
+    let sum = |part: fn(&(u64, u64)) -> u64| Some(of_threads?.iter().map(part).sum::<u64>());
+    let taken = sum(|(_, taken)| *taken);
+    amounts.with(CONTEXT_SWITCHES, sum(|(given, taken)| given + taken)).with(PREEMPTIONS, taken)
+}
+
+/// Reads how often a thread gave its CPU up, and how often it was taken from it.
+fn switches(thread: &Path) -> Option<(u64, u64)> {
     let status = counters::text_of(thread.join("status")).ok()?;
     let count = |key: &str| {
         // They are the last two of many.
         let line = status.lines().rev().find_map(|line| line.strip_prefix(key))?;
         line.trim().parse::<u64>().ok()
     };
-    Some(count("voluntary_ctxt_switches:")? + count("nonvoluntary_ctxt_switches:")?)
+    Some((count("voluntary_ctxt_switches:")?, count("nonvoluntary_ctxt_switches:")?))
 }
 
 /// The CPU clock of another process: all CPU time of all its threads, ended ones included.
@@ -286,9 +301,38 @@ mod tests {
         let all = usage(pid).unwrap().amounts.since(&before.amounts);
         assert_eq!(touched[0], 1);
         assert!(own.get(CONTEXT_SWITCHES).unwrap() >= 20, "{own:?}");
+        assert!(
+            own.get(PREEMPTIONS).unwrap() <= own.get(CONTEXT_SWITCHES).unwrap() - 20,
+            "{own:?}"
+        );
         // A huge page takes the place of 512 small ones.
         assert!(own.get(PAGE_FAULTS).unwrap() >= 32, "{own:?}");
         assert!(all.get(PAGE_FAULTS) >= own.get(PAGE_FAULTS), "{all:?} {own:?}");
+    }
+
+    #[test]
+    fn threads_that_share_a_cpu_take_it_from_each_other() {
+        let pid = std::process::id();
+        let spin = |_| {
+            std::thread::spawn(move || {
+                let allowed = rustix::thread::sched_getaffinity(None).unwrap();
+                let mut one = rustix::thread::CpuSet::new();
+                one.set((0..).find(|cpu| allowed.is_set(*cpu)).unwrap());
+                rustix::thread::sched_setaffinity(None, &one).unwrap();
+                let tid = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
+                let before = usage_of_threads(pid, &[tid]).unwrap().amounts;
+                let begin = crate::clock::monotonic_raw();
+                while crate::clock::monotonic_raw().since(begin).0 < 300_000_000 {
+                    std::hint::spin_loop();
+                }
+                usage_of_threads(pid, &[tid]).unwrap().amounts.since(&before)
+            })
+        };
+        let both: Vec<_> = (0..2).map(spin).collect();
+        for used in both.into_iter().map(|thread| thread.join().unwrap()) {
+            assert!(used.get(PREEMPTIONS).unwrap() >= 5, "{used:?}");
+            assert!(used.get(PREEMPTIONS) <= used.get(CONTEXT_SWITCHES), "{used:?}");
+        }
     }
 
     #[test]
@@ -296,6 +340,7 @@ mod tests {
         let reading = |threads: &[&str], switches| Usage {
             amounts: Amounts::default()
                 .with(CONTEXT_SWITCHES, switches)
+                .with(PREEMPTIONS, switches)
                 .with(PAGE_FAULTS, switches),
             threads: threads.iter().map(OsString::from).collect(),
             ..Usage::default()
@@ -305,6 +350,7 @@ mod tests {
         // One that began meanwhile is known whole.
         assert_eq!(used(&["1", "2", "3"]).get(CONTEXT_SWITCHES), Some(300));
         assert_eq!(used(&["1", "3"]).get(CONTEXT_SWITCHES), None);
+        assert_eq!(used(&["1", "3"]).get(PREEMPTIONS), None);
         assert_eq!(used(&["1", "3"]).get(PAGE_FAULTS), Some(300), "the process keeps those");
 
         let pid = std::process::id();
