@@ -8,7 +8,7 @@
 use crate::fault::{Doing, Fault};
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 use surtax_instrument::clock::BOOT_ID;
@@ -42,9 +42,9 @@ pub(crate) struct Arrival {
     pub(crate) user_id: String,
     /// Id of the boot of that machine; `-` where it cannot be read.
     pub(crate) boot_id: String,
-    /// The addresses of the connection, if the shell knows of one: ours as it is seen there, and
-    /// its own.
-    pub(crate) ends: Option<(IpAddr, IpAddr)>,
+    /// Both ends of the connection as the shell says them, if it knows of one: ours as it is seen
+    /// there, and its own. A claim.
+    pub(crate) ends: Option<(SocketAddr, SocketAddr)>,
 }
 
 impl Arrival {
@@ -74,11 +74,14 @@ impl Arrival {
     }
 }
 
-/// The addresses in what `sshd` says of a connection: the client's address and port, and its own.
+/// The ends in what `sshd` says of a connection: the client's address and port, and its own.
 /// Source: `ssh(1)`, `SSH_CONNECTION`.
-fn ends(connection: &[&str]) -> Option<(IpAddr, IpAddr)> {
-    let [client, _, server, _] = connection else { return None };
-    Some((client.parse().ok()?, server.parse().ok()?))
+fn ends(connection: &[&str]) -> Option<(SocketAddr, SocketAddr)> {
+    let [client, client_port, server, port] = connection else { return None };
+    let end = |address: &str, port: &str| {
+        Some(SocketAddr::new(address.parse().ok()?, port.parse().ok()?))
+    };
+    Some((end(client, client_port)?, end(server, port)?))
 }
 
 /// Returns what the login shell is given, whichever it is: one line with a script for `sh` in
@@ -175,10 +178,12 @@ mod tests {
         let read = |connection: &str| {
             Arrival::read(&format!("Linux x86_64 6.1.0 0 b007 {connection}")).unwrap().ends
         };
-        let ends = Some(([10, 0, 0, 1].into(), [10, 0, 0, 2].into()));
+        let ends = Some((([10, 0, 0, 1], 40_000).into(), ([10, 0, 0, 2], 22).into()));
         assert_eq!(read("10.0.0.1 40000 10.0.0.2 22"), ends);
-        for other in ["-", "UNKNOWN 65535 UNKNOWN 65535", "10.0.0.1 40000", "fe80::1%eth0 1 ::1 22"]
-        {
+        for other in [
+            "-", "UNKNOWN 65535 UNKNOWN 65535", "10.0.0.1 40000", "10.0.0.1 40000 10.0.0.2 65536",
+            "fe80::1%eth0 1 ::1 22",
+        ] {
             assert_eq!(read(other), None, "{other}");
         }
     }

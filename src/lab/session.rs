@@ -1,7 +1,8 @@
 //! Ends the processes of one session, on machines without cgroups.
 //!
-//! The number of a session stays taken while anybody is in it, so it cannot come to mean another
-//! one in between. What begins a session of its own escapes; that is what groups are for.
+//! The number of a session stays taken while anybody is in it. Once nobody is, it may be another's,
+//! whose leader was started at another time: so that is looked at before each kill. What begins a
+//! session of its own escapes; that is what groups are for.
 
 use super::processes::{field, ids, kill, name};
 use crate::fault::Fault;
@@ -27,13 +28,11 @@ fn has_ended(pid: u32) -> bool {
 
 /// Kills everything in the session that this process began. Says who was still alive.
 pub(super) fn end(leader: u32, leader_started_ticks: u64) -> Result<Vec<String>, Fault> {
-    if started_ticks(leader).is_some_and(|ticks| ticks != leader_started_ticks) {
-        return Ok(Vec::new());
-    }
+    let is_it = || started_ticks(leader).is_none_or(|ticks| ticks == leader_started_ticks);
     let mut found = Vec::new();
     for _ in 0..PASS_LIMIT {
         let members = members(leader)?;
-        if members.is_empty() {
+        if members.is_empty() || !is_it() {
             return Ok(found);
         }
         for pid in members {
@@ -41,7 +40,7 @@ pub(super) fn end(leader: u32, leader_started_ticks: u64) -> Result<Vec<String>,
             if !found.contains(&line) {
                 found.push(line);
             }
-            kill(pid, || is_in(leader, pid));
+            kill(pid, || is_it() && is_in(leader, pid));
         }
         std::thread::sleep(Duration::from_millis(10));
     }
@@ -54,4 +53,28 @@ fn members(leader: u32) -> Result<Vec<u32>, Fault> {
 
 fn is_in(leader: u32, pid: u32) -> bool {
     field(pid, 6).is_some_and(|session| session == leader.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "a session that is not a room's")]
+    fn a_session_is_ended_whole_and_another_of_its_number_is_not() {
+        let mut command = Command::new("setsid");
+        let command = command.args(["sh", "-c", "sleep 1000 & echo; wait"]).stdout(Stdio::piped());
+        let mut leader = command.spawn().unwrap();
+        let mut line = [0];
+        std::io::Read::read_exact(leader.stdout.as_mut().unwrap(), &mut line).unwrap();
+        let pid = leader.id();
+        let ticks = started_ticks(pid).unwrap();
+        let none: [&str; 0] = [];
+        assert_eq!(end(pid, ticks + 1).unwrap(), none, "its number is another's");
+        assert_eq!(members(pid).unwrap().len(), 2, "which is left alone");
+        assert_eq!(end(pid, ticks).unwrap().len(), 2);
+        leader.wait().unwrap();
+        assert_eq!(members(pid).unwrap(), [0; 0]);
+    }
 }

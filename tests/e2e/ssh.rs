@@ -48,11 +48,12 @@ pub struct Sshd {
 impl Sshd {
     /// Starts one with its own keys; `None` where there is no `sshd`, which was said.
     fn start(machine: &Machine) -> Option<Self> {
-        Self::start_at(machine, "127.0.0.1", &[])
+        Self::start_at(machine, "127.0.0.1", &[], "")
     }
 
-    /// The same at another address of this machine's, by a command that leads to where that is.
-    pub fn start_at(machine: &Machine, address: &str, by: &[String]) -> Option<Self> {
+    /// The same at another address of this machine's, by a command that leads to where that is, and
+    /// with further lines of its configuration.
+    pub fn start_at(machine: &Machine, address: &str, by: &[String], lines: &str) -> Option<Self> {
         if !Path::new(SSHD).exists() {
             skip("ssh", "there is no `/usr/sbin/sshd`: apt-get install openssh-server");
             return None;
@@ -73,7 +74,7 @@ impl Sshd {
         let config = format!(
             "Port {port}\nListenAddress {address}\nHostKey {place}/host_key\n\
              AuthorizedKeysFile {place}/user_key.pub\nPidFile none\nUsePAM no\nStrictModes no\n\
-             PermitRootLogin prohibit-password\nPrintMotd no\nPrintLastLog no\n"
+             PermitRootLogin prohibit-password\nPrintMotd no\nPrintLastLog no\n{lines}"
         );
         fs::write(directory.join("sshd_config"), config).unwrap();
         fs::write(directory.join("ssh_config"), "").unwrap();

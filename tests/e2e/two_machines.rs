@@ -67,6 +67,11 @@ struct Machines<'a> {
 
 impl<'a> Machines<'a> {
     fn make(machine: &'a Machine) -> Option<Self> {
+        Self::make_with(machine, "")
+    }
+
+    /// The same with further lines of the other one's configuration of `sshd`.
+    fn make_with(machine: &'a Machine, lines: &str) -> Option<Self> {
         let (here, there) = (Namespace::make(), Namespace::make());
         let ends = format!("type veth peer name {} netns {}", THERE.0, there.0.id());
         here.run(&format!("ip link add {} {ends}", HERE.0));
@@ -75,7 +80,7 @@ impl<'a> Machines<'a> {
             namespace.run(&format!("ip address add {address}/24 dev {link}"));
             namespace.run(&format!("ip link set {link} up"));
         }
-        let sshd = Sshd::start_at(machine, THERE.1, &there.way())?;
+        let sshd = Sshd::start_at(machine, THERE.1, &there.way(), lines)?;
         Some(Self { machine, here, sshd, _there: there })
     }
 
@@ -190,6 +195,26 @@ fn a_server_on_another_machine_is_called_from_here_also_in_a_container_there() {
     }
     let came = machines.packets() - before;
     assert!(called >= 8 && came >= called, "{called} requests, and {came} packets came");
+    assert_eq!(machines.sshd.left(), [""; 0]);
+    drop(machines);
+    machine.assert_as_before();
+}
+
+#[test]
+fn a_machine_that_names_another_address_than_its_own_has_nobody_called_there() {
+    let machine = Machine::beside_one();
+    // Its address is one of this machine's network, which it would have us flood.
+    let lie = "ForceCommand SSH_CONNECTION=\"${SSH_CONNECTION% * *} 203.0.113.1 22\" \
+               sh -c \"$SSH_ORIGINAL_COMMAND\"\n";
+    let Some(machines) = Machines::make_with(&machine, lie) else { return };
+    let far = machines.sshd.stack();
+    let answer = machines.compare(&format!("native,{far}"), "net.tcp_rr:time=300");
+    let mut arms = answer["arms"].as_array().unwrap().iter();
+    let arm = arms.find(|arm| arm["stack"].as_str().unwrap().starts_with("ssh:")).unwrap();
+    assert_eq!(arm["trial_count"], 0);
+    let said = arm.to_string();
+    assert!(said.contains("the stack has no way to the outside"), "{said}");
+    assert!(said.contains("another machine is reached directly, without `ProxyJump`"), "{said}");
     assert_eq!(machines.sshd.left(), [""; 0]);
     drop(machines);
     machine.assert_as_before();

@@ -19,8 +19,8 @@
 //!
 //! Times are this machine's, as everywhere: one of a command contains the way of two frames, there
 //! and back. A workload with two sides goes the way that ssh has gone: each side calls the other's
-//! end of that connection, as `sshd` says it. A starter for a layer behind is kept in the memory of
-//! the agent and is no file there.
+//! end of that connection, as `sshd` says it and the client's own socket has it. A starter for a
+//! layer behind is kept in the memory of the agent and is no file there.
 
 mod client;
 
@@ -34,6 +34,7 @@ use crate::layer::{
 };
 use client::Client;
 use std::fs::{self, File};
+use std::net::SocketAddr;
 use std::time::Duration;
 use surtax_instrument::wire::{Fact, Role};
 
@@ -65,7 +66,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     subject: Some("host"),
     limits: &[],
     holds_layers: true,
-    elsewhere: true,
+    is_remote: true,
     files: Files::AsTheyAre,
     roots: &[RootKind::Host],
     start_guess: StartGuess::of(2_000),
@@ -113,7 +114,8 @@ impl Layer for Ssh {
         })?;
         let name = format!("ssh:{}", client.host);
         let link = Link::kept_alive(name, replies, to_agent, &console, KEEP_ALIVE)?;
-        Ok(Started::new(link, RunningSsh { client, version, process, arrival, console }))
+        let ends = arrival.ends.filter(|said| process.connections().contains(said));
+        Ok(Started::new(link, RunningSsh { client, version, process, arrival, ends, console }))
     }
 }
 
@@ -122,6 +124,9 @@ struct RunningSsh {
     version: Fact,
     process: Process,
     arrival: Arrival,
+    /// Ends of the connection, ours and theirs, where the client's own socket has those that the
+    /// other machine says.
+    ends: Option<(SocketAddr, SocketAddr)>,
     console: ConsoleTail,
 }
 
@@ -130,10 +135,11 @@ impl Running for RunningSsh {
         vec![Payer::new("ssh client", Role::Engine, Source::Process(self.process.pid()))]
     }
 
-    /// The way that ssh itself has come: each end as the other one sees it.
+    /// The way that ssh itself has come, if both machines see the same two ends of it: one that
+    /// could name another address would have us send to whom it likes.
     fn network(&self) -> Option<WorkloadNetwork> {
-        let (outside, there) = self.arrival.ends?;
-        let workload = Some(there);
+        let (ours, theirs) = self.ends?;
+        let (outside, workload) = (ours.ip(), Some(theirs.ip()));
         Some(WorkloadNetwork {
             outside,
             workload,
