@@ -2,7 +2,8 @@
 //!
 //! Taken before and after, it shows every leak, whoever's fault it is. On a machine where others
 //! work too it also shows what they made meanwhile; processes are therefore counted only if they
-//! carry our tag in name, command line or group.
+//! carry our tag in name, command line or group, and [`is_of_others`] tells of the rest whether it
+//! bears our tag or a name that a tool which we drive gives.
 
 use super::cgroup;
 use super::directory::entries;
@@ -31,6 +32,16 @@ const STRAYS: [&str; 2] = ["rootlesskit", "crun."];
 const ENGINES: [&str; 12] = [
     "docker", "libpod", "container", "kata", "lxc", "machine", "nspawn", "runc", "crun", "youki",
     "runsc", "buildkit",
+];
+
+/// Words in mounts, names of network namespaces and files of loop devices that such tools make,
+/// beside those of [`ENGINES`].
+const TOOLS: [&str; 6] = ["cni-", "netavark", "/lxd/", "incus", "/libvirt/", "rootless"];
+
+/// Beginnings of the names that such tools give network links.
+const LINKS: [&str; 17] = [
+    "docker", "br-", "veth", "cni", "podman0", "lxc", "lxdbr", "incus", "virbr", "vnet", "tap",
+    "macvtap", "ve-", "vb-", "vz-", "vif", "xenbr",
 ];
 
 /// The most directories of files of ours that are walked through.
@@ -198,22 +209,41 @@ impl Census {
     }
 }
 
-/// Tells whether a line of a difference is about what others do on this machine, and no leak: a
-/// group without our tag that went, or that came and has members or is none of an engine's, for all
-/// that surtax makes carries its tag, a process of ours in such a group is counted as a process,
-/// and only engines that it drives make groups elsewhere; and a process that went, as those of
-/// another surtax do when they are done; and what went of a lab, whose owner was dead, for whoever
-/// starts takes that away.
+/// Tells whether a line of a difference is about what others do on this machine, and no leak: all
+/// that surtax makes carries its tag, and only tools that it drives make anything else.
+///
+/// So a mount, a network namespace, a link or a loop device is of others if it has neither our tag
+/// nor a name that such a tool gives; but a mount that went and was none of a namespace is told of,
+/// for nobody else's may be taken away. So is a group without our tag that went, or that came and
+/// has members or is none of an engine's: a process of ours in it is counted as a process. So is a
+/// process that went, as those of another surtax do when they are done, and what went of a lab,
+/// whose owner was dead, for whoever starts takes that away.
 #[must_use]
 pub fn is_of_others(line: &str) -> bool {
-    if line.starts_with("went: ") && (line.starts_with("went: process ") || names_a_lab(line)) {
+    let Some((sign, thing)) = line.split_once(": ") else { return false };
+    let (went, bears) = (sign == "went", |words: &[&str]| words.iter().any(|it| line.contains(it)));
+    if went && (thing.starts_with("process ") || names_a_lab(line)) {
         return true;
     }
-    let Some((sign, path)) = line.split_once(": group `") else { return false };
-    let path = Path::new(path.trim_end_matches('`'));
-    let members = fs::read_to_string(path.join("cgroup.procs")).unwrap_or_default();
-    let is_of_an_engine = ENGINES.iter().any(|name| line.contains(name));
-    !line.contains(TAG) && (sign == "went" || !members.is_empty() || !is_of_an_engine)
+    let is_ours = bears(&[TAG]);
+    let Some((what, name)) = thing.split_once(" `") else { return false };
+    let is_of_a_tool = bears(&ENGINES);
+    match what {
+        "group" => {
+            let path = Path::new(name.trim_end_matches('`'));
+            let members = fs::read_to_string(path.join("cgroup.procs")).unwrap_or_default();
+            !is_ours && (went || !members.is_empty() || !is_of_a_tool)
+        }
+        "mount" | "mount of process 1" => {
+            !is_ours && !is_of_a_tool && !bears(&TOOLS) && (!went || line.contains(" - nsfs "))
+        }
+        "network namespace" | "loop device" => !is_ours && !is_of_a_tool && !bears(&TOOLS),
+        "network link" => {
+            let name = name.rsplit('/').next().unwrap_or(name);
+            !is_ours && !LINKS.iter().any(|it| name.starts_with(it))
+        }
+        _ => false,
+    }
 }
 
 /// Tells whether a line names a lab where labs are named.
@@ -272,9 +302,40 @@ mod tests {
         assert!(is_of_others("went: file `/run/surtax/1a2b3c4d/.memory`"));
         assert!(!is_of_others("went: mount `/srv/labs/data`") && !names_a_lab("/run/surtax/a/b"));
         assert!(!is_of_others("went: mount `/home`") && !is_of_others("went: setting `/a` = `1`"));
+        assert!(!is_of_others("came: setting `/a` = `1`"));
         assert!(!is_of_others("came: file `/run/surtax/1a2b3c4d/.memory`"));
         assert!(is_of_others("went: process `surtax` (1): `surtax compare`"));
         assert!(!is_of_others("came: process `surtax` (1): `surtax compare`"));
         assert_eq!(before.agreed_with(&after), of(&["mount `b`"]));
+    }
+
+    #[test]
+    fn what_bears_neither_our_tag_nor_a_tools_name_is_of_others() {
+        let netns =
+            |name: &str| format!("mount `net:[4026532] /run/netns/{name} rw - nsfs nsfs rw`");
+        for thing in [
+            netns("their-own"),
+            String::from("mount `/ /mnt/usb rw,relatime shared:9 - ext4 /dev/sdb1 rw`"),
+            String::from("mount of process 1 `/ /mnt/usb rw,relatime - ext4 /dev/sdb1 rw`"),
+            String::from("network namespace `/run/netns/their-own`"),
+            String::from("network link `/sys/class/net/wg0`"),
+            String::from("loop device `/sys/block/loop3` of `/home/me/disk.img`"),
+        ] {
+            assert!(is_of_others(&format!("came: {thing}")), "{thing}");
+            let is_taken = thing.contains("ext4");
+            assert_eq!(is_of_others(&format!("went: {thing}")), !is_taken, "{thing}");
+        }
+        for thing in [
+            netns("cni-5bb5c5b0"),
+            String::from("mount `/ /run/surtax/1a2b3c4d/root rw - overlay overlay rw`"),
+            String::from("mount `/ /var/lib/docker/overlay2/1/merged rw - overlay overlay rw`"),
+            String::from("mount `/ /run/systemd/nspawn/propagate rw - tmpfs tmpfs rw`"),
+            String::from("network namespace `/run/netns/cni-5bb5c5b0`"),
+            String::from("network link `/sys/class/net/veth5bb5c5b`"),
+            String::from("network link `/sys/class/net/docker0`"),
+            String::from("loop device `/sys/block/loop3` of `/var/tmp/surtax-1a2b3c4d/disk`"),
+        ] {
+            assert!(!is_of_others(&format!("came: {thing}")), "{thing}");
+        }
     }
 }
