@@ -154,9 +154,9 @@ impl Written {
                 .or_else(|_| value_of(&facts, "runtime_command_line"))?;
             let place = room.memory_directory()?;
             let text =
-                |name| Some((name, room.nameless(&fs::read_to_string(place.join(name)).ok()?)));
+                |name| Some((name, room.redact_paths(&fs::read_to_string(place.join(name)).ok()?)));
             let written = Self {
-                line: room.nameless(line),
+                line: room.redact_paths(line),
                 files: FILES.into_iter().filter_map(text).collect(),
             };
             link.ask(&Request::Stop, DEADLINE)?;

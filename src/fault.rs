@@ -3,6 +3,8 @@
 //! Four kinds with three exit codes: the user's (2), the machine's and that of somebody inside a
 //! stack (3), and ours (70). One level says one thing; the chain is joined in one place, here.
 
+pub mod last_words;
+
 use std::any::Any;
 use std::fmt;
 use surtax_instrument::wire::Cause;

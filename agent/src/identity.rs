@@ -8,6 +8,7 @@ use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use surtax_instrument::link;
+use surtax_instrument::mountinfo::Mounted;
 use surtax_instrument::probe::mitigations;
 use surtax_instrument::wire::{Fact, SCRATCH};
 
@@ -247,7 +248,10 @@ fn scratch_write_cache(mounts: Option<&str>) -> Option<String> {
 
 /// The last mount at a path, if there is one; nothing where mounts are not told.
 fn mount_at(mounts: Option<&str>, path: &str) -> Option<Option<String>> {
-    let line = mounts?.lines().rfind(|line| line.split(' ').nth(4) == Some(path));
+    let is_there = |line: &&str| {
+        Mounted::parse(line.as_bytes()).is_some_and(|mounted| mounted.point == Path::new(path))
+    };
+    let line = mounts?.lines().rfind(is_there);
     Some(line.and_then(|line| line.split_once(" - ")).map(|(_, rest)| rest.to_owned()))
 }
 

@@ -27,7 +27,7 @@ pub use seal::{Opener, Sealer, agents, hosts};
 pub use status::Status;
 
 /// Raised whenever a frame changes its meaning; both ends must agree.
-pub const PROTOCOL: u16 = 11;
+pub const PROTOCOL: u16 = 12;
 
 /// The longest frame that either side accepts, in bytes.
 pub const FRAME_LIMIT: usize = 1 << 20;

@@ -19,7 +19,7 @@ const HINT: &str =
 
 /// The questions to one inside, and how many of them it owes an answer to.
 #[derive(Debug)]
-pub struct Pulse {
+pub struct Heartbeat {
     ask_after: Duration,
     give_up_after: Duration,
     owed: u32,
@@ -50,13 +50,13 @@ impl Heard {
     }
 }
 
-impl Default for Pulse {
+impl Default for Heartbeat {
     fn default() -> Self {
         Self { ask_after: ASK_AFTER, give_up_after: PATIENCE, owed: 0 }
     }
 }
 
-impl Pulse {
+impl Heartbeat {
     /// Waits for the next reply that answers none of these questions, at most until `limit` has
     /// passed. `ask` sends [`surtax_instrument::wire::Request::Clock`], or says that it could not
     /// be sent now.
@@ -127,8 +127,8 @@ mod tests {
     const SOON: Duration = Duration::from_millis(20);
     const LATE: Duration = Duration::from_secs(20);
 
-    fn pulse() -> Pulse {
-        Pulse { ask_after: SOON, give_up_after: SOON * 5, owed: 0 }
+    fn heartbeat() -> Heartbeat {
+        Heartbeat { ask_after: SOON, give_up_after: SOON * 5, owed: 0 }
     }
 
     /// An inside that answers so many questions, then says what is given, and then falls silent.
@@ -157,22 +157,22 @@ mod tests {
         (Link::over("guest", reader, ours, &ConsoleTail::new()).unwrap(), theirs)
     }
 
-    fn wait(pulse: &mut Pulse, link: &mut Link, limit: Duration) -> Result<Stamped, Fault> {
-        link.outlast(pulse, limit)?.reply(link.listener.as_ref(), limit)
+    fn wait(heartbeat: &mut Heartbeat, link: &mut Link, limit: Duration) -> Result<Stamped, Fault> {
+        link.outlast(heartbeat, limit)?.reply(link.listener.as_ref(), limit)
     }
 
     #[test]
     fn one_that_answers_is_waited_for_and_its_answers_are_nobody_elses() {
         let (mut link, _theirs) = inside(3, Some(Reply::Stopped));
-        let mut pulse = pulse();
-        assert_eq!(wait(&mut pulse, &mut link, LATE).unwrap().reply, Reply::Stopped);
-        assert_eq!(pulse.owed, 0);
+        let mut heartbeat = heartbeat();
+        assert_eq!(wait(&mut heartbeat, &mut link, LATE).unwrap().reply, Reply::Stopped);
+        assert_eq!(heartbeat.owed, 0);
     }
 
     #[test]
     fn one_that_answers_no_more_is_given_up_long_before_the_limit() {
         let (mut link, _theirs) = inside(2, None);
-        let fault = wait(&mut pulse(), &mut link, LATE).unwrap_err();
+        let fault = wait(&mut heartbeat(), &mut link, LATE).unwrap_err();
         assert_eq!(fault.message, "guest: no answer within 0.1 s");
         assert!(fault.hint.unwrap().starts_with("the whole stack hangs"));
     }
@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn the_limit_holds_for_one_that_answers() {
         let (mut link, _theirs) = inside(1000, None);
-        let fault = wait(&mut pulse(), &mut link, SOON * 10).unwrap_err();
+        let fault = wait(&mut heartbeat(), &mut link, SOON * 10).unwrap_err();
         assert_eq!((fault.message.as_str(), fault.hint), ("guest: no answer within 0.2 s", None));
     }
 
@@ -188,12 +188,12 @@ mod tests {
     fn an_answer_that_comes_after_the_end_is_taken() {
         let (mut link, theirs) = link();
         let mut inside = AgentEnd::greeted(theirs, &mut link);
-        let mut pulse = Pulse { owed: 1, ..pulse() };
+        let mut heartbeat = Heartbeat { owed: 1, ..heartbeat() };
         inside.say(&Reply::Written);
         inside.say(&Reply::Clock { at: Nanoseconds(1) });
         inside.say(&Reply::Stopped);
-        assert_eq!(wait(&mut pulse, &mut link, LATE).unwrap().reply, Reply::Written);
-        pulse.settle(link.listener.as_mut(), LATE).unwrap();
+        assert_eq!(wait(&mut heartbeat, &mut link, LATE).unwrap().reply, Reply::Written);
+        heartbeat.settle(link.listener.as_mut(), LATE).unwrap();
         assert_eq!(link.receive(LATE).unwrap().reply, Reply::Stopped);
     }
 }

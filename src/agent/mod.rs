@@ -19,7 +19,7 @@ pub(crate) mod tests;
 use crate::fault::Fault;
 pub use call::Call;
 pub use console::ConsoleTail;
-pub use heartbeat::{Heard, Pulse};
+pub use heartbeat::{Heard, Heartbeat};
 use std::time::Duration;
 use surtax_instrument::clock;
 use surtax_instrument::quantity::Nanoseconds;
@@ -137,11 +137,11 @@ impl Link {
     /// there.
     ///
     /// # Errors
-    /// The machine's: see [`Pulse::wait`].
-    pub fn outlast(&mut self, pulse: &mut Pulse, limit: Duration) -> Result<Heard, Fault> {
+    /// The machine's: see [`Heartbeat::wait`].
+    pub fn outlast(&mut self, heartbeat: &mut Heartbeat, limit: Duration) -> Result<Heard, Fault> {
         let Self { speaker, listener } = self;
         let ask = || speaker.send(&Request::Clock).map(|()| true);
-        pulse.look(listener.as_mut(), ask, limit)
+        heartbeat.look(listener.as_mut(), ask, limit)
     }
 
     /// Sends one request and waits for its answer; a [`Reply::Failed`] becomes a fault.

@@ -92,9 +92,10 @@ struct End {
 }
 
 impl End {
-    /// A fault, with the last words of the console.
+    /// A fault, with the last words of the console, and the cause that they tell.
     fn fault(&self, what: &str) -> Fault {
         Fault::machine(format!("{}: {what}{}", self.name, self.console.quote()))
+            .because(self.console.cause())
     }
 }
 

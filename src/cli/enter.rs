@@ -1,6 +1,6 @@
 //! `surtax enter`: a shell, or a command, in any stack.
 
-use super::measure::{complete, surroundings, variable};
+use super::measure::{complete, defaults, variable};
 use super::run_and_report::OpenedLab;
 use super::{Globals, note, within_reach};
 use crate::driver;
@@ -74,7 +74,7 @@ impl Arguments {
             start_deadline: self.start_deadline,
             ..Draft::default()
         };
-        let around = surroundings(&descriptors)?;
+        let around = defaults(&descriptors)?;
         // Its other notes are of trials.
         let notes = draft.links_note(&around.cwd).collect();
         complete(draft, &around).map(|checked| CheckedPlan { notes, ..checked })

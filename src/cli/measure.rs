@@ -250,7 +250,7 @@ impl ResultArguments {
     /// The question of a draft: its plan, with its notes said.
     pub(super) fn question(&self, draft: Draft, globals: &Globals) -> Result<Question, Fault> {
         self.check()?;
-        let CheckedPlan { plan, notes } = complete(draft, &surroundings(&registered())?)?;
+        let CheckedPlan { plan, notes } = complete(draft, &defaults(&registered())?)?;
         self.results.gate.require_an_answer(&plan)?;
         notes.iter().for_each(|text| super::note(text, globals));
         let Self { output, results } = self.clone();
@@ -288,9 +288,7 @@ pub(super) fn complete(draft: Draft, around: &Defaults<'_>) -> Result<CheckedPla
 }
 
 /// The caller: working directory, a fresh seed.
-pub(super) fn surroundings<'a>(
-    descriptors: &'a [&'static Descriptor],
-) -> Result<Defaults<'a>, Fault> {
+pub(super) fn defaults<'a>(descriptors: &'a [&'static Descriptor]) -> Result<Defaults<'a>, Fault> {
     let cwd = std::env::current_dir().doing("find the working directory")?;
     // Six digits: enough to differ from the last run, and short enough to be typed again.
     let fresh_seed = clock::wall().0 / 1_000 % 1_000_000;
@@ -323,7 +321,7 @@ pub(super) fn variable(typed: OsString) -> Result<(String, Word), Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layer::tests::CARDS;
+    use crate::layer::tests::DESCRIPTORS;
     use crate::plan::tests::around;
     use std::os::unix::ffi::OsStringExt as _;
 
@@ -345,7 +343,7 @@ mod tests {
             seed: Some(5),
             ..MeasureArguments::default()
         };
-        let draft = arguments.draft(&["make".into()], CARDS).unwrap();
+        let draft = arguments.draft(&["make".into()], DESCRIPTORS).unwrap();
         let file = r#"
 command = ["make"]
 stacks = ["native", "qemu:memory=1G,accel=tcg+runc", "runc"]
@@ -362,7 +360,7 @@ env_padding = 0
 margin = "2%"
 seed = 5
 "#;
-        let read = crate::plan::file::parse(file, "p.toml", CARDS).unwrap();
+        let read = crate::plan::file::parse(file, "p.toml", DESCRIPTORS).unwrap();
         assert_eq!(draft.complete(&around()), read.complete(&around()));
     }
 
@@ -370,13 +368,13 @@ seed = 5
     fn rich() -> Draft {
         Draft {
             title: Some(String::from("a title")),
-            stacks: parse_list_with("runc,qemu:mem=1G,accel=tcg+runc", CARDS).unwrap(),
-            baseline: Some(StackSpec::parse_with("runc", CARDS).unwrap()),
+            stacks: parse_list_with("runc,qemu:mem=1G,accel=tcg+runc", DESCRIPTORS).unwrap(),
+            baseline: Some(StackSpec::parse_with("runc", DESCRIPTORS).unwrap()),
             command: ["sh", "-c", "echo 'a b' $HOME; -- --runs"].map(Word::from).to_vec(),
             environment: vec![(String::from("A"), Word::from("b = c"))],
             inherit_environment: Some(false),
             writable: vec![PathBuf::from("/tmp")],
-            beside: vec![Neighbour::parse_with("adversary.load@runc:cpus=1", CARDS).unwrap()],
+            beside: vec![Neighbour::parse_with("adversary.load@runc:cpus=1", DESCRIPTORS).unwrap()],
             runs: Some(40),
             time: Some(Duration::from_millis(90_500)),
             precision_ppm: Some(20_000),
@@ -409,7 +407,7 @@ seed = 5
         }
         let texts = |words: &[&str]| words.iter().map(|word| Word::from(*word)).collect();
         let plain = Draft {
-            stacks: parse_list_with("native,runc", CARDS).unwrap(),
+            stacks: parse_list_with("native,runc", DESCRIPTORS).unwrap(),
             command: texts(&["make"]),
             ..Draft::default()
         };
@@ -436,7 +434,7 @@ seed = 5
             // The last zero byte ends a word, and begins none.
             let words: Vec<OsString> = std::iter::once("compare".into()).chain(words).collect();
             let said = <Line as clap::Parser>::parse_from(&words[..words.len() - 1]);
-            let again = said.measure.draft(&said.command, CARDS).unwrap();
+            let again = said.measure.draft(&said.command, DESCRIPTORS).unwrap();
             assert_eq!(again.complete(&around()).unwrap().plan, plan, "{line}");
         }
     }
@@ -445,7 +443,7 @@ seed = 5
     fn a_stack_that_is_refused_is_named_with_its_flag() {
         let arguments =
             MeasureArguments { stacks: vec![String::from("native,rnuc")], ..Default::default() };
-        let fault = arguments.draft(&[], CARDS).unwrap_err();
+        let fault = arguments.draft(&[], DESCRIPTORS).unwrap_err();
         assert!(fault.message.starts_with("`--in`: unknown layer `rnuc`\n"), "{fault}");
     }
 

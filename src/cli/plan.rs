@@ -1,6 +1,6 @@
 //! `surtax plan`: every trial of a plan and how long it will take; runs nothing.
 
-use super::measure::{MeasureArguments, complete, surroundings};
+use super::measure::{MeasureArguments, complete, defaults};
 use super::rows::Rows;
 use super::{Format, Globals, answer, note};
 use crate::driver::registered;
@@ -44,7 +44,7 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault>
     if let Some(path) = &arguments.plan {
         draft = file::read(path, &descriptors)?.overlaid_by(draft);
     }
-    let around = surroundings(&descriptors)?;
+    let around = defaults(&descriptors)?;
     let CheckedPlan { plan, notes } = complete(draft, &around)?;
     notes.iter().for_each(|text| note(text, globals));
     if arguments.toml {

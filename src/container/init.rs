@@ -217,6 +217,7 @@ impl Prepared {
         let stream = taken?.map_err(|why| {
             let (init, words) = (self.init.name(), console.quote());
             Fault::machine(format!("{kind}: the init `{init}` {why}{words}"))
+                .because(console.cause())
         })?;
         Link::over_socket(kind, stream, console)
     }

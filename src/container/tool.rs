@@ -205,7 +205,7 @@ impl Layer for ContainerTool {
             has_own_run: site.view.root == crate::layer::Root::Overlay,
         })?;
         let (way, ends) = init::way(kind, init.as_ref())?;
-        let command_line = room.nameless(&order.argv.join(" "));
+        let command_line = room.redact_paths(&order.argv.join(" "));
         let beside = order.beside.clone();
         mounts.extend(order.mounts.iter().cloned());
         let mut process = spawn(order, &mounts, &network, ends, &start, room)?;
@@ -349,7 +349,7 @@ impl Running for RunningContainer {
         Ok(facts)
     }
 
-    fn obituary(&mut self) -> Option<String> {
+    fn exit_reason(&mut self) -> Option<String> {
         let status = self.process.wait(Duration::ZERO).ok()??;
         Some(format!("`{}` has ended with {status}", self.kind))
     }

@@ -121,7 +121,7 @@ pub fn agent(payers: &[Payer], hierarchies: &Hierarchies, inside: &[Fact]) -> Op
 /// Tells whether a layer is another machine. One that only another surtax knows is none.
 #[must_use]
 pub fn is_elsewhere(layer: &LayerSpec) -> bool {
-    descriptor(&layer.kind).is_some_and(|descriptor| descriptor.elsewhere)
+    descriptor(&layer.kind).is_some_and(|descriptor| descriptor.is_remote)
 }
 
 /// Tells whether a command in a stack runs on another machine, with other files.

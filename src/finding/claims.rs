@@ -51,7 +51,7 @@ fn kernel_of(arm: &ArmFindings, ours: Option<&str>) -> Option<&'static str> {
     let guest = Role::GuestKernel.word();
     let is_elsewhere = |level: &LevelEvidence| {
         let kind = level.layer.split(':').next().unwrap_or_default();
-        driver::descriptor(kind).is_some_and(|descriptor| descriptor.elsewhere)
+        driver::descriptor(kind).is_some_and(|descriptor| descriptor.is_remote)
     };
     if arm.evidence.iter().any(is_elsewhere) {
         return Some(ELSEWHERE);

@@ -39,7 +39,7 @@ impl Measure {
 
 /// Costs by block that a baseline has on each metric, once somebody has asked; `None` on one where
 /// it has no say.
-type Known = RefCell<HashMap<String, Option<ByBlock>>>;
+type Cached = RefCell<HashMap<String, Option<ByBlock>>>;
 
 /// The trials that count of the baseline's two arms.
 pub(crate) struct Baseline<'a> {
@@ -47,12 +47,12 @@ pub(crate) struct Baseline<'a> {
     pub(crate) first: &'a [&'a StoredTrial],
     /// Arm 1.
     pub(crate) again: &'a [&'a StoredTrial],
-    known: Known,
+    cached: Cached,
 }
 
 impl<'a> Baseline<'a> {
     pub(crate) fn of(first: &'a [&'a StoredTrial], again: &'a [&'a StoredTrial]) -> Self {
-        Self { first, again, known: Known::default() }
+        Self { first, again, cached: Cached::default() }
     }
 
     /// The blocks of an arm on one metric, in their order; `None` where a ratio has no meaning.
@@ -62,7 +62,7 @@ impl<'a> Baseline<'a> {
 
     /// The same, of an arm whose values are these.
     fn blocks_of(&self, arm: &[(u32, f64)], measure: &Measure) -> Option<Vec<Block>> {
-        let mut known = self.known.borrow_mut();
+        let mut known = self.cached.borrow_mut();
         let own = known.entry(measure.metric.clone()).or_insert_with(|| self.costs(measure));
         Block::paired(own.as_ref()?, &costs(arm, measure))
     }

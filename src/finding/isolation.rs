@@ -78,7 +78,7 @@ pub(crate) fn neighbour(findings: &Findings) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use crate::finding::{Findings, compare};
-    use crate::layer::tests::CARDS;
+    use crate::layer::tests::DESCRIPTORS;
     use crate::ledger::Ledger;
     use crate::ledger::fixture::{add, done, id, plan};
     use crate::plan::Neighbour;
@@ -89,7 +89,7 @@ mod tests {
         let shelf = tempfile::tempdir().unwrap();
         let path = shelf.path().join("run.surtax");
         let mut plan = plan(&["native", "runc"]);
-        plan.beside = vec![Neighbour::parse_with("adversary.load@runc", CARDS).unwrap()];
+        plan.beside = vec![Neighbour::parse_with("adversary.load@runc", DESCRIPTORS).unwrap()];
         let mut ledger = Ledger::create(&path, &plan, &[]).unwrap();
         for block in 0..10 {
             let wobble = u64::from(block * 7 % 5) * 100_000;

@@ -56,7 +56,7 @@ impl ProgramId {
                 // An appliance holds its program, and shows none of this machine's files.
                 let descriptor = driver::descriptor(&layer.kind);
                 let is_own = descriptor
-                    .is_some_and(|descriptor| descriptor.elsewhere || descriptor.has_own_program);
+                    .is_some_and(|descriptor| descriptor.is_remote || descriptor.has_own_program);
                 let machine = || is_own.then(|| layer.to_string());
                 // What is packed are this machine's files, too.
                 let root = layer.option("root").filter(|root| *root != "packed");

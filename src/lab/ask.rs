@@ -4,9 +4,8 @@
 //! was only invited to inspect. It still dies with the thread that asked.
 
 use super::birth::Doors;
-use super::last_words;
 use super::process::{self, Program};
-use crate::fault::{Doing, Fault};
+use crate::fault::{Doing, Fault, last_words};
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::OwnedFd;

@@ -146,7 +146,7 @@ impl Room {
     /// A text with placeholders for the paths that only this room has: `ROOM`, `ROOM_IN_MEMORY`,
     /// `ROOM_ON_DISK` and `ROOM_GROUP`.
     #[must_use]
-    pub fn nameless(&self, text: &str) -> String {
+    pub fn redact_paths(&self, text: &str) -> String {
         let memory = self.base.memory_directory.join(&self.name);
         let disk = self.base.disk_directory.join(&self.name);
         let own = [

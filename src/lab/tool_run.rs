@@ -1,7 +1,7 @@
 //! Errands: a foreign tool is run to its end, and what it printed is kept.
 
-use crate::fault::{Doing, Fault};
-use crate::lab::{Process, Program, Room, last_words};
+use crate::fault::{Doing, Fault, last_words};
+use crate::lab::{Process, Program, Room};
 use crate::regular_file;
 use rustix::io::Errno;
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, prlimit};
@@ -75,10 +75,10 @@ impl<'a> ToolRun<'a> {
     /// large as they will: some tools make disks.
     fn attempt(&self, limit: Option<u64>, room: &Room) -> Result<Option<Vec<u8>>, Fault> {
         let tool = self.name();
-        let output = Scrap::create(room.directory().join("errand.out"))?;
-        let errors = Scrap::create(room.directory().join("errand.err"))?;
+        let output = Scrap::create(room.directory().join("tool.out"))?;
+        let errors = Scrap::create(room.directory().join("tool.err"))?;
         let input = match self.input {
-            Some(bytes) => Some(Scrap::holding(room.directory().join("errand.in"), bytes)?),
+            Some(bytes) => Some(Scrap::holding(room.directory().join("tool.in"), bytes)?),
             None => None,
         };
         let stdin = match &input {
@@ -143,7 +143,7 @@ fn was_stopped(status: ExitStatus, words: &str) -> bool {
     status.signal() == Some(Signal::XFSZ.as_raw()) || words.contains(TOO_LARGE)
 }
 
-/// A file in the room that is gone when the errand is done.
+/// A file in the room that is gone when the tool run is done.
 struct Scrap(PathBuf);
 
 impl Scrap {

@@ -110,7 +110,7 @@ impl Descriptor {
     /// Tells whether a command in this layer does not see what its level keeps secret.
     #[must_use]
     pub fn conceals(&self) -> bool {
-        self.kind != "native" && self.files != Files::AsTheyAre && !self.elsewhere
+        self.kind != "native" && self.files != Files::AsTheyAre && !self.is_remote
     }
 }
 
@@ -159,8 +159,8 @@ pub(super) fn refuse_value(
 fn refuse_root(descriptor: &Descriptor, value: &str) -> Result<(), Fault> {
     let (kind, takes) = (descriptor.kind, |root| descriptor.roots.contains(&root));
     let (message, hint) = match root(value)? {
-        Root::Host if descriptor.elsewhere => return Ok(()),
-        _ if descriptor.elsewhere => {
+        Root::Host if descriptor.is_remote => return Ok(()),
+        _ if descriptor.is_remote => {
             return Err(Fault::user(format!(
                 "`{kind}` shows the other machine's files as they are, and not `{value}`"
             ))

@@ -58,7 +58,7 @@ pub struct Descriptor {
     pub holds_layers: bool,
     /// True if the inside is another machine, with files of its own that are seen as they are: then
     /// there is no root to choose, and nothing of this level's files is there.
-    pub elsewhere: bool,
+    pub is_remote: bool,
     /// Way in which its files come to it: no more than two overlays can lie on each other.
     pub files: Files,
     /// Networks on which its inside and the outside can call each other, by the words after `net=`:
@@ -110,7 +110,7 @@ impl Descriptor {
         paths: &[],
         limits: &[],
         holds_layers: false,
-        elsewhere: false,
+        is_remote: false,
         files: Files::Overlaid,
         both_ways: &[],
         roots: &[RootKind::Overlay, RootKind::Directory, RootKind::Oci],

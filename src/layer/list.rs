@@ -56,10 +56,10 @@ fn continues(piece: &str, descriptors: &[&'static Descriptor]) -> bool {
 #[cfg(test)]
 mod tests {
     use crate::layer::list::*;
-    use crate::layer::parse::tests::CARDS;
+    use crate::layer::parse::tests::DESCRIPTORS;
 
     fn texts(list: &str) -> Result<Vec<String>, String> {
-        parse_list_with(list, CARDS)
+        parse_list_with(list, DESCRIPTORS)
             .map(|stacks| stacks.iter().map(ToString::to_string).collect())
             .map_err(|fault| fault.to_string())
     }

@@ -146,7 +146,7 @@ pub trait Running: Send {
 
     /// Tells how the process that carries the stack has ended, if it has; it is told where its
     /// agent is gone.
-    fn obituary(&mut self) -> Option<String> {
+    fn exit_reason(&mut self) -> Option<String> {
         None
     }
 

@@ -296,7 +296,7 @@ impl<'a> Source<'a> {
         for &(key, value) in &layer.options {
             let own = descriptor.options.iter().find(|choice| choice.key == key);
             match own {
-                Some(choice) if descriptor.elsewhere && descriptor.subject == Some(key) => {
+                Some(choice) if descriptor.is_remote && descriptor.subject == Some(key) => {
                     self.check_subject(choice, value)?;
                 }
                 Some(choice) => {

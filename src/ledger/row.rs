@@ -30,19 +30,19 @@ pub(super) fn words(row: &Row, column: usize) -> rusqlite::Result<Option<String>
 /// Names of metrics and units that many rows have, each in memory once.
 #[derive(Default)]
 pub(super) struct Names {
-    metrics: Known,
-    units: Known,
+    metrics: Interned,
+    units: Interned,
 }
 
 /// Texts of one column.
 #[derive(Default)]
-struct Known {
+struct Interned {
     texts: Vec<Arc<str>>,
     /// Place of the one that is looked at first: mostly they come in the order of the trial before.
     next: usize,
 }
 
-impl Known {
+impl Interned {
     /// The most that are kept: a stranger's run may have a new one in each row.
     const MOST: usize = 256;
 

@@ -86,10 +86,10 @@ impl Draft {
 mod tests {
     use super::super::tests::{around, draft};
     use super::*;
-    use crate::layer::tests::CARDS;
+    use crate::layer::tests::DESCRIPTORS;
 
     fn parse(text: &str) -> Result<Neighbour, Fault> {
-        Neighbour::parse_with(text, CARDS)
+        Neighbour::parse_with(text, DESCRIPTORS)
     }
 
     #[test]

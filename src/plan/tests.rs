@@ -1,17 +1,18 @@
 //! Plans for the tests of this folder and of `cli/`.
 
 use super::*;
-use crate::layer::tests::CARDS;
+use crate::layer::tests::DESCRIPTORS;
 
 /// A draft with these stacks and the command `true`.
 pub(crate) fn draft(stacks: &[&str]) -> Draft {
-    let stacks = stacks.iter().map(|text| StackSpec::parse_with(text, CARDS).unwrap()).collect();
+    let stacks =
+        stacks.iter().map(|text| StackSpec::parse_with(text, DESCRIPTORS).unwrap()).collect();
     Draft { stacks, command: vec![Word::from("true")], ..Draft::default() }
 }
 
 /// A caller in `/`.
 pub(crate) fn around() -> Defaults<'static> {
-    Defaults { fresh_seed: 7, ..Defaults::of_no_machine(CARDS) }
+    Defaults { fresh_seed: 7, ..Defaults::of_no_machine(DESCRIPTORS) }
 }
 
 /// The plan that the draft becomes.

@@ -62,7 +62,7 @@ fn of_layer(layer: &LayerSpec) -> Reach {
 
 /// Returns where the inside of a stack is, for another stack that is to meet it: on the way of its
 /// outermost layer, if each further in stays on its level's.
-fn meeting(stack: &StackSpec) -> Reach {
+fn reach_outside(stack: &StackSpec) -> Reach {
     let Some((outermost, deeper)) = stack.layers.split_first() else { return Reach::Nothing };
     if deeper.iter().any(|layer| of_layer(layer) != Reach::Level) {
         return Reach::Nothing;
@@ -89,7 +89,7 @@ fn is_of_one_engine(server: &StackSpec, client: &StackSpec) -> bool {
 /// first.
 #[must_use]
 pub fn cannot_meet(server: &StackSpec, client: &StackSpec) -> Option<(&'static str, &'static str)> {
-    let (one, other) = (meeting(server), meeting(client));
+    let (one, other) = (reach_outside(server), reach_outside(client));
     let is_possible = match (one, other) {
         (Reach::Level, Reach::Level | Reach::Far | Reach::Outward)
         | (Reach::Far, Reach::Level)
@@ -128,7 +128,7 @@ pub fn cannot_meet(server: &StackSpec, client: &StackSpec) -> Option<(&'static s
 #[must_use]
 pub fn needs_bridge(server: &StackSpec, client: &StackSpec) -> bool {
     let is_native = matches!(server.layers.as_slice(), [layer] if layer.kind == "native");
-    is_native && meeting(client) == Reach::Bridge { joins: true }
+    is_native && reach_outside(client) == Reach::Bridge { joins: true }
 }
 
 /// Returns facts about a layer's network, as evidence.

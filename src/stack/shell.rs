@@ -5,7 +5,7 @@
 
 use super::start::RunningStack;
 use super::talk::wait_for_last;
-use crate::agent::{FOREVER, Listener, PATIENCE, Pulse, Speaker, refused, unexpected};
+use crate::agent::{FOREVER, Heartbeat, Listener, PATIENCE, Speaker, refused, unexpected};
 use crate::fault::{Doing, Fault};
 use rustix::termios::{OptionalActions, Termios, isatty, tcgetattr, tcgetwinsize, tcsetattr};
 use signal_hook::consts::SIGWINCH;
@@ -48,9 +48,9 @@ pub fn run(
         watch_size(&speaker, &carried)?;
     }
     carry_input(&speaker, &carried);
-    let mut pulse = Pulse::default();
+    let mut heartbeat = Heartbeat::default();
     let ended = loop {
-        let next = pulse.wait(listener.as_mut(), || ask(&speaker, &carried), FOREVER);
+        let next = heartbeat.wait(listener.as_mut(), || ask(&speaker, &carried), FOREVER);
         match next.map(|stamped| stamped.reply) {
             Ok(Reply::Data(bytes)) => {
                 let mut stdout = std::io::stdout();

@@ -135,10 +135,10 @@ impl StackSpec {
         let driver = driver::find(&outermost.kind)?;
         let Started { mut running, mut link } = driver.start(outermost, &site, &room)?;
         let patience = patience(context.start_deadline);
-        let mut has_ended = || running.obituary().is_some();
+        let mut has_ended = || running.exit_reason().is_some();
         let inside = greet(&mut link, &outermost.kind, context.start_deadline, &mut has_ended)
             .and_then(|_| identify(&mut link, patience))
-            .map_err(|fault| with_obituary(fault, running.as_mut()))?;
+            .map_err(|fault| with_exit_reason(fault, running.as_mut()))?;
         let mut evidence = vec![prove(
             outermost,
             running.as_mut(),
@@ -218,7 +218,7 @@ impl RunningStack {
     #[must_use]
     pub fn explained(&mut self, fault: Fault) -> Fault {
         self.has_failed = true;
-        with_obituary(fault, self.running.as_mut())
+        with_exit_reason(fault, self.running.as_mut())
     }
 
     /// Lists who works for the outermost layer on this level, right now.
@@ -298,9 +298,9 @@ fn command_group(payers: &[Payer], hierarchies: &Hierarchies, agent: u32) -> Opt
     groups(carriers).find_map(|group| CommandGroup::of(&hierarchies, group, agent))
 }
 
-fn with_obituary(mut fault: Fault, running: &mut dyn Running) -> Fault {
-    if let Some(obituary) = running.obituary() {
-        fault.message = format!("{obituary}; {}", fault.message);
+fn with_exit_reason(mut fault: Fault, running: &mut dyn Running) -> Fault {
+    if let Some(exit_reason) = running.exit_reason() {
+        fault.message = format!("{exit_reason}; {}", fault.message);
     }
     fault
 }
@@ -327,7 +327,7 @@ fn prove(
     facts.extend(seen);
     let texts = facts.iter_mut().flat_map(|fact| [&mut fact.value, &mut fact.source]);
     for text in texts.filter(|text| text.contains('/')) {
-        *text = room.nameless(text);
+        *text = room.redact_paths(text);
     }
     Ok(LevelFacts { layer: layer.to_string(), facts })
 }
@@ -346,15 +346,15 @@ impl InnerLevel<'_> {
             Some(other) => other.to_owned(),
             None => std::env::current_exe().doing("find this program's own file")?,
         };
-        let is_ours = matches!(self.root, Root::Overlay | Root::Host) && !self.descriptor.elsewhere;
+        let is_ours = matches!(self.root, Root::Overlay | Root::Host) && !self.descriptor.is_remote;
         // A starter on another machine has no file of its own that it could show.
         Ok((is_ours && exe.exists()).then_some(exe))
     }
 
     /// A starter that was pushed into a foreign root found no C library there, or another one.
-    fn homeless(&self, fault: Fault) -> Fault {
+    fn wrong_root_fault(&self, fault: Fault) -> Fault {
         let place = match self.root {
-            _ if self.descriptor.elsewhere => format!("{}:…", self.descriptor.kind),
+            _ if self.descriptor.is_remote => format!("{}:…", self.descriptor.kind),
             Root::Overlay | Root::Host | Root::Packed => return fault,
             Root::Directory(path) => format!("root=dir:{}", path.display()),
             Root::Oci(path) => format!("root=oci:{}", path.display()),
@@ -385,12 +385,12 @@ fn start_nested(
     let stack = StackSpec { layers: rest.to_vec() }.to_string();
     let environment = lab::environment::of_tools().into_iter();
     let mut argv = vec![starter.as_os_str().as_bytes().to_vec(), STARTER.as_bytes().to_vec()];
-    argv.extend(inside.descriptor.elsewhere.then(|| ELSEWHERE.as_bytes().to_vec()));
+    argv.extend(inside.descriptor.is_remote.then(|| ELSEWHERE.as_bytes().to_vec()));
     let env = environment.map(|(key, value)| (key.into(), value.into())).collect();
     let command = Command { argv, env, cwd: b"/".to_vec(), ..Command::default() };
     let mut deeper = link.relay(&format!("the starter of `{stack}`"), command)?;
     greet(&mut deeper, &stack, context.start_deadline, &mut || false)
-        .map_err(|fault| inside.homeless(fault))?;
+        .map_err(|fault| inside.wrong_root_fault(fault))?;
     let depth = u32::try_from(rest.len()).unwrap_or(u32::MAX);
     let request = Request::StartNested(StartNested {
         stack,

@@ -2,7 +2,7 @@
 
 use super::concurrency;
 use super::iterate::TimedRun;
-use crate::agent::{Heard, Link, Pulse, Stamped, refused, unexpected};
+use crate::agent::{Heard, Heartbeat, Link, Stamped, refused, unexpected};
 use crate::fault::Fault;
 use crate::stack::Deeper;
 use crate::stack::start::RunningStack;
@@ -74,7 +74,7 @@ pub(super) fn finish(
 /// an answer, and again and again after the command's deadline, since it may be frozen as often.
 fn outlasted(
     link: &mut Link,
-    pulse: &mut Pulse,
+    heartbeat: &mut Heartbeat,
     (deadline, grace): (Duration, Duration),
     mut wake: impl FnMut(),
 ) -> Result<Stamped, Fault> {
@@ -86,7 +86,7 @@ fn outlasted(
         let left = whole.saturating_sub(passed);
         let until_late = deadline.saturating_add(late).saturating_sub(passed);
         let patience = if until_late.is_zero() { WAKE_AGAIN } else { until_late };
-        match link.outlast(pulse, patience.min(left))? {
+        match link.outlast(heartbeat, patience.min(left))? {
             Heard::Reply(ended) => return Ok(ended),
             Heard::Nothing if left.is_zero() => return Err(link.listener.silence(whole)),
             Heard::Nothing => {}
@@ -106,15 +106,15 @@ fn end_of(
     below: Option<Deeper>,
     wake: impl FnMut(),
 ) -> Result<TimedRun, Fault> {
-    let mut pulse = Pulse::default();
-    let ended = outlasted(link, &mut pulse, (deadline, grace), wake)?;
+    let mut heartbeat = Heartbeat::default();
+    let ended = outlasted(link, &mut heartbeat, (deadline, grace), wake)?;
     match ended.reply {
         Reply::Ended { .. } => {}
         Reply::Failed(failure) => return Err(refused(failure)),
         other => return Err(unexpected(&other, "the end of the command")),
     }
     let between = ended.at.since(began);
-    let exited = pulse.wait(link.listener.as_mut(), || Ok(false), grace)?;
+    let exited = heartbeat.wait(link.listener.as_mut(), || Ok(false), grace)?;
     let mut outcome = match exited.reply {
         Reply::Exited(outcome) => outcome,
         Reply::Failed(failure) => return Err(refused(failure)),
@@ -128,7 +128,7 @@ fn end_of(
             other => return Err(unexpected(&other, "the end of a nested command")),
         },
     };
-    pulse.settle(link.listener.as_mut(), grace)?;
+    heartbeat.settle(link.listener.as_mut(), grace)?;
     Ok(TimedRun { between, outcome, bill })
 }
 

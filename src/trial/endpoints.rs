@@ -2,9 +2,9 @@
 //! and over which network.
 //!
 //! An address is one that a stack has proved. Between two machines it is that of the connection by
-//! which ssh has come, as each end sees the other: so the way that is measured is one that is known
-//! to lead there. Whoever listens on a machine's own network does so at the one address that is
-//! called, or that this one is translated to.
+//! which ssh has come, of which both ends say the same: so the way that is measured is one that is
+//! known to lead there. Whoever listens on a machine's own network does so at the one address that
+//! is called, or that this one is translated to.
 
 use crate::fault::Fault;
 use crate::lab::{self, Room};
@@ -26,11 +26,11 @@ const OURS: &str = "this machine's own, as the other one sees it";
 const THEIRS: &str = "the other machine's own";
 
 /// Source of evidence of a way between machines.
-const SOURCE: &str = "`SSH_CONNECTION` on the other machine";
+const SOURCE: &str = "`SSH_CONNECTION` on the other machine, and the client's own socket";
 
 /// Place at which both sides are found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Meeting {
+pub(super) struct Endpoints {
     /// Address that the client calls.
     pub(super) address: IpAddr,
     /// Address at which the server listens.
@@ -45,7 +45,7 @@ pub(super) struct Meeting {
     link: Option<String>,
 }
 
-impl Meeting {
+impl Endpoints {
     /// The same by a port that the stack publishes, if there is one: the client calls the level.
     pub(super) fn at_published(self, port: Option<Port>, stack: &WorkloadNetwork) -> Self {
         let address = port.map_or(self.address, |_| stack.outside);
@@ -83,7 +83,7 @@ pub(super) fn meet(
     stack: &WorkloadNetwork,
     other: Option<&WorkloadNetwork>,
     place: &Client,
-) -> Result<Meeting, Fault> {
+) -> Result<Endpoints, Fault> {
     let (address, listen) = match (place, other) {
         (Client::Beside(_), Some(client)) if stack.is_shared && client.is_far => {
             (client.outside, client.outside)
@@ -124,7 +124,7 @@ pub(super) fn meet(
                of addresses",
         ));
     }
-    Ok(Meeting { address, listen, published: None, is_far, is_ours, link })
+    Ok(Endpoints { address, listen, published: None, is_far, is_ours, link })
 }
 
 /// Tells whether the server stands on a machine's own network, where others are, too: also outside

@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use surtax_instrument::amount::{OOM_KILLS, PROCESSES_REFUSED};
 use surtax_instrument::probe::kernel_log::{KernelLog, Logged, Victim};
 use surtax_instrument::quantity::Bytes;
-use surtax_instrument::wire::{Command, Outcome, Reading, Role};
+use surtax_instrument::wire::{Cause, Command, Outcome, Reading, Role};
 
 /// Condition of a trial: which layer's own limit on memory was full.
 pub(crate) const EXCEEDED: &str = "exceeded_memory_layer";
@@ -29,13 +29,6 @@ const MEANT: [&str; 2] = ["allocbomb", "thrash"];
 
 /// With so much memory every container starts. runc fails with 2 MiB, gVisor's sandbox with 16.
 const START_LEAST: Bytes = Bytes(32 << 20);
-
-/// Words, in lower case, by which runtimes say that a limit is too small to start: runc, which sets
-/// it when its own first process has more already, or whose process is killed, crun, and Docker.
-const TOO_SMALL: [&str; 5] = [
-    "unable to set memory limit", "memory limit too low", "minimum memory limit allowed",
-    "oom-killed", "cannot allocate memory",
-];
 
 /// Looks out for kills among the processes of one room.
 pub struct Lookout<'a> {
@@ -231,8 +224,7 @@ impl<'a> Lookout<'a> {
     pub fn not_started(&mut self, stack: &StackSpec, fault: Fault) -> Fault {
         let ended = self.ended(stack);
         let small = smallest(&stack.layers).filter(|(bytes, _)| bytes.0 < START_LEAST.0);
-        let words = fault.message.to_lowercase();
-        let is_said = TOO_SMALL.iter().any(|sign| words.contains(sign));
+        let is_said = fault.cause == Some(Cause::NoMemory);
         // How much a start takes, what the command used elsewhere does not say.
         self.exceeded = self.exceeded.filter(|_| small.is_none());
         let (why, hint) = match (ended, small) {

@@ -14,7 +14,7 @@
 
 use super::clock_sync::{ClockSync, Rate};
 use super::command_run::{begin, finish};
-use super::endpoints::{Meeting, meet};
+use super::endpoints::{Endpoints, meet};
 use super::iterate::TimedRun;
 use super::workload_steps::{like, require_server};
 use crate::driver;
@@ -45,7 +45,7 @@ pub(super) struct Peer {
     client: Command,
     server: Command,
     place: Client,
-    meeting: Meeting,
+    endpoints: Endpoints,
     /// True where the server goes on until it is told to end.
     stops_server: bool,
     /// The clock of the outside, or of the other stack.
@@ -147,7 +147,10 @@ impl Peer {
         let place = definition.client.clone();
         let network = running.network().ok_or_else(|| {
             Fault::machine("the stack has no way to the outside, where one side of its workload is")
-                .hint("give it a network: `net=…`")
+                .hint(
+                    "give it a network: `net=…`; another machine is reached directly, without \
+                     `ProxyJump` and without translation of addresses",
+                )
         })?;
         // A way to another machine begins on this level's own network.
         let is_of_the_level = network.is_shared || network.is_far;
@@ -170,23 +173,23 @@ impl Peer {
         // What is published is what the outside of such a stack would call.
         let published =
             network.published.filter(|port| sides.len() == 1 && is_at(definition, *port));
-        let meeting = meet(network, outside.network(), &place)?.at_published(published, network);
+        let endpoints = meet(network, outside.network(), &place)?.at_published(published, network);
         let words = |words: &[String], address: IpAddr| -> Vec<Vec<u8>> {
             let address = address.to_string();
             words.iter().map(|word| word.replace(ADDRESS, &address).into_bytes()).collect()
         };
         let servers = sides.iter().flat_map(|it| &it.server);
-        let server = several(command, servers.map(|it| words(it, meeting.listen)).collect());
-        let clients = sides.iter().map(|it| words(&it.command, meeting.address));
+        let server = several(command, servers.map(|it| words(it, endpoints.listen)).collect());
+        let clients = sides.iter().map(|it| words(&it.command, endpoints.address));
         let mut client = several(command, clients.collect());
         if place != Client::Stack {
             // As a command in the stack is told of the outside.
-            tell_address(&mut client, (!meeting.is_far).then_some(meeting.address));
+            tell_address(&mut client, (!endpoints.is_far).then_some(endpoints.address));
         }
         let patience = outside.patience();
         let clock = ClockSync::take(outside.link()?, patience)?;
         let stops_server = definition.stops_server;
-        Ok(Some(Self { outside, client, server, place, meeting, stops_server, clock }))
+        Ok(Some(Self { outside, client, server, place, endpoints, stops_server, clock }))
     }
 
     /// Begins both sides, the server first: who runs where, and when each began.
@@ -281,7 +284,7 @@ impl Peer {
             Client::Beside(beside) => format!("in another stack, {beside}"),
         };
         let mut facts = vec![Fact::new("client_place", place, "how both sides were started")];
-        facts.extend(self.meeting.facts());
+        facts.extend(self.endpoints.facts());
         if matches!(self.place, Client::Beside(_)) {
             let network = self.outside.network().filter(|network| !network.is_far);
             let address = network.and_then(|network| network.workload);

@@ -9,7 +9,7 @@ use super::stage::{Placed, Stage};
 use super::task::Task;
 use super::workload_reading::settings;
 use crate::fault::Fault;
-use crate::lab::last_words::cause_of;
+use crate::fault::last_words::cause_of;
 use crate::workload::Definition;
 use crate::workload::definition::Version;
 use surtax_instrument::wire::{Cause, Command, Fact, Outcome, Status};

@@ -4,7 +4,7 @@ use super::Target;
 use super::wire::{bodies, of_reply, replies};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
-use surtax::agent::{ConsoleTail, Link, Pulse, refused, unexpected};
+use surtax::agent::{ConsoleTail, Heartbeat, Link, refused, unexpected};
 use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::{
     Command, Hello, PROTOCOL, Reply, Request, agents, read_request, write_any, write_reply,
@@ -26,10 +26,10 @@ fn run(bytes: &[u8]) {
         }
     });
     with_link(bytes, |mut link| {
-        let mut pulse = Pulse::default();
-        if link.outlast(&mut pulse, DEADLINE).is_ok() {
+        let mut heartbeat = Heartbeat::default();
+        if link.outlast(&mut heartbeat, DEADLINE).is_ok() {
             // Nothing was asked, so nothing is owed.
-            assert!(pulse.settle(link.listener.as_mut(), DEADLINE).is_ok());
+            assert!(heartbeat.settle(link.listener.as_mut(), DEADLINE).is_ok());
         }
     });
 }

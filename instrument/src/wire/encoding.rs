@@ -346,6 +346,7 @@ enums! {
         5 = Forged,
         6 = NoSuchLibrary,
         7 = TooManyProcesses,
+        8 = NoMemory,
     }
     Role { 0 = Workload, 1 = GuestKernel, 2 = Hypervisor, 3 = Engine, 4 = Surtax }
     Status { 0 = Exit(code), 1 = Signal(number), 2 = Deadline, 3 = Cancelled }

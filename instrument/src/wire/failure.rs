@@ -37,6 +37,8 @@ pub enum Cause {
     Forged,
     /// There may be no more processes.
     TooManyProcesses,
+    /// There is too little memory to start, or a limit on it is too small.
+    NoMemory,
 }
 
 /// First words of whoever was lied to, on either side of a channel: see [`Cause::Forged`].
@@ -52,6 +54,7 @@ impl Cause {
             libc::ENOSPC | libc::EDQUOT => Some(Self::NoSpace),
             libc::EADDRINUSE => Some(Self::PortTaken),
             libc::EMFILE => Some(Self::TooManyOpen),
+            libc::ENOMEM => Some(Self::NoMemory),
             _ => None,
         }
     }

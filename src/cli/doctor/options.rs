@@ -71,7 +71,7 @@ fn choices(descriptor: &Descriptor) -> Vec<OptionRow> {
     let root = OptionRow {
         key: "root",
         values: roots.join(" "),
-        help: if descriptor.elsewhere {
+        help: if descriptor.is_remote {
             "its files are the other machine's own, and writes to them stay there"
         } else {
             "where the root file system comes from; `overlay`, the default, is this machine's own"

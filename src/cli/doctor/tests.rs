@@ -1,14 +1,15 @@
 //! Tests of what doctor prints.
 
 use super::*;
-use crate::layer::tests::CARDS;
+use crate::layer::tests::DESCRIPTORS;
 use crate::layer::{Unavailable, Usable};
 use crate::report::terminal::PLAIN;
 use disturbance::State;
 use surtax_instrument::wire::Fact;
 
 fn check(layer: &str, ask: impl FnOnce() -> Result<Usable, Unavailable> + Send + 'static) -> Check {
-    let descriptor = CARDS.iter().find(|descriptor| layer.starts_with(descriptor.kind)).unwrap();
+    let descriptor =
+        DESCRIPTORS.iter().find(|descriptor| layer.starts_with(descriptor.kind)).unwrap();
     Check {
         layer: layer.to_owned(),
         descriptor,
@@ -123,10 +124,10 @@ fn json_has_the_same_and_stable_names() {
 
 #[test]
 fn options_are_listed_once_per_layer() {
-    let text = options::text(&[CARDS[4], CARDS[4]], Format::Csv, PLAIN);
+    let text = options::text(&[DESCRIPTORS[4], DESCRIPTORS[4]], Format::Csv, PLAIN);
     assert_eq!(text.matches("qemu,accel,kvm tcg").count(), 1, "{text}");
     assert!(text.contains("qemu,memory,") && !text.contains("pids"), "{text}");
-    let text = options::text(&[CARDS[4], CARDS[4]], Format::Table, PLAIN);
+    let text = options::text(&[DESCRIPTORS[4], DESCRIPTORS[4]], Format::Table, PLAIN);
     assert!(text.contains("  accel=kvm|tcg "), "{text}");
 }
 

@@ -54,8 +54,10 @@ pub(super) fn start(
     if talk.runs != CommandPlace::Boot {
         application.let_go()?;
     }
-    let explained = |fault: Fault| match application.obituary() {
-        Some(obituary) => Fault { message: format!("{obituary}; {}", fault.message), ..fault },
+    let explained = |fault: Fault| match application.exit_reason() {
+        Some(exit_reason) => {
+            Fault { message: format!("{exit_reason}; {}", fault.message), ..fault }
+        }
         None => fault,
     };
     let ready = booted.wait(talk, site).map_err(explained)?;
@@ -92,8 +94,8 @@ impl Running for RunningDomain {
         Ok(facts)
     }
 
-    fn obituary(&mut self) -> Option<String> {
-        self.application.obituary()
+    fn exit_reason(&mut self) -> Option<String> {
+        self.application.exit_reason()
     }
 
     fn stop(mut self: Box<Self>) -> Result<(), Fault> {

@@ -296,8 +296,10 @@ impl RunningAppliance {
 
     /// The fault, with how QEMU has ended if it has.
     fn explained(&mut self, fault: Fault) -> Fault {
-        match self.obituary() {
-            Some(obituary) => Fault { message: format!("{obituary}; {}", fault.message), ..fault },
+        match self.exit_reason() {
+            Some(exit_reason) => {
+                Fault { message: format!("{exit_reason}; {}", fault.message), ..fault }
+            }
             None => fault,
         }
     }
@@ -338,7 +340,7 @@ impl Running for RunningAppliance {
         Some(WorkloadNetwork { namespace, is_shared: false, serves, ..WorkloadNetwork::of_level() })
     }
 
-    fn obituary(&mut self) -> Option<String> {
+    fn exit_reason(&mut self) -> Option<String> {
         let signal = self.process.wait(LAST_WORDS).ok().flatten()?.signal()?;
         Some(format!("`{PROGRAM}` of the appliance was ended by signal {signal}"))
     }

@@ -3,6 +3,7 @@
 //! The client is asynchronous and stays in here: its runtime turns only while one of these
 //! functions waits, on the caller's thread. While a command is measured nothing of it runs.
 
+use crate::fault::last_words::cause_of;
 use crate::fault::{Doing, Fault};
 use bollard::errors::Error;
 use bollard::models::{
@@ -205,7 +206,11 @@ impl Engine {
         // A timer can be made inside the runtime only.
         let answer = async { tokio::time::timeout(self.deadline, request).await };
         match self.runtime.block_on(answer) {
-            Ok(answer) => answer.doing(doing),
+            Ok(answer) => answer.map_err(|error| {
+                let words = error.to_string();
+                let fault = Fault::machine(format!("cannot {doing}: {words}"));
+                fault.because(cause_of(&words))
+            }),
             Err(_late) => {
                 let seconds = self.deadline.as_secs();
                 Err(Fault::machine(format!("cannot {doing}: no answer within {seconds} s")))

@@ -228,7 +228,7 @@ impl Running for RunningKrun {
         Ok(facts)
     }
 
-    fn obituary(&mut self) -> Option<String> {
+    fn exit_reason(&mut self) -> Option<String> {
         let signal = self.process.wait(LAST_WORDS).ok().flatten()?.signal()?;
         Some(format!("`{KIND}` itself was ended by signal {signal}"))
     }

@@ -7,9 +7,9 @@
 
 use crate::agent::ssh_bootstrap;
 use crate::agent::ssh_bootstrap::LEASE;
+use crate::fault::last_words::quoted;
 use crate::fault::{Doing, Fault};
 use crate::lab::Domain;
-use crate::lab::last_words::quoted;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};

@@ -68,7 +68,7 @@ pub(super) static DESCRIPTOR: Descriptor = Descriptor {
     subject: Some("domain"),
     limits: &[],
     holds_layers: true,
-    elsewhere: true,
+    is_remote: true,
     roots: &[RootKind::Host],
     ..Descriptor::MACHINE
 };
@@ -308,7 +308,7 @@ impl Running for RunningDomain {
         Ok(facts)
     }
 
-    fn obituary(&mut self) -> Option<String> {
+    fn exit_reason(&mut self) -> Option<String> {
         let name = &self.definition.name;
         (!self.qemu.is_alive()).then(|| format!("the process of the domain `{name}` has ended"))
     }

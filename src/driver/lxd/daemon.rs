@@ -10,9 +10,9 @@
 
 use crate::agent::ConsoleTail;
 use crate::container::users::{self, ContainerUsers};
-use crate::fault::{Doing, Fault};
+use crate::fault::{Doing, Fault, last_words};
 use crate::lab::users::{COUNT, FIRST};
-use crate::lab::{self, Mount, Patient, Process, Program, Room, Service, last_words};
+use crate::lab::{self, Mount, Patient, Process, Program, Room, Service};
 use crate::layer::Site;
 use crate::regular_file;
 use serde_json::{Value, json};

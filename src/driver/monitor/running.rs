@@ -61,7 +61,7 @@ impl Running for RunningMonitor {
         Ok(facts)
     }
 
-    fn obituary(&mut self) -> Option<String> {
+    fn exit_reason(&mut self) -> Option<String> {
         let signal = self.process.wait(LAST_WORDS).ok().flatten()?.signal()?;
         Some(format!("`{}` itself was ended by signal {signal}", self.kind))
     }

@@ -385,7 +385,7 @@ impl Running for RunningQemu {
         Ok(facts)
     }
 
-    fn obituary(&mut self) -> Option<String> {
+    fn exit_reason(&mut self) -> Option<String> {
         let signal = self.process.wait(LAST_WORDS).ok().flatten()?.signal()?;
         Some(format!("`{PROGRAM}` itself was ended by signal {signal}"))
     }

@@ -152,7 +152,7 @@ impl Application {
     }
 
     /// Tells how the domain has ended. `None` while it runs, or where Xen does not say.
-    pub(in crate::driver) fn obituary(&self) -> Option<String> {
+    pub(in crate::driver) fn exit_reason(&self) -> Option<String> {
         let reason = self.probe().ok()?.end().ok()??;
         Some(match reason {
             0 => String::from("the domain has powered itself off"),

@@ -366,7 +366,7 @@ impl Running for RunningXen {
         Ok(facts)
     }
 
-    fn obituary(&mut self) -> Option<String> {
+    fn exit_reason(&mut self) -> Option<String> {
         let listed = toolstack::list(&self.domain.name).ok()?;
         let is_over = listed.state.contains(['s', 'c', 'd']);
         is_over.then(|| format!("the domain has ended: `xl list` says `{}`", listed.state))

@@ -33,12 +33,13 @@ static SIMULATED: Descriptor =
     Descriptor { holds_layers: false, ..descriptor("simulated", &[], &[]) };
 
 /// The layers of the tests of this folder and of `plan/`.
-pub(crate) const CARDS: &[&Descriptor] = &[&NATIVE, &RUNC, &DOCKER, &GVISOR, &QEMU, &SIMULATED];
+pub(crate) const DESCRIPTORS: &[&Descriptor] =
+    &[&NATIVE, &RUNC, &DOCKER, &GVISOR, &QEMU, &SIMULATED];
 
 /// A layer with a subject, on another machine.
 static SSH: Descriptor = Descriptor {
     subject: Some("host"),
-    elsewhere: true,
+    is_remote: true,
     ..descriptor("ssh", &[HOST, OptionSpec { key: "user", ..HOST }], &[])
 };
 const HOST: OptionSpec = OptionSpec { key: "host", values: &[], help: "" };
@@ -49,12 +50,12 @@ static MACHINE: Descriptor = descriptor("qemu", &[ON_A_DISK], ALL);
 const ON_A_DISK: OptionSpec = medium::choice(&["layer", "virtio-blk"]);
 
 fn parsed(text: &str) -> StackSpec {
-    StackSpec::parse_with(text, CARDS).unwrap_or_else(|fault| panic!("{fault}"))
+    StackSpec::parse_with(text, DESCRIPTORS).unwrap_or_else(|fault| panic!("{fault}"))
 }
 
 #[track_caller]
 fn refused(text: &str, expected: &str) {
-    refused_with(text, CARDS, expected);
+    refused_with(text, DESCRIPTORS, expected);
 }
 
 #[track_caller]
@@ -210,7 +211,7 @@ unknown option `evn.A` of `simulated`
 
 #[test]
 fn only_native_may_write_to_the_hosts_root() {
-    assert!(StackSpec::parse_with("native:root=host", CARDS).is_ok());
+    assert!(StackSpec::parse_with("native:root=host", DESCRIPTORS).is_ok());
     refused(
         "runc:root=host",
         "
@@ -403,9 +404,9 @@ unknown layer `xenn`
 #[test]
 fn nine_layers_are_too_many() {
     let text = ["qemu"; 9].join("+");
-    let message = StackSpec::parse_with(&text, CARDS).unwrap_err().to_string();
+    let message = StackSpec::parse_with(&text, DESCRIPTORS).unwrap_err().to_string();
     assert!(message.starts_with("9 layers are too many\n"), "{message}");
-    assert!(StackSpec::parse_with(&["qemu"; 8].join("+"), CARDS).is_ok());
+    assert!(StackSpec::parse_with(&["qemu"; 8].join("+"), DESCRIPTORS).is_ok());
 }
 
 #[test]
@@ -438,9 +439,9 @@ proptest! {
     fn what_is_printed_reads_as_the_same_stack(
         layers in proptest::collection::vec(any_layer(), 1..5)
     ) {
-        if let Ok(stack) = StackSpec::parse_with(&layers.join("+"), CARDS) {
+        if let Ok(stack) = StackSpec::parse_with(&layers.join("+"), DESCRIPTORS) {
             let printed = stack.to_string();
-            prop_assert_eq!(&StackSpec::parse_with(&printed, CARDS).unwrap(), &stack);
+            prop_assert_eq!(&StackSpec::parse_with(&printed, DESCRIPTORS).unwrap(), &stack);
             prop_assert_eq!(&StackSpec::try_from(printed).unwrap(), &stack);
             for layer in &stack.layers {
                 prop_assert!(layer.limits().is_ok() && layer.root().is_ok());
@@ -450,14 +451,14 @@ proptest! {
 
     #[test]
     fn no_text_makes_the_reader_panic(text in ".{0,60}") {
-        let _ = StackSpec::parse_with(&text, CARDS);
-        let _ = super::super::parse_list_with(&text, CARDS);
+        let _ = StackSpec::parse_with(&text, DESCRIPTORS);
+        let _ = super::super::parse_list_with(&text, DESCRIPTORS);
     }
 
     #[test]
     fn no_sequence_of_the_grammars_own_signs_makes_the_reader_panic(text in "[a-c:+,= é]{0,24}") {
-        let _ = StackSpec::parse_with(&text, CARDS);
-        let _ = super::super::parse_list_with(&text, CARDS);
+        let _ = StackSpec::parse_with(&text, DESCRIPTORS);
+        let _ = super::super::parse_list_with(&text, DESCRIPTORS);
     }
 }
 

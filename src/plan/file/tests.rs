@@ -2,14 +2,14 @@
 
 use super::super::tests::{around, draft, plan};
 use super::*;
-use crate::layer::tests::CARDS;
+use crate::layer::tests::DESCRIPTORS;
 use crate::plan::Draft;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 
 #[track_caller]
 fn refused(text: &str, expected: &str) {
-    let fault = parse(text, "plans/io.toml", CARDS).expect_err(expected);
+    let fault = parse(text, "plans/io.toml", DESCRIPTORS).expect_err(expected);
     assert_eq!(fault.exit_code(), 2);
     assert_eq!(fault.to_string(), expected.trim_start_matches('\n'));
 }
@@ -43,7 +43,7 @@ writable = ["tmp"]
 inherit_environment = false
 environment = { LANG = "C" }
 "#;
-    let draft = parse(text, "plan.toml", CARDS).unwrap();
+    let draft = parse(text, "plan.toml", DESCRIPTORS).unwrap();
     assert_eq!(draft.stacks[1].to_string(), "qemu:accel=tcg,memory=1G+runc");
     assert_eq!(draft.stacks[2].to_string(), "qemu:cpus=1.5,memory=2G+docker");
     assert_eq!((draft.runs, draft.seed, draft.margin_ppm), (Some(16), Some(42), Some(25_000)));
@@ -125,15 +125,15 @@ fn a_stack_in_a_list_is_refused_with_its_own_line() {
 
 #[test]
 fn what_is_no_toml_is_refused_with_its_line() {
-    let fault = parse("runs = 3\nstacks = [\"native\"", "p.toml", CARDS).unwrap_err();
+    let fault = parse("runs = 3\nstacks = [\"native\"", "p.toml", DESCRIPTORS).unwrap_err();
     assert!(fault.message.starts_with("p.toml:2: "), "{fault}");
-    let fault = parse("runs = 3\nruns = 4", "p.toml", CARDS).unwrap_err();
+    let fault = parse("runs = 3\nruns = 4", "p.toml", DESCRIPTORS).unwrap_err();
     assert!(fault.message.starts_with("p.toml:2: "), "{fault}");
 }
 
 #[test]
 fn a_plan_that_is_not_there_is_answered_with_how_to_make_one() {
-    let fault = read(Path::new("/nowhere/plan.toml"), CARDS).unwrap_err();
+    let fault = read(Path::new("/nowhere/plan.toml"), DESCRIPTORS).unwrap_err();
     assert!(fault.message.starts_with("cannot read the plan `/nowhere/plan.toml`: "), "{fault}");
     assert!(fault.hint.unwrap().contains("surtax plan --toml"));
 }
@@ -164,8 +164,8 @@ fn a_plan_that_was_written_reads_as_the_same_plan() {
     assert_eq!(plans[2].command[2], "--threads=2");
     for plan in plans {
         let text = write(&plan);
-        let read =
-            parse(&text, "written.toml", CARDS).unwrap_or_else(|fault| panic!("{fault}\n{text}"));
+        let read = parse(&text, "written.toml", DESCRIPTORS)
+            .unwrap_or_else(|fault| panic!("{fault}\n{text}"));
         assert_eq!(read.complete(&around).unwrap().plan, plan, "{text}");
     }
 }
@@ -192,7 +192,7 @@ fn a_plan_that_is_a_pipe_has_no_end_or_is_too_long_is_refused_at_once() {
         ("zero", "it is a device, and no regular file"),
         ("long", "it is longer than 1048576 bytes"),
     ] {
-        let fault = read(&path(name), CARDS).unwrap_err();
+        let fault = read(&path(name), DESCRIPTORS).unwrap_err();
         assert!(fault.message.ends_with(says), "{fault}");
         assert_eq!(fault.exit_code(), 2);
     }

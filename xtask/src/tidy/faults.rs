@@ -10,8 +10,10 @@ use std::collections::BTreeMap;
 const MAKERS: &[&str] = &["Fault::user(", "Fault::machine(", "Fault::inside(", "Fault::bug("];
 
 /// Methods by which somebody reads a fault's text.
-const READERS: &[&str] =
-    &["contains(", "starts_with(", "ends_with(", "strip_prefix(", "find(", "split_once("];
+const READERS: &[&str] = &[
+    "contains(", "starts_with(", "ends_with(", "strip_prefix(", "find(", "split_once(",
+    "to_lowercase(",
+];
 
 pub fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = shared_or_ended(tree);

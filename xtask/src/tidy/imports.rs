@@ -77,7 +77,9 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
     for (path, source) in tree.rust() {
         findings.extend(foreign_crates(path, source));
         findings.extend(foreign_modules(path, source));
+        findings.extend(ways_out(path, source));
     }
+    findings.extend(unlisted(tree));
     findings.extend(tree.text(ARCHITECTURE).map(untrue_rows).unwrap_or_default());
     findings
 }
@@ -178,6 +180,32 @@ fn foreign_modules(path: &str, source: &RustSource) -> Vec<Finding> {
         .collect()
 }
 
+/// Rooms that are in no list, so that nothing is said of what they may name.
+fn unlisted(tree: &Tree) -> Vec<Finding> {
+    let is_listed = |room: &str| room == TOP || ROOMS.iter().any(|(name, _)| *name == room);
+    let mut rooms = BTreeSet::new();
+    for (path, _) in tree.rust() {
+        let inside = path.strip_prefix("src/").and_then(|rest| rest.split_once('/'));
+        rooms.extend(inside.map(|(room, _)| room).filter(|room| !is_listed(room)));
+    }
+    let message = |room| format!("`{room}` is in no row of what a room may name (`ROOMS`)");
+    rooms.into_iter().map(|room| Finding::new(&format!("src/{room}"), 1, message(room))).collect()
+}
+
+/// Places at which a room is left by `super::`, past the list.
+fn ways_out(path: &str, source: &RustSource) -> Vec<Finding> {
+    let Some(inside) = path.strip_prefix("src/") else { return Vec::new() };
+    let modules = inside.trim_end_matches(".rs").trim_end_matches("/mod");
+    let depth = modules.split('/').count();
+    let is_first = |offset: &usize| !source.code[..*offset].ends_with("super::");
+    let steps = |offset: usize| {
+        source.code[offset..].split("::").take_while(|word| *word == "super").count()
+    };
+    let leaves = source.find("super::").filter(is_first).filter(|at| steps(*at) >= depth);
+    let message = "leaves its room by `super::`: name what is meant by `crate::`";
+    leaves.map(|at| Finding::new(path, source.line_of(at), message)).collect()
+}
+
 /// The paths named right after `crate::`: one, or those at the first level of a `{…}` group.
 fn named_paths(rest: &str) -> Vec<&str> {
     let Some(group) = rest.strip_prefix('{') else {
@@ -251,6 +279,16 @@ mod tests {
         let text = "use crate::{fault::Fault, layer::{Layer, Descriptor}, cli};\n";
         assert_eq!(messages("src/agent/mod.rs", text).len(), 2);
         assert!(messages("src/cli/compare.rs", text).is_empty());
+    }
+
+    #[test]
+    fn a_room_is_not_left_by_its_parents_and_none_is_unlisted() {
+        let found = messages("src/lab/cgroup/end.rs", "use super::super::super::layer::Layer;\n");
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(messages("src/lab/cgroup/end.rs", "use super::super::room::Room;\n").is_empty());
+        assert_eq!(messages("src/lab/mod.rs", "fn f() { super::layer::x() }\n").len(), 1);
+        assert!(messages("src/lab/room.rs", "use super::base::Base;\n").is_empty());
+        assert_eq!(messages("src/annex/mod.rs", "fn f() {}\n").len(), 1);
     }
 
     #[test]

@@ -3,14 +3,14 @@
 //! Tools have no numbers for what goes wrong, only words, which must not be translated where
 //! somebody decides by them.
 
-use crate::fault::Fault;
+use super::Fault;
 use surtax_instrument::wire::Cause;
 
 /// Largest number of its last lines that are quoted.
 const QUOTE: usize = 20;
 
 /// Words, in lower case, that tell a cause, and whose they are.
-const SIGNS: [(&str, Cause); 8] = [
+const SIGNS: [(&str, Cause); 13] = [
     // The C library, and so nearly all.
     ("no space left on device", Cause::NoSpace),
     ("address already in use", Cause::PortTaken),
@@ -23,6 +23,13 @@ const SIGNS: [(&str, Cause); 8] = [
     ("failed to connect to the hypervisor", Cause::Absent),
     // `apt-cache`.
     ("no packages found", Cause::Absent),
+    // runc, which sets a limit when its own first process has more already, or whose process is
+    // killed; crun; Docker; the C library.
+    ("unable to set memory limit", Cause::NoMemory),
+    ("oom-killed", Cause::NoMemory),
+    ("memory limit too low", Cause::NoMemory),
+    ("minimum memory limit allowed", Cause::NoMemory),
+    ("cannot allocate memory", Cause::NoMemory),
 ];
 
 /// Reads the cause, if it is one that somebody decides by.
@@ -61,6 +68,8 @@ mod tests {
             ("Error: listen EADDRINUSE: :::80", Some(Cause::PortTaken)),
             ("error: failed to get domain 'x'", Some(Cause::Absent)),
             ("E: No packages found", Some(Cause::Absent)),
+            ("Error: Minimum memory limit allowed is 6MB", Some(Cause::NoMemory)),
+            ("fork: Cannot allocate memory", Some(Cause::NoMemory)),
             ("it failed", None),
         ] {
             assert_eq!(cause_of(words), cause, "{words}");
