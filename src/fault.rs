@@ -83,6 +83,15 @@ impl Fault {
         self
     }
 
+    /// Adds what somebody else said of it, as it is; and as its cause, where it has none, that
+    /// there was too little memory, if these words tell so.
+    #[must_use]
+    pub fn saying(mut self, words: &str) -> Self {
+        self.message += words;
+        self.cause = self.cause.or_else(|| last_words::lack_of_memory(words));
+        self
+    }
+
     /// The exit code of the process.
     #[must_use]
     pub fn exit_code(&self) -> u8 {

@@ -1,13 +1,11 @@
 //! Last output of a console, or of a tool's standard error.
 
-use crate::fault::last_words::cause_of;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
-use surtax_instrument::wire::Cause;
 
 /// Number of bytes kept.
 const KEEP: usize = 64 << 10;
@@ -80,12 +78,6 @@ impl ConsoleTail {
             .filter(|c| *c != '\r')
             .map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c })
             .collect()
-    }
-
-    /// Reads the cause of an end from it, if it is one that somebody decides by.
-    #[must_use]
-    pub fn cause(&self) -> Option<Cause> {
-        cause_of(&self.text())
     }
 
     /// The last lines for the end of an error message, and before them the one in which a kernel

@@ -87,11 +87,8 @@ impl Listener for RelayListener {
                 Reply::RelayEnded { status, stderr } => {
                     let last_words = super::ConsoleTail::new();
                     last_words.keep(&stderr);
-                    return Err(Fault::machine(format!(
-                        "{}: it ended with {status}{}",
-                        self.name,
-                        last_words.quote()
-                    )));
+                    let ended = format!("{}: it ended with {status}", self.name);
+                    return Err(Fault::machine(ended).saying(&last_words.quote()));
                 }
                 other => return Err(unexpected(&other, "a relayed request")),
             }

@@ -92,10 +92,9 @@ struct End {
 }
 
 impl End {
-    /// A fault, with the last words of the console, and the cause that they tell.
+    /// A fault, with the last words of the console.
     fn fault(&self, what: &str) -> Fault {
-        Fault::machine(format!("{}: {what}{}", self.name, self.console.quote()))
-            .because(self.console.cause())
+        Fault::machine(format!("{}: {what}", self.name)).saying(&self.console.quote())
     }
 }
 

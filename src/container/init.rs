@@ -215,9 +215,8 @@ impl Prepared {
             Ok(tool.wait(LOOK_AGAIN)?.map(|status| format!("ended with {status}")))
         });
         let stream = taken?.map_err(|why| {
-            let (init, words) = (self.init.name(), console.quote());
-            Fault::machine(format!("{kind}: the init `{init}` {why}{words}"))
-                .because(console.cause())
+            let init = self.init.name();
+            Fault::machine(format!("{kind}: the init `{init}` {why}")).saying(&console.quote())
         })?;
         Link::over_socket(kind, stream, console)
     }

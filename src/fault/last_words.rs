@@ -10,7 +10,7 @@ use surtax_instrument::wire::Cause;
 const QUOTE: usize = 20;
 
 /// Words, in lower case, that tell a cause, and whose they are.
-const SIGNS: [(&str, Cause); 13] = [
+const SIGNS: [(&str, Cause); 8] = [
     // The C library, and so nearly all.
     ("no space left on device", Cause::NoSpace),
     ("address already in use", Cause::PortTaken),
@@ -23,13 +23,13 @@ const SIGNS: [(&str, Cause); 13] = [
     ("failed to connect to the hypervisor", Cause::Absent),
     // `apt-cache`.
     ("no packages found", Cause::Absent),
-    // runc, which sets a limit when its own first process has more already, or whose process is
-    // killed; crun; Docker; the C library.
-    ("unable to set memory limit", Cause::NoMemory),
-    ("oom-killed", Cause::NoMemory),
-    ("memory limit too low", Cause::NoMemory),
-    ("minimum memory limit allowed", Cause::NoMemory),
-    ("cannot allocate memory", Cause::NoMemory),
+];
+
+/// Words, in lower case, of runc, which sets a limit when its own first process has more already,
+/// or whose process is killed; of crun, Docker and the C library.
+const TOO_LITTLE_MEMORY: [&str; 5] = [
+    "unable to set memory limit", "oom-killed", "memory limit too low",
+    "minimum memory limit allowed", "cannot allocate memory",
 ];
 
 /// Reads the cause, if it is one that somebody decides by.
@@ -39,13 +39,20 @@ pub fn cause_of(words: &str) -> Option<Cause> {
     SIGNS.iter().find(|(sign, _)| words.contains(sign)).map(|(_, cause)| *cause)
 }
 
+/// Reads whether there was too little memory, and nothing else: by this one nobody decides but who
+/// asks why a stack did not start.
+pub(super) fn lack_of_memory(words: &str) -> Option<Cause> {
+    let words = words.to_lowercase();
+    TOO_LITTLE_MEMORY.iter().any(|sign| words.contains(sign)).then_some(Cause::NoMemory)
+}
+
 /// Says that a tool failed, with its last lines, each on a line of its own.
 #[must_use]
 pub fn fault(failed: &str, words: &str) -> Fault {
     let lines: Vec<&str> = words.lines().filter(|line| !line.trim().is_empty()).collect();
     let first = lines.len().saturating_sub(QUOTE);
     let quoted: String = lines[first..].iter().map(|line| quoted(line)).collect();
-    Fault::machine(format!("{failed}{quoted}")).because(cause_of(words))
+    Fault::machine(failed).because(cause_of(words)).saying(&quoted)
 }
 
 /// Puts a line that somebody else said on a line of its own, below a message of ours. It is escaped
@@ -68,12 +75,23 @@ mod tests {
             ("Error: listen EADDRINUSE: :::80", Some(Cause::PortTaken)),
             ("error: failed to get domain 'x'", Some(Cause::Absent)),
             ("E: No packages found", Some(Cause::Absent)),
-            ("Error: Minimum memory limit allowed is 6MB", Some(Cause::NoMemory)),
-            ("fork: Cannot allocate memory", Some(Cause::NoMemory)),
             ("it failed", None),
         ] {
             assert_eq!(cause_of(words), cause, "{words}");
         }
+    }
+
+    #[test]
+    fn too_little_memory_is_read_from_words_and_takes_the_place_of_no_cause() {
+        for words in ["Error: Minimum memory limit allowed is 6MB", "fork: Cannot allocate memory"]
+        {
+            assert_eq!(Fault::machine("it").saying(words).cause, Some(Cause::NoMemory), "{words}");
+            let full = Fault::machine("it").because(Cause::NoSpace).saying(words);
+            assert_eq!(full.cause, Some(Cause::NoSpace));
+        }
+        let other = Fault::machine("it failed").saying(": no space left on device");
+        assert_eq!(other.cause, None, "what a console said once is no cause of what came later");
+        assert_eq!(other.message, "it failed: no space left on device");
     }
 
     #[test]

@@ -62,8 +62,8 @@ impl<'a> Baseline<'a> {
 
     /// The same, of an arm whose values are these.
     fn blocks_of(&self, arm: &[(u32, f64)], measure: &Measure) -> Option<Vec<Block>> {
-        let mut known = self.cached.borrow_mut();
-        let own = known.entry(measure.metric.clone()).or_insert_with(|| self.costs(measure));
+        let mut cached = self.cached.borrow_mut();
+        let own = cached.entry(measure.metric.clone()).or_insert_with(|| self.costs(measure));
         Block::paired(own.as_ref()?, &costs(arm, measure))
     }
 

@@ -7,6 +7,7 @@
 
 use super::cgroup;
 use super::directory::entries;
+use super::network;
 use super::undo::{LAB_DIGITS, TAG, is_lab};
 use crate::fault::{Doing, Fault};
 use std::collections::BTreeSet;
@@ -36,13 +37,39 @@ const ENGINES: [&str; 12] = [
 
 /// Words in mounts, names of network namespaces and files of loop devices that such tools make,
 /// beside those of [`ENGINES`].
-const TOOLS: [&str; 6] = ["cni-", "netavark", "/lxd/", "incus", "/libvirt/", "rootless"];
+const TOOLS: [&str; 7] = ["cni-", "netns-", "netavark", "/lxd/", "incus", "/libvirt/", "rootless"];
 
-/// Beginnings of the names that such tools give network links.
-const LINKS: [&str; 17] = [
-    "docker", "br-", "veth", "cni", "podman0", "lxc", "lxdbr", "incus", "virbr", "vnet", "tap",
-    "macvtap", "ve-", "vb-", "vz-", "vif", "xenbr",
+/// Beginnings of the names that we, in namespaces of our own, and such tools give network links.
+const LINKS: [&str; 24] = [
+    network::BRIDGE,
+    network::LINK,
+    network::BELOW,
+    network::TAP,
+    "docker",
+    "br-",
+    "veth",
+    "cni",
+    "podman",
+    "lxc",
+    "lxdbr",
+    "incus",
+    "virbr",
+    "vnet",
+    "tap",
+    "macvtap",
+    "mv-",
+    "ve-",
+    "vb-",
+    "vz-",
+    "host0",
+    "vif",
+    "xenbr",
+    "ovs-",
 ];
+
+/// Directories that a mount which belongs into a namespace of ours would hide here.
+const HIDDEN: [&str; 11] =
+    ["/", "/dev", "/etc", "/home", "/proc", "/root", "/run", "/sys", "/tmp", "/usr", "/var"];
 
 /// The most directories of files of ours that are walked through.
 const FILE_LIMIT: usize = 100_000;
@@ -213,8 +240,9 @@ impl Census {
 /// that surtax makes carries its tag, and only tools that it drives make anything else.
 ///
 /// So a mount, a network namespace, a link or a loop device is of others if it has neither our tag
-/// nor a name that such a tool gives; but a mount that went and was none of a namespace is told of,
-/// for nobody else's may be taken away. So is a group without our tag that went, or that came and
+/// nor a name that such a tool gives. But a mount that hides a directory of the system's is told
+/// of, and a link, or a mount that was none of a namespace, that went: nobody else's may be taken
+/// away. So is a group without our tag that went, or that came and
 /// has members or is none of an engine's: a process of ours in it is counted as a process. So is a
 /// process that went, as those of another surtax do when they are done, and what went of a lab,
 /// whose owner was dead, for whoever starts takes that away.
@@ -235,12 +263,14 @@ pub fn is_of_others(line: &str) -> bool {
             !is_ours && (went || !members.is_empty() || !is_of_a_tool)
         }
         "mount" | "mount of process 1" => {
-            !is_ours && !is_of_a_tool && !bears(&TOOLS) && (!went || line.contains(" - nsfs "))
+            let hides = name.split(' ').nth(1).is_some_and(|point| HIDDEN.contains(&point));
+            let is_told = hides || went && !line.contains(" - nsfs ");
+            !is_ours && !is_of_a_tool && !bears(&TOOLS) && !is_told
         }
         "network namespace" | "loop device" => !is_ours && !is_of_a_tool && !bears(&TOOLS),
         "network link" => {
             let name = name.rsplit('/').next().unwrap_or(name);
-            !is_ours && !LINKS.iter().any(|it| name.starts_with(it))
+            !is_ours && !went && !LINKS.iter().any(|it| name.starts_with(it))
         }
         _ => false,
     }
@@ -322,11 +352,14 @@ mod tests {
             String::from("loop device `/sys/block/loop3` of `/home/me/disk.img`"),
         ] {
             assert!(is_of_others(&format!("came: {thing}")), "{thing}");
-            let is_taken = thing.contains("ext4");
+            let is_taken = ["ext4", "network link"].iter().any(|it| thing.contains(it));
             assert_eq!(is_of_others(&format!("went: {thing}")), !is_taken, "{thing}");
         }
         for thing in [
             netns("cni-5bb5c5b0"),
+            netns("netns-5bb5c5b0"),
+            String::from("mount `/ /proc rw - proc proc rw`"),
+            String::from("network link `/sys/class/net/outside`"),
             String::from("mount `/ /run/surtax/1a2b3c4d/root rw - overlay overlay rw`"),
             String::from("mount `/ /var/lib/docker/overlay2/1/merged rw - overlay overlay rw`"),
             String::from("mount `/ /run/systemd/nspawn/propagate rw - tmpfs tmpfs rw`"),

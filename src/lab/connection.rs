@@ -1,67 +1,116 @@
-//! Reads both ends of the connections that a process holds, from its own sockets.
+//! The connections over TCP that a process holds, with both ends, as the kernel lists them.
 //!
 //! What a process, or whoever it talks to, says of a connection is a claim; the kernel knows it.
+//!
+//! Source: `proc_pid_net(5)`, Linux `net/ipv4/tcp_ipv4.c`, `get_tcp4_sock`; `net/tcp_states.h`.
 
 use super::Process;
-use rustix::net::{SocketAddrAny, getpeername, getsockname};
-use rustix::process::{PidfdGetfdFlags, pidfd_getfd};
+use super::processes::descriptors;
+use std::collections::BTreeSet;
 use std::fs;
-use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
+use std::net::{IpAddr, SocketAddr};
 
-/// Largest number of descriptors that are looked at.
-const DESCRIPTOR_LIMIT: usize = 1024;
+/// State of a connection that stands.
+const ESTABLISHED: &str = "01";
+
+/// A socket of a list such as `/proc/net/tcp`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Listed<'a> {
+    /// The socket's own end; `None` where the list has it in a form that is not known.
+    pub(super) own: Option<SocketAddr>,
+    /// The other one.
+    pub(super) other: Option<SocketAddr>,
+    /// Number of its state, in hexadecimal digits.
+    pub(super) state: &'a str,
+    /// Number of its inode, by which a descriptor names it.
+    pub(super) inode: u64,
+}
+
+/// Reads a list of sockets.
+pub(super) fn listed(list: &str) -> impl Iterator<Item = Listed<'_>> {
+    list.lines().skip(1).filter_map(|line| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let (own, other) = (end(fields.get(1)?), end(fields.get(2)?));
+        Some(Listed { own, other, state: fields.get(3)?, inode: fields.get(9)?.parse().ok()? })
+    })
+}
+
+/// Reads an end: an address as the kernel's memory has it, in words of 32 bits, and a port.
+fn end(text: &str) -> Option<SocketAddr> {
+    let (address, port) = text.split_once(':')?;
+    let word = |at: usize| {
+        let word = u32::from_str_radix(address.get(at..at + 8)?, 16).ok()?;
+        Some(word.to_ne_bytes())
+    };
+    let ip: IpAddr = match address.len() {
+        8 => word(0)?.into(),
+        32 => {
+            let words = [word(0)?, word(8)?, word(16)?, word(24)?];
+            let bytes: [u8; 16] = words.concat().try_into().ok()?;
+            // One of version 4 in clothes of version 6 is one of version 4.
+            IpAddr::from(bytes).to_canonical()
+        }
+        _ => return None,
+    };
+    Some(SocketAddr::new(ip, u16::from_str_radix(port, 16).ok()?))
+}
 
 impl Process {
-    /// Lists the connections over IP that it holds: its own end and the other one. None where the
-    /// kernel, or whoever confines us, lets no socket be looked at (before Linux 5.6).
+    /// Lists the connections over TCP that it holds: its own end and the other one.
     #[must_use]
     pub fn connections(&self) -> Vec<(SocketAddr, SocketAddr)> {
-        connections(self.pid(), &self.handle)
+        connections(self.pid())
     }
 }
 
-fn connections(pid: u32, handle: &OwnedFd) -> Vec<(SocketAddr, SocketAddr)> {
-    let listed = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-    let numbers = listed.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    let ends = |number: i32| {
-        let socket = pidfd_getfd(handle, number, PidfdGetfdFlags::empty()).ok()?;
-        Some((address(getsockname(&socket).ok()?)?, address(getpeername(&socket).ok()??)?))
+fn connections(pid: u32) -> Vec<(SocketAddr, SocketAddr)> {
+    let socket = |link: std::path::PathBuf| {
+        let name = fs::read_link(link).ok()?;
+        name.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
     };
-    numbers.take(DESCRIPTOR_LIMIT).filter_map(ends).collect()
-}
-
-/// Returns an address of IP; one of version 4 in clothes of version 6 is one of version 4.
-fn address(any: SocketAddrAny) -> Option<SocketAddr> {
-    let address = SocketAddr::try_from(any).ok()?;
-    Some(SocketAddr::new(address.ip().to_canonical(), address.port()))
+    let held: BTreeSet<u64> = descriptors(pid).filter_map(socket).collect();
+    let mut found = Vec::new();
+    for list in ["tcp", "tcp6"] {
+        let text = fs::read_to_string(format!("/proc/{pid}/net/{list}")).unwrap_or_default();
+        let stand = listed(&text).filter(|it| it.state == ESTABLISHED && held.contains(&it.inode));
+        found.extend(stand.filter_map(|it| Some((it.own?, it.other?))));
+    }
+    found
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::process::{PidfdFlags, getpid, pidfd_open};
     use std::net::{TcpListener, TcpStream};
 
     #[test]
     fn both_ends_of_a_connection_are_those_that_its_sockets_have() {
         let server = TcpListener::bind("[::]:0").unwrap();
         let port = server.local_addr().unwrap().port();
-        let handle = pidfd_open(getpid(), PidfdFlags::empty()).unwrap();
         let of_port = || -> Vec<(SocketAddr, SocketAddr)> {
-            let all = connections(std::process::id(), &handle);
-            all.into_iter()
-                .filter(|(own, other)| [own.port(), other.port()].contains(&port))
-                .collect()
+            let of_port =
+                |it: &(SocketAddr, SocketAddr)| [it.0.port(), it.1.port()].contains(&port);
+            connections(std::process::id()).into_iter().filter(of_port).collect()
         };
         assert_eq!(of_port(), [], "who listens is connected with nobody");
         let client = TcpStream::connect(("127.0.0.1", port)).unwrap();
         let accepted = server.accept().unwrap();
         let (own, other) = (client.local_addr().unwrap(), client.peer_addr().unwrap());
-        let mut found = of_port();
-        found.sort_by_key(|it| *it != (own, other));
-        assert_eq!(found, [(own, other), (other, own)], "version 4 in version 6, too");
-        drop((client, accepted));
+        assert_eq!(of_port(), [(own, other), (other, own)], "version 4 in version 6, too");
+        drop(accepted);
+        drop(client);
         assert_eq!(of_port(), []);
+        let of_version_6 = TcpStream::connect(("::1", port)).unwrap();
+        assert!(
+            of_port()
+                .contains(&(of_version_6.local_addr().unwrap(), of_version_6.peer_addr().unwrap()))
+        );
+    }
+
+    #[test]
+    fn an_end_in_a_form_that_is_not_known_is_none() {
+        for text in ["", "0100007F", "0100007F:", "100007F:0016", "0100007F:10016", "é00007F:1"] {
+            assert_eq!(end(text), None, "{text}");
+        }
     }
 }

@@ -4,6 +4,7 @@
 //! Two runs at once may want the same port of this machine's own network. What fails then says that
 //! the address is taken; this says by whom.
 
+use super::connection::{Listed, listed};
 use super::processes::{self, name};
 use super::state::RUN_EXTENSION;
 use std::fs;
@@ -54,13 +55,8 @@ fn run_of(pid: u32) -> Option<String> {
 
 /// The inodes of the sockets of a list that are in this state, at this port.
 fn inodes(list: &str, state: &str, port: u16) -> Vec<u64> {
-    let inode = |line: &str| {
-        let fields: Vec<&str> = line.split_whitespace().collect();
-        let (_, local) = fields.get(1)?.rsplit_once(':')?;
-        let is_it = u16::from_str_radix(local, 16) == Ok(port) && fields.get(3) == Some(&state);
-        if is_it { fields.get(9)?.parse().ok() } else { None }
-    };
-    list.lines().skip(1).filter_map(inode).collect()
+    let is_it = |it: &Listed<'_>| it.state == state && it.own.is_some_and(|own| own.port() == port);
+    listed(list).filter(is_it).map(|it| it.inode).collect()
 }
 
 fn holds(pid: u32, sockets: &[String]) -> bool {

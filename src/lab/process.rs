@@ -73,7 +73,7 @@ pub struct Process {
     /// Status with which it ended, once it was waited for: its number may be somebody else's then.
     status: Option<ExitStatus>,
     /// Becomes readable when the process ends.
-    pub(super) handle: OwnedFd,
+    handle: OwnedFd,
     /// For messages.
     name: String,
 }

@@ -1,8 +1,9 @@
 //! Ends the processes of one session, on machines without cgroups.
 //!
 //! The number of a session stays taken while anybody is in it. Once nobody is, it may be another's,
-//! whose leader was started at another time: so that is looked at before each kill. What begins a
-//! session of its own escapes; that is what groups are for.
+//! whose leader was started at another time: so that is looked at before each kill, and where the
+//! leader of that one has ended, too, nothing tells. What begins a session of its own escapes; that
+//! is what groups are for.
 
 use super::processes::{field, ids, kill, name};
 use crate::fault::Fault;

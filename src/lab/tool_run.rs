@@ -1,4 +1,4 @@
-//! Errands: a foreign tool is run to its end, and what it printed is kept.
+//! Tool runs: a foreign tool is run to its end, and what it printed is kept.
 
 use crate::fault::{Doing, Fault, last_words};
 use crate::lab::{Process, Program, Room};

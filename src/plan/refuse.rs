@@ -76,7 +76,7 @@ pub struct Draft {
     pub places: BTreeMap<&'static str, String>,
 }
 
-/// Surroundings of the caller, which fill the gaps of a draft.
+/// Defaults from where the caller is, which fill the gaps of a draft.
 #[derive(Clone, Debug)]
 pub struct Defaults<'a> {
     /// The caller's working directory.

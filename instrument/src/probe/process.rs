@@ -11,7 +11,7 @@
 //! | read from and written to disks | `read_bytes` and `write_bytes` of `io` |
 //! | page faults | `minflt` and `majflt` of `stat` |
 //! | context switches | `voluntary_ctxt_switches` and `nonvoluntary_ctxt_switches` of `task/TID/status` |
-//! | preemptions | the latter of these two |
+//! | preemptions | the latter of these two, of which some were asked for (`sched_yield`) |
 //!
 //! - **Reads** nanoseconds in all; the split is a ratio of clock ticks, rough below a second of CPU
 //!   time, and all user where there was no tick.

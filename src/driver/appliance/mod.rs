@@ -203,8 +203,7 @@ fn greeted(
             if process.wait(LAST_WORDS)?.is_some() {
                 tail.settle(LAST_WORDS);
             }
-            let words = tail.quote();
-            Err(Fault::machine(format!("appliance: {}{words}", fault.message)))
+            Err(Fault::machine(format!("appliance: {}", fault.message)).saying(&tail.quote()))
         }
     }
 }

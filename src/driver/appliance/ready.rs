@@ -36,10 +36,9 @@ pub(super) fn wait(
     loop {
         let left = deadline.saturating_sub(clock::monotonic_raw().since(began).into());
         if left.is_zero() {
-            let (seconds, words) = (deadline.as_secs_f64(), tail.quote());
-            return Err(Fault::machine(format!(
-                "appliance: it did not say `{marker}` within {seconds:.1} s{words}"
-            )));
+            let seconds = deadline.as_secs_f64();
+            let late = format!("appliance: it did not say `{marker}` within {seconds:.1} s");
+            return Err(Fault::machine(late).saying(&tail.quote()));
         }
         console.set_read_timeout(Some(left)).doing("set a deadline for a console")?;
         let count = match console.read(&mut buffer) {
@@ -49,10 +48,8 @@ pub(super) fn wait(
             Err(_) => 0,
         };
         if count == 0 {
-            let words = tail.quote();
-            return Err(Fault::machine(format!(
-                "appliance: it ended before it said `{marker}`{words}"
-            )));
+            let ended = format!("appliance: it ended before it said `{marker}`");
+            return Err(Fault::machine(ended).saying(&tail.quote()));
         }
         let bytes = buffer.get(..count).unwrap_or_default();
         tail.keep(bytes);

@@ -372,7 +372,8 @@ fn listening(
             None if Duration::from(monotonic_raw().since(begin)) < deadline => continue,
             None => format!("did not answer within {:.1} s", deadline.as_secs_f64()),
         };
-        return Err(Fault::machine(format!("docker: the private daemon {why}{}", console.quote())));
+        let ended = format!("docker: the private daemon {why}");
+        return Err(Fault::machine(ended).saying(&console.quote()));
     }
     Ok(process)
 }

@@ -3,7 +3,6 @@
 //! The client is asynchronous and stays in here: its runtime turns only while one of these
 //! functions waits, on the caller's thread. While a command is measured nothing of it runs.
 
-use crate::fault::last_words::cause_of;
 use crate::fault::{Doing, Fault};
 use bollard::errors::Error;
 use bollard::models::{
@@ -207,9 +206,7 @@ impl Engine {
         let answer = async { tokio::time::timeout(self.deadline, request).await };
         match self.runtime.block_on(answer) {
             Ok(answer) => answer.map_err(|error| {
-                let words = error.to_string();
-                let fault = Fault::machine(format!("cannot {doing}: {words}"));
-                fault.because(cause_of(&words))
+                Fault::machine(format!("cannot {doing}: ")).saying(&error.to_string())
             }),
             Err(_late) => {
                 let seconds = self.deadline.as_secs();

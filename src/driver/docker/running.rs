@@ -152,7 +152,7 @@ pub(super) fn pid(inspected: &ContainerInspectResponse) -> Result<u32, Fault> {
     let pid = state.and_then(|state| state.pid).and_then(|pid| u32::try_from(pid).ok());
     pid.filter(|pid| *pid > 0).ok_or_else(|| {
         let error = state.and_then(|state| state.error.clone()).unwrap_or_default();
-        Fault::machine(format!("docker: the container ended as soon as it was started: {error}"))
+        Fault::machine("docker: the container ended as soon as it was started: ").saying(&error)
     })
 }
 

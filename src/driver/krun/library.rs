@@ -169,7 +169,7 @@ impl Library {
             return Ok(());
         }
         let (name, why) = (name.to_string_lossy(), std::io::Error::from_raw_os_error(-said));
-        Err(Fault::machine(format!("krun: `{name}` was refused: {why}")))
+        Err(Fault::machine(format!("krun: `{name}` was refused: ")).saying(&why.to_string()))
     }
 }
 

@@ -97,7 +97,9 @@ impl Daemon {
         fs::remove_file(&link).doing(format_args!("remove the link `{}`", link.display()))?;
         started.map(drop).map_err(|fault| {
             let log = self.directory.join("lxd/logs").join(name).join("lxc.log");
-            last_words::fault(&fault.message, &errors_in(&log))
+            let said = last_words::fault(&fault.message, &errors_in(&log));
+            let cause = said.cause.or(fault.cause);
+            said.because(cause)
         })
     }
 
@@ -207,7 +209,8 @@ fn start(program: &Path, room: &Room, deadline: Duration) -> Result<Process, Fau
             None if Duration::from(monotonic_raw().since(began)) < deadline => continue,
             None => format!("was not ready within {:.1} s", deadline.as_secs_f64()),
         };
-        return Err(Fault::machine(format!("lxd: the daemon {why}{}", console.quote())));
+        let ended = format!("lxd: the daemon {why}");
+        return Err(Fault::machine(ended).saying(&console.quote()));
     }
     api.ask("POST", "/1.0/storage-pools", Some(&json!({ "name": POOL, "driver": "dir" })))?;
     Ok(process)
@@ -257,7 +260,7 @@ enum Answer {
 
 fn refused(method: &str, path: &str, why: &Value) -> Fault {
     let why = why.as_str().unwrap_or("no reason").escape_debug();
-    Fault::machine(format!("lxd: `{method} {path}` was refused: {why}"))
+    Fault::machine(format!("lxd: `{method} {path}` was refused: ")).saying(&why.to_string())
 }
 
 impl Api {

@@ -69,8 +69,8 @@ impl Api {
                         None => error.to_string(),
                     };
                     console.settle(TRY_AGAIN);
-                    let (at, words) = (socket.display(), console.quote());
-                    return Err(Fault::machine(format!("{kind}: no API at `{at}`: {why}{words}")));
+                    let absent = format!("{kind}: no API at `{}`: {why}", socket.display());
+                    return Err(Fault::machine(absent).saying(&console.quote()));
                 }
             }
         }
@@ -110,8 +110,8 @@ impl Api {
         let text = String::from_utf8_lossy(&answer.body);
         let words: String = text.trim().chars().take(QUOTE).collect();
         let status = answer.status;
-        let shown = words.escape_debug();
-        Err(Fault::machine(format!("{kind}: `{method} {path}` was refused with {status}: {shown}")))
+        let refused = format!("{kind}: `{method} {path}` was refused with {status}: ");
+        Err(Fault::machine(refused).saying(&words.escape_debug().to_string()))
     }
 
     fn exchange(&mut self, method: &str, path: &str, body: Option<&str>) -> io::Result<Answer> {

@@ -279,7 +279,7 @@ impl Monitor {
         let mut api = Api::connect(kind, &socket, &mut process, &console, LISTEN_DEADLINE)?;
         (self.boot)(&mut api, machine).map_err(|fault| {
             console.settle(LAST_WORDS);
-            Fault { message: fault.message + &console.quote(), ..fault }
+            fault.saying(&console.quote())
         })?;
         let vcpus = vcpus(kind, process.pid(), self.vcpu, machine.cpus)?;
         let (link, call) = vsock::take(&call, kind, &mut process, &console, deadline)?;

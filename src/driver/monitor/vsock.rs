@@ -44,7 +44,7 @@ pub(in crate::driver) fn take(
     });
     let stream = taken?.map_err(|why| {
         console.settle(LOOK_AGAIN);
-        Fault::machine(format!("{kind}: the machine {why}{}", console.quote()))
+        Fault::machine(format!("{kind}: the machine {why}")).saying(&console.quote())
     })?;
     let copy = stream.try_clone().doing("copy the socket of a guest's call")?;
     Ok((Link::over_socket(kind, copy, console)?, stream))

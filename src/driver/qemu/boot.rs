@@ -88,8 +88,8 @@ pub(super) fn boot(
                 console.settle(LAST_WORDS);
             }
             let how = ended.map_or(String::new(), |status| format!(" ({status})"));
-            let words = console.quote();
-            return Err(Fault::machine(format!("qemu: {}{how}{words}", fault.message)));
+            let ended = format!("qemu: {}{how}", fault.message);
+            return Err(Fault::machine(ended).saying(&console.quote()));
         }
     };
     let link = Link::over_socket("qemu", agent, console)?;

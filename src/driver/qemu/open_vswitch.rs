@@ -115,7 +115,7 @@ impl Bridge {
         };
         let quoted = |fault: Fault| {
             words.settle(LOOK_AGAIN);
-            Fault { message: fault.message + &words.quote(), ..fault }
+            fault.saying(&words.quote())
         };
         let listen = format!("--remote=p{socket}");
         let mut database = daemon(&[DATABASE, &file, &listen], false)?;

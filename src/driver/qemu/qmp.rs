@@ -300,7 +300,8 @@ impl Qmp {
             }
             if let Some(error) = line.get("error") {
                 let why = error["desc"].as_str().unwrap_or("no reason given");
-                return Err(Fault::machine(format!("QMP: QEMU refuses `{command}`: {why}")));
+                let refused = format!("QMP: QEMU refuses `{command}`: ");
+                return Err(Fault::machine(refused).saying(why));
             }
             return Ok(line["return"].take());
         }

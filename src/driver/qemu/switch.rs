@@ -83,7 +83,7 @@ impl Switch {
         let mut switch = Self { process, socket, command_line, _input: kept };
         switch.wait_until_ready(network, site.start_deadline).map_err(|fault| {
             words.settle(LOOK_AGAIN);
-            Fault { message: fault.message + &words.quote(), ..fault }
+            fault.saying(&words.quote())
         })?;
         Ok(switch)
     }

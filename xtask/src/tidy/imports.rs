@@ -53,6 +53,9 @@ const EVERYBODYS: &[&str] = &["regular_file", "table", "unseen"];
 /// Room that is above all others, and may name every one.
 const TOP: &str = "cli";
 
+/// Roots of the crate, which are in no room.
+const ROOTS: &[&str] = &["lib.rs", "main.rs"];
+
 /// The file that says why, and the head of its table.
 const ARCHITECTURE: &str = "ARCHITECTURE.md";
 const TABLE: &str = "| room | may name |";
@@ -185,8 +188,10 @@ fn unlisted(tree: &Tree) -> Vec<Finding> {
     let is_listed = |room: &str| room == TOP || ROOMS.iter().any(|(name, _)| *name == room);
     let mut rooms = BTreeSet::new();
     for (path, _) in tree.rust() {
-        let inside = path.strip_prefix("src/").and_then(|rest| rest.split_once('/'));
-        rooms.extend(inside.map(|(room, _)| room).filter(|room| !is_listed(room)));
+        let inside = path.strip_prefix("src/").filter(|rest| !ROOTS.contains(rest));
+        let room =
+            inside.map(|rest| rest.split('/').next().unwrap_or(rest).trim_end_matches(".rs"));
+        rooms.extend(room.filter(|room| !is_listed(room)));
     }
     let message = |room| format!("`{room}` is in no row of what a room may name (`ROOMS`)");
     rooms.into_iter().map(|room| Finding::new(&format!("src/{room}"), 1, message(room))).collect()
@@ -202,6 +207,7 @@ fn ways_out(path: &str, source: &RustSource) -> Vec<Finding> {
         source.code[offset..].split("::").take_while(|word| *word == "super").count()
     };
     let leaves = source.find("super::").filter(is_first).filter(|at| steps(*at) >= depth);
+    let leaves = leaves.chain(source.find("super::{super"));
     let message = "leaves its room by `super::`: name what is meant by `crate::`";
     leaves.map(|at| Finding::new(path, source.line_of(at), message)).collect()
 }
@@ -288,7 +294,11 @@ mod tests {
         assert!(messages("src/lab/cgroup/end.rs", "use super::super::room::Room;\n").is_empty());
         assert_eq!(messages("src/lab/mod.rs", "fn f() { super::layer::x() }\n").len(), 1);
         assert!(messages("src/lab/room.rs", "use super::base::Base;\n").is_empty());
-        assert_eq!(messages("src/annex/mod.rs", "fn f() {}\n").len(), 1);
+        assert_eq!(messages("src/lab/room.rs", "use super::{super::layer::Layer};\n").len(), 1);
+        for path in ["src/annex/mod.rs", "src/annex.rs"] {
+            assert_eq!(messages(path, "fn f() {}\n").len(), 1, "{path}");
+        }
+        assert!(messages("src/main.rs", "fn f() {}\n").is_empty());
     }
 
     #[test]

@@ -18,13 +18,14 @@ const BASELINE: &str = "native";
 /// Words that are no driver's name: part of what gVisor's kernel says that it is and of what its
 /// runtime is called, a directory that is served, groups that engines make and files that they
 /// leave.
-const OTHERS: [(&str, &str); 10] = [
+const OTHERS: [(&str, &str); 11] = [
     ("src/finding/caution/kernels.rs", "gvisor"),
     ("src/container/engine_runtime.rs", "gvisor"),
     ("src/guest/share.rs", "xen"),
     ("src/lab/census.rs", "docker"),
     ("src/lab/census.rs", "lxc"),
     ("src/lab/census.rs", "nspawn"),
+    ("src/lab/census.rs", "podman"),
     ("src/lab/census.rs", "runc"),
     ("src/lab/census.rs", "crun"),
     ("src/lab/census.rs", "crun."),
