@@ -242,10 +242,10 @@ impl Census {
 /// So a mount, a network namespace, a link or a loop device is of others if it has neither our tag
 /// nor a name that such a tool gives. But a mount that hides a directory of the system's is told
 /// of, and a link, or a mount that was none of a namespace, that went: nobody else's may be taken
-/// away. So is a group without our tag that went, or that came and
-/// has members or is none of an engine's: a process of ours in it is counted as a process. So is a
-/// process that went, as those of another surtax do when they are done, and what went of a lab,
-/// whose owner was dead, for whoever starts takes that away.
+/// away. Of others is also a group without our tag that went, or that came and has members or is
+/// none of an engine's: a process of ours in it is counted as a process. So is a process that went,
+/// as those of another surtax do when they are done, and what went of a lab, whose owner was dead,
+/// for whoever starts takes that away.
 #[must_use]
 pub fn is_of_others(line: &str) -> bool {
     let Some((sign, thing)) = line.split_once(": ") else { return false };

@@ -82,7 +82,8 @@ fn uncounted_disks() -> Vec<String> {
     let is_used = |disk: &Path| {
         let stat = fs::read_to_string(disk.join("stat")).unwrap();
         let words: Vec<&str> = stat.split_whitespace().collect();
-        words[0] != "0" || words[4] != "0"
+        let size = fs::read_to_string(disk.join("size")).unwrap();
+        size.trim() != "0" && (words[0] != "0" || words[4] != "0")
     };
     let numbers = disks.filter(|disk| is_used(disk)).map(|disk| {
         let number = fs::read_to_string(disk.join("dev")).unwrap();

@@ -37,7 +37,11 @@ const HEIGHT_LIMIT: usize = 8;
 pub(super) fn are_counted(blkio: &Hierarchy) -> bool {
     let counted = counters::text_of(blkio.mount_point.join(VERSION_1));
     let used = counters::text_of("/proc/diskstats");
-    let is_disk = |name: &str| Path::new("/sys/block").join(name).is_dir();
+    // One of no size is none any more, such as a loop device without a file: nothing goes there.
+    let is_disk = |name: &str| {
+        let size = counters::text_of(Path::new("/sys/block").join(name).join("size"));
+        size.is_ok_and(|size| size.trim() != "0")
+    };
     counted.ok().zip(used.ok()).is_some_and(|(counted, used)| counts(&counted, &used, is_disk))
 }
 
