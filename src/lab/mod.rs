@@ -255,12 +255,6 @@ impl Lab {
         oom::innermost(self.hierarchies(), &self.base.group.join(room))
     }
 
-    /// Tells whether a limit on memory of one of a room's groups was reached, by what they count.
-    #[must_use]
-    pub fn was_full(&self, room: &str) -> bool {
-        oom::was_full(self.hierarchies(), &self.base.group.join(room))
-    }
-
     /// Number of a room's groups in which a process could not be made, by what they count.
     #[must_use]
     pub fn refusing_groups(&self, room: &str) -> usize {

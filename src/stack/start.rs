@@ -23,7 +23,7 @@ use std::time::Duration;
 use surtax_instrument::probe::cgroup::Hierarchies;
 use surtax_instrument::probe::command_group::CommandGroup;
 use surtax_instrument::wire::{
-    CHUNK, Cause, Command, Fact, LevelFacts, PUSHED_STARTER, Reply, Request, StartNested,
+    CHUNK, Command, Fact, LevelFacts, PUSHED_STARTER, Reply, Request, StartNested,
 };
 
 /// The hidden first argument that makes this program a starter.
@@ -133,18 +133,12 @@ impl StackSpec {
         room.limit_huge_pages(&limits).map_err(|fault| fault.during(&outermost.kind))?;
         let site = context.site(&view, &limits, !rest.is_empty());
         let driver = driver::find(&outermost.kind)?;
-        let explained = |fault: Fault| match fault.cause {
-            // The kernel's log may keep it back, and the group of who was killed may be gone.
-            None if context.lab.was_full(name) => fault.because(Cause::NoMemory),
-            _ => fault,
-        };
-        let Started { mut running, mut link } =
-            driver.start(outermost, &site, &room).map_err(explained)?;
+        let Started { mut running, mut link } = driver.start(outermost, &site, &room)?;
         let patience = patience(context.start_deadline);
         let mut has_ended = || running.exit_reason().is_some();
         let inside = greet(&mut link, &outermost.kind, context.start_deadline, &mut has_ended)
             .and_then(|_| identify(&mut link, patience))
-            .map_err(|fault| explained(with_exit_reason(fault, running.as_mut())))?;
+            .map_err(|fault| with_exit_reason(fault, running.as_mut()))?;
         let mut evidence = vec![prove(
             outermost,
             running.as_mut(),

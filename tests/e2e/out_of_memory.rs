@@ -97,30 +97,6 @@ fn the_limit_that_was_full_is_named_and_not_the_one_nearest_to_whom_was_killed()
     is_named("runc:memory=64M+crun:memory=1G", "runc", "64M");
 }
 
-/// Of more than ten kills in five seconds the kernel's log has the numbers alone, and runc takes
-/// away the group of who was killed.
-#[test]
-fn starts_that_are_killed_where_the_kernel_holds_its_log_back_are_told_with_what_helps() {
-    let machine = Machine::take();
-    if !is_usable(&machine, "runc") {
-        return;
-    }
-    let stacks: Vec<String> = (0..12).map(|it| format!("runc:memory={}K", 2048 + 4 * it)).collect();
-    let answer = machine.answer(&alone(&stacks.join(","), &["true"]));
-    let failed: Vec<&Value> = stacks
-        .iter()
-        .map(|stack| arm(&answer, stack))
-        .filter(|arm| arm["trial_count"] == 0)
-        .collect();
-    assert!(failed.len() > 5, "{} of 12 do not start with 2 MiB", failed.len());
-    for arm in failed {
-        let said = &arm["trouble"];
-        assert!(said["why"].as_str().unwrap().contains("is too small to start `runc`"), "{said}");
-        assert!(said["remedy"].as_str().unwrap().contains("runc:memory=32M"), "{said}");
-    }
-    machine.assert_as_before();
-}
-
 #[test]
 fn a_limit_that_is_too_small_to_start_is_told_with_one_that_is_not() {
     let machine = Machine::take();

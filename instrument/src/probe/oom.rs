@@ -3,14 +3,12 @@
 //! | ours | cgroup v2 | cgroup v1 | machine |
 //! |---|---|---|---|
 //! | kills | `memory.events`: `oom_kill` | `memory.oom_control`: `oom_kill` | `/proc/vmstat`: `oom_kill` |
-//! | a limit was reached | `memory.events`: `max` | `memory.failcnt` | |
 //!
 //! - **Reads** the kills of a group and of all below it. Version 2 adds them up itself, version 1
 //!   counts them in the group of the victim alone, so there each group below is read.
 //! - **Costs** one short file, with version 1 one per group below and a walk through their
 //!   directories.
-//! - **Cannot see** kills in a group that is gone by now; the kernel's log has those. Whether a
-//!   limit was reached for one of them is seen in the group that has the limit.
+//! - **Cannot see** kills in a group that is gone by now; the kernel's log has those.
 //! - **Reference** Linux `Documentation/admin-guide/cgroup-v2.rst` and `cgroup-v1/memory.rst`.
 
 use super::cgroup::{Hierarchies, Version};
@@ -24,9 +22,6 @@ use std::path::{Path, PathBuf};
 
 /// Key of the line with the kills.
 const KILLS: &str = "oom_kill";
-
-/// Key of the line with how often memory was asked for past a limit.
-const PAST_LIMIT: &str = "max";
 
 /// The kernel's first pid namespace. Source: `PROC_PID_INIT_INO` in Linux
 /// `include/linux/proc_ns.h`.
@@ -73,23 +68,6 @@ pub fn innermost(hierarchies: &Hierarchies, group: &Path) -> Option<(PathBuf, u6
         }
     });
     innermost.map(|(_, path, count)| (path, count))
-}
-
-/// Tells whether a limit on memory in a tree of groups was reached since they were made: also where
-/// who was killed for it was in a group that is gone, or memory was found in the end.
-#[must_use]
-pub fn was_full(hierarchies: &Hierarchies, group: &Path) -> bool {
-    let Some(hierarchy) = hierarchies.of("memory") else { return false };
-    let top = hierarchy.directory(group);
-    if hierarchy.version == Version::Two {
-        return counted(&top.join("memory.events"), PAST_LIMIT).is_some_and(|count| count > 0);
-    }
-    let mut was_full = false;
-    group_tree::visit(&top, &mut |group, _| {
-        let count = group_tree::read(group, c"memory.failcnt");
-        was_full |= count.trim().parse::<u64>().is_ok_and(|count| count > 0);
-    });
-    was_full
 }
 
 /// Lists who is in a tree of groups, each with the directory of its group, by the numbers that the
@@ -154,22 +132,6 @@ mod tests {
         let after = Kills::of_group(&all, Path::new("/room")).unwrap();
         assert_eq!((after.since(&before), before.since(&before)), (4, 0));
         assert_eq!(Kills::of_group(&all, Path::new("/nobody")), None);
-    }
-
-    #[test]
-    fn a_limit_that_was_reached_is_seen_in_the_group_that_has_it() {
-        let of_version = |version, files: &[(&str, &str)]| {
-            let tree = tree(files);
-            was_full(&hierarchies(tree.path(), version), Path::new("/room"))
-        };
-        let one = |count| [("room/memory.failcnt", "0\n"), ("room/a/memory.failcnt", count)];
-        assert!(of_version(Version::One, &one("3\n")) && !of_version(Version::One, &one("0\n")));
-        let two = |count: &str| format!("low 0\nhigh 0\nmax {count}\noom 0\noom_kill 0\n");
-        for (count, was_full) in [("0", false), ("3", true)] {
-            let events = two(count);
-            assert_eq!(of_version(Version::Two, &[("room/memory.events", &events)]), was_full);
-        }
-        assert!(!of_version(Version::Two, &[]) && !of_version(Version::One, &[]));
     }
 
     #[test]
