@@ -40,11 +40,10 @@ const ENGINES: [&str; 12] = [
 const TOOLS: [&str; 7] = ["cni-", "netns-", "netavark", "/lxd/", "incus", "/libvirt/", "rootless"];
 
 /// Beginnings of the names that we, in namespaces of our own, and such tools give network links.
-const LINKS: [&str; 24] = [
+const LINKS: [&str; 23] = [
     network::BRIDGE,
     network::LINK,
     network::BELOW,
-    network::TAP,
     "docker",
     "br-",
     "veth",

@@ -63,12 +63,16 @@ impl Process {
     }
 }
 
-fn connections(pid: u32) -> Vec<(SocketAddr, SocketAddr)> {
-    let socket = |link: std::path::PathBuf| {
+/// Lists the inodes of the sockets that a process has open.
+pub(super) fn sockets(pid: u32) -> impl Iterator<Item = u64> {
+    descriptors(pid).filter_map(|link| {
         let name = fs::read_link(link).ok()?;
         name.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
-    };
-    let held: BTreeSet<u64> = descriptors(pid).filter_map(socket).collect();
+    })
+}
+
+fn connections(pid: u32) -> Vec<(SocketAddr, SocketAddr)> {
+    let held: BTreeSet<u64> = sockets(pid).collect();
     let mut found = Vec::new();
     for list in ["tcp", "tcp6"] {
         let text = fs::read_to_string(format!("/proc/{pid}/net/{list}")).unwrap_or_default();

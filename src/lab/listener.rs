@@ -4,11 +4,10 @@
 //! Two runs at once may want the same port of this machine's own network. What fails then says that
 //! the address is taken; this says by whom.
 
-use super::connection::{Listed, listed};
+use super::connection::{Listed, listed, sockets};
 use super::processes::{self, name};
 use super::state::RUN_EXTENSION;
 use std::fs;
-use std::path::Path;
 
 /// Lists of sockets, with the state of those that listen. Source: Linux `net/tcp_states.h`,
 /// `proc_pid_net(5)`.
@@ -21,16 +20,16 @@ const SURTAX: &str = "surtax";
 /// to.
 #[must_use]
 pub fn listener(port: u16) -> Option<String> {
-    let sockets: Vec<String> = LISTS
+    let listening: Vec<u64> = LISTS
         .iter()
         .filter_map(|(list, state)| {
             let text = fs::read_to_string(format!("/proc/net/{list}")).ok()?;
             Some(inodes(&text, state, port))
         })
         .flatten()
-        .map(|inode| format!("socket:[{inode}]"))
         .collect();
-    processes::ids().ok()?.find(|pid| holds(*pid, &sockets)).map(told)
+    let holds = |pid: &u32| sockets(*pid).any(|inode| listening.contains(&inode));
+    processes::ids().ok()?.find(holds).map(told)
 }
 
 /// A process in words, with the surtax that it belongs to.
@@ -57,11 +56,6 @@ fn run_of(pid: u32) -> Option<String> {
 fn inodes(list: &str, state: &str, port: u16) -> Vec<u64> {
     let is_it = |it: &Listed<'_>| it.state == state && it.own.is_some_and(|own| own.port() == port);
     listed(list).filter(is_it).map(|it| it.inode).collect()
-}
-
-fn holds(pid: u32, sockets: &[String]) -> bool {
-    let is_one = |link: std::path::PathBuf| sockets.iter().any(|it| Path::new(it) == link);
-    processes::descriptors(pid).filter_map(|it| fs::read_link(it).ok()).any(is_one)
 }
 
 /// The nearest ancestor of a process that is a surtax.

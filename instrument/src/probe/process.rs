@@ -72,10 +72,12 @@ pub fn usage(pid: u32) -> io::Result<Usage> {
     let threads: io::Result<BTreeSet<OsString>> =
         fs::read_dir(&tasks)?.map(|thread| Ok(thread?.file_name())).collect();
     let threads = threads?;
-    let of_threads: Option<Vec<(u64, u64)>> =
-        threads.iter().map(|thread| switches(&tasks.join(thread))).collect();
+    let mut of_threads = threads.iter().map(|thread| switches(&tasks.join(thread)));
+    let all = of_threads.try_fold((0, 0), |(given, taken), one| {
+        one.map(|(more_given, more_taken)| (given + more_given, taken + more_taken))
+    });
     let amounts = counted(Path::new(&home), &stat).with(MEMORY_PEAK, memory_peak(pid));
-    let amounts = with_switches(amounts, of_threads.as_deref());
+    let amounts = with_switches(amounts, all);
     Ok(Usage { cpu: weighed(total, &stat)?, amounts, threads })
 }
 
@@ -145,8 +147,7 @@ fn thread(pid: u32, tid: u32) -> io::Result<Usage> {
     let (total, _) = scheduled(&counters::text_of(format!("{home}/schedstat"))?)?;
     let stat = counters::text_of(format!("{home}/stat"))?;
     let home = Path::new(&home);
-    let of_thread = switches(home).map(|of_it| [of_it]);
-    let amounts = with_switches(counted(home, &stat), of_thread.as_ref().map(|of_it| &of_it[..]));
+    let amounts = with_switches(counted(home, &stat), switches(home));
     Ok(Usage { cpu: weighed(total, &stat)?, amounts, ..Usage::default() })
 }
 
@@ -161,11 +162,10 @@ fn counted(home: &Path, stat: &str) -> Amounts {
         .with(PAGE_FAULTS, faults)
 }
 
-/// Adds the context switches of threads to what else was counted, where all are known.
-fn with_switches(amounts: Amounts, of_threads: Option<&[(u64, u64)]>) -> Amounts {
-    let sum = |part: fn(&(u64, u64)) -> u64| Some(of_threads?.iter().map(part).sum::<u64>());
-    let taken = sum(|(_, taken)| *taken);
-    amounts.with(CONTEXT_SWITCHES, sum(|(given, taken)| given + taken)).with(PREEMPTIONS, taken)
+/// Adds context switches, of which some gave a CPU up and some had it taken, where they are known.
+fn with_switches(amounts: Amounts, switches: Option<(u64, u64)>) -> Amounts {
+    let all = switches.map(|(given, taken)| given + taken);
+    amounts.with(CONTEXT_SWITCHES, all).with(PREEMPTIONS, switches.map(|(_, taken)| taken))
 }
 
 /// Reads how often a thread gave its CPU up, and how often it was taken from it.
