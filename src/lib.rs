@@ -18,6 +18,7 @@ pub mod finding;
 pub mod report;
 pub mod container;
 pub mod guest;
+mod vm;
 pub mod prove;
 pub mod serve;
 pub mod cli;

@@ -42,7 +42,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use surtax_instrument::held::{self, Held};
+use surtax_instrument::backing::{self, Backing};
 use surtax_instrument::wire::{Cause, Failure};
 use surtax_instrument::{clock, link};
 
@@ -65,7 +65,7 @@ pub const LOOK_AGAIN: Duration = Duration::from_millis(1);
 static IS_INIT: AtomicBool = AtomicBool::new(false);
 
 /// Holder of the root that was entered.
-static ROOT_HELD_BY: OnceLock<Held> = OnceLock::new();
+static ROOT_HELD_BY: OnceLock<Backing> = OnceLock::new();
 
 /// Runs the machine until the host is done with it. Never returns: the machine restarts, which the
 /// hypervisor takes as its end.
@@ -193,14 +193,14 @@ fn overlay(lower: &str, directory: &str) -> io::Result<()> {
 }
 
 /// Returns what holds the root of the machine: what is above it cannot be seen from inside.
-pub fn root_held_by() -> Option<&'static Held> {
+pub fn root_held_by() -> Option<&'static Backing> {
     ROOT_HELD_BY.get()
 }
 
 /// Moves the mount over `/`, not only `chroot`, so that a container runtime inside can
 /// `pivot_root`.
 fn enter_root(directory: &str) -> io::Result<()> {
-    if let Some(held) = held::by(Path::new("/proc/self"), Path::new(directory), &[]) {
+    if let Some(held) = backing::by(Path::new("/proc/self"), Path::new(directory), &[]) {
         let _ = ROOT_HELD_BY.set(held);
     }
     std::env::set_current_dir(directory)?;

@@ -26,7 +26,7 @@ mod started;
 mod stops;
 mod stream;
 mod system;
-mod together;
+mod concurrency;
 mod victim;
 mod vsock;
 
@@ -48,8 +48,8 @@ fn main() -> ExitCode {
         init::main();
     }
     let typed: Vec<OsString> = std::env::args_os().skip(1).collect();
-    if let Some((_, words)) = typed.split_first().filter(|(word, _)| *word == together::GATE) {
-        return together::gate(words);
+    if let Some((_, words)) = typed.split_first().filter(|(word, _)| *word == concurrency::GATE) {
+        return concurrency::gate(words);
     }
     let text = |word: OsString| word.to_string_lossy().into_owned();
     let arguments: Vec<String> = typed.into_iter().map(text).collect();

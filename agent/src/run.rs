@@ -3,10 +3,10 @@
 //! Timed from just before `fork` to just after `wait`. Its output is hashed whole and kept only at
 //! its end, so that a command which floods its output costs time but no memory.
 
+use crate::concurrency::{self, AtGate};
 use crate::engine::OWN_FILE;
 use crate::started::{Started, time};
 use crate::stops::Watcher;
-use crate::together::{self, AtGate};
 use crate::victim;
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, kill_process, kill_process_group, pidfd_open,
@@ -82,7 +82,7 @@ impl Ready {
         let waiting = if command.instances.is_empty() {
             Waiting::One(command)
         } else {
-            Waiting::Several(together::gather(&command)?)
+            Waiting::Several(concurrency::gather(&command)?)
         };
         Ok(Self { waiting, deadline, before })
     }
@@ -154,7 +154,7 @@ impl Running {
         let own = cpu_of(libc::RUSAGE_SELF);
         let own_before = self.before.own;
         let (user, system) = (user.since(self.before.reaped.0), system.since(self.before.reaped.1));
-        Ok(together::whole(instances).map(|outcome| Outcome {
+        Ok(concurrency::whole(instances).map(|outcome| Outcome {
             cpu_user: outcome.cpu_user.max(user),
             cpu_system: outcome.cpu_system.max(system),
             stops,

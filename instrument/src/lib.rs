@@ -8,7 +8,7 @@ pub mod cache;
 pub mod clock;
 pub mod command_file;
 pub mod counters;
-pub mod held;
+pub mod backing;
 pub mod histogram;
 pub mod link;
 mod group_counts;

@@ -3,25 +3,25 @@
 use super::{Globals, answer, note};
 use crate::fault::Fault;
 use crate::finding::foreign;
-use crate::lab::{self, Swept};
+use crate::lab::{self, SweepReport};
 
 /// Flags of `surtax gc`.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {}
 
 pub(super) fn run(globals: &Globals) -> Result<(), Fault> {
-    let swept = lab::gc()?;
-    for stray in &swept.strays {
+    let report = lab::gc()?;
+    for stray in &report.strays {
         note(&format!("`{stray}` looks like ours, is in no journal, and was left alone"), globals);
     }
-    for line in &swept.elsewhere {
+    for line in &report.elsewhere {
         note(&format!("{line}; remove it by hand where no surtax uses it"), globals);
     }
     if !rustix::process::geteuid().is_root() {
         note("to remove what other users' runs left takes root: `sudo surtax gc`", globals);
     }
-    answer(&text(&swept))?;
-    match swept.kept.as_slice() {
+    answer(&text(&report))?;
+    match report.kept.as_slice() {
         [] => Ok(()),
         kept => {
             let again = if rustix::process::geteuid().is_root() { "surtax" } else { "sudo surtax" };
@@ -33,9 +33,9 @@ pub(super) fn run(globals: &Globals) -> Result<(), Fault> {
     }
 }
 
-fn text(swept: &Swept) -> String {
-    match swept.undone.as_slice() {
-        [] if swept.kept.is_empty() => String::from("nothing to remove\n"),
+fn text(report: &SweepReport) -> String {
+    match report.undone.as_slice() {
+        [] if report.kept.is_empty() => String::from("nothing to remove\n"),
         undone => undone.iter().map(|line| foreign::line(line) + "\n").collect(),
     }
 }
@@ -46,10 +46,13 @@ mod tests {
 
     #[test]
     fn a_clean_machine_is_said_to_be_clean() {
-        assert_eq!(text(&Swept::default()), "nothing to remove\n");
-        let swept = Swept { undone: vec![String::from("lab 7: a\x1bcgroup")], ..Swept::default() };
-        assert_eq!(text(&swept), "lab 7: a\\u{1b}cgroup\n");
-        let swept = Swept { kept: vec![String::from("lab 7")], ..Swept::default() };
-        assert_eq!(text(&swept), "");
+        assert_eq!(text(&SweepReport::default()), "nothing to remove\n");
+        let report = SweepReport {
+            undone: vec![String::from("lab 7: a\x1bcgroup")],
+            ..SweepReport::default()
+        };
+        assert_eq!(text(&report), "lab 7: a\\u{1b}cgroup\n");
+        let report = SweepReport { kept: vec![String::from("lab 7")], ..SweepReport::default() };
+        assert_eq!(text(&report), "");
     }
 }

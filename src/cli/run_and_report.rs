@@ -54,10 +54,10 @@ impl OpenedLab {
     /// Opens the lab of this process; says what an earlier one had left.
     pub(super) fn open(globals: &Globals) -> Result<Self, Fault> {
         let lab = Lab::open()?;
-        for line in &lab.swept().undone {
+        for line in &lab.sweep_report().undone {
             note(&format!("removed what an earlier run had left: {line}"), globals);
         }
-        for line in &lab.swept().kept {
+        for line in &lab.sweep_report().kept {
             note(&format!("cannot remove what an earlier run left: {line}; `surtax gc`"), globals);
         }
         let agent = lab.agent()?;

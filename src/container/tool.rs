@@ -22,7 +22,7 @@ use crate::container::users::ContainerUsers;
 use crate::container::{engine_runtime, group, init, published_port, storage, tool_network};
 use crate::fault::Fault;
 use crate::lab::disk::Disk;
-use crate::lab::{self, Held, Lab, Limits, Mount, Process, Program, Room, tool_version};
+use crate::lab::{self, HeldProcess, Lab, Limits, Mount, Process, Program, Room, tool_version};
 use crate::layer::publish::Port;
 use crate::layer::{
     Descriptor, Inner, Layer, LayerSpec, Payer, Running, Site, Source, Started, Unavailable,
@@ -386,7 +386,7 @@ impl RunningContainer {
         let Some(file) = &self.beside.left_behind else { return Ok(()) };
         let text = fs::read_to_string(file).unwrap_or_default();
         let Ok(pid) = text.trim().parse() else { return Ok(()) };
-        let Some(held) = Held::of(pid) else { return Ok(()) };
+        let Some(held) = HeldProcess::of(pid) else { return Ok(()) };
         if FirstProcess::of(pid, &self.hierarchies).group_is(&self.group).is_ok() {
             held.signal(Signal::TERM);
         }

@@ -11,7 +11,7 @@
 //!   the command: engine.
 //! - **Checked against** runsc 20260905 (`runsc flags`), `g3doc/user_guide/platforms.md`.
 
-use super::qemu::equipped_guest;
+use super::qemu::kvm_proof;
 use crate::container::engine_runtime::Kernel;
 use crate::container::first_process::FirstProcess;
 use crate::container::oci::{Oci, PRIVILEGED};
@@ -150,7 +150,7 @@ fn require(runsc: &Path, spec: &LayerSpec, site: &Site<'_>) -> Result<(), Unavai
     }
     let remedy = "use `gvisor:platform=systrap`";
     if platform == "kvm" {
-        equipped_guest::require_reference_guest("platform=kvm", remedy, site)
+        kvm_proof::require_reference_guest("platform=kvm", remedy, site)
     } else {
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! That a scratch directory is there and on the medium that was asked for, by what the agent sees.
 
-mod held;
+mod backing;
 
 use crate::fault::Fault;
 use crate::layer::medium::Medium;
@@ -20,7 +20,7 @@ pub fn prove(
 ) -> Result<Vec<Fact>, Fault> {
     let Some(medium) = view.scratch else { return Ok(Vec::new()) };
     let mut facts = vec![mounted(medium, inside)?];
-    facts.extend(held::facts(medium, running, hierarchies, inside));
+    facts.extend(backing::facts(medium, running, hierarchies, inside));
     Ok(facts)
 }
 

@@ -103,7 +103,7 @@ foreign! {
     RunFacts {
         tame: id title workload cwd repeat_with began_at state baseline conduct;
         leave: command seed blocks_planned blocks_done wall_ns equivalence_margin;
-        leave: is_of_fixed_time precision asked;
+        leave: is_of_fixed_time precision plan_digest;
     }
     ArmFindings {
         tame: stack name part trials metrics histograms instances beside absences verdict payers;

@@ -6,7 +6,7 @@
 pub(crate) mod answer;
 mod arm_failure;
 pub(crate) mod arm_trials;
-pub(crate) mod asked;
+pub(crate) mod plan_digest;
 pub(crate) mod bill;
 pub(crate) mod by_metric;
 pub(crate) mod caution;

@@ -4,7 +4,7 @@
 //! All else that a stack's cost may depend on is told: surtax's version, the text of the workload,
 //! environment and directories, and the versions, images and accelerators of the stack's levels.
 
-use super::asked::Asked;
+use super::plan_digest::PlanDigest;
 use crate::fault::Fault;
 use crate::finding::same_machine::FactChange;
 use crate::finding::{ArmFindings, Findings, LevelEvidence, RunFacts};
@@ -53,13 +53,13 @@ pub(super) fn changes(before: &Findings, after: &Findings) -> Vec<FactChange> {
         version.map(|fact| (fact.key.clone(), fact.value.clone())).collect()
     };
     let mut changes = FactChange::between(&version(before), &version(after));
-    changes.extend(of_asked(&before.run.asked, &after.run.asked));
+    changes.extend(of_asked(&before.run.plan_digest, &after.run.plan_digest));
     changes
 }
 
 /// Lists what is not as it was of what no report shows. No value is told, nor anything that one
 /// could be guessed from.
-fn of_asked(before: &Asked, after: &Asked) -> Vec<FactChange> {
+fn of_asked(before: &PlanDigest, after: &PlanDigest) -> Vec<FactChange> {
     let told = |key: &str, one: &str, other: &str| {
         (one != other).then(|| FactChange {
             key: key.to_owned(),
@@ -104,13 +104,13 @@ mod tests {
 
     #[test]
     fn a_change_beside_a_question_is_told_without_a_value() {
-        let asked = |text: &str, values: &str, variables: &str| Asked {
+        let asked = |text: &str, values: &str, variables: &str| PlanDigest {
             workload_text: text.to_owned(),
             variables: variables.to_owned(),
             values: values.to_owned(),
             around: String::new(),
         };
-        let told = |after: &Asked| -> Vec<[String; 3]> {
+        let told = |after: &PlanDigest| -> Vec<[String; 3]> {
             let changes = of_asked(&asked("t", "v", "TOKEN"), after);
             changes.into_iter().map(|it| [it.key, it.before, it.after]).collect()
         };

@@ -1,7 +1,7 @@
 //! Facts about a run as a whole: what was asked, when, and how it is repeated.
 
-use super::asked::Asked;
 use super::foreign::line;
+use super::plan_digest::PlanDigest;
 use super::{RunFacts, estimate, steady};
 use crate::ledger::{Run, StoredTrial, calendar};
 use crate::plan::{Plan, Word, shell_line};
@@ -43,7 +43,7 @@ pub(super) fn run_facts(
         precision: plan.precision(),
         is_of_fixed_time,
         conduct: steady::conduct(plan, is_of_fixed_time),
-        asked: Asked::of(plan),
+        plan_digest: PlanDigest::of(plan),
     }
 }
 

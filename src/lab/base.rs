@@ -4,7 +4,7 @@ use super::cgroup::Groups;
 use super::journal::Journal;
 use super::places::run_directory;
 use super::reaper::Reaper;
-use super::sweep::{self, Swept};
+use super::sweep::{self, SweepReport};
 use super::undo::Undo;
 use super::{directory, exclusive, memory};
 use crate::fault::Fault;
@@ -130,8 +130,8 @@ impl LabBase {
     }
 
     /// Undoes everything that is still in the journal; nothing the second time.
-    pub(super) fn end(&self) -> Result<Swept, Fault> {
+    pub(super) fn end(&self) -> Result<SweepReport, Fault> {
         let journal = self.journal().take();
-        journal.map_or_else(|| Ok(Swept::default()), sweep::undo)
+        journal.map_or_else(|| Ok(SweepReport::default()), sweep::undo)
     }
 }

@@ -8,7 +8,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use surtax_instrument::held::Held;
+use surtax_instrument::backing::Backing;
 
 /// Largest number of devices that may lie one on the other.
 const DEPTH_LIMIT: usize = 16;
@@ -68,7 +68,7 @@ pub fn holds_layers() -> bool {
 /// Lists the devices below a file system, from its own device down: `vda1`, or `dm-0 (crypt) vdb`
 /// where the device mapper has a device in between; nothing where it is on no disk of this level.
 #[must_use]
-pub fn under(held: &Held) -> Vec<String> {
+pub fn under(held: &Backing) -> Vec<String> {
     let (major, minor) = held.device;
     let named = held.source.strip_prefix("/dev/").filter(|_| major == 0);
     let first = match named {

@@ -75,12 +75,12 @@ pub use patient::Patient;
 pub use places::{AGENT_BINARY, DISK_DIRECTORY, cache_directory, cache_place, run_directory};
 pub use ports::Protocol;
 pub use process::{Process, Program, find, pipe, signal, this_program};
-pub use processes::{Held, is_of_the_kernel, tasks, user};
+pub use processes::{HeldProcess, is_of_the_kernel, tasks, user};
 pub use reaper::{ARGUMENT as REAPER_ARGUMENT, reaper_main};
 pub use room::Room;
 pub use service::Service;
 pub use shaping::{Shape, Shaped, can_shape};
-pub use sweep::{Swept, gc};
+pub use sweep::{SweepReport, gc};
 pub(crate) use tool_run::ToolRun;
 pub use undo::{TAG, Undo};
 pub use unprivileged::Unprivileged;
@@ -121,7 +121,7 @@ pub struct Lab {
     reaper: Option<Reaper>,
     executable: Option<PathBuf>,
     is_in_level: bool,
-    swept: Swept,
+    sweep_report: SweepReport,
     services: Mutex<Vec<service::Kept>>,
     /// Those of this level's network that no other surtax has; opened when first asked for.
     ports: Mutex<Option<ports::Ports>>,
@@ -170,7 +170,7 @@ impl Lab {
 
     fn set_up(setup: &Setup) -> Result<Self, Fault> {
         let state = &setup.state_directory;
-        let swept = sweep::orphans(state)?;
+        let sweep_report = sweep::orphans(state)?;
         let header = Header::of_this_process()?;
         let id = header.lab.clone();
         let (scope, group) = (setup.groups.scope(&id), format!("{PREFIX}{id}"));
@@ -198,7 +198,7 @@ impl Lab {
             reaper,
             executable: setup.executable.clone(),
             is_in_level: false,
-            swept,
+            sweep_report,
             services: Mutex::default(),
             ports: Mutex::default(),
             places: same_place::SeenPlaces::default(),
@@ -226,8 +226,8 @@ impl Lab {
 
     /// Returns what earlier main processes had left behind when this lab was opened.
     #[must_use]
-    pub fn swept(&self) -> &Swept {
-        &self.swept
+    pub fn sweep_report(&self) -> &SweepReport {
+        &self.sweep_report
     }
 
     /// The machine's cgroup hierarchies that the rooms' groups are in: for the probes.

@@ -83,13 +83,13 @@ pub fn is_of_the_kernel(pid: u32) -> bool {
 }
 
 /// A process that is held: once its number is another's, no signal reaches either.
-pub struct Held {
+pub struct HeldProcess {
     number: Pid,
     /// None before Linux 5.3, where it goes by its number.
     handle: Option<OwnedFd>,
 }
 
-impl Held {
+impl HeldProcess {
     /// Holds who has this number now; none where nobody has.
     pub fn of(pid: u32) -> Option<Self> {
         let number = i32::try_from(pid).ok().and_then(Pid::from_raw)?;
@@ -116,7 +116,7 @@ impl Held {
 
 /// Kills a process if it is still the one that is meant, when it is held.
 pub(super) fn kill(pid: u32, is_meant: impl Fn() -> bool) {
-    if let Some(held) = Held::of(pid).filter(|_| is_meant()) {
+    if let Some(held) = HeldProcess::of(pid).filter(|_| is_meant()) {
         held.signal(Signal::KILL);
     }
 }

@@ -17,7 +17,7 @@ use surtax_instrument::quantity::Nanoseconds;
 
 /// Outcome of a sweep.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Swept {
+pub struct SweepReport {
     /// Objects of labs whose owner was gone that were still alive or there, a line each.
     pub undone: Vec<String>,
     /// Objects that could not be undone and why; their journal is kept.
@@ -32,7 +32,7 @@ pub struct Swept {
 ///
 /// # Errors
 /// The directory of the journals cannot be used.
-pub fn gc() -> Result<Swept, Fault> {
+pub fn gc() -> Result<SweepReport, Fault> {
     let state = journal::state_directory()?;
     let mut swept = orphans(&state)?;
     swept.strays = strays(&state)?;
@@ -41,9 +41,9 @@ pub fn gc() -> Result<Swept, Fault> {
 
 /// Undoes every journal of a directory whose owner is gone, one after the other: of all the others
 /// the lock stays free, and whoever sweeps beside us waits for one.
-pub(super) fn orphans(state: &Path) -> Result<Swept, Fault> {
+pub(super) fn orphans(state: &Path) -> Result<SweepReport, Fault> {
     let Orphans { found, elsewhere } = Journal::orphans(state)?;
-    let mut all = Swept { elsewhere, ..Swept::default() };
+    let mut all = SweepReport { elsewhere, ..SweepReport::default() };
     let held = all.undo_each(found, Nanoseconds(0));
     let held = all.undo_each(held, monotonic_raw() + journal::LOCK_LIMIT);
     all.kept.extend(held.iter().map(|path| {
@@ -52,7 +52,7 @@ pub(super) fn orphans(state: &Path) -> Result<Swept, Fault> {
     Ok(all)
 }
 
-impl Swept {
+impl SweepReport {
     /// Undoes those of the journals whose lock becomes free before this time; gives the rest back.
     fn undo_each(&mut self, paths: Vec<PathBuf>, deadline: Nanoseconds) -> Vec<PathBuf> {
         let mut held = Vec::new();
@@ -81,7 +81,7 @@ impl Swept {
 
 /// Undoes one journal whose lock we hold, in the order of its turns, and latest first; removes it
 /// if nothing is left in it.
-pub(super) fn undo(mut journal: Journal) -> Result<Swept, Fault> {
+pub(super) fn undo(mut journal: Journal) -> Result<SweepReport, Fault> {
     let header = journal.header().clone();
     let same_boot = header.boot == boot_id()?;
     let mut found = Vec::new();
@@ -119,7 +119,7 @@ pub(super) fn undo(mut journal: Journal) -> Result<Swept, Fault> {
     }
     // Fails while other labs live there, as it should.
     let _ = fs::remove_dir(places::run_directory());
-    Ok(Swept { undone, kept, ..Swept::default() })
+    Ok(SweepReport { undone, kept, ..SweepReport::default() })
 }
 
 /// The machine's current boot.

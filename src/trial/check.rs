@@ -1,7 +1,7 @@
 //! Checks before a campaign: what an arm needs is there, and what outlives its trials stands.
 
 use super::command;
-use super::task::Task;
+use super::trial_workload::TrialWorkload;
 use crate::driver;
 use crate::fault::Fault;
 use crate::layer::{StackSpec, Unavailable};
@@ -30,12 +30,12 @@ pub fn check(
     context: &StartContext<'_>,
 ) -> Result<Result<(), Unavailable>, Fault> {
     let Some(outermost) = arm.stack.layers.first() else { return Ok(Ok(())) };
-    let task = Task::of(plan)?;
-    if let Some(gap) = task.gap(&arm.stack) {
+    let work = TrialWorkload::of(plan)?;
+    if let Some(gap) = work.gap(&arm.stack) {
         return Ok(Err(gap));
     }
     let (view, limits) = (context.view(outermost)?, outermost.limits()?);
-    let command = task.inside(&command::command(plan, &arm.stack));
+    let command = work.inside(&command::command(plan, &arm.stack));
     let context = StartContext { command: Some(&command), ..*context };
     let site = context.site(&view, &limits, arm.stack.layers.len() > 1);
     let usable = driver::find(&outermost.kind)?.check(outermost, &site).map(|_| ());
@@ -43,7 +43,7 @@ pub fn check(
         if usable.is_err() {
             break;
         }
-        if let Some(gap) = Task::beside(workload, place)?.gap(stack) {
+        if let Some(gap) = TrialWorkload::beside(workload, place)?.gap(stack) {
             return Ok(Err(gap));
         }
         let Some(outermost) = stack.layers.first() else { continue };

@@ -18,9 +18,9 @@
 //!   the time that its command took.
 
 use super::clock_sync::ClockSync;
+use super::conditions::real;
 use super::iterate::TimedRun;
 use super::outside::{Cpu, settle};
-use super::quiet::real;
 use super::workload_reading::WALL_OF_INSTANCE;
 use crate::layer::{Payer, Source};
 use crate::workload::WorkloadReading;

@@ -4,8 +4,8 @@
 use super::acts::Who;
 use super::companion::{Companion, Seen};
 use super::concurrency;
+use super::conditions::{self, Conditions};
 use super::iterate::TimedRun;
-use super::quiet::{self, Conditions};
 use super::stage::Stage;
 use crate::fault::Fault;
 use crate::stack::watch::groups;
@@ -24,8 +24,8 @@ impl Companion for HostConditions {
 
     fn begin(&mut self, stage: &mut Stage<'_>) {
         let groups: Vec<PathBuf> = groups(&stage.payers).map(Path::to_owned).collect();
-        stage.quiet.widen(stage.hierarchies, &groups);
-        self.0 = Some(stage.quiet.read());
+        stage.reader.widen(stage.hierarchies, &groups);
+        self.0 = Some(stage.reader.read());
     }
 
     fn end(
@@ -35,12 +35,12 @@ impl Companion for HostConditions {
         seen: &mut Seen,
     ) -> Result<(), Fault> {
         let Some(before) = self.0.take() else { return Ok(()) };
-        let after = stage.quiet.read();
+        let after = stage.reader.read();
         let used = used_by_all(seen);
         let outcomes = || runs.iter().map(|ran| &ran.outcome);
-        seen.conditions.extend(stage.quiet.between(&before, &after, used));
-        seen.conditions.extend(quiet::stood_still(outcomes()));
-        seen.conditions.extend(quiet::left_running(outcomes()));
+        seen.conditions.extend(stage.reader.between(&before, &after, used));
+        seen.conditions.extend(conditions::stood_still(outcomes()));
+        seen.conditions.extend(conditions::left_running(outcomes()));
         seen.conditions.extend(concurrency::at_once(runs));
         Ok(())
     }

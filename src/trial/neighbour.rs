@@ -10,12 +10,12 @@
 use super::acts::Who;
 use super::command_run::{begin, finish};
 use super::companion::{Companion, FactPlace, Seen};
+use super::conditions::real;
 use super::cpu_wait::CpuWait;
 use super::iterate::TimedRun;
 use super::peer::{Peer, Side};
-use super::quiet::real;
 use super::stage::{NotPlaced, Placed, Stage};
-use super::task::Task;
+use super::trial_workload::TrialWorkload;
 use super::workload_steps::like;
 use crate::agent::{Listener, refused};
 use crate::fault::Fault;
@@ -97,7 +97,7 @@ impl Companion for Neighbours {
     fn prepare(&mut self, stage: &mut Stage<'_>) -> Result<(), Fault> {
         for beside in &mut self.all {
             let started = beside.start(stage);
-            let explained = |fault| beside.placed.task.explained(fault);
+            let explained = |fault| beside.placed.work.explained(fault);
             started.map_err(|fault| during(&beside.words, explained(fault)))?;
         }
         Ok(())
@@ -183,15 +183,15 @@ impl Beside {
         name: &str,
     ) -> Result<Self, NotPlaced> {
         let Neighbour { workload, stack } = neighbour;
-        let task = Task::beside(workload, place).map_err(NotPlaced::before)?;
+        let work = TrialWorkload::beside(workload, place).map_err(NotPlaced::before)?;
         let no_workload = || NotPlaced::before(Fault::bug("a neighbour has no workload"));
-        let definition = task.definition.clone().ok_or_else(no_workload)?;
+        let definition = work.definition.clone().ok_or_else(no_workload)?;
         let words = definition.command.clone();
         // Both sides go on through all warm-ups and iterations, each of which may take as long as a
         // command may.
         let endless = Command { deadline: Nanoseconds(0), ..like(command, &words) };
         let on = StartContext { network: None, ..*context };
-        let placed = Placed::place(task, stack, endless, &on, name, &mut |_, _| {})?;
+        let placed = Placed::place(work, stack, endless, &on, name, &mut |_, _| {})?;
         Ok(Self {
             definition,
             placed,
@@ -211,7 +211,7 @@ impl Beside {
     fn start(&mut self, stage: &Stage<'_>) -> Result<(), Fault> {
         let deadline = stage.plan.command_deadline();
         let prepared =
-            self.placed.with_steps(deadline, |task, command, run| task.prepare(command, run))?;
+            self.placed.with_steps(deadline, |work, command, run| work.prepare(command, run))?;
         if let Some(why) = prepared.flaw {
             return Err(Fault::machine(why));
         }
@@ -274,7 +274,7 @@ impl Beside {
                 let _ = finish(running, began, LAST);
             }
         }
-        let _ = self.placed.with_steps(LAST, |task, command, run| task.clean_up(command, run));
+        let _ = self.placed.with_steps(LAST, |work, command, run| work.clean_up(command, run));
     }
 }
 

@@ -6,8 +6,8 @@
 //! kernel log, which also has those whose group is gone.
 
 use super::command::is_engine;
+use super::conditions::real;
 use super::pids;
-use super::quiet::real;
 use super::{Measured, Reason};
 use crate::driver;
 use crate::fault::Fault;

@@ -6,7 +6,7 @@
 //! repeated whoever else is there.
 
 use super::endpoints::is_among_others;
-use super::task::{Role, Task};
+use super::trial_workload::{Role, TrialWorkload};
 use crate::fault::Fault;
 use crate::lab::{Lab, Protocol};
 use crate::layer::WorkloadNetwork;
@@ -57,7 +57,7 @@ pub(super) fn settle(
     Ok(Some((workload.at_port(chosen)?, fact(chosen, CHOSEN))))
 }
 
-impl Task {
+impl TrialWorkload {
     /// Settles where the server of the workload listens, in the stack that stands or outside of it.
     ///
     /// # Errors

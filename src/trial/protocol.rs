@@ -6,6 +6,7 @@ use super::came_of::{broken, judge};
 use super::clock_check::ClockCheck;
 use super::command::{command, padding, variable_of};
 use super::companion::{Companion, Seen};
+use super::conditions::ConditionReader;
 use super::host_conditions::HostConditions;
 use super::iterate::TimedRun;
 use super::measured::{Around, Judged, put_together};
@@ -13,9 +14,8 @@ use super::neighbour::Neighbours;
 use super::oom::{self, Lookout};
 use super::pids;
 use super::program::Program;
-use super::quiet::Quiet;
 use super::stage::{NotPlaced, Placed, Stage};
-use super::task::Task;
+use super::trial_workload::TrialWorkload;
 use super::usage::{Bill, PeerUsage};
 use super::workload_steps::WorkloadSteps;
 use super::{Record, TrialResult, disturbance};
@@ -40,8 +40,8 @@ pub fn run(
     std::thread::sleep(plan.conduct.settle());
     let began_at = clock::wall();
     let padding = padding(plan, trial);
-    let mut quiet = Quiet::open(Path::new("/"), context.lab.hierarchies());
-    let before = quiet.read();
+    let mut reader = ConditionReader::open(Path::new("/"), context.lab.hierarchies());
+    let before = reader.read();
 
     let name = format!("{}-{}-{}", trial.block, trial.position, trial.arm);
     let asked_at = clock::monotonic_raw();
@@ -59,7 +59,7 @@ pub fn run(
             let stood_at = placed.stood_at;
             let meant = (oom::is_meant(&placed.command), pids::is_meant(&placed.command));
             let neighbours = Beside { plan, trial, context, name: &name };
-            let beside = (&mut lookout, &mut quiet, &mut leftovers);
+            let beside = (&mut lookout, &mut reader, &mut leftovers);
             let judged = accompanied(&mut placed, &neighbours, stack, beside, acts);
             let judged = judged.map_err(|fault| placed.running.explained(fault));
             let (left, took) = placed.stop(acts);
@@ -78,7 +78,7 @@ pub fn run(
         }
     };
     let start_wall = stood_at.since(asked_at);
-    let mut conditions = conditions.unwrap_or_else(|| quiet.since(&before));
+    let mut conditions = conditions.unwrap_or_else(|| reader.since(&before));
     conditions.extend(lookout.exceeded());
     conditions.push((String::from("environment_padding_bytes"), f64::from(padding)));
     let is_done = matches!(result, TrialResult::Done(_));
@@ -94,11 +94,11 @@ fn place(
     (name, padding): (&str, u32),
     acts: Acts<'_>,
 ) -> Result<Placed, NotPlaced> {
-    let task = Task::of(plan).map_err(NotPlaced::before)?;
+    let work = TrialWorkload::of(plan).map_err(NotPlaced::before)?;
     let mut command = command(plan, stack);
     command.env.extend(variable_of(padding));
-    task.multiply(&mut command);
-    Placed::place(task, stack, command, context, name, acts)
+    work.multiply(&mut command);
+    Placed::place(work, stack, command, context, name, acts)
 }
 
 /// Inputs from which neighbours are started.
@@ -114,7 +114,7 @@ fn accompanied(
     placed: &mut Placed,
     &Beside { plan, trial, context, name }: &Beside<'_>,
     stack: &StackSpec,
-    (lookout, quiet, leftovers): (&mut Lookout<'_>, &mut Quiet, &mut Vec<String>),
+    (lookout, reader, leftovers): (&mut Lookout<'_>, &mut ConditionReader, &mut Vec<String>),
     acts: Acts<'_>,
 ) -> Result<Judged, Fault> {
     let neighbours = plan.neighbours(trial.arm);
@@ -130,7 +130,7 @@ fn accompanied(
     let (has_two_sides, level) = (placed.peer.is_some(), context.level);
     let mut all = companions(has_neighbours.then_some(neighbours), has_two_sides);
     let hierarchies = context.lab.hierarchies();
-    let mut stage = Stage { placed, plan, level, hierarchies, quiet, payers: Vec::new() };
+    let mut stage = Stage { placed, plan, level, hierarchies, reader, payers: Vec::new() };
     // Groups are looked at before anything is taken away.
     let measured = lookout.looked(measure(&mut stage, &mut all, acts));
     for it in all.into_iter().rev() {

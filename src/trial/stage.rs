@@ -8,11 +8,11 @@ use super::acts::{Act, Acts, Who};
 use super::cold;
 use super::command_run::execute;
 use super::companion::Companion;
+use super::conditions::ConditionReader;
 use super::endpoints::Bridge;
 use super::iterate::TimedRun;
 use super::peer::{Peer, Side};
-use super::quiet::Quiet;
-use super::task::Task;
+use super::trial_workload::TrialWorkload;
 use crate::fault::Fault;
 use crate::layer::{Payer, StackSpec};
 use crate::plan::{Cache, Plan};
@@ -34,7 +34,7 @@ pub(super) struct Placed {
     /// Command that runs in the stack, or outside where that is the client.
     pub command: Command,
     /// The workload's own part.
-    pub task: Task,
+    pub work: TrialWorkload,
     /// Time at which the stack stood, by `CLOCK_MONOTONIC_RAW`.
     pub stood_at: Nanoseconds,
 }
@@ -54,15 +54,15 @@ impl Placed {
     /// # Errors
     /// What could not be started; all that had been is taken away.
     pub(super) fn place(
-        mut task: Task,
+        mut work: TrialWorkload,
         stack: &StackSpec,
         mut command: Command,
         context: &StartContext<'_>,
         name: &str,
         acts: Acts<'_>,
     ) -> Result<Self, NotPlaced> {
-        let inside = task.inside(&command);
-        let between = Bridge::between(task.definition.as_ref(), stack, context, name)
+        let inside = work.inside(&command);
+        let between = Bridge::between(work.definition.as_ref(), stack, context, name)
             .map_err(NotPlaced::before)?;
         if between.is_some() {
             acts(Who::Bridge, Act::Start);
@@ -84,17 +84,17 @@ impl Placed {
             }
         };
         running.tell(&mut command);
-        match task.peer(&running, &mut command, context, name) {
+        match work.peer(&running, &mut command, context, name) {
             Ok(peer) => {
                 if peer.is_some() {
                     acts(Who::Peer, Act::Start);
                 }
-                Ok(Self { peer, running, between, command, task, stood_at })
+                Ok(Self { peer, running, between, command, work, stood_at })
             }
             Err(fault) => {
                 let fault = running.explained(fault);
                 let peer = None;
-                let placed = Self { peer, running, between, command, task, stood_at };
+                let placed = Self { peer, running, between, command, work, stood_at };
                 Err(NotPlaced { fault, leftovers: placed.stop(acts).0, stood_at })
             }
         }
@@ -145,7 +145,7 @@ pub(super) struct Stage<'a> {
     /// The cgroup hierarchies of that level.
     pub hierarchies: &'a Hierarchies,
     /// The counters of this machine.
-    pub quiet: &'a mut Quiet,
+    pub reader: &'a mut ConditionReader,
     /// Payers that work for the stack on that level, as it was right before the command.
     pub payers: Vec<Payer>,
 }
@@ -224,12 +224,12 @@ impl Placed {
         &mut self,
         deadline: Duration,
         steps: impl FnOnce(
-            &Task,
+            &TrialWorkload,
             &Command,
             &mut dyn FnMut(&Command) -> Result<Outcome, Fault>,
         ) -> Result<T, Fault>,
     ) -> Result<T, Fault> {
-        let Self { running, command, task, .. } = self;
-        steps(task, command, &mut |step| Ok(execute(running, step, deadline)?.outcome))
+        let Self { running, command, work, .. } = self;
+        steps(work, command, &mut |step| Ok(execute(running, step, deadline)?.outcome))
     }
 }

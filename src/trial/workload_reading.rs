@@ -1,8 +1,8 @@
 //! Reads what a workload measured: the numbers in what its command printed, of all runs in one
 //! start and of all instances.
 
-use super::quiet::real;
-use super::task::Task;
+use super::conditions::real;
+use super::trial_workload::TrialWorkload;
 use crate::workload::{Histogrammed, Instanced, OUTPUT_LIMIT, SETTING, WorkloadReading};
 use std::collections::BTreeMap;
 use surtax_instrument::wire::{Fact, Instance, Outcome, Output, Status};
@@ -14,7 +14,7 @@ pub(super) const WALL_OF_INSTANCE: &str = "wall_ns";
 /// Separator between two settings of one start.
 const THEN: &str = "; then ";
 
-impl Task {
+impl TrialWorkload {
     /// The numbers of all runs of the command: medians, and histograms merged. Nothing of runs that
     /// failed.
     ///

@@ -6,7 +6,7 @@ use super::companion::{Companion, FactPlace, Seen};
 use super::iterate::TimedRun;
 use super::peer::Peer;
 use super::stage::{Placed, Stage};
-use super::task::Task;
+use super::trial_workload::TrialWorkload;
 use super::workload_reading::settings;
 use crate::fault::Fault;
 use crate::fault::last_words::cause_of;
@@ -29,7 +29,7 @@ impl Companion for WorkloadSteps {
     fn prepare(&mut self, stage: &mut Stage<'_>) -> Result<(), Fault> {
         let deadline = stage.plan.command_deadline();
         let prepared =
-            stage.placed.with_steps(deadline, |task, command, run| task.prepare(command, run))?;
+            stage.placed.with_steps(deadline, |work, command, run| work.prepare(command, run))?;
         (self.0, self.1) = (prepared.facts, prepared.flaw);
         Ok(())
     }
@@ -40,13 +40,13 @@ impl Companion for WorkloadSteps {
         runs: &[TimedRun],
         seen: &mut Seen,
     ) -> Result<(), Fault> {
-        let Placed { task, running, peer, .. } = &*stage.placed;
+        let Placed { work, running, peer, .. } = &*stage.placed;
         seen.prove(FactPlace::Workload, std::mem::take(&mut self.0));
-        seen.prove(FactPlace::Workload, task.instances());
-        seen.prove(FactPlace::Workload, task.places(running));
+        seen.prove(FactPlace::Workload, work.instances());
+        seen.prove(FactPlace::Workload, work.places(running));
         seen.prove(FactPlace::Peer, peer.iter().flat_map(Peer::facts));
         seen.flaws.prepared = self.1.take();
-        match task.read(runs.iter().map(|ran| &ran.outcome)) {
+        match work.read(runs.iter().map(|ran| &ran.outcome)) {
             Ok(reading) => {
                 seen.prove(FactPlace::Settings, settings(&reading));
                 seen.workload = reading;
@@ -54,11 +54,11 @@ impl Companion for WorkloadSteps {
             Err(why) => seen.flaws.reading = Some(why),
         }
         let deadline = stage.plan.command_deadline();
-        stage.placed.with_steps(deadline, |task, command, run| task.clean_up(command, run))
+        stage.placed.with_steps(deadline, |work, command, run| work.clean_up(command, run))
     }
 
     fn explained(&self, stage: &Stage<'_>, fault: Fault) -> Fault {
-        stage.placed.task.explained(fault)
+        stage.placed.work.explained(fault)
     }
 }
 
@@ -71,7 +71,7 @@ pub(super) struct Prepared {
     pub(super) flaw: Option<String>,
 }
 
-impl Task {
+impl TrialWorkload {
     /// The steps of a set-up or a clean-up, those of each instance where they differ.
     fn steps(&self, of: fn(&Definition) -> &Vec<Vec<String>>) -> Vec<Vec<String>> {
         let mut steps: Vec<Vec<String>> = Vec::new();

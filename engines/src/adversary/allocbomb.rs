@@ -7,7 +7,7 @@
 //! It is a child, and asks to be the first to be killed, so that somebody is left to say how far it
 //! got.
 
-use super::held::{self, What};
+use super::limits::{self, What};
 use super::shared::Counters;
 use super::{DURATION, Term, UNTIL_ENDED, bytes, die_first, duration};
 use crate::region::Region;
@@ -52,7 +52,7 @@ fn run(options: &Options) -> Result<Answer, Refused> {
     let rounds = options.number("rounds", 1, 1..=u64::from(u32::MAX))?;
     let rounds = if options.has(UNTIL_ENDED.key) { u64::MAX } else { rounds };
     let duration = duration(options)?;
-    let holder = held::require(What::Memory)?;
+    let holder = limits::require(What::Memory)?;
     let counters = Counters::new()?;
     let term = Term::of(duration);
     let (mut end, mut took_ns) = round(&counters, most, term)?;

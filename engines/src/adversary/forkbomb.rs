@@ -5,7 +5,7 @@
 //!
 //! Source: `fork(2)` (`EAGAIN`), `PR_SET_CHILD_SUBREAPER` and `PR_SET_PDEATHSIG` in `prctl(2)`.
 
-use super::held::{self, What};
+use super::limits::{self, What};
 use super::shared::Counters;
 use super::{DURATION, Term, UNTIL_ENDED, die_first, duration, per_second};
 use crate::{Answer, Engine, Options, Refused, option};
@@ -40,7 +40,7 @@ const BOUND: usize = 4;
 fn run(options: &Options) -> Result<Answer, Refused> {
     let most = options.number("processes", 512, 1..=MOST)?;
     let duration = duration(options)?;
-    let holder = held::require(What::Processes)?;
+    let holder = limits::require(What::Processes)?;
     let counters = Counters::new()?;
     // Whoever loses its parent becomes ours, so that all can be waited for.
     let us = getpid();

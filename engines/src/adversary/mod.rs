@@ -7,7 +7,7 @@
 pub(super) mod allocbomb;
 pub mod forge;
 pub(super) mod forkbomb;
-mod held;
+mod limits;
 pub(super) mod load;
 pub(super) mod logflood;
 mod shared;

@@ -5,7 +5,7 @@
 //!
 //! Source: `O_TMPFILE` in `open(2)`, `fdatasync(2)`, `statvfs(3)`.
 
-use super::held::{self, What};
+use super::limits::{self, What};
 use super::{DURATION, Term, UNTIL_ENDED, bytes, duration, per_second};
 use crate::{Answer, Engine, Options, Refused, option};
 use rustix::fs::{Mode, OFlags, fdatasync, open, statvfs};
@@ -38,7 +38,7 @@ fn run(options: &Options) -> Result<Answer, Refused> {
     let size = bytes(options, "bytes", Bytes(64 << 20), MOST)?.max(BLOCK as u64);
     let directory = options.text("directory").unwrap_or("/scratch");
     let duration = duration(options)?;
-    let holder = held::require(What::Memory)?;
+    let holder = limits::require(What::Memory)?;
     let shown = directory.escape_debug();
     let cannot = |error: rustix::io::Errno| {
         Refused::machine(format!("cannot thrash in `{shown}`: {error}"))

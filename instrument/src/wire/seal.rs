@@ -70,14 +70,14 @@ fn wipe(bytes: &mut [u8]) {
 }
 
 /// One direction of a session, seen from one of its ends.
-struct Lane {
+struct SealState {
     key: Arc<Key>,
     direction: Direction,
     /// The number of the next frame.
     next: u64,
 }
 
-impl Lane {
+impl SealState {
     fn of(key: &Arc<Key>, direction: Direction) -> Self {
         Self { key: Arc::clone(key), direction, next: 0 }
     }
@@ -125,14 +125,14 @@ impl Lane {
 
 /// Seals what goes out, in one direction of one session.
 pub struct Sealer {
-    lane: Lane,
+    state: SealState,
     /// The session is this end's: its key goes before the first frame.
     is_hosts: bool,
 }
 
 /// Opens what comes in, in one direction of one session.
 pub struct Opener {
-    lane: Lane,
+    state: SealState,
     /// The session is the other end's: the first frame is its key.
     is_agents: bool,
 }
@@ -149,16 +149,16 @@ pub fn hosts() -> io::Result<(Sealer, Opener)> {
     }
     let key = Arc::new(Key(OnceLock::from(bytes)));
     wipe(&mut bytes);
-    let sealer = Sealer { lane: Lane::of(&key, Direction::Inward), is_hosts: true };
-    Ok((sealer, Opener { lane: Lane::of(&key, Direction::Outward), is_agents: false }))
+    let sealer = Sealer { state: SealState::of(&key, Direction::Inward), is_hosts: true };
+    Ok((sealer, Opener { state: SealState::of(&key, Direction::Outward), is_agents: false }))
 }
 
 /// The agent's ends of a session, whose key it will be told: for its replies, and for the requests.
 #[must_use]
 pub fn agents() -> (Sealer, Opener) {
     let key = Arc::<Key>::default();
-    let opener = Opener { lane: Lane::of(&key, Direction::Inward), is_agents: true };
-    (Sealer { lane: Lane::of(&key, Direction::Outward), is_hosts: false }, opener)
+    let opener = Opener { state: SealState::of(&key, Direction::Inward), is_agents: true };
+    (Sealer { state: SealState::of(&key, Direction::Outward), is_hosts: false }, opener)
 }
 
 impl Sealer {
@@ -169,14 +169,14 @@ impl Sealer {
         stream: &mut impl Write,
         mut bytes: Vec<u8>,
     ) -> Result<(), WireError> {
-        let is_first = self.is_hosts && self.lane.next == 0;
+        let is_first = self.is_hosts && self.state.next == 0;
         let mut opening = vec![0; if is_first { HEAD } else { 0 }];
         if is_first {
-            let key = self.lane.key.0.get().ok_or(WireError::Forged)?;
+            let key = self.state.key.0.get().ok_or(WireError::Forged)?;
             opening.extend_from_slice(key);
-            self.lane.close(&mut opening)?;
+            self.state.close(&mut opening)?;
         }
-        self.lane.close(&mut bytes)?;
+        self.state.close(&mut bytes)?;
         if is_first {
             opening.extend_from_slice(&bytes);
             bytes = opening;
@@ -193,15 +193,15 @@ impl Sealer {
 impl Opener {
     /// Tells whether the next frame is the key.
     pub(super) fn wants_key(&self) -> bool {
-        self.is_agents && self.lane.next == 0
+        self.is_agents && self.state.next == 0
     }
 
     /// The length that the head of a frame says, if it bears the seal.
     pub(super) fn length(&self, head: [u8; HEAD]) -> Result<usize, WireError> {
         let [a, b, c, d, check @ ..] = head;
         let length = [a, b, c, d];
-        if !self.lane.bears(Part::Length, &length, &check) {
-            return Err(self.lane.forged());
+        if !self.state.bears(Part::Length, &length, &check) {
+            return Err(self.state.forged());
         }
         Ok(usize::try_from(u32::from_le_bytes(length)).unwrap_or(usize::MAX))
     }
@@ -210,10 +210,10 @@ impl Opener {
     pub(super) fn open<'a>(&mut self, bytes: &'a [u8]) -> Result<&'a [u8], WireError> {
         let (body, seal) =
             bytes.split_last_chunk::<TAIL>().ok_or(WireError::Malformed(Malformed::Short))?;
-        if !self.lane.bears(Part::Body, body, seal) {
-            return Err(self.lane.forged());
+        if !self.state.bears(Part::Body, body, seal) {
+            return Err(self.state.forged());
         }
-        self.lane.next += 1;
+        self.state.next += 1;
         Ok(body)
     }
 
@@ -222,7 +222,7 @@ impl Opener {
         let opened = self.open(bytes).and_then(|body| {
             let key = body.try_into().map_err(|_| WireError::Malformed(Malformed::Foreign))?;
             // The session is new: nobody has set another.
-            let _ = self.lane.key.0.set(key);
+            let _ = self.state.key.0.set(key);
             Ok(())
         });
         wipe(bytes);

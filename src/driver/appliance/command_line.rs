@@ -1,10 +1,10 @@
 //! The command line of QEMU for an appliance: a machine with no more than its recipe names.
 
 use super::recipe::{CommandPlace, FoundRecipe};
-use crate::driver::qemu::accelerator::{Accelerator, PROGRAM, SANDBOX};
-use crate::driver::qemu::board::Board;
 use crate::fault::Fault;
 use crate::lab::Jail;
+use crate::vm::accelerator::{Accelerator, PROGRAM, SANDBOX};
+use crate::vm::board::Board;
 use std::path::{Path, PathBuf};
 
 /// The descriptor at which QEMU finds the other end of the serial console.

@@ -1,11 +1,12 @@
 //! Evidence: what QEMU says of an appliance, and which image it is.
 
 use super::command_line::Machine;
-use crate::driver::qemu::evidence;
-use crate::driver::qemu::qmp::{Qmp, VirtualCpu};
 use crate::fault::{Doing, Fault};
 use crate::layer::value_of;
 use crate::regular_file;
+use crate::vm::accelerator::CPU_TYPE_SUFFIX;
+use crate::vm::claims;
+use crate::vm::qmp::{Qmp, VirtualCpu};
 use std::io::{self, BufReader};
 use std::path::Path;
 use surtax_instrument::wire::Fact;
@@ -25,7 +26,7 @@ pub(super) fn told(
 ) -> Result<Vec<Fact>, Fault> {
     let told = if qmp.kvm()?.enabled { "kvm" } else { "tcg" };
     let agree = |what: &str, asked: &str, told: &str| {
-        evidence::agree(what, ("asked for", asked), ("QMP says", told))
+        claims::agree(what, ("asked for", asked), ("QMP says", told))
             .map_err(|fault| fault.during("an appliance"))
     };
     agree("the accelerator", machine.accelerator.name(), told)?;
@@ -38,7 +39,7 @@ pub(super) fn told(
     }
     let first = cpus.first().ok_or_else(|| Fault::machine("appliance: it has no virtual CPU"))?;
     let model = qmp.type_of(&first.path)?;
-    let plain = model.strip_suffix(evidence::CPU_TYPE_SUFFIX).unwrap_or(&model);
+    let plain = model.strip_suffix(CPU_TYPE_SUFFIX).unwrap_or(&model);
     agree("the CPU model", machine.cpu_model(), plain)?;
     let state = if machine.stands_still { "prelaunch" } else { "running" };
     agree("QEMU's state", state, &qmp.status()?)?;

@@ -1,7 +1,7 @@
 //! The machine of an appliance as its proxy sees it: let go, counted, and heard when it ends.
 
-use crate::driver::qemu::qmp::Qmp;
 use crate::fault::Fault;
+use crate::vm::qmp::Qmp;
 use std::fs;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -28,11 +28,9 @@ mod request;
 use super::machine_group::MachineGroup;
 use super::native::{PlainProcess, same_kernel};
 use super::qemu::check::{accelerator, qemu_version};
-use super::qemu::qmp::{Qmp, VirtualCpu};
 use super::xen::application;
 use crate::agent::{ConsoleTail, Link};
 use crate::container::first_process::FirstProcess;
-use crate::driver::qemu::accelerator::{ACCELERATOR, Accelerator, CPU_MODEL, PROGRAM};
 use crate::fault::{Doing, Fault};
 use crate::guest::kernel;
 use crate::lab::{Jail, Limits, Process, Program, Room, RoomNetwork};
@@ -40,6 +38,8 @@ use crate::layer::{
     Descriptor, Files, Inner, Layer, LayerSpec, Limit, Need, Payer, Reach, Running, Site, Started,
     Unavailable, Usable, WorkloadNetwork, option, require_root,
 };
+use crate::vm::accelerator::{ACCELERATOR, Accelerator, CPU_MODEL, PROGRAM};
+use crate::vm::qmp::{Qmp, VirtualCpu};
 use booted::Booted;
 use command_line::{CONSOLE_DESCRIPTOR, Machine, QMP_DESCRIPTOR};
 use guest::InQemu;

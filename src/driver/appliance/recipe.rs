@@ -4,10 +4,10 @@
 //! is not known is refused: an appliance that is spoken to in another way than its author believes
 //! answers something else.
 
-use crate::driver::qemu::board::Board;
 use crate::driver::xen::Kind;
 use crate::fault::{Doing, Fault};
 use crate::regular_file;
+use crate::vm::board::Board;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use surtax_instrument::quantity::Bytes;

@@ -3,15 +3,15 @@
 use super::command_line::Machine;
 use super::proxy;
 use super::recipe::{CommandPlace, FoundRecipe, domain};
-use crate::driver::qemu::accelerator::Accelerator;
-use crate::driver::qemu::board::Board;
-use crate::driver::qemu::request::cpu_model;
 use crate::driver::xen::application::ApplicationOptions;
 use crate::driver::xen::{Kind, image, require_plain};
 use crate::fault::Fault;
 use crate::lab::{IoLimits, Limits, Room, everybody_may_read};
 use crate::layer::{LayerSpec, Root, Site};
 use crate::regular_file;
+use crate::vm::accelerator::Accelerator;
+use crate::vm::accelerator::cpu_model;
+use crate::vm::board::Board;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 

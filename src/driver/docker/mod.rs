@@ -25,7 +25,7 @@ mod rootless;
 mod running;
 mod runtimes;
 
-use super::qemu::equipped_guest;
+use super::qemu::kvm_proof;
 use crate::agent::{ConsoleTail, Link};
 use crate::container::engine_runtime::Kernel;
 use crate::container::first_process::FirstProcess;
@@ -155,7 +155,7 @@ impl Layer for Docker {
                 Storage::require_of(spec, about.info.driver.as_deref())?;
                 if Kernel::asked(spec) == Kernel::Machine {
                     let remedy = "use `docker` with another runtime, or `qemu:accel=tcg`";
-                    equipped_guest::require_reference_guest("runtime=kata", remedy, site)?;
+                    kvm_proof::require_reference_guest("runtime=kata", remedy, site)?;
                 }
                 Ok(Usable { facts: daemon_facts("system", &socket, &about) })
             }

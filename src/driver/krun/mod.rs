@@ -20,7 +20,7 @@ pub mod library;
 
 use super::machine_group::MachineGroup;
 use super::monitor::{names_of_threads, vcpus, vsock};
-use super::qemu::equipped_guest::{self, EquippedGuest};
+use super::qemu::kvm_proof;
 use crate::agent::{Call, ConsoleTail, Link};
 use crate::container::first_process::FirstProcess;
 use crate::fault::Fault;
@@ -30,6 +30,8 @@ use crate::layer::{
     Descriptor, Inner, Layer, LayerSpec, Limit, Payer, Running, Site, Started, Unavailable, Usable,
     medium,
 };
+use crate::vm::equipped_guest::EquippedGuest;
+use crate::vm::request::require_cpus;
 use found::Library;
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
@@ -80,14 +82,14 @@ impl Layer for Krun {
 
     fn refuse(&self, spec: &LayerSpec, limits: &Limits, _: Option<Inner<'_>>) -> Result<(), Fault> {
         let why = format!("libkrun makes at most {CPUS_MAX}");
-        equipped_guest::require_cpus(spec, limits, CPUS_MAX, &why)
+        require_cpus(spec, limits, CPUS_MAX, &why)
     }
 
     /// Changes nothing but our own cache, as `qemu`'s check, whose reference guest proves KVM.
     fn check(&self, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
         let room = site.lab.room("krun-check")?;
         let found = Library::look(site.cache, &room, &program(site))?;
-        let borrowed = equipped_guest::check(spec, site)?;
+        let borrowed = kvm_proof::check(spec, site)?;
         let mut facts = vec![
             Fact::new("libkrun", found.library.display().to_string(), "dlopen(3)"),
             Fact::new("libkrunfw", found.firmware.display().to_string(), "dlopen(3)"),
@@ -101,7 +103,7 @@ impl Layer for Krun {
         let found =
             Library::look(site.cache, room, &program).map_err(|it| it.fault().during(KIND))?;
         // It would spin without a word where KVM is not what it says.
-        equipped_guest::require_kvm(site, room).map_err(|fault| fault.during(KIND))?;
+        kvm_proof::require_kvm(site, room).map_err(|fault| fault.during(KIND))?;
         let group = MachineGroup::make(site, room)?;
         let (guest, export, namespace) =
             EquippedGuest::lay(spec, &found.firmware, (library::AGENT, PORT), site, room)?;

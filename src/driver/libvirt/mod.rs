@@ -21,7 +21,6 @@ pub(super) mod definition;
 mod guest;
 mod process;
 
-use super::qemu::accelerator::Accelerator;
 use crate::agent::ssh_bootstrap::{Arrival, KEEP_ALIVE, LEASE};
 use crate::agent::{ConsoleTail, Link, ssh_bootstrap};
 use crate::fault::{Doing, Fault};
@@ -31,6 +30,7 @@ use crate::layer::{
     Descriptor, Inner, Layer, LayerSpec, Payer, RootKind, Running, Site, Started, Unavailable,
     Usable, option, require_program, value_of,
 };
+use crate::vm::accelerator::Accelerator;
 use definition::{Definition, SOURCE};
 use guest::GuestProgram;
 use process::Qemu;

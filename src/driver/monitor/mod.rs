@@ -27,11 +27,8 @@ pub use cloud_hypervisor::CLOUD_HYPERVISOR;
 pub use firecracker::FIRECRACKER;
 
 use super::machine_group::MachineGroup;
-use super::qemu::disk::{CACHE, DISK_SIZE};
-use super::qemu::equipped_guest::{self, EquippedGuest};
-use super::qemu::nic;
+use super::qemu::kvm_proof;
 use crate::agent::{Call, ConsoleTail, Link};
-use crate::driver::qemu::board::Board;
 use crate::fault::{Doing, Fault};
 use crate::guest::channel::Channel;
 use crate::guest::kernel;
@@ -40,6 +37,11 @@ use crate::layer::{
     Descriptor, Inner, Layer, LayerSpec, Limit, OptionSpec, Root, Site, Started, Unavailable,
     Usable, option, require_program,
 };
+use crate::vm::board::Board;
+use crate::vm::disk::{CACHE, DISK_SIZE};
+use crate::vm::equipped_guest::EquippedGuest;
+use crate::vm::nic;
+use crate::vm::request::require_cpus;
 use http::Api;
 use running::RunningMonitor;
 use std::ops::RangeInclusive;
@@ -149,7 +151,7 @@ impl Layer for Monitor {
                 .hint(format!("write `{kind}:root=packed`")));
         }
         let why = format!("its machines have at most {most} CPUs");
-        equipped_guest::require_cpus(spec, limits, most, &why)
+        require_cpus(spec, limits, most, &why)
     }
 
     fn files(&self, spec: &LayerSpec) -> Vec<PathBuf> {
@@ -160,7 +162,7 @@ impl Layer for Monitor {
     fn check(&self, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
         let program = require_program(self.program, self.remedy)?;
         let said = self.version(&program)?;
-        let borrowed = equipped_guest::check(spec, site)?;
+        let borrowed = kvm_proof::check(spec, site)?;
         let key = format!("{}_version", self.program.replace('-', "_"));
         let mut facts = vec![Fact::new(key, said, format!("{} --version", self.program))];
         facts.extend(borrowed.facts.into_iter().filter(|fact| fact.key != "accelerator"));
@@ -172,7 +174,7 @@ impl Layer for Monitor {
         let program = require_program(self.program, self.remedy).map_err(Unavailable::fault)?;
         let said = self.version(&program)?;
         // A device that opens proves nothing: these monitors would hang without a word.
-        equipped_guest::check(spec, site).map_err(|it| it.fault().during(kind))?;
+        kvm_proof::check(spec, site).map_err(|it| it.fault().during(kind))?;
         let group = MachineGroup::make(site, room)?;
         let way = (self.board, Channel::Vsock(vsock::PORT));
         let guest = EquippedGuest::prepare(spec, way, false, site, room, group.path())?;

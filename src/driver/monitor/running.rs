@@ -2,10 +2,10 @@
 
 use super::http::Api;
 use super::{LAST_WORDS, Machine, MachineNetwork, Prove, agree, numbers};
-use crate::driver::qemu::equipped_guest::EquippedGuest;
 use crate::fault::Fault;
 use crate::lab::{Process, network};
 use crate::layer::{Payer, Running, WorkloadNetwork};
+use crate::vm::equipped_guest::EquippedGuest;
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;

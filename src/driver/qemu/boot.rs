@@ -5,13 +5,13 @@
 
 use super::command_line::{AGENT_DESCRIPTOR, Boots, Machine, QMP_DESCRIPTOR};
 use super::image::IMAGE_DESCRIPTOR;
-use super::nic::{NetBackend, TAP_DESCRIPTOR, VHOST_DESCRIPTOR};
-use super::qmp::{Qmp, VirtualCpu};
 use super::vcpu;
 use crate::agent::{ConsoleTail, Link};
-use crate::driver::qemu::accelerator::PROGRAM;
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Jail, Process, Program, Room, RoomNetwork};
+use crate::vm::accelerator::PROGRAM;
+use crate::vm::nic::{NetBackend, TAP_DESCRIPTOR, VHOST_DESCRIPTOR};
+use crate::vm::qmp::{Qmp, VirtualCpu};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;

@@ -1,11 +1,8 @@
 //! Checks whether this level can run a machine, and which accelerator it has: KVM is believed when
 //! proved.
 
-use super::qcow2::Header;
 use super::request::QemuOptions;
 use super::{reference_guest, tsc, xen};
-use crate::driver::qemu::accelerator::{Accelerator, PROGRAM};
-use crate::driver::qemu::board::Board;
 use crate::fault::Fault;
 use crate::guest::kernel::{self, Kernel};
 use crate::guest::packed::Packed;
@@ -13,6 +10,9 @@ use crate::guest::share::Protocol;
 use crate::guest::virtiofsd::{self, Virtiofsd};
 use crate::lab::{Limits, Room, ToolRun, tool_version};
 use crate::layer::{LayerSpec, Root, Site, Unavailable, Usable, require_program};
+use crate::vm::accelerator::{Accelerator, PROGRAM};
+use crate::vm::board::Board;
+use crate::vm::qcow2::Header;
 use std::ffi::OsStr;
 use surtax_instrument::wire::Fact;
 
@@ -44,8 +44,8 @@ pub(super) fn check(room: &Room, spec: &LayerSpec, site: &Site<'_>) -> Result<Us
         let virtiofsd = found.ok_or_else(virtiofsd::missing)?;
         facts.push(virtiofsd::version_fact(virtiofsd.version));
     }
-    asked.firmware.require(asked.board, room)?;
-    if let Some(nic) = &asked.nic {
+    asked.firmware.require(asked.vm.board, room)?;
+    if let Some(nic) = &asked.vm.nic {
         nic.require(site, room).map_err(named)?;
     }
     if !is_image {
@@ -94,7 +94,7 @@ pub(super) fn choose(
     room: &Room,
 ) -> Result<Accelerator, Fault> {
     if let Some(kernel) = kernel
-        && asked.board == Board::Microvm
+        && asked.vm.board == Board::Microvm
         && !kernel.is_pvh
         && asked.entry.is_none()
     {
@@ -130,7 +130,7 @@ pub(super) fn tsc_for(accelerator: Accelerator, asked: &QemuOptions) -> Result<O
     match (accelerator, tsc::khz()) {
         (Accelerator::Kvm, _) => Ok(None),
         (Accelerator::Tcg, _) if asked.icount.is_some() => Ok(Some(ICOUNT_TSC_KHZ)),
-        (Accelerator::Tcg, None) if asked.board == Board::Microvm => Err(Fault::machine(
+        (Accelerator::Tcg, None) if asked.vm.board == Board::Microvm => Err(Fault::machine(
             "qemu: the rate of this level's time stamp counter is unknown, and a \
                  microvm under tcg cannot measure its own",
         )

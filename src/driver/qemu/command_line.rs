@@ -3,17 +3,17 @@
 //! Nothing is left to QEMU's defaults that a measurement could depend on: one accelerator (never a
 //! list to fall back through), one board, no devices but those named here.
 
-use super::accelerator::{Accelerator, PROGRAM, SANDBOX};
-use super::board::Board;
-use super::disk::Made;
 use super::firmware::Firmware;
 use super::image::Image;
 use super::memory::Memory;
-use super::nic::Nic;
 use super::partition::Overcommit;
 use super::share;
 use super::xen::{self, Xen};
 use crate::guest::share::Share;
+use crate::vm::accelerator::{Accelerator, PROGRAM, SANDBOX};
+use crate::vm::board::Board;
+use crate::vm::disk::Made;
+use crate::vm::nic::Nic;
 use std::path::PathBuf;
 
 /// The descriptor at which QEMU finds the agent's end of the virtio-serial port.

@@ -7,11 +7,11 @@
 
 use super::command_line::{Boots, Machine};
 use super::xen::Xen;
-use crate::driver::qemu::accelerator::Accelerator;
 use crate::fault::Fault;
 use crate::guest::share::{MACHINE, Share};
 use crate::guest::virtiofsd;
 use crate::lab::{CapabilitySet, Jail, Mount, Room};
+use crate::vm::accelerator::Accelerator;
 use std::path::{Path, PathBuf};
 
 /// The device that QEMU opens by itself.

@@ -1,17 +1,17 @@
 //! Evidence: what QEMU says it runs, held against what the agent saw from the inside.
 
+use super::check::named;
 use super::command_line::{Boots, Machine};
 use super::guest_root::GuestRoot;
-use super::qmp::{Qmp, VirtualCpu};
 use super::vcpu;
 use crate::fault::Fault;
 use crate::guest::kernel::{self, Kernel};
 use crate::layer::value_of;
+use crate::vm::accelerator::CPU_TYPE_SUFFIX;
+use crate::vm::claims;
+use crate::vm::qmp::{Qmp, VirtualCpu};
 use std::time::Duration;
 use surtax_instrument::wire::Fact;
-
-/// Suffix after a CPU model's name in the name of its type.
-pub(in crate::driver) const CPU_TYPE_SUFFIX: &str = "-x86_64-cpu";
 
 /// The board, its firmware, the accelerator, CPUs and memory; `pid` is QEMU's.
 ///
@@ -109,45 +109,7 @@ fn of_kernel(kernel: &Kernel, machine: &Machine, inside: &[Fact]) -> Result<Vec<
     ])
 }
 
-/// That a device has what was asked for, of all that is claimed: of what, what, and what was found.
-///
-/// # Errors
-/// It has something else: both are quoted.
-pub(in crate::driver) fn as_asked<'a>(
-    device: &str,
-    claims: impl IntoIterator<Item = (&'a str, &'a str, &'a str)>,
-) -> Result<(), Fault> {
-    match claims.into_iter().find(|(_, asked, found)| asked != found) {
-        Some((what, asked, found)) => {
-            Err(Fault::machine(format!("{device}'s {what} was to be `{asked}`, and is `{found}`")))
-        }
-        None => Ok(()),
-    }
-}
-
 /// Two sources say the same of `what`.
-///
-/// # Errors
-/// They do not: both are quoted.
-pub(in crate::driver) fn agree(
-    what: &str,
-    one: (&str, &str),
-    other: (&str, &str),
-) -> Result<(), Fault> {
-    if one.1 == other.1 {
-        return Ok(());
-    }
-    let text = format!("qemu: {what}: {} `{}`, but {} `{}`", one.0, one.1, other.0, other.1);
-    Err(Fault::machine(text))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn two_sources_that_disagree_are_both_quoted() {
-        let fault = agree("the board", ("asked for", "q35"), ("QMP says", "pc")).unwrap_err();
-        assert_eq!(fault.message, "qemu: the board: asked for `q35`, but QMP says `pc`");
-    }
+fn agree(what: &str, one: (&str, &str), other: (&str, &str)) -> Result<(), Fault> {
+    claims::agree(what, one, other).map_err(named)
 }

@@ -7,13 +7,13 @@
 //! PVH (Linux `arch/x86/platform/pvh/enlighten.c`), 2.15 or what the kernel's own is after the
 //! other, and none where UEFI started the bzImage as a program.
 
-use super::board::Board;
-use super::qmp::Qmp;
-use crate::driver::qemu::accelerator::PROGRAM;
 use crate::fault::Fault;
 use crate::guest::kernel::Entry;
 use crate::lab::{Room, ToolRun};
 use crate::layer::{LayerSpec, OptionSpec, option, value_of};
+use crate::vm::accelerator::PROGRAM;
+use crate::vm::board::Board;
+use crate::vm::qmp::Qmp;
 use std::path::Path;
 use surtax_instrument::wire::Fact;
 

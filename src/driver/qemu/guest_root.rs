@@ -53,7 +53,8 @@ impl GuestRoot {
         let kernel = match (kernel, &site.view.root) {
             (Some(kernel), _) => kernel,
             (None, Root::Image(source)) => {
-                let given = Given { has_disk: asked.disk.is_some(), network: asked.addresses() };
+                let given =
+                    Given { has_disk: asked.vm.disk.is_some(), network: asked.vm.addresses() };
                 let image = Image::make(source, given, site.view, site.agent, room)?;
                 let boots = Boots::Disk(image);
                 return Ok(Self { boots, guest: None, facts: Vec::new() });

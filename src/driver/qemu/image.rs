@@ -12,12 +12,12 @@
 //! number, and not by a name, which is the system's to give. Source: cloud-init
 //! `doc/rtd/reference/datasources/nocloud.rst`, `network-config-format-v2.rst`.
 
-use super::qcow2::Header;
-use super::qmp::Qmp;
-use super::{disk, nic};
 use crate::fault::{Doing, Fault};
 use crate::lab::{Jail, Room, ToolRun};
 use crate::layer::{LayerSpec, Root, View, medium, value_of};
+use crate::vm::qcow2::Header;
+use crate::vm::qmp::Qmp;
+use crate::vm::{disk, nic};
 use serde_json::json;
 use std::fs::{self, File};
 use std::net::Ipv4Addr;

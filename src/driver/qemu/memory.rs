@@ -10,13 +10,13 @@
 //! `mm/ksm.c`, `vma_ksm_compatible`): memory that is to be merged must be private, with the files
 //! by 9p.
 
-use super::nic;
-use super::qmp::Qmp;
 use crate::fault::{Doing, Fault};
 use crate::guest::memory::{LEAST_MIB, has_memory};
 use crate::guest::share::Protocol;
 use crate::lab::huge_pages::{HUGE_PAGE_MIB, Pool};
 use crate::layer::{LayerSpec, OptionSpec, option, value_of};
+use crate::vm::nic;
+use crate::vm::qmp::Qmp;
 use std::fs;
 use std::time::Duration;
 use surtax_instrument::clock::monotonic_raw;

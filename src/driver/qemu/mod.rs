@@ -17,26 +17,18 @@
 
 mod boot;
 pub(super) mod check;
-pub(super) mod accelerator;
-pub(super) mod board;
 mod command_line;
 mod confined;
-pub(super) mod disk;
-pub(super) mod evidence;
+mod evidence;
 mod firmware;
 mod image;
 mod guest_root;
-pub(super) mod equipped_guest;
+pub(super) mod kvm_proof;
 mod memory;
-pub(super) mod nic;
-mod open_vswitch;
 mod partition;
-pub(super) mod qcow2;
-pub(super) mod qmp;
 mod reference_guest;
-pub(super) mod request;
+mod request;
 mod share;
-mod switch;
 mod tsc;
 mod vcpu;
 mod xen;
@@ -51,13 +43,14 @@ use crate::layer::{
     Source, StartGuess, Started, Unavailable, Usable, WorkloadNetwork, impairment, option,
     require_root,
 };
-use accelerator::PROGRAM;
+use crate::vm::accelerator::{self, PROGRAM};
+use crate::vm::disk;
+use crate::vm::nic::{self, NetBackend};
+use crate::vm::qmp::{IoThread, Qmp, VirtualCpu};
 use boot::{Booted, boot};
 use check::named;
 use command_line::Machine;
 use guest_root::GuestRoot;
-use nic::NetBackend;
-use qmp::{IoThread, Qmp, VirtualCpu};
 use request::QemuOptions;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
@@ -243,22 +236,22 @@ impl Layer for Qemu {
 
     fn start(&self, spec: &LayerSpec, site: &Site<'_>, room: &Room) -> Result<Started, Fault> {
         let mut asked = QemuOptions::read(spec, site.limits)?;
-        asked.nic = asked.nic.map(|nic| nic.beside(site.network));
+        asked.vm.nic = asked.vm.nic.map(|nic| nic.beside(site.network));
         asked.memory.require_huge_pages()?;
-        asked.firmware.require(asked.board, room)?;
-        asked.nic.as_ref().map_or(Ok(()), |nic| nic.require(site, room)).map_err(named)?;
+        asked.firmware.require(asked.vm.board, room)?;
+        asked.vm.nic.as_ref().map_or(Ok(()), |nic| nic.require(site, room)).map_err(named)?;
         let kernel = GuestRoot::kernel(&asked, site, room).map_err(named)?;
         let accelerator = check::choose(&asked, kernel.as_ref(), site, room)?;
         let group = MachineGroup::make(site, room)?;
         let mut inside =
             GuestRoot::prepare(&asked, kernel, site, room, group.path()).map_err(named)?;
-        let mut nic = asked.nic.clone();
-        let wires = nic.as_mut().map(|nic| nic.make(site, room, group.path())).transpose()?;
-        let mut wires = wires.unwrap_or_default();
+        let mut nic = asked.vm.nic.clone();
+        let wires = nic.as_mut().map(|nic| nic.make(site, room, group.path())).transpose();
+        let mut wires = wires.map_err(named)?.unwrap_or_default();
         let machine = Machine {
             accelerator,
-            board: asked.board,
-            cpus: asked.cpus,
+            board: asked.vm.board,
+            cpus: asked.vm.cpus,
             cpu: asked.cpu.clone(),
             pinned: asked.pinned.clone(),
             memory: asked.memory,
@@ -268,7 +261,7 @@ impl Layer for Qemu {
             tsc_khz: check::tsc_for(accelerator, &asked)?,
             icount: asked.icount,
             files: inside.offer().map(|offer| offer.share.clone()),
-            disk: asked.disk.clone().map(|disk| disk.make(room)).transpose().map_err(named)?,
+            disk: asked.vm.disk.clone().map(|disk| disk.make(room)).transpose().map_err(named)?,
             nic,
         };
         let console = ConsoleTail::new();
@@ -277,7 +270,7 @@ impl Layer for Qemu {
         let place = (group.path(), &jail);
         let mut guest = boot(&machine, &mut wires, room, place, &console)
             .map_err(|fault| Fault { message: fault.message + &inside.words(), ..fault })?;
-        let has_iothread = asked.disk.as_ref().is_some_and(|disk| disk.iothread);
+        let has_iothread = asked.vm.disk.as_ref().is_some_and(|disk| disk.iothread);
         let iothread = vcpu::iothread(&mut guest.qmp, has_iothread)?;
         let who = "vCPUs, QEMU's other threads and virtiofsd";
         inside.facts.extend(group.prove(guest.process.pid(), who, site)?);
@@ -335,16 +328,8 @@ impl Running for RunningQemu {
                 payers.push(hypervisor(name, Source::Threads { pid, tids }));
             }
         }
-        if let Some(bridge) = &self.wires.bridge {
-            let daemons = [
-                (open_vswitch::DAEMON, bridge.daemon.pid()),
-                (open_vswitch::DATABASE, bridge.database.pid()),
-            ];
-            payers.extend(daemons.map(|(name, pid)| hypervisor(name, Source::Process(pid))));
-        }
-        if let Some(switch) = &self.wires.switch {
-            payers.push(hypervisor(switch::PROGRAM, Source::Process(switch.process.pid())));
-        }
+        let daemons = self.wires.daemons().into_iter();
+        payers.extend(daemons.map(|(name, pid)| hypervisor(name, Source::Process(pid))));
         let workers = kernel_threads.into_iter();
         payers.extend(workers.map(|pid| hypervisor("vhost worker", Source::Process(pid))));
         payers
@@ -377,7 +362,8 @@ impl Running for RunningQemu {
         match &self.machine.nic {
             Some(nic) => {
                 let bus = self.machine.board.bus();
-                facts.extend(nic.prove(&mut self.qmp, pid, &self.wires, bus, inside)?);
+                let seen = nic.prove(&mut self.qmp, pid, &self.wires, bus, inside);
+                facts.extend(seen.map_err(named)?);
             }
             None => facts.push(Fact::new("network", "none", "the command line")),
         }
@@ -396,8 +382,7 @@ impl Running for RunningQemu {
         if ended.is_none() {
             self.process.kill()?;
         }
-        self.wires.switch.take().map_or(Ok(()), switch::Switch::stop)?;
-        self.wires.bridge.take().map_or(Ok(()), open_vswitch::Bridge::stop)?;
+        self.wires.stop().map_err(named)?;
         self.inside.guest.as_mut().map_or(Ok(()), Guest::stop_servers)?;
         match ended {
             Some(_) => Ok(()),

@@ -6,10 +6,10 @@
 //! and `hlt`, `pause` and `mwait` that do not leave the guest. `profile=partition` is all of these
 //! at once; each is an option of its own too, and each is read back.
 
-use super::qmp::Qmp;
-use crate::driver::qemu::accelerator::Accelerator;
 use crate::fault::{Doing, Fault};
 use crate::layer::{LayerSpec, OptionSpec, option};
+use crate::vm::accelerator::Accelerator;
+use crate::vm::qmp::Qmp;
 use std::fs;
 use surtax_instrument::wire::Fact;
 

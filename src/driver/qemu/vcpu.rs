@@ -2,19 +2,17 @@
 //!
 //! Pinned as soon as QEMU has its threads, which is before the guest's firmware has run.
 
-use super::qmp::{IoThread, Qmp, VirtualCpu};
 use crate::fault::{Doing, Fault};
 use crate::lab::Limits;
 use crate::layer::{LayerSpec, OptionSpec, option};
+use crate::vm::disk::IOTHREAD_ID;
+use crate::vm::qmp::{IoThread, Qmp, VirtualCpu};
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::fs;
 use std::path::Path;
 use surtax_instrument::probe::cgroup::{CPUS_MAX, parse_cpus};
 use surtax_instrument::wire::Fact;
-
-/// QEMU's name for the disk's thread.
-pub(super) const IOTHREAD_ID: &str = "iothread";
 
 /// The options.
 pub(super) const PIN: OptionSpec = option("pin", &[]).help(

@@ -11,7 +11,6 @@
 //! Source: Xen `docs/misc/xen-command-line.pandoc`, QEMU `hw/i386/multiboot.c`, and what Debian's
 //! `/etc/init.d/xen` starts in Dom0.
 
-use crate::driver::qemu::accelerator::Accelerator;
 use crate::fault::{Doing, Fault};
 use crate::guest;
 use crate::guest::files::Dom0Files;
@@ -19,6 +18,7 @@ use crate::guest::kernel::write_whole;
 use crate::guest::unpack::unpack;
 use crate::lab::Room;
 use crate::layer::{LayerSpec, OptionSpec, option, value_of};
+use crate::vm::accelerator::Accelerator;
 use std::fs;
 use std::path::{Path, PathBuf};
 use surtax_instrument::quantity::Bytes;

@@ -5,6 +5,7 @@ use super::toolstack::{self, Info};
 use crate::fault::{Doing, Fault};
 use crate::lab;
 use crate::layer::value_of;
+use crate::vm::claims;
 use surtax_instrument::probe::cgroup::parse_cpus;
 use surtax_instrument::probe::xen;
 use surtax_instrument::wire::Fact;
@@ -123,22 +124,12 @@ fn numbers(list: &str, cpu_count: &str) -> Option<Vec<u32>> {
 }
 
 fn agree(what: &str, one: (&str, &str), other: (&str, &str)) -> Result<(), Fault> {
-    if one.1 == other.1 {
-        return Ok(());
-    }
-    let text = format!("xen: {what}: {} `{}`, but {} `{}`", one.0, one.1, other.0, other.1);
-    Err(Fault::machine(text))
+    claims::agree(what, one, other).map_err(|fault| fault.during("xen"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn two_sources_that_disagree_are_both_quoted() {
-        let fault = agree("the type", ("asked for", "PVH"), ("the domain sees", "PV")).unwrap_err();
-        assert_eq!(fault.message, "xen: the type: asked for `PVH`, but the domain sees `PV`");
-    }
 
     #[test]
     fn a_list_of_cpus_is_read_and_all_are_those_that_xen_has() {

@@ -23,9 +23,7 @@ mod toolstack;
 mod vbd;
 mod vif;
 
-use super::qemu::equipped_guest::{self, EquippedGuest};
 use crate::agent::{ConsoleTail, Link};
-use crate::driver::qemu::board::Board;
 use crate::fault::{Doing, Fault};
 use crate::guest::channel::Channel;
 use crate::guest::kernel;
@@ -35,6 +33,10 @@ use crate::layer::{
     Source, StartGuess, Started, Unavailable, Usable, WorkloadNetwork, medium, option,
     require_program,
 };
+use crate::vm::board::Board;
+use crate::vm::disk;
+use crate::vm::equipped_guest::EquippedGuest;
+use crate::vm::request::require_cpus;
 use configuration::Domain;
 pub(in crate::driver) use configuration::require_plain;
 use std::fs;
@@ -93,9 +95,9 @@ static DESCRIPTOR: Descriptor = Descriptor {
              as `qemu:files=9p`)",
         ),
         medium::choice(&["layer", "tmpfs", "blkfront"]),
-        equipped_guest::FORMAT,
+        disk::FORMAT,
         vbd::CACHE,
-        equipped_guest::DISK_SIZE,
+        disk::DISK_SIZE,
         vif::NET,
     ],
     limits: &[Limit::Cpus, Limit::Cpuset, Limit::Memory, Limit::Weight],
@@ -169,7 +171,7 @@ impl Layer for Xen {
         inside: Option<Inner<'_>>,
     ) -> Result<(), Fault> {
         let why = format!("domains have at most {CPUS_MAX} CPUs");
-        equipped_guest::require_cpus(spec, limits, CPUS_MAX, &why)?;
+        require_cpus(spec, limits, CPUS_MAX, &why)?;
         match inside.filter(|inside| inside.needs(Need::Xen)) {
             Some(_) => Err(Fault::user("xen: a domain is no Dom0, and starts no other domain")
                 .hint(

@@ -5,11 +5,11 @@
 //! Source: `xl-disk-configuration(5)` of Xen 4.17, QEMU 7.2 `hw/block/xen-block.c`.
 
 use super::toolstack;
-use crate::driver::qemu::board::Board;
-use crate::driver::qemu::disk::Made;
-use crate::driver::qemu::qmp::Qmp;
 use crate::fault::{Doing, Fault};
 use crate::layer::{OptionSpec, option};
+use crate::vm::board::Board;
+use crate::vm::disk::Made;
+use crate::vm::qmp::Qmp;
 use std::os::unix::net::UnixStream;
 use surtax_instrument::wire::Fact;
 
@@ -71,8 +71,8 @@ pub(super) fn prove(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::driver::qemu::disk::Disk;
     use crate::layer::LayerSpec;
+    use crate::vm::disk::Disk;
 
     #[test]
     fn the_target_stands_last_and_direct_i_o_is_said_where_it_is_meant() {

@@ -10,12 +10,12 @@
 
 use super::toolstack;
 use super::vbd::CONNECTED;
-use crate::driver::qemu::evidence::as_asked;
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Room, ToolRun, kernel_part, network};
 use crate::layer::{
     LayerSpec, OptionSpec, Site, Unavailable, WorkloadNetwork, option, require_program, value_of,
 };
+use crate::vm::claims::as_asked;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

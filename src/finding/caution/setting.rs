@@ -10,7 +10,7 @@ use crate::finding::number::{self, percent};
 use crate::finding::stacks::{Stacks, joined};
 use crate::finding::{ArmFindings, Caution, LevelEvidence, estimate};
 use std::collections::BTreeSet;
-use surtax_instrument::held::{DISK, MEMORY};
+use surtax_instrument::backing::{DISK, MEMORY};
 use surtax_instrument::probe::mitigations::mitigated;
 use surtax_instrument::quantity::Bytes;
 

@@ -76,7 +76,7 @@ pub struct RunFacts {
     /// To what share of its ratio every overhead was to be known, if the plan says so.
     pub precision: Option<f64>,
     #[serde(skip)]
-    pub(crate) asked: super::asked::Asked,
+    pub(crate) plan_digest: super::plan_digest::PlanDigest,
 }
 
 /// A named value.

@@ -6,7 +6,7 @@
 
 use super::{Groups, Version};
 use crate::fault::{Doing, Fault};
-use crate::lab::processes::{Held, name};
+use crate::lab::processes::{HeldProcess, name};
 use rustix::process::Signal;
 use std::collections::BTreeSet;
 use std::fs;
@@ -148,7 +148,8 @@ impl Groups {
     /// ended may be somebody else's.
     fn kill_held(&self, group: &Path, listed: &[u32]) {
         for some in listed.chunks(HELD_MOST) {
-            let held: Vec<Held> = some.iter().filter_map(|pid| Held::of(*pid)).collect();
+            let held: Vec<HeldProcess> =
+                some.iter().filter_map(|pid| HeldProcess::of(*pid)).collect();
             let still = self.listed(group);
             for one in held.iter().filter(|one| still.contains(&one.pid())) {
                 one.signal(Signal::KILL);

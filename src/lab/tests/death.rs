@@ -105,9 +105,9 @@ fn the_next_start_takes_everything_away_when_the_reaper_is_killed_too() {
     main.kill();
     assert!(!traces(&main.lab).is_empty());
     let next = lab(state.path());
-    let undone = &next.swept().undone;
+    let undone = &next.sweep_report().undone;
     assert!(undone.iter().any(|line| line.contains("was still alive")), "{undone:?}");
-    assert_eq!(next.swept().kept, Vec::<String>::new());
+    assert_eq!(next.sweep_report().kept, Vec::<String>::new());
     assert_eq!(traces(&main.lab), Vec::<String>::new());
     assert!(main.pids.iter().all(|pid| !is_alive(*pid)), "{:?}", main.pids);
 }
@@ -121,7 +121,7 @@ fn nothing_is_left_whatever_the_main_process_was_doing_when_it_was_killed() {
         main.kill();
         // Races the reaper for the journal, as a user who starts again at once does.
         let next = lab(state.path());
-        assert_eq!(next.swept().kept, Vec::<String>::new());
+        assert_eq!(next.sweep_report().kept, Vec::<String>::new());
         next.close().unwrap();
         eventually("the reaper is done", || !is_alive(main.reaper));
         assert_eq!(traces(&main.lab), Vec::<String>::new(), "after {pause_us} µs");

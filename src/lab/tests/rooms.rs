@@ -332,7 +332,11 @@ fn two_labs_at_once_do_not_disturb_each_other() {
     let room = first.room("same-name").unwrap();
     let mut process = room.spawn(program(&["sleep", "1000"])).unwrap();
     let second = lab(state.path());
-    assert_eq!(second.swept(), &Swept::default(), "a living lab's journal is not swept");
+    assert_eq!(
+        second.sweep_report(),
+        &SweepReport::default(),
+        "a living lab's journal is not swept"
+    );
     let other = second.room("same-name").unwrap();
     other.close().unwrap();
     second.close().unwrap();

@@ -111,14 +111,14 @@ fn a_part_of_a_frame_is_noticed_with_the_next_whole_one() {
     let whole = said(&mut agent.0, &CLOCK);
     for length in 1..HEAD {
         let torn = [&whole[..length], &whole].concat();
-        let (bytes, mut opener) = (torn, Opener { lane: copy(&host.1.lane), is_agents: false });
+        let (bytes, mut opener) = (torn, Opener { state: copy(&host.1.state), is_agents: false });
         assert!(is_forged(&heard(&bytes, &mut opener)), "{length} bytes before it");
     }
     assert_eq!(heard(&whole, &mut host.1).unwrap(), CLOCK);
 }
 
-fn copy(lane: &Lane) -> Lane {
-    Lane { key: Arc::clone(&lane.key), direction: lane.direction, next: lane.next }
+fn copy(state: &SealState) -> SealState {
+    SealState { key: Arc::clone(&state.key), direction: state.direction, next: state.next }
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn nothing_but_the_greeting_is_said_before_the_key_is_there() {
 #[test]
 fn two_sessions_have_two_keys() {
     let keys =
-        [hosts().unwrap(), hosts().unwrap()].map(|(sealer, _)| *sealer.lane.key.0.get().unwrap());
+        [hosts().unwrap(), hosts().unwrap()].map(|(sealer, _)| *sealer.state.key.0.get().unwrap());
     assert_ne!(keys[0], keys[1]);
     assert_ne!(keys[0], EVERYBODYS);
 }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::agent::Link;
 use crate::driver::appliance::guest::InQemu;
-use crate::driver::qemu::qmp::Qmp;
+use crate::vm::qmp::Qmp;
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;

@@ -350,7 +350,7 @@ pub fn empty() -> Findings {
             precision: None,
             is_of_fixed_time: false,
             conduct: String::new(),
-            asked: crate::finding::asked::Asked::default(),
+            plan_digest: crate::finding::plan_digest::PlanDigest::default(),
         },
         machine: vec![
             key_value("cpu_model", "AMD EPYC 9354P 32-Core Processor", "/proc/cpuinfo"),

@@ -16,7 +16,7 @@ use surtax_instrument::wire::{Outcome, Stops};
 
 /// The machine's own counters, held open for one trial.
 #[derive(Debug)]
-pub struct Quiet {
+pub struct ConditionReader {
     host: Host,
     chain: Chain,
     cpus: Cpus,
@@ -36,7 +36,7 @@ pub struct Conditions {
     wall_lead_ns: i64,
 }
 
-impl Quiet {
+impl ConditionReader {
     /// Opens the counters of the machine whose files are below `root`, in these hierarchies.
     #[must_use]
     pub fn open(root: &Path, hierarchies: &Hierarchies) -> Self {
@@ -129,13 +129,13 @@ impl KeptConditions {
         self.0.extend(value.map(|value| (String::from(key), value)));
     }
 
-    fn levels(&mut self, quiet: &Quiet, before: &Conditions, after: &Conditions) {
+    fn levels(&mut self, reader: &ConditionReader, before: &Conditions, after: &Conditions) {
         self.add("load_1min", before.host.load_1min);
         self.add("running_count", before.host.running_count.map(real));
-        let quotas = quiet.chain.quotas();
+        let quotas = reader.chain.quotas();
         self.add("cpu_quota_group_count", quotas.map(|it| real(it.group_count)));
         self.add("cpu_quota_cpus", quotas.and_then(|it| it.cpus));
-        self.add("governor_performance_ratio", quiet.cpus.fixed_ratio());
+        self.add("governor_performance_ratio", reader.cpus.fixed_ratio());
         self.add("frequency_before_hz", before.speed.lowest_hz);
         self.add("frequency_after_hz", after.speed.lowest_hz);
     }

@@ -23,7 +23,7 @@ const SKIP_LIMIT: usize = 1000;
 const DEADLINE: Duration = Duration::from_secs(40);
 
 /// A conversation with one QEMU.
-pub(in crate::driver) struct Qmp {
+pub(crate) struct Qmp {
     lines: BufReader<Patient>,
     commands: UnixStream,
     version: String,
@@ -32,89 +32,89 @@ pub(in crate::driver) struct Qmp {
 
 /// One virtual CPU.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub(in crate::driver) struct VirtualCpu {
+pub(crate) struct VirtualCpu {
     /// Thread id of the virtual CPU, on the level where QEMU runs.
     #[serde(rename = "thread-id")]
-    pub(in crate::driver) thread_id: u32,
+    pub(crate) thread_id: u32,
     /// Path of the virtual CPU in QEMU's tree of objects.
     #[serde(rename = "qom-path")]
-    pub(in crate::driver) path: String,
+    pub(crate) path: String,
 }
 
 /// One thread for input and output of disks.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub(super) struct IoThread {
+pub(crate) struct IoThread {
     /// Name of the thread.
-    pub(super) id: String,
+    pub(crate) id: String,
     /// Itself, on the level where QEMU runs.
     #[serde(rename = "thread-id")]
-    pub(super) thread_id: u32,
+    pub(crate) thread_id: u32,
 }
 
 /// One object that backs memory.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub(super) struct MemoryBackend {
+pub(crate) struct MemoryBackend {
     /// Name of the object.
-    pub(super) id: String,
+    pub(crate) id: String,
     /// KSM may merge it.
-    pub(super) merge: bool,
+    pub(crate) merge: bool,
     /// It was allocated at once.
-    pub(super) prealloc: bool,
+    pub(crate) prealloc: bool,
     /// Others may have it too.
-    pub(super) share: bool,
+    pub(crate) share: bool,
 }
 
 /// QEMU's answer about KVM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-pub(in crate::driver) struct KvmState {
+pub(crate) struct KvmState {
     /// This machine uses it.
-    pub(in crate::driver) enabled: bool,
+    pub(crate) enabled: bool,
     /// This QEMU was built with it.
-    pub(in crate::driver) present: bool,
+    pub(crate) present: bool,
 }
 
 /// One device for a disk, as QEMU has it.
 #[derive(Clone, Debug, Deserialize)]
-pub(in crate::driver) struct BlockDevice {
+pub(crate) struct BlockDevice {
     /// The `id` of the device.
-    pub(in crate::driver) device: String,
+    pub(crate) device: String,
     /// Disk in it, if there is one.
-    pub(in crate::driver) inserted: Option<Inserted>,
+    pub(crate) inserted: Option<Inserted>,
 }
 
 /// A disk that is in its device.
 #[derive(Clone, Debug, Deserialize)]
-pub(in crate::driver) struct Inserted {
+pub(crate) struct Inserted {
     /// The driver of its format.
-    pub(in crate::driver) drv: String,
+    pub(crate) drv: String,
     /// Cache mode of its file.
-    pub(in crate::driver) cache: Cache,
+    pub(crate) cache: Cache,
     /// Disk as the guest sees it.
-    pub(in crate::driver) image: Image,
+    pub(crate) image: Image,
     /// The file of which it begins as a copy.
-    pub(in crate::driver) backing_file: Option<String>,
+    pub(crate) backing_file: Option<String>,
     /// Number of files below its own.
-    pub(in crate::driver) backing_file_depth: u32,
+    pub(crate) backing_file_depth: u32,
 }
 
 /// A disk as the guest sees it.
 #[derive(Clone, Debug, Deserialize)]
-pub(in crate::driver) struct Image {
+pub(crate) struct Image {
     /// Size of the disk, in bytes.
     #[serde(rename = "virtual-size")]
-    pub(in crate::driver) virtual_size: u64,
+    pub(crate) virtual_size: u64,
 }
 
 /// Cache mode of a disk's file.
 #[derive(Clone, Copy, Debug, Deserialize)]
-pub(in crate::driver) struct Cache {
+pub(crate) struct Cache {
     /// True if written data are safe only after a flush.
-    pub(in crate::driver) writeback: bool,
+    pub(crate) writeback: bool,
     /// This level's page cache is passed by.
-    pub(in crate::driver) direct: bool,
+    pub(crate) direct: bool,
     /// A flush does nothing.
     #[serde(rename = "no-flush")]
-    pub(in crate::driver) no_flush: bool,
+    pub(crate) no_flush: bool,
 }
 
 impl Qmp {
@@ -122,14 +122,13 @@ impl Qmp {
     ///
     /// # Errors
     /// The machine's, when QEMU is gone or speaks something else.
-    pub(in crate::driver) fn open(stream: UnixStream) -> Result<Self, Fault> {
+    pub(crate) fn open(stream: UnixStream) -> Result<Self, Fault> {
         let commands = stream.try_clone().doing("duplicate the QMP socket")?;
         let stream = Patient::new(stream, DEADLINE).doing("set a deadline for QMP")?;
         let mut qmp =
             Self { lines: BufReader::new(stream), commands, version: String::new(), last_id: 0 };
         let greeting = qmp.read()?;
-        let version = &greeting["QMP"]["version"]["qemu"];
-        let number = |part: &str| version[part].as_u64();
+        let number = |part: &str| greeting.pointer(&format!("/QMP/version/qemu/{part}"))?.as_u64();
         let (Some(major), Some(minor), Some(micro)) =
             (number("major"), number("minor"), number("micro"))
         else {
@@ -141,65 +140,65 @@ impl Qmp {
     }
 
     /// QEMU's version as it said in its greeting.
-    pub(in crate::driver) fn version(&self) -> &str {
+    pub(crate) fn version(&self) -> &str {
         &self.version
     }
 
     /// Asks whether the machine runs under KVM.
-    pub(in crate::driver) fn kvm(&mut self) -> Result<KvmState, Fault> {
+    pub(crate) fn kvm(&mut self) -> Result<KvmState, Fault> {
         self.ask_for("query-kvm", json!({}))
     }
 
     /// The virtual CPUs with their threads.
-    pub(in crate::driver) fn cpus(&mut self) -> Result<Vec<VirtualCpu>, Fault> {
+    pub(crate) fn cpus(&mut self) -> Result<Vec<VirtualCpu>, Fault> {
         self.ask_for("query-cpus-fast", json!({}))
     }
 
     /// The disks.
-    pub(in crate::driver) fn block_devices(&mut self) -> Result<Vec<BlockDevice>, Fault> {
+    pub(crate) fn block_devices(&mut self) -> Result<Vec<BlockDevice>, Fault> {
         self.ask_for("query-block", json!({}))
     }
 
     /// The memory that the guest was given, in bytes.
-    pub(in crate::driver) fn memory_bytes(&mut self) -> Result<u64, Fault> {
+    pub(crate) fn memory_bytes(&mut self) -> Result<u64, Fault> {
         self.number("query-memory-size-summary", "base-memory")
     }
 
     /// Asks what backs the memory called `id`.
-    pub(super) fn memory(&mut self, id: &str) -> Result<MemoryBackend, Fault> {
+    pub(crate) fn memory(&mut self, id: &str) -> Result<MemoryBackend, Fault> {
         let all: Vec<MemoryBackend> = self.ask_for("query-memdev", json!({}))?;
         let found = all.into_iter().find(|backend| backend.id == id);
         found.ok_or_else(|| Fault::machine(format!("QMP lists no memory called `{id}`")))
     }
 
     /// Asks whether the memory called `id` is of huge pages.
-    pub(super) fn is_hugetlb(&mut self, id: &str) -> Result<bool, Fault> {
+    pub(crate) fn is_hugetlb(&mut self, id: &str) -> Result<bool, Fault> {
         let path = format!("/objects/{id}");
         self.ask_for("qom-get", json!({ "path": path, "property": "hugetlb" }))
     }
 
     /// Tells the balloon how many bytes to leave to the guest.
-    pub(super) fn balloon(&mut self, bytes: u64) -> Result<(), Fault> {
+    pub(crate) fn balloon(&mut self, bytes: u64) -> Result<(), Fault> {
         self.ask("balloon", json!({ "value": bytes })).map(drop)
     }
 
     /// Asks for the number of bytes that the balloon leaves to the guest now.
-    pub(super) fn balloon_actual(&mut self) -> Result<u64, Fault> {
+    pub(crate) fn balloon_actual(&mut self) -> Result<u64, Fault> {
         self.number("query-balloon", "actual")
     }
 
     /// The threads for disks.
-    pub(super) fn iothreads(&mut self) -> Result<Vec<IoThread>, Fault> {
+    pub(crate) fn iothreads(&mut self) -> Result<Vec<IoThread>, Fault> {
         self.ask_for("query-iothreads", json!({}))
     }
 
     /// The file of the firmware.
-    pub(super) fn firmware(&mut self) -> Result<String, Fault> {
+    pub(crate) fn firmware(&mut self) -> Result<String, Fault> {
         self.ask_for("qom-get", json!({ "path": "/machine", "property": "firmware" }))
     }
 
     /// A count that KVM keeps of each virtual CPU.
-    pub(super) fn vcpu_statistic(&mut self, name: &str) -> Result<Vec<u64>, Fault> {
+    pub(crate) fn vcpu_statistic(&mut self, name: &str) -> Result<Vec<u64>, Fault> {
         let providers = json!([{ "provider": "kvm", "names": [name] }]);
         let answer =
             self.ask("query-stats", json!({ "target": "vcpu", "providers": providers }))?;
@@ -215,24 +214,24 @@ impl Qmp {
     }
 
     /// The type of an object of QEMU's tree: which board, which CPU model.
-    pub(in crate::driver) fn type_of(&mut self, path: &str) -> Result<String, Fault> {
+    pub(crate) fn type_of(&mut self, path: &str) -> Result<String, Fault> {
         self.ask_for("qom-get", json!({ "path": path, "property": "type" }))
     }
 
     /// The network devices and what stands behind them, in the words of QEMU's own monitor: no
     /// command of QMP tells all of that.
-    pub(super) fn networks(&mut self) -> Result<String, Fault> {
+    pub(crate) fn networks(&mut self) -> Result<String, Fault> {
         self.ask_for("human-monitor-command", json!({ "command-line": "info network" }))
     }
 
     /// `running`, `paused`, `shutdown`, …
-    pub(in crate::driver) fn status(&mut self) -> Result<String, Fault> {
+    pub(crate) fn status(&mut self) -> Result<String, Fault> {
         let answer = self.ask("query-status", json!({}))?;
         Ok(answer["status"].as_str().unwrap_or("unknown").to_owned())
     }
 
     /// Lets a machine run that was made and stands still.
-    pub(in crate::driver) fn resume(&mut self) -> Result<(), Fault> {
+    pub(crate) fn resume(&mut self) -> Result<(), Fault> {
         self.ask("cont", json!({})).map(drop)
     }
 
@@ -240,7 +239,7 @@ impl Qmp {
     ///
     /// # Errors
     /// The machine's: there are no descriptors left.
-    pub(in crate::driver) fn bell(&self) -> Result<UnixStream, Fault> {
+    pub(crate) fn bell(&self) -> Result<UnixStream, Fault> {
         self.commands.try_clone().doing("duplicate the QMP socket")
     }
 
@@ -249,7 +248,7 @@ impl Qmp {
     ///
     /// # Errors
     /// The machine's: QEMU is gone.
-    pub(in crate::driver) fn has_shut_down(&mut self) -> Result<bool, Fault> {
+    pub(crate) fn has_shut_down(&mut self) -> Result<bool, Fault> {
         self.lines.get_mut().ask_anew();
         for _ in 0..SKIP_LIMIT {
             let is_said = is_readable(&self.commands).doing("look at the QMP socket")?;
@@ -264,7 +263,7 @@ impl Qmp {
     }
 
     /// Tells QEMU to end, and does not wait for an answer. That it is already gone is no error.
-    pub(in crate::driver) fn quit(&mut self) {
+    pub(crate) fn quit(&mut self) {
         let _ = self.commands.write_all(b"{\"execute\": \"quit\"}\n");
     }
 
@@ -326,7 +325,7 @@ impl Qmp {
 ///
 /// # Errors
 /// The kernel's.
-pub(in crate::driver) fn is_readable(socket: &UnixStream) -> std::io::Result<bool> {
+pub(crate) fn is_readable(socket: &UnixStream) -> std::io::Result<bool> {
     let mut socket = [PollFd::new(socket, PollFlags::IN)];
     Ok(poll(&mut socket, Some(&Timespec::default()))? > 0)
 }

@@ -28,7 +28,7 @@ pub(super) fn queues(text: &str, cpus: u32) -> Result<u32, Fault> {
 /// The workers of this level's kernel that move frames for a QEMU: threads of it since Linux 6.4,
 /// and threads of the kernel's own before. A process of anybody's may bear the name of one. Source:
 /// Linux `drivers/vhost/vhost.c`, `kernel/vhost_task.c`.
-pub(in crate::driver::qemu) fn vhost_workers(pid: u32) -> (Vec<u32>, Vec<u32>) {
+pub(crate) fn vhost_workers(pid: u32) -> (Vec<u32>, Vec<u32>) {
     let named = |directory: &str| -> Vec<u32> {
         let all = lab::tasks(directory).unwrap_or_default();
         let workers = all.into_iter().filter(|(name, _)| *name == format!("vhost-{pid}"));

@@ -60,7 +60,7 @@ impl Switch {
         room: &Room,
         group: Option<&Path>,
     ) -> Result<Self, Fault> {
-        require().map_err(|fault| fault.during("qemu"))?;
+        require()?;
         let socket = room.directory().join("network.sock");
         let argv = command_line(&socket, &cpus(site)?);
         let words = ConsoleTail::new();
@@ -96,7 +96,7 @@ impl Switch {
                 None if Duration::from(monotonic_raw().since(began)) < deadline => continue,
                 None => format!("was not ready within {:.1} s", deadline.as_secs_f64()),
             };
-            return Err(Fault::machine(format!("qemu: the switch `{PROGRAM}` {why}")));
+            return Err(Fault::machine(format!("the switch `{PROGRAM}` {why}")));
         }
         Ok(())
     }
@@ -109,7 +109,7 @@ impl Switch {
         self.process.kill()?;
         match self.process.wait(STOP_DEADLINE)? {
             Some(_) => Ok(()),
-            None => Err(Fault::machine("qemu: the switch did not end when it was killed")),
+            None => Err(Fault::machine("the switch did not end when it was killed")),
         }
     }
 }

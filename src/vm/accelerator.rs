@@ -1,28 +1,32 @@
 //! Accelerator: who runs a guest's instructions.
 
+use crate::fault::Fault;
 use crate::layer::{OptionSpec, option};
 
 /// The program.
-pub(in crate::driver) const PROGRAM: &str = "qemu-system-x86_64";
+pub(crate) const PROGRAM: &str = "qemu-system-x86_64";
 
 /// QEMU's `-sandbox` setting, a filter of system calls: it forbids old ones, other users, other
 /// programs and other scheduling.
-pub(in crate::driver) const SANDBOX: &str =
+pub(crate) const SANDBOX: &str =
     "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny";
 
+/// Suffix after a CPU model's name in the name of its type.
+pub(crate) const CPU_TYPE_SUFFIX: &str = "-x86_64-cpu";
+
 /// The option that names an accelerator.
-pub(in crate::driver) const ACCELERATOR: OptionSpec = option("accel", &["kvm", "tcg"])
+pub(crate) const ACCELERATOR: OptionSpec = option("accel", &["kvm", "tcg"])
     .help("who runs its instructions (default: kvm where a reference guest proved it, else tcg)");
 
 /// The option that names a CPU model.
-pub(in crate::driver) const CPU_MODEL: OptionSpec = option("cpu", &[]).help(
+pub(crate) const CPU_MODEL: OptionSpec = option("cpu", &[]).help(
     "the CPU model, as `qemu-system-x86_64 -cpu help` lists them (default: host under kvm, max \
      under tcg)",
 );
 
 /// Kind of executor of the guest's instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::driver) enum Accelerator {
+pub(crate) enum Accelerator {
     /// The processor, under KVM.
     Kvm,
     /// QEMU's own translator.
@@ -31,7 +35,7 @@ pub(in crate::driver) enum Accelerator {
 
 impl Accelerator {
     /// Returns the named CPU model, or else the one with all that the accelerator can give.
-    pub(in crate::driver) fn cpu_model(self, named: Option<&str>) -> &str {
+    pub(crate) fn cpu_model(self, named: Option<&str>) -> &str {
         match (named, self) {
             (Some(named), _) => named,
             (None, Self::Kvm) => "host",
@@ -40,7 +44,7 @@ impl Accelerator {
     }
 
     /// The word after `-accel`.
-    pub(in crate::driver) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Kvm => "kvm",
             Self::Tcg => "tcg",
@@ -48,10 +52,24 @@ impl Accelerator {
     }
 
     /// Returns the hypervisor signature that the guest reads in CPUID leaf 0x40000000.
-    pub(in crate::driver) fn signature(self) -> &'static str {
+    pub(crate) fn signature(self) -> &'static str {
         match self {
             Self::Kvm => "KVMKVMKVM",
             Self::Tcg => "TCGTCGTCGTCG",
         }
     }
+}
+
+/// Reads a name of `-cpu help`. Its features are not options here: `,` begins the layer's next
+/// option.
+///
+/// # Errors
+/// The user's: it is none.
+pub(crate) fn cpu_model(name: &str) -> Result<String, Fault> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if !name.is_empty() && name.chars().all(is_plain) {
+        return Ok(name.to_owned());
+    }
+    Err(Fault::user(format!("`{name}` is not the name of a CPU model"))
+        .hint("`qemu-system-x86_64 -cpu help` lists them"))
 }

@@ -58,11 +58,11 @@ const F_SETSIG: libc::c_int = 10;
 
 /// Facts that an image tells of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::driver) struct Header {
+pub(crate) struct Header {
     /// `qcow2` or `raw`, as QEMU calls its drivers.
-    pub(in crate::driver) format: &'static str,
+    pub(crate) format: &'static str,
     /// Size of its disk, in bytes.
-    pub(in crate::driver) disk_bytes: u64,
+    pub(crate) disk_bytes: u64,
 }
 
 impl Header {
@@ -70,7 +70,7 @@ impl Header {
     ///
     /// # Errors
     /// The user's: it is no image that is taken.
-    pub(super) fn open(path: &Path) -> Result<(File, Self), Fault> {
+    pub(crate) fn open(path: &Path) -> Result<(File, Self), Fault> {
         let shown = path.display().to_string();
         let shown = shown.escape_debug();
         let file = regular_file::open(path).map_err(|error| {
@@ -94,10 +94,7 @@ impl Header {
     ///
     /// # Errors
     /// Why it is not taken, and what would help.
-    pub(in crate::driver) fn parse(
-        start: &[u8],
-        length: u64,
-    ) -> Result<Self, (String, &'static str)> {
+    pub(crate) fn parse(start: &[u8], length: u64) -> Result<Self, (String, &'static str)> {
         if !start.starts_with(MAGIC) {
             let is_it = |at: usize, magic| start.get(at..).is_some_and(|it| it.starts_with(magic));
             if let Some((format, ..)) = OTHERS.iter().find(|(_, at, magic)| is_it(*at, magic)) {

@@ -4,11 +4,11 @@ use super::*;
 use std::collections::BTreeMap;
 
 /// Opens the counters of a machine, and those of groups in its hierarchies.
-fn open(root: &Path, groups: &[PathBuf]) -> Quiet {
+fn open(root: &Path, groups: &[PathBuf]) -> ConditionReader {
     let hierarchies = Hierarchies::discover_below(root).unwrap_or_default();
-    let mut quiet = Quiet::open(root, &hierarchies);
-    quiet.widen(&hierarchies, groups);
-    quiet
+    let mut reader = ConditionReader::open(root, &hierarchies);
+    reader.widen(&hierarchies, groups);
+    reader
 }
 
 /// A tree of files like those of a machine with two CPUs, all counters at `step` times something.
@@ -59,16 +59,16 @@ fn machine(root: &Path, step: u64) {
 fn kept(payers_cpu: Option<Nanoseconds>) -> BTreeMap<String, f64> {
     let root = tempfile::tempdir().unwrap();
     machine(root.path(), 1);
-    let mut quiet = open(root.path(), &[]);
-    let mut before = quiet.read();
+    let mut reader = open(root.path(), &[]);
+    let mut before = reader.read();
     machine(root.path(), 2);
-    let mut after = quiet.read();
+    let mut after = reader.read();
     // Ten seconds and a bit over two CPUs, so that counting and measuring come to nearly the same.
     before.host.at = Nanoseconds(0);
     after.host.at = Nanoseconds(5_320_000_000);
     (before.surtax_cpu, after.surtax_cpu) = (Nanoseconds(5), Nanoseconds(100_000_005));
     after.wall_lead_ns = before.wall_lead_ns - 2_000_000;
-    quiet.between(&before, &after, payers_cpu).into_iter().collect()
+    reader.between(&before, &after, payers_cpu).into_iter().collect()
 }
 
 #[test]
@@ -125,9 +125,9 @@ fn the_stack_that_used_all_of_it_leaves_nothing_to_others() {
 #[test]
 fn on_a_machine_without_files_only_the_clocks_and_its_own_children_are_known() {
     let root = tempfile::tempdir().unwrap();
-    let mut quiet = open(root.path(), &[]);
-    let (before, after) = (quiet.read(), quiet.read());
-    let kept = quiet.between(&before, &after, Some(Nanoseconds(0)));
+    let mut reader = open(root.path(), &[]);
+    let (before, after) = (reader.read(), reader.read());
+    let kept = reader.between(&before, &after, Some(Nanoseconds(0)));
     let keys: Vec<&str> = kept.iter().map(|(key, _)| key.as_str()).collect();
     assert_eq!(keys, ["watched_ns", "clock_step_ns", "stack_stopped_count"]);
 }
@@ -142,11 +142,11 @@ fn a_counter_that_fell_and_cpus_that_went_say_nothing() {
 
 #[test]
 fn one_reading_of_this_machine_takes_less_than_a_millisecond() {
-    let mut quiet = open(Path::new("/"), &[PathBuf::from("/surtax-nobody/room/command")]);
+    let mut reader = open(Path::new("/"), &[PathBuf::from("/surtax-nobody/room/command")]);
     let mut took: Vec<u64> = (0..200)
         .map(|_| {
             let began = clock::monotonic_raw();
-            let read = quiet.read();
+            let read = reader.read();
             assert!(read.host.cpu.is_some() && read.host.load_1min.is_some());
             clock::monotonic_raw().since(began).0
         })

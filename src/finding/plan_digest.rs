@@ -11,7 +11,7 @@ const DIGEST_LENGTH: usize = 12;
 
 /// Parts of a question that no report shows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Asked {
+pub struct PlanDigest {
     /// Digest of the text of the workload's file; empty of a command.
     pub(super) workload_text: String,
     /// Names of the variables that were set.
@@ -22,7 +22,7 @@ pub struct Asked {
     pub(super) around: String,
 }
 
-impl Asked {
+impl PlanDigest {
     /// Takes from a plan what a report does not show.
     pub(super) fn of(plan: &Plan) -> Self {
         let names: Vec<&str> = plan.environment.iter().map(|(name, _)| name.as_str()).collect();

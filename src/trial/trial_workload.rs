@@ -10,7 +10,7 @@ use crate::workload::{Definition, Workload};
 use surtax_instrument::wire::{Command, Fact};
 
 /// Work of a plan's trials beside their command.
-pub(super) struct Task {
+pub(super) struct TrialWorkload {
     pub(super) workload: Option<Workload>,
     pub(super) definition: Option<Definition>,
     /// Of a workload of which several run at once: each.
@@ -42,7 +42,7 @@ impl Role {
     }
 }
 
-impl Task {
+impl TrialWorkload {
     pub(super) fn of(plan: &Plan) -> Result<Self, Fault> {
         let definition =
             plan.workload.as_ref().map(crate::workload::Workload::resolve).transpose()?;

@@ -4,7 +4,7 @@ use crate::guest::channel::Transport;
 
 /// The board.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::driver) enum Board {
+pub(crate) enum Board {
     /// A PC with PCI Express.
     Q35,
     /// A PC of the nineties, with PCI: `i440fx`.
@@ -15,7 +15,7 @@ pub(in crate::driver) enum Board {
 
 impl Board {
     /// The board of this name, which was checked; the first where none was named.
-    pub(in crate::driver) fn of(name: Option<&str>) -> Self {
+    pub(crate) fn of(name: Option<&str>) -> Self {
         match name {
             Some("microvm") => Self::Microvm,
             Some("pc") => Self::Pc,
@@ -24,7 +24,7 @@ impl Board {
     }
 
     /// The word after `-machine`.
-    pub(in crate::driver) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Q35 => "q35",
             Self::Pc => "pc",
@@ -33,7 +33,7 @@ impl Board {
     }
 
     /// Returns a word in the type name of the board that QEMU made.
-    pub(in crate::driver) fn type_word(self) -> &'static str {
+    pub(crate) fn type_word(self) -> &'static str {
         match self {
             Self::Pc => "i440fx",
             Self::Q35 | Self::Microvm => self.name(),
@@ -41,7 +41,7 @@ impl Board {
     }
 
     /// Returns the transport of the board's virtio devices.
-    pub(in crate::driver) fn transport(self) -> Transport {
+    pub(crate) fn transport(self) -> Transport {
         match self {
             Self::Q35 | Self::Pc => Transport::Pci,
             Self::Microvm => Transport::Mmio,
@@ -49,7 +49,7 @@ impl Board {
     }
 
     /// The end of the names of its virtio devices.
-    pub(super) fn bus(self) -> &'static str {
+    pub(crate) fn bus(self) -> &'static str {
         match self {
             Self::Q35 | Self::Pc => "pci",
             Self::Microvm => "device",

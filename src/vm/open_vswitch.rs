@@ -92,7 +92,7 @@ impl Bridge {
         room: &Room,
         group: Option<&Path>,
     ) -> Result<Self, Fault> {
-        require().map_err(|fault| fault.during("qemu"))?;
+        require()?;
         let place = room.directory().join("ovs");
         fs::create_dir(&place).doing(format_args!("make `{}`", place.display()))?;
         let at = |name: &str| place.join(name).display().to_string();
@@ -134,7 +134,7 @@ impl Bridge {
         let bridge = network::BRIDGE;
         asked(&["add-br", bridge, "--", "add-port", bridge, network::TAP]).map_err(quoted)?;
         if !network.adopt(bridge)? {
-            return Err(quoted(Fault::machine("qemu: Open vSwitch made no link for its bridge")));
+            return Err(quoted(Fault::machine("Open vSwitch made no link for its bridge")));
         }
         wait_for(&mut process, DAEMON, |pid| handlers(pid) > 0).map_err(quoted)?;
         let said = lab::ask(&[DAEMON, "--version"].map(String::from), None, READY_DEADLINE)?;
@@ -152,7 +152,7 @@ impl Bridge {
         let said = lab::ask(&argv, None, READY_DEADLINE)?;
         if !is_our_bridge(&said) {
             return Err(Fault::machine(format!(
-                "qemu: `{}` was to be a port of `{DATAPATH}`, and Open vSwitch says `{}`",
+                "`{}` was to be a port of `{DATAPATH}`, and Open vSwitch says `{}`",
                 network::TAP,
                 said.trim().escape_debug()
             )));
@@ -174,7 +174,7 @@ impl Bridge {
         for process in [&mut self.daemon, &mut self.database] {
             process.kill()?;
             if process.wait(STOP_DEADLINE)?.is_none() {
-                return Err(Fault::machine("qemu: Open vSwitch did not end when it was killed"));
+                return Err(Fault::machine("Open vSwitch did not end when it was killed"));
             }
         }
         Ok(())
@@ -209,7 +209,7 @@ fn wait_for(daemon: &mut Process, name: &str, is_ready: impl Fn(u32) -> bool) ->
             None if Duration::from(monotonic_raw().since(began)) < READY_DEADLINE => continue,
             None => format!("was not ready within {:.0} s", READY_DEADLINE.as_secs_f64()),
         };
-        return Err(Fault::machine(format!("qemu: Open vSwitch's `{name}` {why}")));
+        return Err(Fault::machine(format!("Open vSwitch's `{name}` {why}")));
     }
     Ok(())
 }

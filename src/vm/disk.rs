@@ -6,10 +6,9 @@
 //! QEMU, the way of input and output from what its process holds open, the controller from the
 //! guest's own drivers.
 
-use super::evidence::as_asked;
+use super::board::Board;
+use super::claims::as_asked;
 use super::qmp::{BlockDevice, Inserted, Qmp};
-use super::vcpu::IOTHREAD_ID;
-use crate::driver::qemu::board::Board;
 use crate::fault::{Doing, Fault};
 use crate::lab::{Jail, Room, ToolRun};
 use crate::layer::{LayerSpec, OptionSpec, medium, option, value_of};
@@ -28,28 +27,27 @@ const SIZE_LEAST: Bytes = Bytes(16 << 20);
 /// The file of a raw disk, and that below another.
 const BACKING: &str = "disk.raw";
 
+/// QEMU's name for the disk's thread, where it has one of its own.
+pub(crate) const IOTHREAD_ID: &str = "iothread";
+
 /// QEMU's name for the disk, and its serial number.
-pub(super) const DRIVE: &str = "scratch";
+pub(crate) const DRIVE: &str = "scratch";
 
 /// The media of a machine.
-pub(super) const MEDIA: OptionSpec =
+pub(crate) const MEDIA: OptionSpec =
     medium::choice(&["layer", "bind", "tmpfs", "virtio-blk", "virtio-scsi", "ide", "nvme"]);
 
 /// The options of a disk.
-pub(in crate::driver) const FORMAT: OptionSpec = option(
-    "format",
-    &["raw", "qcow2", "qcow2-backed"],
-)
-.help(
+pub(crate) const FORMAT: OptionSpec = option("format", &["raw", "qcow2", "qcow2-backed"]).help(
     "the format of the scratch disk's file; `qcow2-backed` begins as a copy of another (default: \
      raw)",
 );
-pub(in crate::driver) const CACHE: OptionSpec =
+pub(crate) const CACHE: OptionSpec =
     option("cache", &["none", "writeback", "writethrough", "directsync", "unsafe"])
         .help("how QEMU caches the scratch disk (default: none)");
-pub(in crate::driver) const AIO: OptionSpec = option("aio", &["threads", "native", "io_uring"])
+pub(crate) const AIO: OptionSpec = option("aio", &["threads", "native", "io_uring"])
     .help("how QEMU reads and writes the scratch disk's file (default: threads)");
-pub(in crate::driver) const DISK_SIZE: OptionSpec =
+pub(crate) const DISK_SIZE: OptionSpec =
     option("disk-size", &[]).help("how large the scratch disk is (default: 1G)");
 
 /// Controller that the guest sees of a disk.
@@ -65,23 +63,23 @@ enum Controller {
 
 /// A disk, as asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::driver) struct Disk {
+pub(crate) struct Disk {
     controller: Controller,
     format: String,
     cache: String,
     aio: String,
     size: Bytes,
     /// It has a thread of its own in QEMU.
-    pub(super) iothread: bool,
+    pub(crate) iothread: bool,
 }
 
 /// The files of a disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::driver) struct Made {
+pub(crate) struct Made {
     /// Disk that was asked for.
-    pub(in crate::driver) disk: Disk,
+    pub(crate) disk: Disk,
     /// The file that QEMU opens.
-    pub(in crate::driver) file: PathBuf,
+    pub(crate) file: PathBuf,
 }
 
 impl Controller {
@@ -139,7 +137,7 @@ impl Disk {
     ///
     /// # Errors
     /// The user's: options of a disk without one, or ones that contradict each other.
-    pub(in crate::driver) fn read(spec: &LayerSpec, board: Board) -> Result<Option<Self>, Fault> {
+    pub(crate) fn read(spec: &LayerSpec, board: Board) -> Result<Option<Self>, Fault> {
         let Some(controller) = spec.option(medium::KEY).and_then(Controller::of) else {
             let own = ["format", "cache", "aio", "disk-size", "iothread"];
             return match own.into_iter().find(|key| spec.option(key).is_some()) {
@@ -147,10 +145,7 @@ impl Disk {
                 Some(key) => Err(Fault::user(format!(
                     "`{key}=` is of a scratch disk, and the machine has none"
                 ))
-                .hint(match spec.kind.as_str() {
-                    "xen" => "name one: `scratch=blkfront`",
-                    _ => "name one, such as `scratch=virtio-blk`",
-                })),
+                .hint("name one, such as `scratch=virtio-blk`; a domain's is `scratch=blkfront`")),
             };
         };
         if board == Board::Microvm && matches!(controller, Controller::Ide | Controller::Nvme) {
@@ -191,22 +186,22 @@ impl Disk {
     }
 
     /// Tells whether the disk's input and output bypass this level's page cache.
-    pub(in crate::driver) fn is_direct(&self) -> bool {
+    pub(crate) fn is_direct(&self) -> bool {
         matches!(self.cache.as_str(), "none" | "directsync")
     }
 
     /// Tells whether a kernel for clouds, where there is no such controller, lacks a driver for it.
-    pub(super) fn is_of_no_cloud(&self, board: Board) -> bool {
+    pub(crate) fn is_of_no_cloud(&self, board: Board) -> bool {
         self.controller.driver(board) == "ahci"
     }
 
     /// The format of the file that QEMU opens.
-    pub(in crate::driver) fn file_format(&self) -> &'static str {
+    pub(crate) fn file_format(&self) -> &'static str {
         if self.format == "raw" { "raw" } else { "qcow2" }
     }
 
     /// Modules of the guest's kernel that it needs.
-    pub(super) fn modules(&self, board: Board) -> Vec<&'static str> {
+    pub(crate) fn modules(&self, board: Board) -> Vec<&'static str> {
         // ext4 asks for the checksum by its name, and in a kernel that has it as a module is
         // refused without.
         self.controller.modules(board).iter().copied().chain(["ext4", "crc32c_generic"]).collect()
@@ -216,7 +211,7 @@ impl Disk {
     ///
     /// # Errors
     /// The machine's: there is no room for it, or a tool is not there or fails.
-    pub(super) fn make(self, room: &Room) -> Result<Made, Fault> {
+    pub(crate) fn make(self, room: &Room) -> Result<Made, Fault> {
         let place = scratch::directory(room)?;
         let raw = place.join(BACKING);
         let text = |path: &Path| path.display().to_string();
@@ -251,7 +246,7 @@ impl Made {
     ///
     /// # Errors
     /// The machine's: a file cannot be given away.
-    pub(in crate::driver) fn within(self, jail: &mut Jail) -> Result<Self, Fault> {
+    pub(crate) fn within(self, jail: &mut Jail) -> Result<Self, Fault> {
         let name =
             |file: &Path| file.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if self.disk.format == "qcow2-backed" {
@@ -262,7 +257,7 @@ impl Made {
     }
 
     /// The options of QEMU's command line; `bus` ends the names of the board's virtio devices.
-    pub(super) fn arguments(&self, bus: &str) -> Vec<[String; 2]> {
+    pub(crate) fn arguments(&self, bus: &str) -> Vec<[String; 2]> {
         let Disk { controller, cache, aio, iothread, .. } = &self.disk;
         let format = self.disk.file_format();
         let file = self.file.display().to_string().replace(',', ",,");
@@ -282,7 +277,7 @@ impl Made {
     ///
     /// # Errors
     /// One of them is not what was asked for.
-    pub(in crate::driver) fn prove(
+    pub(crate) fn prove(
         &self,
         qmp: &mut Qmp,
         pid: u32,

@@ -1,42 +1,38 @@
-//! Parts that this driver lends to those of other monitors: how it reads what is asked of a guest,
-//! and its disk and its network device in it.
+//! Guest with the disk and the network device that are asked for, ready for a monitor under KVM or
+//! Xen.
 //!
-//! Their guests are then this one's in all but the monitor: a comparison of the two tells nothing
-//! else.
+//! Guests of two monitors are then alike in all but the monitor: a comparison of the two tells
+//! nothing else.
 
 use super::accelerator::Accelerator;
 use super::board::Board;
-use super::check::qemu_version;
 use super::disk::Made;
 use super::nic::{self, Nic};
-use super::request::QemuOptions;
-use super::{Qemu, reference_guest};
+use super::request::VmRequest;
 use crate::fault::{Doing, Fault};
 use crate::guest::channel::Channel;
 use crate::guest::share::{Protocol, Share};
-use crate::guest::{Guest, GuestSpec, kernel, memory, require_seen};
-use crate::lab::{Limits, Room, RoomNetwork, Shape, network};
-use crate::layer::{Layer, LayerSpec, Payer, Site, Unavailable, Usable, value_of};
+use crate::guest::{Guest, kernel, memory, require_seen};
+use crate::lab::{Room, RoomNetwork, Shape, network};
+use crate::layer::{LayerSpec, Payer, Site, value_of};
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use surtax_instrument::wire::Fact;
 
-pub(in crate::driver) use super::disk::{DISK_SIZE, FORMAT};
-
-/// A guest without its monitor, with the disk and the network device that this driver makes.
-pub(in crate::driver) struct EquippedGuest {
+/// A guest without its monitor, with its disk and its network device.
+pub(crate) struct EquippedGuest {
     kind: String,
     guest: Guest,
     /// Virtual CPUs.
-    pub(in crate::driver) cpus: u32,
+    pub(crate) cpus: u32,
     /// Memory, in MiB.
-    pub(in crate::driver) memory_mib: u64,
+    pub(crate) memory_mib: u64,
     /// Memory that the guest may have beyond that, in bytes: the place of a kernel that the monitor
     /// brings.
     beside: u64,
     /// The disk of the scratch directory, if that is on one.
-    pub(in crate::driver) disk: Option<Made>,
+    pub(crate) disk: Option<Made>,
     /// Hypervisor signature that the guest must see, where its CPU can tell it.
     signature: Option<&'static str>,
     /// Source of the facts about the machine, by name.
@@ -45,86 +41,14 @@ pub(in crate::driver) struct EquippedGuest {
     nic: Option<Nic>,
 }
 
-/// Checks that `qemu` has what the others borrow, and that KVM is proved by its reference guest.
-///
-/// # Errors
-/// What is missing.
-pub(in crate::driver) fn check(spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
-    reference_guest_by(spec.option("kernel"), site).map_err(|refuted| {
-        Unavailable::new(
-            format!("it runs where `qemu:accel=kvm` does, and here {}", refuted.why),
-            "use `qemu`, which can do without KVM",
-        )
-    })
-}
-
-/// Checks that `qemu` runs under KVM, with this kernel if one is named.
-fn reference_guest_by(kernel: Option<&str>, site: &Site<'_>) -> Result<Usable, Unavailable> {
-    let options = [("accel", Some("kvm")), ("kernel", kernel)].into_iter();
-    let options = options.filter_map(|(key, value)| Some((key.to_owned(), value?.to_owned())));
-    Qemu.check(&LayerSpec { kind: String::from("qemu"), options: options.collect() }, site)
-}
-
-/// That KVM runs machines here, for whoever would only try. A device that opens proves nothing: it
-/// may spin without a word. What proves it is the reference guest of `qemu`.
-///
-/// # Errors
-/// Nothing proves it.
-pub(in crate::driver) fn require_reference_guest(
-    what: &str,
-    remedy: &str,
-    site: &Site<'_>,
-) -> Result<(), Unavailable> {
-    reference_guest_by(None, site).map(drop).map_err(|refuted| {
-        let why = format!("nothing proves KVM for `{what}`: {}", refuted.why);
-        Unavailable::new(why, remedy)
-    })
-}
-
-/// That nothing says that KVM does not work here: it is there, and no reference guest has failed in
-/// this boot. Where none was tried, the machine itself is the reference guest: it says hello before
-/// the deadline.
-///
-/// # Errors
-/// The machine's: it is not there, or was refuted.
-pub(in crate::driver) fn require_kvm(site: &Site<'_>, room: &Room) -> Result<(), Fault> {
-    let refuse = |why: String| Fault::machine(why).hint("use `qemu`, which can do without KVM");
-    reference_guest::device(site, room).map_err(refuse)?;
-    // Without QEMU there is no reference guest either.
-    let Ok(version) = qemu_version(room) else { return Ok(()) };
-    match reference_guest::known(site.cache, &version) {
-        Some(verdict) => verdict.as_result().map(drop).map_err(refuse),
-        None => Ok(()),
-    }
-}
-
-/// That a spec asks for no more virtual CPUs than there can be; `why` says so of `most`.
-///
-/// # Errors
-/// The user's: it does, or `qemu` would refuse it too.
-pub(in crate::driver) fn require_cpus(
-    spec: &LayerSpec,
-    limits: &Limits,
-    most: u32,
-    why: &str,
-) -> Result<(), Fault> {
-    let kind = &spec.kind;
-    let cpus = QemuOptions::read(spec, limits)?.cpus;
-    if cpus <= most {
-        return Ok(());
-    }
-    Err(Fault::user(format!("{kind}: `cpus={cpus}`: {why}"))
-        .hint(format!("write `cpus={most}` or less")))
-}
-
 impl EquippedGuest {
     /// Finds a kernel, writes the initramfs of a machine whose virtio devices are on the bus of
     /// this board, and serves this level's files; who serves them joins `group`. With `has_vif` it
     /// brings up a network device of Xen's.
     ///
     /// # Errors
-    /// What `qemu` could not have either, or a kernel that cannot be entered by PVH.
-    pub(in crate::driver) fn prepare(
+    /// What [`VmRequest::read`] refuses, or a kernel that cannot be entered by PVH.
+    pub(crate) fn prepare(
         spec: &LayerSpec,
         (board, channel): (Board, Channel),
         has_vif: bool,
@@ -133,9 +57,8 @@ impl EquippedGuest {
         group: Option<&Path>,
     ) -> Result<Self, Fault> {
         let named = |fault: Fault| fault.during(&spec.kind);
-        let mut asked = QemuOptions::read(spec, site.limits)?;
-        asked.board = board;
-        let mut guest = GuestSpec { channel, ..asked.guest(None) };
+        let mut asked = VmRequest::read(spec, site.limits, board, None).map_err(named)?;
+        let mut guest = asked.guest(Protocol::Virtiofs, channel);
         if has_vif {
             guest.modules.push("xen_netfront");
             let address = format!("{}/{}", network::WORKLOAD, network::PREFIX);
@@ -161,7 +84,7 @@ impl EquippedGuest {
             kind: spec.kind.clone(),
             guest,
             cpus: asked.cpus,
-            memory_mib: asked.memory.mib,
+            memory_mib: asked.memory_mib,
             beside: 0,
             signature,
             teller,
@@ -175,8 +98,8 @@ impl EquippedGuest {
     /// taken with it. The agent in there has this name, and calls this port.
     ///
     /// # Errors
-    /// What `qemu` could not have either, or a library without a kernel.
-    pub(in crate::driver) fn lay(
+    /// What [`VmRequest::read`] refuses, or a library without a kernel.
+    pub(crate) fn lay(
         spec: &LayerSpec,
         library: &Path,
         (name, port): (&'static str, u32),
@@ -184,13 +107,9 @@ impl EquippedGuest {
         room: &Room,
     ) -> Result<(Self, PathBuf, OwnedFd), Fault> {
         let named = |fault: Fault| fault.during(&spec.kind);
-        let asked = QemuOptions::read(spec, site.limits)?;
-        let guest = GuestSpec {
-            files: Protocol::FirstRoot,
-            first_root: Some(name),
-            channel: Channel::Vsock(port),
-            ..asked.guest(None)
-        };
+        let asked = VmRequest::read(spec, site.limits, Board::of(None), None).map_err(named)?;
+        let mut guest = asked.guest(Protocol::FirstRoot, Channel::Vsock(port));
+        guest.first_root = Some(name);
         let modules = room.directory().join("no-modules");
         fs::create_dir(&modules).doing(format_args!("create `{}`", modules.display()))?;
         let kernel = kernel::bundled(library, modules)?;
@@ -204,7 +123,7 @@ impl EquippedGuest {
             kind: spec.kind.clone(),
             guest,
             cpus: asked.cpus,
-            memory_mib: asked.memory.mib,
+            memory_mib: asked.memory_mib,
             beside: fs::metadata(library).map_or(0, |about| about.len()),
             disk: None,
             signature: Some(Accelerator::Kvm.signature()),
@@ -215,12 +134,12 @@ impl EquippedGuest {
     }
 
     /// An ELF kernel that is entered by PVH.
-    pub(in crate::driver) fn kernel(&self) -> &Path {
+    pub(crate) fn kernel(&self) -> &Path {
         &self.guest.kernel.image
     }
 
     /// Returns the path of the guest's initramfs.
-    pub(in crate::driver) fn initramfs(&self) -> &Path {
+    pub(crate) fn initramfs(&self) -> &Path {
         &self.guest.initramfs
     }
 
@@ -229,7 +148,7 @@ impl EquippedGuest {
     ///
     /// # Errors
     /// The machine's: no bridges, or no taps.
-    pub(in crate::driver) fn network(
+    pub(crate) fn network(
         &self,
         site: &Site<'_>,
         room: &Room,
@@ -242,7 +161,7 @@ impl EquippedGuest {
     }
 
     /// The socket of each virtiofsd, with its tag; none where the root is packed.
-    pub(in crate::driver) fn files(&self) -> &[(&'static str, PathBuf)] {
+    pub(crate) fn files(&self) -> &[(&'static str, PathBuf)] {
         match self.guest.offer.as_ref().map(|offer| &offer.share) {
             Some(Share::Virtiofs(sockets)) => sockets,
             Some(Share::Ninep { .. } | Share::Directory(_)) | None => &[],
@@ -250,7 +169,7 @@ impl EquippedGuest {
     }
 
     /// The directory that is to be served by 9p, of the mount namespace that is taken with it.
-    pub(in crate::driver) fn export(&mut self) -> Option<(PathBuf, OwnedFd)> {
+    pub(crate) fn export(&mut self) -> Option<(PathBuf, OwnedFd)> {
         let offer = self.guest.offer.as_mut()?;
         match &offer.share {
             Share::Virtiofs(_) | Share::Directory(_) => None,
@@ -259,12 +178,12 @@ impl EquippedGuest {
     }
 
     /// Lists who is to pay for serving its files.
-    pub(in crate::driver) fn payers_of_files(&self) -> impl Iterator<Item = Payer> {
+    pub(crate) fn payers_of_files(&self) -> impl Iterator<Item = Payer> {
         self.guest.payers_of_files()
     }
 
     /// Returns what virtiofsd has said, for the end of a message.
-    pub(in crate::driver) fn words(&self) -> String {
+    pub(crate) fn words(&self) -> String {
         self.guest.words()
     }
 
@@ -273,7 +192,7 @@ impl EquippedGuest {
     ///
     /// # Errors
     /// It says something else.
-    pub(in crate::driver) fn prove(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
+    pub(crate) fn prove(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
         let cpus = self.cpus.to_string();
         let signature = self.signature.map(|it| ("the hypervisor", it, "hypervisor_vendor"));
         let others = [
@@ -345,7 +264,7 @@ impl EquippedGuest {
     ///
     /// # Errors
     /// The machine's, if it cannot be waited for.
-    pub(in crate::driver) fn stop(&mut self) -> Result<(), Fault> {
+    pub(crate) fn stop(&mut self) -> Result<(), Fault> {
         self.guest.stop_servers()
     }
 }

@@ -25,7 +25,7 @@ pub const DISK: &str = "disk";
 
 /// A file system that holds something.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct Backing {
     /// Kind of the file system, as the kernel names it: `ext4`, `tmpfs`.
     pub kind: String,
     /// Source that it was mounted from: `/dev/vda`, or any word.
@@ -34,7 +34,7 @@ pub struct Held {
     pub device: (u32, u32),
 }
 
-impl Held {
+impl Backing {
     /// Tells whether its data is gone with the power.
     #[must_use]
     pub fn is_memory(&self) -> bool {
@@ -48,7 +48,7 @@ impl Held {
     }
 }
 
-impl fmt::Display for Held {
+impl fmt::Display for Backing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.is_memory() {
             true => write!(f, "{} (memory)", self.kind),
@@ -64,13 +64,13 @@ impl fmt::Display for Held {
 /// Nothing where it is not told: an overlay whose upper directory nobody sees, or a kernel before
 /// 5.8.
 #[must_use]
-pub fn by(process: &Path, path: &Path, others: &[PathBuf]) -> Option<Held> {
+pub fn by(process: &Path, path: &Path, others: &[PathBuf]) -> Option<Backing> {
     let mut mounted = mount_of(process, path)?;
     for _ in 0..DEPTH_LIMIT {
         let Some(upper) = mounted.upper() else {
             let Mounted { kind, source, device, .. } = mounted;
             // Nothing can be written to one that has none.
-            return (kind != "overlay").then_some(Held { kind, source, device });
+            return (kind != "overlay").then_some(Backing { kind, source, device });
         };
         let mut all = others.iter().map(PathBuf::as_path).chain([process]);
         mounted = all.find_map(|process| mount_of(process, &upper))?;

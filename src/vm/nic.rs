@@ -10,25 +10,25 @@
 mod proof;
 mod queues;
 
+use super::accelerator::Accelerator;
+use super::board::Board;
 use super::open_vswitch::{self, Bridge};
 use super::switch::{self, Switch};
-use crate::driver::qemu::accelerator::Accelerator;
-use crate::driver::qemu::board::Board;
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Jail, Room, Shape, Shaped, ToolRun, kernel_part, network};
 use crate::layer::{LayerSpec, OptionSpec, Site, Unavailable, WorkloadNetwork, impairment, option};
 use queues::queues;
-pub(super) use queues::vhost_workers;
+pub(crate) use queues::vhost_workers;
 use std::fs::File;
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 /// The descriptor at which QEMU finds the first queue of its tap; the others follow.
-pub(super) const TAP_DESCRIPTOR: i32 = 5;
+pub(crate) const TAP_DESCRIPTOR: i32 = 5;
 
 /// The descriptor at which it finds the first worker of this level's kernel; the others follow.
-pub(super) const VHOST_DESCRIPTOR: i32 = 70;
+pub(crate) const VHOST_DESCRIPTOR: i32 = 70;
 
 /// QEMU's name for the device, and for what stands behind it.
 const NIC_ID: &str = "nic";
@@ -36,7 +36,7 @@ const BACKEND_ID: &str = "network";
 const SWITCH_ID: &str = "switch";
 
 /// The device's own address, out of those that QEMU gives by default.
-pub(in crate::driver) const MAC: &str = "52:54:00:12:34:56";
+pub(crate) const MAC: &str = "52:54:00:12:34:56";
 
 /// That of a second machine on the same bridge.
 const SECOND_MAC: &str = "52:54:00:12:34:57";
@@ -57,20 +57,20 @@ const VIRTIO_OFFLOADS: [&str; 12] = [
 ];
 
 /// The options of a network device.
-pub(in crate::driver) const NET: OptionSpec =
-    option("net", &["none", "user", "tap", "ovs", "vhost-user"]).help(
+pub(crate) const NET: OptionSpec = option("net", &["none", "user", "tap", "ovs", "vhost-user"])
+    .help(
         "the network: `user` is QEMU's own stack, `tap` a bridge on this level, `ovs` one of Open \
      vSwitch's, `vhost-user` the first behind a switch in user space (default: none)",
     );
-pub(super) const NIC: OptionSpec =
+pub(crate) const NIC: OptionSpec =
     option("nic", &["virtio", "e1000", "rtl8139"]).help("the network device (default: virtio)");
-pub(super) const VHOST: OptionSpec = option("vhost", &["on", "off"]).help(
+pub(crate) const VHOST: OptionSpec = option("vhost", &["on", "off"]).help(
     "whether this level's kernel moves the frames of a virtio device on a tap, and not QEMU \
      (default: off; not yet run on hardware)",
 );
-pub(super) const OFFLOADS: OptionSpec = option("offloads", &["on", "off"])
+pub(crate) const OFFLOADS: OptionSpec = option("offloads", &["on", "off"])
     .help("whether checksums and large frames are left to a virtio device on a tap (default: on)");
-pub(super) const QUEUES: OptionSpec = option("queues", &[])
+pub(crate) const QUEUES: OptionSpec = option("queues", &[])
     .help("how many pairs of queues a virtio device on a tap has (default: 1)");
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,14 +93,14 @@ const TAPS: [&str; 3] = ["tap", "ovs", "vhost-user"];
 
 /// A network device, as asked for.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Nic {
+pub(crate) struct Nic {
     backend: Backend,
     model: Model,
     has_vhost: bool,
     has_offloads: bool,
     queues: u32,
     /// Shape that makes the way to the guest worse, if one was asked for.
-    pub(super) shape: Option<Shape>,
+    pub(crate) shape: Option<Shape>,
     /// Path of the socket where QEMU finds a switch.
     socket: PathBuf,
     /// True if the tap is to be on the bridge of another stack.
@@ -109,23 +109,44 @@ pub(super) struct Nic {
 
 /// Parts of this level that stand behind a network device.
 #[derive(Default)]
-pub(super) struct NetBackend {
+pub(crate) struct NetBackend {
     /// The namespace with the bridge, where there is one.
-    pub(super) network: Option<lab::RoomNetwork>,
+    pub(crate) network: Option<lab::RoomNetwork>,
     /// The queues of the tap.
-    pub(super) taps: Vec<OwnedFd>,
+    pub(crate) taps: Vec<OwnedFd>,
     /// Workers of this level's kernel, one for each queue, where there are any.
-    pub(super) vhosts: Vec<OwnedFd>,
+    pub(crate) vhosts: Vec<OwnedFd>,
     /// Switch between QEMU and the tap.
-    pub(super) switch: Option<Switch>,
+    switch: Option<Switch>,
     /// The bridge, where it is not the kernel's own.
-    pub(super) bridge: Option<Bridge>,
+    bridge: Option<Bridge>,
     /// The way to the guest, where it is worse than it could be.
     shaped: Option<Shaped>,
 }
 
+impl NetBackend {
+    /// Lists programs that move the frames, each with its process number.
+    pub(crate) fn daemons(&self) -> Vec<(&'static str, u32)> {
+        let bridge = self.bridge.iter().flat_map(|bridge| {
+            let database = (open_vswitch::DATABASE, bridge.database.pid());
+            [(open_vswitch::DAEMON, bridge.daemon.pid()), database]
+        });
+        let switch = self.switch.iter().map(|switch| (switch::PROGRAM, switch.process.pid()));
+        bridge.chain(switch).collect()
+    }
+
+    /// Ends them.
+    ///
+    /// # Errors
+    /// The machine's, if one cannot be waited for.
+    pub(crate) fn stop(&mut self) -> Result<(), Fault> {
+        self.switch.take().map_or(Ok(()), Switch::stop)?;
+        self.bridge.take().map_or(Ok(()), Bridge::stop)
+    }
+}
+
 /// Tells whether a switch in user space reads and writes the machine's memory.
-pub(super) fn has_switch(spec: &LayerSpec) -> bool {
+pub(crate) fn has_switch(spec: &LayerSpec) -> bool {
     spec.says("net", "vhost-user")
 }
 
@@ -155,7 +176,7 @@ impl Nic {
     ///
     /// # Errors
     /// The user's: options of a device without one, or ones that contradict each other.
-    pub(super) fn read(spec: &LayerSpec, board: Board, cpus: u32) -> Result<Option<Self>, Fault> {
+    pub(crate) fn read(spec: &LayerSpec, board: Board, cpus: u32) -> Result<Option<Self>, Fault> {
         let own = ["nic", "vhost", "offloads", "queues"];
         let said =
             |keys: &[&'static str]| keys.iter().copied().find(|key| spec.option(key).is_some());
@@ -209,7 +230,7 @@ impl Nic {
 
     /// The same device on the bridge of another stack, if there is one: with an address of its own,
     /// in either sense.
-    pub(super) fn beside(self, other: Option<&Path>) -> Self {
+    pub(crate) fn beside(self, other: Option<&Path>) -> Self {
         Self { is_second: other.is_some(), ..self }
     }
 
@@ -228,7 +249,7 @@ impl Nic {
     ///
     /// # Errors
     /// The machine's: it has no taps, or its kernel moves no frames.
-    pub(super) fn require(&self, site: &Site<'_>, room: &Room) -> Result<(), Fault> {
+    pub(crate) fn require(&self, site: &Site<'_>, room: &Room) -> Result<(), Fault> {
         if self.backend != Backend::User && site.level > 0 && kernel_part::is_of_a_guest_of_ours() {
             // Where one is built in, or there is none, what needs it will tell.
             let is_ovs = self.backend == Backend::OpenVswitch;
@@ -257,17 +278,17 @@ impl Nic {
     }
 
     /// Tells whether the model is virtio, which was made for virtual machines.
-    pub(super) fn is_virtio(&self) -> bool {
+    pub(crate) fn is_virtio(&self) -> bool {
         self.model == Model::Virtio
     }
 
     /// Modules of the guest's kernel that it needs.
-    pub(super) fn modules(&self) -> Vec<&'static str> {
+    pub(crate) fn modules(&self) -> Vec<&'static str> {
         vec![self.model.driver()]
     }
 
     /// The address of the guest with the length of its network, and the way out.
-    pub(super) fn addresses(&self) -> (String, Ipv4Addr) {
+    pub(crate) fn addresses(&self) -> (String, Ipv4Addr) {
         let (guest, outside) = match self.backend {
             Backend::User => (USER_GUEST, USER_OUTSIDE),
             _ => (self.guest(), network::OUTSIDE),
@@ -279,7 +300,7 @@ impl Nic {
     ///
     /// # Errors
     /// As [`Nic::require`]; or the namespace, the bridge or the tap could not be made.
-    pub(super) fn make(
+    pub(crate) fn make(
         &mut self,
         site: &Site<'_>,
         room: &Room,
@@ -325,7 +346,7 @@ impl Nic {
     ///
     /// # Errors
     /// The machine's: the socket of a switch cannot be given away.
-    pub(super) fn within(mut self, jail: &mut Jail) -> Result<Self, Fault> {
+    pub(crate) fn within(mut self, jail: &mut Jail) -> Result<Self, Fault> {
         if self.backend == Backend::VhostUser {
             self.socket = jail.lend("network.sock", &self.socket)?;
         }
@@ -333,7 +354,7 @@ impl Nic {
     }
 
     /// Returns how the guest and the outside reach each other; `pid` is QEMU's.
-    pub(super) fn network(&self, pid: u32) -> WorkloadNetwork {
+    pub(crate) fn network(&self, pid: u32) -> WorkloadNetwork {
         match self.backend {
             Backend::User => WorkloadNetwork {
                 outside: USER_OUTSIDE.into(),
@@ -349,7 +370,7 @@ impl Nic {
     }
 
     /// The options of QEMU's command line; `bus` ends the names of the board's virtio devices.
-    pub(super) fn arguments(&self, bus: &str, accelerator: Accelerator) -> Vec<[String; 2]> {
+    pub(crate) fn arguments(&self, bus: &str, accelerator: Accelerator) -> Vec<[String; 2]> {
         let mut options = Vec::new();
         if self.backend == Backend::VhostUser {
             let socket = self.socket.display().to_string().replace(',', ",,");

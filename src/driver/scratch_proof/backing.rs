@@ -11,7 +11,7 @@ use crate::layer::medium::Medium;
 use crate::layer::{Payer, Running, Source, value_of};
 use std::fs;
 use std::path::{Path, PathBuf};
-use surtax_instrument::held::{self, Held, MEMORY};
+use surtax_instrument::backing::{self, Backing, MEMORY};
 use surtax_instrument::probe::cgroup::Hierarchies;
 use surtax_instrument::wire::{Fact, SCRATCH};
 
@@ -60,13 +60,13 @@ pub(super) fn facts(
 /// Returns what holds the directory of a process. In a container, places of this level may be seen
 /// through an overlay of the container's own: so upper directories are looked for with others
 /// first.
-fn as_seen_by(process: &Path, others: Vec<PathBuf>) -> Option<Held> {
+fn as_seen_by(process: &Path, others: Vec<PathBuf>) -> Option<Backing> {
     let mounts = |process: &Path| fs::read_link(process.join("ns/mnt")).ok();
     let own = mounts(process);
     let (within, outside): (Vec<_>, Vec<_>) =
         others.into_iter().partition(|other| mounts(other) == own);
     let others: Vec<PathBuf> = outside.into_iter().chain(within).collect();
-    held::by(process, Path::new(SCRATCH), &others)
+    backing::by(process, Path::new(SCRATCH), &others)
 }
 
 /// Returns what holds the scratch directory of a kernel which is not ours.
@@ -94,7 +94,7 @@ fn elsewhere(
     match medium {
         Medium::Tmpfs => (by_the_inside("tmpfs (memory)", MEMORY), "its kind"),
         Medium::Bind | Medium::Disk => {
-            let held = held::by(Path::new("/proc/self"), Path::new(DISK_DIRECTORY), &[]);
+            let held = backing::by(Path::new("/proc/self"), Path::new(DISK_DIRECTORY), &[]);
             (held.as_ref().map(told), "/proc/self/mountinfo: what the directory or disk lies on")
         }
         Medium::Layer | Medium::Volume => {
@@ -113,14 +113,14 @@ fn command_line(process: &Path) -> String {
 }
 
 /// Returns what a file system is and lies in, with what lies below its device.
-fn told(held: &Held) -> Told {
+fn told(held: &Backing) -> Told {
     let below = disk::under(held);
     if below.is_empty() {
         return Told { words: held.to_string(), lies_in: held.lies_in().to_owned() };
     }
     let file = disk::file_of_a_loop(&below).and_then(|file| {
         let directory = file.parent()?;
-        held::by(Path::new("/proc/self"), directory, &[]).filter(|lower| lower != held)
+        backing::by(Path::new("/proc/self"), directory, &[]).filter(|lower| lower != held)
     });
     let (kind, names) = (&held.kind, below.join(" "));
     match file {
@@ -155,10 +155,10 @@ fn directory(pid: u32) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use surtax_instrument::held::DISK;
+    use surtax_instrument::backing::DISK;
 
-    fn held(kind: &str, source: &str, device: (u32, u32)) -> Held {
-        Held { kind: kind.into(), source: source.into(), device }
+    fn held(kind: &str, source: &str, device: (u32, u32)) -> Backing {
+        Backing { kind: kind.into(), source: source.into(), device }
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! Evidence of a network device: what QEMU, this level and the guest say of it, held against each
 //! other.
 
-use super::super::evidence::as_asked;
-use super::super::qmp::Qmp;
 use super::{BACKEND_ID, Backend, Model, NIC_ID, NetBackend, Nic, VHOST_DEVICE};
 use crate::fault::{Doing, Fault};
 use crate::layer::value_of;
+use crate::vm::claims::as_asked;
+use crate::vm::qmp::Qmp;
 use std::fs;
 use std::path::{Path, PathBuf};
 use surtax_instrument::wire::Fact;
@@ -25,7 +25,7 @@ impl Nic {
     ///
     /// # Errors
     /// One of them does not have what was asked for.
-    pub(in crate::driver::qemu) fn prove(
+    pub(crate) fn prove(
         &self,
         qmp: &mut Qmp,
         pid: u32,
@@ -88,7 +88,7 @@ impl Nic {
             }
         }
         let claims = claims.iter().map(|(what, asked, found)| (*what, &**asked, &**found));
-        as_asked("qemu: the network device", claims)?;
+        as_asked("the network device", claims)?;
         Ok(facts)
     }
 }
@@ -233,7 +233,7 @@ mod tests {
         let facts = prove(USER, &[]).unwrap();
         assert_eq!((facts[0].key.as_str(), facts[0].value.as_str()), ("network", "user"));
         let fault = prove("nic: index=0,type=nic,model=e1000,macaddr=52:54:00:12:34:56", &[]);
-        let text = "qemu: the network device's model was to be `virtio-net-pci`, and is `e1000`";
+        let text = "the network device's model was to be `virtio-net-pci`, and is `e1000`";
         assert_eq!(fault.unwrap_err().message, text);
         for (key, other, what) in [
             ("link_driver", "e1000", "driver"),
