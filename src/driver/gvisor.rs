@@ -71,6 +71,7 @@ pub static GVISOR: Oci = Oci {
         start_guess: StartGuess::of(800),
         variants: VARIANTS,
         not_yet_run: &["gvisor:platform=kvm"],
+        may_prove_kvm: |spec| spec.says("platform", "kvm"),
         ..Descriptor::CONTAINER
     },
     program: "runsc",

@@ -22,11 +22,11 @@ mod ssh;
 pub mod untrusted;
 mod xen;
 
-pub use crate::container::users::refuse_users_on_a_layer;
 /// The kinds of noise that `simulated` knows: what may follow `shape=`.
 pub use simulated::NOISE_SHAPES;
 
 use crate::container::first_process::FirstProcess;
+use crate::container::users;
 use crate::fault::Fault;
 use crate::layer::{Descriptor, Files, Inner, Layer, LayerSpec, Payer, StackSpec, parse_list_with};
 use std::path::PathBuf;
@@ -109,6 +109,14 @@ pub fn parse(text: &str) -> Result<StackSpec, Fault> {
 /// The first stack's that is refused; see [`StackSpec::parse_with`].
 pub fn parse_list(text: &str) -> Result<Vec<StackSpec>, Fault> {
     parse_list_with(text, &registered())
+}
+
+/// Refuses a layer inside another one whose files it cannot have.
+///
+/// # Errors
+/// See [`users::refuse_users_on_a_layer`].
+pub fn refuse_inside(outer: &LayerSpec, inner: Inner<'_>) -> Result<(), Fault> {
+    users::refuse_users_on_a_layer(outer, inner)
 }
 
 /// Finds the agent among those who work for a layer, by what it saw of itself, where it is a

@@ -25,8 +25,8 @@ pub(crate) const PARTS: &str = "the peak of a group has its page cache in it; wh
                                 files in memory and shared memory cannot be; who is shared by \
                                 all trials has the peak since its own start, and is in no trial's \
                                 memory; a payer's CPU time is without that of those who ran inside \
-                                it, and its memory, bytes of disks, page faults and context \
-                                switches are with theirs; an agent that has no group has bytes of \
+                                it, and its memory, bytes of disks, page faults, context switches \
+                                and preemptions are with theirs; an agent that has no group has bytes of \
                                 disks with the command's, and all else without";
 
 /// Page cache in the memory of a trial's others, where it is known; `known` is what older ledgers

@@ -9,6 +9,7 @@ use crate::finding::Caution;
 use crate::finding::arm_trials::ArmTrials;
 use crate::finding::caution::{Signs, caution};
 use crate::finding::foreign::line;
+use crate::layer::Root;
 use crate::ledger::Proofs;
 use crate::trial::COMMAND_FILE_CHANGED;
 use std::collections::{BTreeMap, BTreeSet};
@@ -59,7 +60,8 @@ impl ProgramId {
                     .is_some_and(|descriptor| descriptor.is_remote || descriptor.has_own_program);
                 let machine = || is_own.then(|| layer.to_string());
                 // What is packed are this machine's files, too.
-                let root = layer.option("root").filter(|root| *root != "packed");
+                let is_packed = layer.root().is_ok_and(|root| root == Root::Packed);
+                let root = layer.option("root").filter(|_| !is_packed);
                 root.map(String::from).or_else(machine)
             }),
             files: innermost.filter_map(file).collect(),

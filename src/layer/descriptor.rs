@@ -80,8 +80,10 @@ pub struct Descriptor {
     pub needs: fn(&LayerSpec) -> &'static [Need],
     /// Time that a start may take before one was measured.
     pub start_guess: StartGuess,
-    /// True if its check may boot a guest that proves KVM.
-    pub may_prove_kvm: bool,
+    /// Tells whether its check may boot a guest that proves KVM.
+    pub may_prove_kvm: fn(&LayerSpec) -> bool,
+    /// Tells whether its guest's instructions are translated.
+    pub translates: fn(&LayerSpec) -> bool,
     /// True if the doctor asks about it; false for a layer that tests surtax itself.
     pub is_listed: bool,
     /// Variants that the doctor asks about: every way in which two of the kind differ in what they
@@ -120,7 +122,8 @@ impl Descriptor {
         shuts_keyrings: false,
         needs: |_| &[],
         start_guess: StartGuess::of(200),
-        may_prove_kvm: false,
+        may_prove_kvm: |_| false,
+        translates: |_| false,
         is_listed: true,
         variants: &[],
         not_yet_run: &[],

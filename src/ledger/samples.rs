@@ -12,13 +12,18 @@ use surtax_instrument::wire::Reading;
 /// A metric, its unit, and the number in that unit.
 pub(super) type NewSample = (&'static str, &'static str, u64);
 
-/// The metrics that come from what was counted inside and what was seen from outside. The last
-/// three are there where more was counted inside, or somebody was not read: how much more, and the
+/// Names of the metrics that come from what was counted inside and what was seen from outside.
+const CPU_USER: &str = "cpu_user_ns";
+const CPU_SYSTEM: &str = "cpu_system_ns";
+const CPU_OTHERS: &str = "cpu_others_ns";
+const CPU_TOTAL: &str = "cpu_total_ns";
+/// These are there where more was counted inside, or somebody was not read: how much more, and the
 /// command's claim as it was.
-const CPU: [&str; 7] = [
-    "cpu_user_ns", "cpu_system_ns", "cpu_others_ns", "cpu_total_ns", "cpu_unseen_ns",
-    "cpu_user_inside_ns", "cpu_system_inside_ns",
-];
+const CPU_UNSEEN: &str = "cpu_unseen_ns";
+const CPU_USER_INSIDE: &str = "cpu_user_inside_ns";
+const CPU_SYSTEM_INSIDE: &str = "cpu_system_inside_ns";
+const CPU: [&str; 7] =
+    [CPU_USER, CPU_SYSTEM, CPU_OTHERS, CPU_TOTAL, CPU_UNSEEN, CPU_USER_INSIDE, CPU_SYSTEM_INSIDE];
 
 /// Of so little, what is left of those who carry the command is not known: kernels count in
 /// batches.
@@ -52,16 +57,17 @@ pub(super) fn of(record: &Record, measured: Option<&Measured>) -> Vec<NewSample>
 fn of_account(account: &Account, claim: Option<Cpu>) -> Vec<NewSample> {
     let mut samples = Vec::new();
     if let Some(command) = account.split.as_ref().map(|split| split.command) {
-        samples.push((CPU[0], "ns", command.user));
-        samples.push((CPU[1], "ns", command.system));
+        samples.push((CPU_USER, "ns", command.user));
+        samples.push((CPU_SYSTEM, "ns", command.system));
     }
-    samples.extend(account.others_ns().map(|others| (CPU[2], "ns", others)));
-    samples.extend(account.total_ns.map(|total| (CPU[3], "ns", total)));
+    samples.extend(account.others_ns().map(|others| (CPU_OTHERS, "ns", others)));
+    samples.extend(account.total_ns.map(|total| (CPU_TOTAL, "ns", total)));
     if account.unseen_ns > 0 {
-        samples.push((CPU[4], "ns", account.unseen_ns));
+        samples.push((CPU_UNSEEN, "ns", account.unseen_ns));
     }
     if account.split.is_none() || account.unseen_ns > 0 {
-        let claimed = claim.map(|it| [(CPU[5], "ns", it.user), (CPU[6], "ns", it.system)]);
+        let claimed = claim
+            .map(|it| [(CPU_USER_INSIDE, "ns", it.user), (CPU_SYSTEM_INSIDE, "ns", it.system)]);
         samples.extend(claimed.into_iter().flatten());
     }
     samples
@@ -70,7 +76,10 @@ fn of_account(account: &Account, claim: Option<Cpu>) -> Vec<NewSample> {
 /// Returns what the kernel inside said of the command's CPU time, where it can be believed at all.
 pub(super) fn claim(trial: &StoredTrial) -> Option<Cpu> {
     let sample = |metric| trial.sample(metric).map(|sample| sample.whole);
-    let (user, system) = (sample(CPU[5]).or(sample(CPU[0])), sample(CPU[6]).or(sample(CPU[1])));
+    let (user, system) = (
+        sample(CPU_USER_INSIDE).or(sample(CPU_USER)),
+        sample(CPU_SYSTEM_INSIDE).or(sample(CPU_SYSTEM)),
+    );
     Some(Cpu { user: user?, system: system? })
 }
 

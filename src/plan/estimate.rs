@@ -158,7 +158,7 @@ fn start_milliseconds(layer: &LayerSpec) -> u64 {
 }
 
 fn translates(layer: &LayerSpec) -> bool {
-    layer.says("accel", "tcg")
+    driver::descriptor(&layer.kind).is_some_and(|descriptor| (descriptor.translates)(layer))
 }
 
 #[cfg(test)]

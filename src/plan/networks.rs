@@ -77,7 +77,7 @@ mod tests {
     use crate::driver::registered;
 
     #[test]
-    fn what_a_card_calls_a_way_in_and_out_is_a_word_of_its_network() {
+    fn what_a_descriptor_calls_a_way_in_and_out_is_a_word_of_its_network() {
         for descriptor in registered() {
             let choice = descriptor.options.iter().find(|choice| choice.key == NETWORK);
             let words = choice.map_or(&[][..], |choice| choice.values);

@@ -109,9 +109,11 @@ impl Draft {
             if let Ok(driver) = driver::find(&spec.kind) {
                 let inside = stack.layers.get(depth + 1);
                 let inner = inside.and_then(driver::inner);
-                let refused = driver.refuse(spec, &limits, inner).and_then(|()| {
+                let here = || if depth == 0 { driver.refuse_here(spec, &limits) } else { Ok(()) };
+                let refused = driver.refuse(spec, &limits, inner).and_then(|()| here());
+                let refused = refused.and_then(|()| {
                     let inner = inner.filter(|_| !driver::is_elsewhere(spec));
-                    inner.map_or(Ok(()), |it| driver::refuse_users_on_a_layer(spec, it))
+                    inner.map_or(Ok(()), |it| driver::refuse_inside(spec, it))
                 });
                 // What the machine lacks is found where the layer is started, and is a gap.
                 refused.or_else(|fault| match fault.blame {

@@ -88,7 +88,7 @@ fn is_of_one_engine(server: &StackSpec, client: &StackSpec) -> bool {
 /// own network, by which another machine is reached too, on one engine's, or on the bridge of the
 /// first.
 #[must_use]
-pub fn cannot_meet(server: &StackSpec, client: &StackSpec) -> Option<(&'static str, &'static str)> {
+pub fn cannot_meet(server: &StackSpec, client: &StackSpec) -> Option<(&'static str, String)> {
     let (one, other) = (reach_outside(server), reach_outside(client));
     let is_possible = match (one, other) {
         (Reach::Level, Reach::Level | Reach::Far | Reach::Outward)
@@ -100,7 +100,7 @@ pub fn cannot_meet(server: &StackSpec, client: &StackSpec) -> Option<(&'static s
     if is_possible {
         return None;
     }
-    Some(match (one, other) {
+    let (what, remedy) = match (one, other) {
         (Reach::Far, Reach::Far) => (
             "how one other machine reaches another one is not known here",
             "let one side be on this machine: leave `client=` out, or put the server into `native`",
@@ -114,13 +114,33 @@ pub fn cannot_meet(server: &StackSpec, client: &StackSpec) -> Option<(&'static s
              alone",
             "let the client be there: `client=runc:net=host`, or leave `client=` out",
         ),
-        _ => (
-            "there is no network that both can be in",
-            "let both be on this machine's network (`native`, `net=host`), or both containers of \
-             one engine, or the client one of `runc`, `crun` and `youki` with `net=veth` or `qemu` \
-             with `net=tap`",
-        ),
-    })
+        _ => return Some(("there is no network that both can be in", on_one_network())),
+    };
+    Some((what, String::from(remedy)))
+}
+
+/// Way of a bridge that a second stack can join.
+const JOINED: Reach = Reach::Bridge { joins: true };
+
+/// Returns how two stacks come to be on one network.
+fn on_one_network() -> String {
+    let mut ways: Vec<(&str, Vec<String>)> = Vec::new();
+    for descriptor in driver::registered() {
+        let words = descriptor.reach.iter().filter(|(_, reach)| *reach == JOINED);
+        for (word, _) in words {
+            let kind = format!("`{}`", descriptor.kind);
+            match ways.iter_mut().find(|(known, _)| known == word) {
+                Some((_, kinds)) => kinds.push(kind),
+                None => ways.push((word, vec![kind])),
+            }
+        }
+    }
+    let said = ways.iter().map(|(word, kinds)| format!("{} with `net={word}`", kinds.join(", ")));
+    let clients = said.collect::<Vec<_>>().join(", or ");
+    format!(
+        "let both be on this machine's network (`native`, `net=host`), or both containers of one \
+         engine, or the client one of {clients}"
+    )
 }
 
 /// Tells whether the two meet on a bridge that neither of them makes: the server is an ordinary

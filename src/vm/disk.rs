@@ -133,11 +133,16 @@ impl Controller {
 }
 
 impl Disk {
-    /// The disk that a spec asks for, if it asks for one.
+    /// The disk that a spec asks for, if it asks for one; with this cache, and read and written so,
+    /// where it does not say.
     ///
     /// # Errors
     /// The user's: options of a disk without one, or ones that contradict each other.
-    pub(crate) fn read(spec: &LayerSpec, board: Board) -> Result<Option<Self>, Fault> {
+    pub(crate) fn read(
+        spec: &LayerSpec,
+        board: Board,
+        (cache, aio): (&str, &str),
+    ) -> Result<Option<Self>, Fault> {
         let Some(controller) = spec.option(medium::KEY).and_then(Controller::of) else {
             let own = ["format", "cache", "aio", "disk-size", "iothread"];
             return match own.into_iter().find(|key| spec.option(key).is_some()) {
@@ -154,11 +159,11 @@ impl Disk {
                 .hint("use `machine=q35` or `machine=pc`, or `scratch=virtio-blk`"));
         }
         let word = |key: &str, default: &str| spec.option(key).unwrap_or(default).to_owned();
-        let cache = word("cache", "none");
+        let cache = word("cache", cache);
         // The QEMU of a domain has one way for each, and is not told of another.
         let default_aio = match (controller, cache.as_str()) {
             (Controller::Blkfront, "none") => "native",
-            _ => "threads",
+            _ => aio,
         };
         let disk = Self {
             controller,
@@ -183,6 +188,11 @@ impl Disk {
             .hint("use `cache=none` or `cache=directsync`, or `aio=threads` or `aio=io_uring`"));
         }
         Ok(Some(disk))
+    }
+
+    /// Returns how it is cached, and how it is read and written, in the words of the options.
+    pub(crate) fn mode(&self) -> (&str, &str) {
+        (&self.cache, &self.aio)
     }
 
     /// Tells whether the disk's input and output bypass this level's page cache.
@@ -368,7 +378,7 @@ mod tests {
 
     fn disk(options: &[(&str, &str)], board: Board) -> Result<Option<Disk>, Fault> {
         let options = options.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect();
-        Disk::read(&LayerSpec { kind: "qemu".into(), options }, board)
+        Disk::read(&LayerSpec { kind: "qemu".into(), options }, board, ("none", "threads"))
     }
 
     #[test]

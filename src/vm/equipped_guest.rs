@@ -5,10 +5,9 @@
 //! nothing else.
 
 use super::accelerator::Accelerator;
-use super::board::Board;
 use super::disk::Made;
 use super::nic::{self, Nic};
-use super::request::VmRequest;
+use super::request::{Level, VmDefaults, VmRequest};
 use crate::fault::{Doing, Fault};
 use crate::guest::channel::Channel;
 use crate::guest::share::{Protocol, Share};
@@ -20,6 +19,27 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use surtax_instrument::wire::Fact;
 
+/// Traits of the guests of one monitor or hypervisor: plain values, and no name of one.
+#[derive(Clone, Debug)]
+pub(crate) struct GuestTraits {
+    /// Values where a spec names nothing.
+    pub(crate) defaults: VmDefaults,
+    /// Most virtual CPUs of its machines.
+    pub(crate) cpus_most: u32,
+    /// Channel between the agent and us.
+    pub(crate) channel: Channel,
+    /// Protocol by which files come to the guest.
+    pub(crate) files: Protocol,
+    /// Module of a network device that is on no board, where the guest has one.
+    pub(crate) nic_module: Option<&'static str>,
+    /// Hypervisor signature that the guest must see, where its CPU can tell it.
+    pub(crate) signature: Option<&'static str>,
+    /// True if its devices are driven by virtio's drivers.
+    pub(crate) is_virtio: bool,
+    /// Source of the facts about the machine.
+    pub(crate) fact_source: &'static str,
+}
+
 /// A guest without its monitor, with its disk and its network device.
 pub(crate) struct EquippedGuest {
     kind: String,
@@ -28,51 +48,59 @@ pub(crate) struct EquippedGuest {
     pub(crate) cpus: u32,
     /// Memory, in MiB.
     pub(crate) memory_mib: u64,
-    /// Memory that the guest may have beyond that, in bytes: the place of a kernel that the monitor
-    /// brings.
-    beside: u64,
+    /// Bytes tolerated above `memory_mib`: the place of a kernel that the monitor brings.
+    extra_bytes: u64,
     /// The disk of the scratch directory, if that is on one.
     pub(crate) disk: Option<Made>,
-    /// Hypervisor signature that the guest must see, where its CPU can tell it.
-    signature: Option<&'static str>,
-    /// Source of the facts about the machine, by name.
-    teller: &'static str,
+    traits: GuestTraits,
     /// The network device that its initramfs sets up.
     nic: Option<Nic>,
 }
 
+impl GuestTraits {
+    /// Returns those of a monitor under KVM whose devices are virtio's, and who tells what it runs
+    /// by an API.
+    pub(crate) fn under_kvm(defaults: VmDefaults, cpus_most: u32, channel: Channel) -> Self {
+        Self {
+            defaults,
+            cpus_most,
+            channel,
+            files: Protocol::Virtiofs,
+            nic_module: None,
+            signature: Some(Accelerator::Kvm.signature()),
+            is_virtio: true,
+            fact_source: "the API",
+        }
+    }
+
+    fn read(&self, spec: &LayerSpec, site: &Site<'_>) -> Result<VmRequest, Fault> {
+        let level = Level::here()?.with_at_most(self.cpus_most);
+        VmRequest::read(spec, site.limits, self.defaults, Some(level))
+    }
+}
+
 impl EquippedGuest {
-    /// Finds a kernel, writes the initramfs of a machine whose virtio devices are on the bus of
-    /// this board, and serves this level's files; who serves them joins `group`. With `has_vif` it
-    /// brings up a network device of Xen's.
+    /// Finds a kernel, writes the initramfs, and serves this level's files; who serves them joins
+    /// `group`.
     ///
     /// # Errors
     /// What [`VmRequest::read`] refuses, or a kernel that cannot be entered by PVH.
     pub(crate) fn prepare(
         spec: &LayerSpec,
-        (board, channel): (Board, Channel),
-        has_vif: bool,
+        traits: GuestTraits,
         site: &Site<'_>,
         room: &Room,
         group: Option<&Path>,
     ) -> Result<Self, Fault> {
         let named = |fault: Fault| fault.during(&spec.kind);
-        let mut asked = VmRequest::read(spec, site.limits, board, None).map_err(named)?;
-        let mut guest = asked.guest(Protocol::Virtiofs, channel);
-        if has_vif {
-            guest.modules.push("xen_netfront");
+        let mut asked = traits.read(spec, site).map_err(named)?;
+        let mut guest = asked.guest(traits.files, traits.channel);
+        if let Some(module) = traits.nic_module {
+            guest.modules.push(module);
             let address = format!("{}/{}", network::WORKLOAD, network::PREFIX);
             guest.network = Some((address, network::OUTSIDE));
         }
         let disk = asked.disk.clone().map(|disk| disk.make(room)).transpose().map_err(named)?;
-        let (signature, teller) = match channel {
-            // A domain of Xen's has no bus, and no shared memory with others.
-            Channel::Console(_) => {
-                guest.files = Protocol::XenNinep;
-                (None, "xl list")
-            }
-            Channel::Port | Channel::Vsock(_) => (Some(Accelerator::Kvm.signature()), "the API"),
-        };
         let kernel = kernel::acquire(&asked.need_of(&guest), site.cache, room).map_err(named)?;
         if !kernel.is_pvh {
             let shown = kernel.image.display();
@@ -85,31 +113,30 @@ impl EquippedGuest {
             guest,
             cpus: asked.cpus,
             memory_mib: asked.memory_mib,
-            beside: 0,
-            signature,
-            teller,
+            extra_bytes: 0,
+            traits,
             disk,
             nic: asked.nic.take(),
         })
     }
 
-    /// The same for a monitor that brings a kernel, in a shared library, and serves a directory
-    /// itself that is the guest's first root: with that directory, of the mount namespace that is
-    /// taken with it. The agent in there has this name, and calls this port.
+    /// Prepares a guest for a monitor that brings a kernel in a shared library and serves the
+    /// guest's first root, in which the agent has this name. Returns it with that root's directory
+    /// and the mount namespace in which that is.
     ///
     /// # Errors
     /// What [`VmRequest::read`] refuses, or a library without a kernel.
-    pub(crate) fn lay(
+    pub(crate) fn prepare_bundled(
         spec: &LayerSpec,
-        library: &Path,
-        (name, port): (&'static str, u32),
+        (library, agent): (&Path, &'static str),
+        traits: GuestTraits,
         site: &Site<'_>,
         room: &Room,
     ) -> Result<(Self, PathBuf, OwnedFd), Fault> {
         let named = |fault: Fault| fault.during(&spec.kind);
-        let asked = VmRequest::read(spec, site.limits, Board::of(None), None).map_err(named)?;
-        let mut guest = asked.guest(Protocol::FirstRoot, Channel::Vsock(port));
-        guest.first_root = Some(name);
+        let asked = traits.read(spec, site).map_err(named)?;
+        let mut guest = asked.guest(traits.files, traits.channel);
+        guest.first_root = Some(agent);
         let modules = room.directory().join("no-modules");
         fs::create_dir(&modules).doing(format_args!("create `{}`", modules.display()))?;
         let kernel = kernel::bundled(library, modules)?;
@@ -124,10 +151,9 @@ impl EquippedGuest {
             guest,
             cpus: asked.cpus,
             memory_mib: asked.memory_mib,
-            beside: fs::metadata(library).map_or(0, |about| about.len()),
+            extra_bytes: fs::metadata(library).map_or(0, |about| about.len()),
             disk: None,
-            signature: Some(Accelerator::Kvm.signature()),
-            teller: "krun_set_vm_config",
+            traits,
             nic: None,
         };
         Ok((guest, export, namespace))
@@ -194,7 +220,7 @@ impl EquippedGuest {
     /// It says something else.
     pub(crate) fn prove(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
         let cpus = self.cpus.to_string();
-        let signature = self.signature.map(|it| ("the hypervisor", it, "hypervisor_vendor"));
+        let signature = self.traits.signature.map(|it| ("the hypervisor", it, "hypervisor_vendor"));
         let others = [
             ("the kernel", self.guest.kernel.found.release.as_str(), "kernel_release"),
             ("the number of CPUs", &cpus, "cpus_online"),
@@ -205,7 +231,7 @@ impl EquippedGuest {
             .try_for_each(|claim| require_seen(inside, claim))
             .map_err(|fault| fault.during(&self.kind))?;
         let (asked, seen) = (self.memory_mib << 20, value_of(inside, "memory_total_bytes")?);
-        let plausible = *memory::plausible(asked, asked).start()..=asked + self.beside;
+        let plausible = *memory::plausible(asked, asked).start()..=asked + self.extra_bytes;
         if !seen.parse().is_ok_and(|seen| plausible.contains(&seen)) {
             let kind = &self.kind;
             let text =
@@ -213,10 +239,10 @@ impl EquippedGuest {
             return Err(Fault::machine(text));
         }
         let found = &self.guest.kernel.found;
-        let teller = self.teller;
+        let source = self.traits.fact_source;
         let mut facts = vec![
-            Fact::new("cpus", cpus, format!("{teller}, and sched_getaffinity(2) inside")),
-            Fact::new("memory_bytes", asked.to_string(), format!("{teller}, and MemTotal inside")),
+            Fact::new("cpus", cpus, format!("{source}, and sched_getaffinity(2) inside")),
+            Fact::new("memory_bytes", asked.to_string(), format!("{source}, and MemTotal inside")),
             Fact::new("kernel_release", &found.release, "uname(2) inside"),
             Fact::new(
                 "kernel_sha256",
@@ -225,7 +251,7 @@ impl EquippedGuest {
             ),
             Fact::new("kernel_origin", found.origin, "the search for a kernel"),
         ];
-        if self.signature.is_some() {
+        if self.traits.signature.is_some() {
             facts.insert(0, Fact::new("accelerator", "kvm", "CPUID leaf 0x40000000 inside"));
         }
         let files = self.guest.prove_files(inside);
@@ -235,11 +261,10 @@ impl EquippedGuest {
         Ok(facts)
     }
 
-    /// That the guest drives the devices which it was given by virtio's drivers; what Xen gives is
-    /// not virtio's.
+    /// That the guest drives the devices which it was given by virtio's drivers, where they are.
     fn devices(&self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
         let mut claims = Vec::new();
-        if self.disk.is_some() && self.signature.is_some() {
+        if self.disk.is_some() && self.traits.is_virtio {
             claims.push(("disk_controller", "virtio_blk", "scratch_drivers"));
         }
         if self.nic.is_some() {

@@ -11,6 +11,7 @@ pub(crate) mod equipped_guest;
 pub(crate) mod nic;
 mod open_vswitch;
 pub(crate) mod qcow2;
+pub(crate) mod qemu;
 pub(crate) mod qmp;
 pub(crate) mod request;
 mod switch;

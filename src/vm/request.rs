@@ -15,10 +15,52 @@ use crate::guest::share::Protocol;
 use crate::lab::Limits;
 use crate::layer::{LayerSpec, Root, medium};
 use std::net::Ipv4Addr;
+use surtax_instrument::counters;
 use surtax_instrument::quantity::Bytes;
 
 /// The most memory that a guest has unless told.
 const MEMORY_DEFAULT_MIB: u64 = 2048;
+
+/// Size of a level, of which a machine takes its part where a spec does not say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Level {
+    /// CPUs that this process may run on.
+    cpus: u32,
+    memory_mib: u64,
+}
+
+impl Level {
+    /// Looks at the level of this process.
+    ///
+    /// # Errors
+    /// The machine's: the kernel does not say how much memory there is.
+    pub(crate) fn here() -> Result<Self, Fault> {
+        Ok(Self { cpus: level_cpus(), memory_mib: level_memory_mib()? })
+    }
+
+    /// The same for a monitor whose machines have at most so many CPUs.
+    pub(crate) fn with_at_most(self, cpus: u32) -> Self {
+        Self { cpus: self.cpus.min(cpus), ..self }
+    }
+}
+
+/// Values of a monitor where a spec names nothing.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct VmDefaults {
+    /// Board, which no spec of most monitors names.
+    pub(crate) board: Board,
+    /// Virtual CPUs; `None` for one for each CPU that the machine may run on.
+    pub(crate) cpus: Option<u32>,
+    /// Cache of a scratch disk, and how it is read and written.
+    pub(crate) disk: (&'static str, &'static str),
+}
+
+impl VmDefaults {
+    /// Returns those of QEMU, with this board.
+    pub(crate) const fn of(board: Board) -> Self {
+        Self { board, cpus: None, disk: ("none", "threads") }
+    }
+}
 
 /// Virtual machine that a spec asks for.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,8 +80,9 @@ pub(crate) struct VmRequest {
 }
 
 impl VmRequest {
-    /// Reads a spec; what it does not say comes from the level. Where it names no number of virtual
-    /// CPUs there are `cpus`, or one for each CPU that the machine may run on.
+    /// Reads a spec; what it does not say comes from the monitor's defaults, and else from the
+    /// level. Without a level nothing is refused for what a level has, and the request is of no use
+    /// beyond that.
     ///
     /// # Errors
     /// The user's: half a virtual CPU, a limit on processes, too little memory, files for a packed
@@ -47,8 +90,8 @@ impl VmRequest {
     pub(crate) fn read(
         spec: &LayerSpec,
         limits: &Limits,
-        board: Board,
-        cpus: Option<u32>,
+        defaults: VmDefaults,
+        level: Option<Level>,
     ) -> Result<Self, Fault> {
         if limits.pids.is_some() {
             return Err(Fault::user("a machine has no limit on processes")
@@ -56,18 +99,20 @@ impl VmRequest {
         }
         let memory_mib = match limits.memory {
             Some(asked) => enough_memory(asked)?,
-            None => MEMORY_DEFAULT_MIB.min(level_memory_mib()? / 2),
+            None => level
+                .map_or(MEMORY_DEFAULT_MIB, |level| MEMORY_DEFAULT_MIB.min(level.memory_mib / 2)),
         };
-        let cpus = match (limits.cpu_millis, cpus, &limits.cpuset) {
+        let cpus = match (limits.cpu_millis, defaults.cpus, &limits.cpuset) {
             (Some(millis), _, _) => whole_cpus(millis, &spec.kind)?,
             (None, Some(cpus), _) => cpus,
             (None, None, Some(cpuset)) => count(cpuset.len()),
-            (None, None, None) => level_cpus(),
+            (None, None, None) => level.map_or(u32::MAX, |level| level.cpus),
         };
         if spec.root()? == Root::Packed {
             refuse_files(spec)?;
         }
-        let disk = Disk::read(spec, board)?;
+        let board = defaults.board;
+        let disk = Disk::read(spec, board, defaults.disk)?;
         let nic = Nic::read(spec, board, cpus)?;
         let kernel = spec.option("kernel").map(String::from);
         Ok(Self { board, kernel, cpus, memory_mib, disk, nic })
@@ -115,7 +160,8 @@ impl VmRequest {
     }
 }
 
-/// That a spec asks for no more virtual CPUs than there can be; `why` says so of `most`.
+/// Refuses a spec that asks for more than `most` virtual CPUs, for this reason. One that does not
+/// say how many gets what its level has, up to as many.
 ///
 /// # Errors
 /// The user's: it does, or no machine could be like it.
@@ -126,9 +172,10 @@ pub(crate) fn require_cpus(
     why: &str,
 ) -> Result<(), Fault> {
     let kind = &spec.kind;
-    let asked = VmRequest::read(spec, limits, Board::of(None), None);
+    let asked = VmRequest::read(spec, limits, VmDefaults::of(Board::of(None)), None);
     let cpus = asked.map_err(|fault| fault.during(kind))?.cpus;
-    if cpus <= most {
+    let is_told = limits.cpu_millis.is_some() || limits.cpuset.is_some();
+    if cpus <= most || !is_told {
         return Ok(());
     }
     Err(Fault::user(format!("{kind}: `cpus={cpus}`: {why}"))
@@ -166,7 +213,6 @@ fn enough_memory(asked: Bytes) -> Result<u64, Fault> {
     Ok(mib)
 }
 
-/// As many as this process may run on.
 fn level_cpus() -> u32 {
     count(std::thread::available_parallelism().map_or(1, std::num::NonZero::get))
 }
@@ -177,11 +223,10 @@ fn count(cpus: usize) -> u32 {
 
 fn level_memory_mib() -> Result<u64, Fault> {
     let text = std::fs::read_to_string("/proc/meminfo").doing("read `/proc/meminfo`")?;
-    let kibibytes = text.lines().find_map(|line| {
-        line.strip_prefix("MemTotal:")?.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()
-    });
-    let total = kibibytes.ok_or_else(|| Fault::machine("`/proc/meminfo` has no `MemTotal`"))?;
-    Ok(total / 1024)
+    let total = counters::bytes(&text, "MemTotal");
+    total
+        .map(|bytes| bytes >> 20)
+        .ok_or_else(|| Fault::machine("`/proc/meminfo` has no `MemTotal`"))
 }
 
 #[cfg(test)]
@@ -194,14 +239,38 @@ mod tests {
     }
 
     fn read(options: &[(&str, &str)], limits: &Limits) -> Result<VmRequest, Fault> {
-        VmRequest::read(&spec(options), limits, Board::Q35, None)
+        VmRequest::read(&spec(options), limits, DEFAULTS, Some(LEVEL))
     }
+
+    const DEFAULTS: VmDefaults = VmDefaults::of(Board::Q35);
+
+    /// A machine with more CPUs than some monitors can give.
+    const LEVEL: Level = Level { cpus: 48, memory_mib: 1024 };
 
     #[test]
     fn what_is_not_said_comes_from_the_level() {
         let asked = read(&[], &Limits::default()).unwrap();
-        assert_eq!(asked.cpus, level_cpus());
-        assert!(asked.memory_mib <= MEMORY_DEFAULT_MIB);
+        assert_eq!((asked.cpus, asked.memory_mib), (48, 512));
+        let level = Some(LEVEL.with_at_most(32));
+        let few = VmRequest::read(&spec(&[]), &Limits::default(), DEFAULTS, level);
+        assert_eq!(few.unwrap().cpus, 32);
+        let here = Level::here().unwrap();
+        assert!(here.cpus > 0 && here.memory_mib > 0);
+    }
+
+    /// A plan is for whatever machine: that of who plans may have more CPUs, or fewer, than the
+    /// level on which the machine will be.
+    #[test]
+    fn nothing_is_refused_for_what_the_planning_machine_has() {
+        let limits = Limits::default();
+        assert!(require_cpus(&spec(&[]), &limits, 1, "few").is_ok());
+        let options = [("net", "tap"), ("queues", "64")];
+        let read = |level| VmRequest::read(&spec(&options), &limits, DEFAULTS, level);
+        assert!(read(None).is_ok());
+        assert!(read(Some(LEVEL)).is_err());
+        let two = Limits { cpu_millis: Some(2000), ..Limits::default() };
+        let fault = require_cpus(&spec(&[]), &two, 1, "few").unwrap_err();
+        assert_eq!(fault.message, "qemu: `cpus=2`: few");
     }
 
     #[test]

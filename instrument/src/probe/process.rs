@@ -72,11 +72,18 @@ pub fn usage(pid: u32) -> io::Result<Usage> {
     let threads: io::Result<BTreeSet<OsString>> =
         fs::read_dir(&tasks)?.map(|thread| Ok(thread?.file_name())).collect();
     let threads = threads?;
-    let mut of_threads = threads.iter().map(|thread| switches(&tasks.join(thread)));
+    // It speaks of the memory of all, and of the switches of the first thread.
+    let status = counters::text_of(format!("{home}/status"));
+    let first = OsString::from(pid.to_string());
+    let mut of_threads = threads.iter().map(|thread| match *thread == first {
+        true => switches_in(status.as_deref().ok()?),
+        false => switches(&tasks.join(thread)),
+    });
     let all = of_threads.try_fold((0, 0), |(given, taken), one| {
         one.map(|(more_given, more_taken)| (given + more_given, taken + more_taken))
     });
-    let amounts = counted(Path::new(&home), &stat).with(MEMORY_PEAK, memory_peak(pid));
+    let amounts = counted(Path::new(&home), &stat)
+        .with(MEMORY_PEAK, status.as_deref().ok().and_then(memory_peak));
     let amounts = with_switches(amounts, all);
     Ok(Usage { cpu: weighed(total, &stat)?, amounts, threads })
 }
@@ -170,7 +177,10 @@ fn with_switches(amounts: Amounts, switches: Option<(u64, u64)>) -> Amounts {
 
 /// Reads how often a thread gave its CPU up, and how often it was taken from it.
 fn switches(thread: &Path) -> Option<(u64, u64)> {
-    let status = counters::text_of(thread.join("status")).ok()?;
+    switches_in(&counters::text_of(thread.join("status")).ok()?)
+}
+
+fn switches_in(status: &str) -> Option<(u64, u64)> {
     let count = |key: &str| {
         // They are the last two of many.
         let line = status.lines().rev().find_map(|line| line.strip_prefix(key))?;
@@ -207,8 +217,8 @@ fn field(stat: &str, number: usize) -> Option<u64> {
     rest.split(' ').nth(number.checked_sub(3)?)?.trim_end().parse().ok()
 }
 
-fn memory_peak(pid: u32) -> Option<u64> {
-    counters::bytes(&counters::text_of(format!("/proc/{pid}/status")).ok()?, "VmHWM")
+fn memory_peak(status: &str) -> Option<u64> {
+    counters::bytes(status, "VmHWM")
 }
 
 fn malformed() -> io::Error {

@@ -69,10 +69,10 @@ fn is_seen_from_here(inner: &LayerSpec) -> bool {
 
 /// Tells whether the answer may wait for the proof of KVM.
 fn may_prove(text: &str) -> bool {
-    let kind = text.split(':').next().unwrap_or(text);
-    driver::descriptor(kind).is_some_and(|descriptor| descriptor.may_prove_kvm)
-        || text.ends_with("=kvm")
-        || text.ends_with("=kata")
+    let proves = |layer: &LayerSpec| {
+        driver::descriptor(&layer.kind).is_some_and(|it| (it.may_prove_kvm)(layer))
+    };
+    asked_about(text).is_ok_and(|layers| layers.iter().any(proves))
 }
 
 fn question(text: &'static str, opened: &Arc<OpenedLab>) -> Result<Check, Fault> {

@@ -3,8 +3,9 @@
 use super::recipe::{CommandPlace, FoundRecipe};
 use crate::fault::Fault;
 use crate::lab::Jail;
-use crate::vm::accelerator::{Accelerator, PROGRAM, SANDBOX};
+use crate::vm::accelerator::Accelerator;
 use crate::vm::board::Board;
+use crate::vm::qemu::{PROGRAM, SANDBOX};
 use std::path::{Path, PathBuf};
 
 /// The descriptor at which QEMU finds the other end of the serial console.

@@ -38,7 +38,8 @@ use crate::layer::{
     Descriptor, Files, Inner, Layer, LayerSpec, Limit, Need, Payer, Reach, Running, Site, Started,
     Unavailable, Usable, WorkloadNetwork, option, require_root,
 };
-use crate::vm::accelerator::{ACCELERATOR, Accelerator, CPU_MODEL, PROGRAM};
+use crate::vm::accelerator::Accelerator;
+use crate::vm::qemu::{ACCELERATOR, CPU_MODEL, PROGRAM};
 use crate::vm::qmp::{Qmp, VirtualCpu};
 use booted::Booted;
 use command_line::{CONSOLE_DESCRIPTOR, Machine, QMP_DESCRIPTOR};
@@ -90,7 +91,8 @@ static DESCRIPTOR: Descriptor = Descriptor {
     limits: &[Limit::Cpus, Limit::Cpuset, Limit::Memory, Limit::Weight, Limit::Numa, Limit::Io],
     files: Files::AsTheyAre,
     has_own_program: true,
-    may_prove_kvm: true,
+    may_prove_kvm: |_| true,
+    translates: |spec| spec.says("accel", "tcg"),
     variants: VARIANTS,
     needs,
     paths: &["image"],

@@ -10,8 +10,8 @@ use crate::lab::{IoLimits, Limits, Room, everybody_may_read};
 use crate::layer::{LayerSpec, Root, Site};
 use crate::regular_file;
 use crate::vm::accelerator::Accelerator;
-use crate::vm::accelerator::cpu_model;
 use crate::vm::board::Board;
+use crate::vm::qemu::cpu_model;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 

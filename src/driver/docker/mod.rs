@@ -115,6 +115,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     variants: VARIANTS,
     not_yet_run: &["docker:runtime=kata"],
     paths: &["socket"],
+    may_prove_kvm: |spec| spec.says("runtime", "kata"),
     ..Descriptor::CONTAINER
 };
 

@@ -24,14 +24,17 @@ use super::qemu::kvm_proof;
 use crate::agent::{Call, ConsoleTail, Link};
 use crate::container::first_process::FirstProcess;
 use crate::fault::Fault;
+use crate::guest::channel::Channel;
 use crate::guest::kernel::sha256;
+use crate::guest::share::Protocol;
 use crate::lab::{self, Limits, Process, Program, Room};
 use crate::layer::{
     Descriptor, Inner, Layer, LayerSpec, Limit, Payer, Running, Site, Started, Unavailable, Usable,
     medium,
 };
-use crate::vm::equipped_guest::EquippedGuest;
-use crate::vm::request::require_cpus;
+use crate::vm::board::Board;
+use crate::vm::equipped_guest::{EquippedGuest, GuestTraits};
+use crate::vm::request::{VmDefaults, require_cpus};
 use found::Library;
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
@@ -71,7 +74,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     options: &[medium::CHOICE],
     limits: Limit::OF_A_MACHINE,
     holds_layers: true,
-    may_prove_kvm: true,
+    may_prove_kvm: |_| true,
     ..Descriptor::MACHINE
 };
 
@@ -105,8 +108,15 @@ impl Layer for Krun {
         // It would spin without a word where KVM is not what it says.
         kvm_proof::require_kvm(site, room).map_err(|fault| fault.during(KIND))?;
         let group = MachineGroup::make(site, room)?;
+        let defaults = VmDefaults::of(Board::of(None));
+        let traits = GuestTraits {
+            files: Protocol::FirstRoot,
+            fact_source: "krun_set_vm_config",
+            ..GuestTraits::under_kvm(defaults, CPUS_MAX, Channel::Vsock(PORT))
+        };
+        let bundle = (&*found.firmware, library::AGENT);
         let (guest, export, namespace) =
-            EquippedGuest::lay(spec, &found.firmware, (library::AGENT, PORT), site, room)?;
+            EquippedGuest::prepare_bundled(spec, bundle, traits, site, room)?;
         let size = (guest.cpus, guest.memory_mib);
         let booted = boot(
             &words(&program, &found, size, &export, room),

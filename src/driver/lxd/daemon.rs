@@ -98,8 +98,7 @@ impl Daemon {
         started.map(drop).map_err(|fault| {
             let log = self.directory.join("lxd/logs").join(name).join("lxc.log");
             let said = last_words::fault(&fault.message, &errors_in(&log));
-            let cause = said.cause.or(fault.cause);
-            said.because(cause)
+            Fault { message: said.message, cause: said.cause.or(fault.cause), ..fault }
         })
     }
 

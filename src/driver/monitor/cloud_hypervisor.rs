@@ -51,7 +51,7 @@ pub static CLOUD_HYPERVISOR: Monitor = Monitor {
         both_ways: &["tap"],
         roots: &[RootKind::Overlay, RootKind::Directory, RootKind::Oci, RootKind::Packed],
         start_guess: StartGuess::of(1_000),
-        may_prove_kvm: true,
+        may_prove_kvm: |_| true,
         variants: VARIANTS,
         paths: &[KERNEL.key],
         ..Descriptor::MACHINE

@@ -38,10 +38,10 @@ use crate::layer::{
     Usable, option, require_program,
 };
 use crate::vm::board::Board;
-use crate::vm::disk::{CACHE, DISK_SIZE};
-use crate::vm::equipped_guest::EquippedGuest;
+use crate::vm::disk::{CACHE, DISK_SIZE, Made};
+use crate::vm::equipped_guest::{EquippedGuest, GuestTraits};
 use crate::vm::nic;
-use crate::vm::request::require_cpus;
+use crate::vm::request::{VmDefaults, require_cpus};
 use http::Api;
 use running::RunningMonitor;
 use std::ops::RangeInclusive;
@@ -176,8 +176,10 @@ impl Layer for Monitor {
         // A device that opens proves nothing: these monitors would hang without a word.
         kvm_proof::check(spec, site).map_err(|it| it.fault().during(kind))?;
         let group = MachineGroup::make(site, room)?;
-        let way = (self.board, Channel::Vsock(vsock::PORT));
-        let guest = EquippedGuest::prepare(spec, way, false, site, room, group.path())?;
+        let defaults = VmDefaults { disk: self.disk, ..VmDefaults::of(self.board) };
+        let channel = Channel::Vsock(vsock::PORT);
+        let traits = GuestTraits::under_kvm(defaults, self.cpus_max, channel);
+        let guest = EquippedGuest::prepare(spec, traits, site, room, group.path())?;
         let network = guest.network(site, room)?;
         let machine = Machine {
             cpus: guest.cpus,
@@ -187,7 +189,7 @@ impl Layer for Monitor {
             files: guest.files().to_vec(),
             vsock: room.directory().join("vsock"),
             has_tap: network.is_some(),
-            disk: guest.disk.as_ref().map(|made| self.disk(spec, &made.file)),
+            disk: guest.disk.as_ref().map(disk),
         };
         let place = (group.path(), network.as_ref().map(|(network, _)| network));
         let booted = self
@@ -231,14 +233,13 @@ impl MachineNetwork {
     }
 }
 
-impl Monitor {
-    /// The disk of the scratch directory, as a spec has it.
-    fn disk(&self, spec: &LayerSpec, file: &Path) -> Disk {
-        let word = |key: &str, default: &str| spec.option(key).unwrap_or(default).to_owned();
-        let (cache, aio) = self.disk;
-        Disk { file: file.to_owned(), cache: word("cache", cache), aio: word("aio", aio) }
-    }
+/// The disk of the scratch directory, as the monitor is told of it.
+fn disk(made: &Made) -> Disk {
+    let (cache, aio) = made.disk.mode();
+    Disk { file: made.file.clone(), cache: cache.to_owned(), aio: aio.to_owned() }
+}
 
+impl Monitor {
     /// Asks the program for its version. One whose API was not read is an error.
     fn version(&self, program: &Path) -> Result<String, Fault> {
         let said = tool_version::of(program, &[])?;

@@ -10,9 +10,10 @@ use crate::guest::share::Protocol;
 use crate::guest::virtiofsd::{self, Virtiofsd};
 use crate::lab::{Limits, Room, ToolRun, tool_version};
 use crate::layer::{LayerSpec, Root, Site, Unavailable, Usable, require_program};
-use crate::vm::accelerator::{Accelerator, PROGRAM};
+use crate::vm::accelerator::Accelerator;
 use crate::vm::board::Board;
 use crate::vm::qcow2::Header;
+use crate::vm::qemu::PROGRAM;
 use std::ffi::OsStr;
 use surtax_instrument::wire::Fact;
 

@@ -10,10 +10,11 @@ use super::partition::Overcommit;
 use super::share;
 use super::xen::{self, Xen};
 use crate::guest::share::Share;
-use crate::vm::accelerator::{Accelerator, PROGRAM, SANDBOX};
+use crate::vm::accelerator::Accelerator;
 use crate::vm::board::Board;
 use crate::vm::disk::Made;
 use crate::vm::nic::Nic;
+use crate::vm::qemu::{PROGRAM, SANDBOX};
 use std::path::PathBuf;
 
 /// The descriptor at which QEMU finds the agent's end of the virtio-serial port.

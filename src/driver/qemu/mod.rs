@@ -43,9 +43,9 @@ use crate::layer::{
     Source, StartGuess, Started, Unavailable, Usable, WorkloadNetwork, impairment, option,
     require_root,
 };
-use crate::vm::accelerator::{self, PROGRAM};
 use crate::vm::disk;
 use crate::vm::nic::{self, NetBackend};
+use crate::vm::qemu::{self, PROGRAM};
 use crate::vm::qmp::{IoThread, Qmp, VirtualCpu};
 use boot::{Booted, boot};
 use check::named;
@@ -134,9 +134,9 @@ static DESCRIPTOR: Descriptor = Descriptor {
         ("vhost-user", Reach::Bridge { joins: false }),
     ],
     options: &[
-        accelerator::ACCELERATOR,
+        qemu::ACCELERATOR,
         option("machine", &["q35", "pc", "microvm"]).help("the board (default q35)"),
-        accelerator::CPU_MODEL,
+        qemu::CPU_MODEL,
         option("kernel", &[]).help(
             "a kernel's file, its modules in ../lib/modules (default: this level's own, else the \
              distribution's for clouds)",
@@ -184,7 +184,8 @@ static DESCRIPTOR: Descriptor = Descriptor {
         RootKind::Packed,
     ],
     start_guess: StartGuess { milliseconds: 2_500, translated_milliseconds: 10_000 },
-    may_prove_kvm: true,
+    may_prove_kvm: |_| true,
+    translates: |spec| spec.says("accel", "tcg"),
     variants: VARIANTS,
     needs: |_| &[Need::FileServer],
     paths: &["kernel"],
@@ -202,7 +203,7 @@ impl Layer for Qemu {
         limits: &Limits,
         inside: Option<Inner<'_>>,
     ) -> Result<(), Fault> {
-        let asked = QemuOptions::read(spec, limits)?;
+        let asked = QemuOptions::refuse(spec, limits)?;
         let has_none = |inside: &Inner<'_>| asked.dom0.is_none() && inside.needs(Need::Xen);
         match inside.filter(has_none) {
             Some(Inner { spec: inside, .. }) => {
@@ -214,6 +215,10 @@ impl Layer for Qemu {
             }
             None => Ok(()),
         }
+    }
+
+    fn refuse_here(&self, spec: &LayerSpec, limits: &Limits) -> Result<(), Fault> {
+        QemuOptions::read(spec, limits).map(drop)
     }
 
     fn files(&self, spec: &LayerSpec) -> Vec<PathBuf> {

@@ -13,9 +13,10 @@ use crate::guest::kernel::{Entry, Flavor, Need};
 use crate::guest::share::Protocol;
 use crate::lab::Limits;
 use crate::layer::LayerSpec;
-use crate::vm::accelerator::{Accelerator, cpu_model};
+use crate::vm::accelerator::Accelerator;
 use crate::vm::board::Board;
-use crate::vm::request::VmRequest;
+use crate::vm::qemu::cpu_model;
+use crate::vm::request::{Level, VmDefaults, VmRequest};
 
 /// Options that a spec asks for.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,15 +48,24 @@ pub(super) struct QemuOptions {
 }
 
 impl QemuOptions {
-    /// Reads a spec; what it does not say comes from the level.
+    /// Reads a spec; what it does not say comes from the level of this process.
     ///
     /// # Errors
     /// The user's: what [`VmRequest::read`] refuses, or what a part of QEMU's does.
     pub(super) fn read(spec: &LayerSpec, limits: &Limits) -> Result<Self, Fault> {
-        Self::read_unnamed(spec, limits).map_err(|fault| fault.during(&spec.kind))
+        let level = Some(Level::here()?);
+        Self::read_at(spec, limits, level).map_err(|fault| fault.during(&spec.kind))
     }
 
-    fn read_unnamed(spec: &LayerSpec, limits: &Limits) -> Result<Self, Fault> {
+    /// Refuses what no level can have.
+    ///
+    /// # Errors
+    /// As [`QemuOptions::read`], but for what this level lacks.
+    pub(super) fn refuse(spec: &LayerSpec, limits: &Limits) -> Result<Self, Fault> {
+        Self::read_at(spec, limits, None).map_err(|fault| fault.during(&spec.kind))
+    }
+
+    fn read_at(spec: &LayerSpec, limits: &Limits, level: Option<Level>) -> Result<Self, Fault> {
         let spec = &partition::expanded(spec)?;
         image::refuse(spec)?;
         let icount = spec.option("icount").and_then(|shift| shift.parse().ok());
@@ -71,7 +81,8 @@ impl QemuOptions {
         let board = Board::of(spec.option("machine"));
         let pin = Pin::read(spec)?;
         let cpus = cpus_unless_named(limits, icount.is_some(), pin.as_ref())?;
-        let vm = VmRequest::read(spec, limits, board, cpus)?;
+        let vm =
+            VmRequest::read(spec, limits, VmDefaults { cpus, ..VmDefaults::of(board) }, level)?;
         let files = share::read(spec);
         let (firmware, entry) = firmware::read(spec, board)?;
         let dom0 = Dom0::read(spec, vm.memory_mib)?;
@@ -80,7 +91,9 @@ impl QemuOptions {
             accelerator,
             icount,
             cpu: spec.option("cpu").map(cpu_model).transpose()?,
-            pinned: pin.map_or(Ok(Vec::new()), |pin| pin.resolve(vm.cpus, limits))?,
+            pinned: pin
+                .filter(|_| level.is_some() || limits.cpuset.is_some())
+                .map_or(Ok(Vec::new()), |pin| pin.resolve(vm.cpus, limits))?,
             memory: Memory {
                 dom0_mib: dom0.map(|dom0| dom0.mib),
                 ..Memory::read(spec, vm.memory_mib, files)?
@@ -194,6 +207,17 @@ mod tests {
         let two = Limits { cpu_millis: Some(2000), ..Limits::default() };
         let fault = QemuOptions::read(&spec(&[("icount", "2")]), &two).unwrap_err();
         assert!(fault.message.contains("has one CPU"), "{fault}");
+    }
+
+    /// The level is another machine, or a guest with CPUs of its own.
+    #[test]
+    fn what_the_planning_machine_lacks_is_refused_where_the_machine_is_to_be() {
+        let far = spec(&[("pin", "4000")]);
+        assert!(QemuOptions::refuse(&far, &Limits::default()).is_ok());
+        let fault = QemuOptions::read(&far, &Limits::default()).unwrap_err();
+        assert!(fault.message.contains("may not run on CPU 4000"), "{fault}");
+        let limits = Limits { cpuset: Some(vec![1]), ..Limits::default() };
+        assert!(QemuOptions::refuse(&far, &limits).is_err(), "both were named");
     }
 
     #[test]

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn every_shape_has_the_name_on_the_card() {
+    fn every_shape_has_the_name_on_the_descriptor() {
         assert_eq!(SHAPES.map(|(name, _)| name), NAMES);
         assert_eq!(Shape::named("drift"), Some(Shape::Drift));
         assert_eq!(Shape::named("drfit"), None);

@@ -27,6 +27,7 @@ use crate::agent::{ConsoleTail, Link};
 use crate::fault::{Doing, Fault};
 use crate::guest::channel::Channel;
 use crate::guest::kernel;
+use crate::guest::share::Protocol;
 use crate::lab::{Limits, Room};
 use crate::layer::{
     Descriptor, Inner, Layer, LayerSpec, Limit, Need, Payer, Reach, RootKind, Running, Site,
@@ -35,8 +36,8 @@ use crate::layer::{
 };
 use crate::vm::board::Board;
 use crate::vm::disk;
-use crate::vm::equipped_guest::EquippedGuest;
-use crate::vm::request::require_cpus;
+use crate::vm::equipped_guest::{EquippedGuest, GuestTraits};
+use crate::vm::request::{VmDefaults, require_cpus};
 use configuration::Domain;
 pub(in crate::driver) use configuration::require_plain;
 use std::fs;
@@ -159,6 +160,20 @@ impl Kind {
     }
 }
 
+/// Returns what Xen gives a domain: no bus, and no memory that it shares with others.
+fn traits(has_nic: bool) -> GuestTraits {
+    GuestTraits {
+        defaults: VmDefaults::of(Board::Q35),
+        cpus_most: CPUS_MAX,
+        channel: Channel::Console(1),
+        files: Protocol::XenNinep,
+        nic_module: has_nic.then_some("xen_netfront"),
+        signature: None,
+        is_virtio: false,
+        fact_source: "xl list",
+    }
+}
+
 impl Layer for Xen {
     fn descriptor(&self) -> &'static Descriptor {
         &DESCRIPTOR
@@ -195,10 +210,9 @@ impl Layer for Xen {
     fn start(&self, spec: &LayerSpec, site: &Site<'_>, room: &Room) -> Result<Started, Fault> {
         let kind = Kind::of(spec);
         self.check(spec, site).map_err(|it| it.fault().during("xen"))?;
-        let way = (Board::Q35, Channel::Console(1));
         let has_nic = Nic::is_asked_for(spec);
         let nic = has_nic.then(|| Nic::prepare(site, room)).transpose()?;
-        let mut guest = EquippedGuest::prepare(spec, way, has_nic, site, room, None)?;
+        let mut guest = EquippedGuest::prepare(spec, traits(has_nic), site, room, None)?;
         let served = guest.export();
         let domain = Domain {
             name: site.container_name(room),

@@ -79,7 +79,7 @@ mod tests {
         let disk = |options: &[(&str, &str)]| {
             let options = options.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect();
             let spec = LayerSpec { kind: "xen".into(), options };
-            let disk = Disk::read(&spec, Board::Q35).unwrap().unwrap();
+            let disk = Disk::read(&spec, Board::Q35, ("none", "threads")).unwrap().unwrap();
             Made { disk, file: "/tmp/a,b.raw".into() }
         };
         assert_eq!(

@@ -82,6 +82,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
         findings.extend(foreign_crates(path, source));
         findings.extend(foreign_modules(path, source));
         findings.extend(ways_out(path, source));
+        findings.extend(passed_on(path, source));
     }
     findings.extend(unlisted(tree));
     findings.extend(tree.text(ARCHITECTURE).map(untrue_rows).unwrap_or_default());
@@ -213,6 +214,25 @@ fn ways_out(path: &str, source: &RustSource) -> Vec<Finding> {
     leaves.map(|at| Finding::new(path, source.line_of(at), message)).collect()
 }
 
+/// Places at which a room passes on what is another's: whoever names it so names the other room.
+fn passed_on(path: &str, source: &RustSource) -> Vec<Finding> {
+    let Some(module) = path.strip_prefix("src/").map(first_word) else { return Vec::new() };
+    let all = ["pub use crate::", "pub(crate) use crate::"]
+        .into_iter()
+        .flat_map(|way| source.find(way).map(move |offset| (offset, offset + way.len())));
+    let of_others = all.flat_map(|(offset, end)| {
+        let named = named_paths(&source.code[end..]);
+        named.into_iter().map(move |path| (offset, first_word(path)))
+    });
+    let others = of_others.filter(|(_, name)| *name != module && !EVERYBODYS.contains(name));
+    others
+        .map(|(offset, name)| {
+            let message = format!("passes on what is of `{name}`: say it with a function");
+            Finding::new(path, source.line_of(offset), message)
+        })
+        .collect()
+}
+
 /// The paths named right after `crate::`: one, or those at the first level of a `{…}` group.
 fn named_paths(rest: &str) -> Vec<&str> {
     let Some(group) = rest.strip_prefix('{') else {
@@ -300,6 +320,15 @@ mod tests {
             assert_eq!(messages(path, "fn f() {}\n").len(), 1, "{path}");
         }
         assert!(messages("src/main.rs", "fn f() {}\n").is_empty());
+    }
+
+    #[test]
+    fn what_is_another_rooms_is_not_passed_on() {
+        let passed = "pub use crate::container::users::refuse;\n";
+        assert_eq!(messages("src/driver/mod.rs", passed).len(), 1);
+        assert!(messages("src/driver/mod.rs", "pub use crate::driver::oci::RUNC;\n").is_empty());
+        assert!(messages("src/driver/mod.rs", "pub(crate) use crate::unseen::acts;\n").is_empty());
+        assert!(messages("src/container/mod.rs", passed).is_empty());
     }
 
     #[test]

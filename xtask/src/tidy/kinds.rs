@@ -56,14 +56,16 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
 
 /// The kinds of the descriptors in a driver's file.
 fn kinds_of(source: &RustSource) -> impl Iterator<Item = &str> {
-    let is_of_card = |offset: usize, length: usize| {
+    let is_of_descriptor = |offset: usize, length: usize| {
         let before = source.code[..offset].trim_end();
         let after: String = source.code[offset + length..].split_whitespace().take(2).collect();
         let is_named = before.ends_with("KIND: &str =") || before.ends_with(" descriptor(");
         is_named || before.ends_with("kind:") && after.starts_with(",summary:")
     };
     let literals = source.literals.iter();
-    literals.filter(move |it| is_of_card(it.offset, it.text.len() + 2)).map(|it| it.text.as_str())
+    literals
+        .filter(move |it| is_of_descriptor(it.offset, it.text.len() + 2))
+        .map(|it| it.text.as_str())
 }
 
 #[cfg(test)]
