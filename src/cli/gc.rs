@@ -34,9 +34,11 @@ pub(super) fn run(globals: &Globals) -> Result<(), Fault> {
 }
 
 fn text(report: &SweepReport) -> String {
-    match report.undone.as_slice() {
-        [] if report.kept.is_empty() => String::from("nothing to remove\n"),
-        undone => undone.iter().map(|line| foreign::line(line) + "\n").collect(),
+    let removed = report.undone.iter().chain(&report.over);
+    let removed: String = removed.map(|line| foreign::line(line) + "\n").collect();
+    match removed.is_empty() && report.kept.is_empty() {
+        true => String::from("nothing to remove\n"),
+        false => removed,
     }
 }
 
@@ -52,6 +54,8 @@ mod tests {
             ..SweepReport::default()
         };
         assert_eq!(text(&report), "lab 7: a\\u{1b}cgroup\n");
+        let over = vec![String::from("lab 8: its groups")];
+        assert_eq!(text(&SweepReport { over, ..SweepReport::default() }), "lab 8: its groups\n");
         let report = SweepReport { kept: vec![String::from("lab 7")], ..SweepReport::default() };
         assert_eq!(text(&report), "");
     }

@@ -114,6 +114,8 @@ pub(crate) struct ContainerRequest<'a> {
 pub(crate) struct ToolStart {
     /// The command line, the tool's file first.
     pub argv: Vec<String>,
+    /// Part of the command line that no other start has, where there is one.
+    pub random: Option<String>,
     /// Mounts of the room's namespace that the tool needs, after those of the root.
     pub mounts: Vec<Mount>,
     /// Variables of the tool's environment; it gets no others but `PATH`.
@@ -125,6 +127,15 @@ pub(crate) struct ToolStart {
     /// The image of a file system that the tool needs, and where it is to be mounted after all
     /// else.
     pub image: Option<(PathBuf, PathBuf)>,
+}
+
+impl ToolStart {
+    /// Returns the command line as evidence has it, with a placeholder for all that no other start
+    /// has.
+    fn command_line(&self, room: &Room) -> String {
+        let line = room.redact_paths(&self.argv.join(" "));
+        self.random.as_ref().map_or(line.clone(), |random| line.replace(random, "RANDOM"))
+    }
 }
 
 /// Objects that an engine makes beside its container.
@@ -205,7 +216,7 @@ impl Layer for ContainerTool {
             has_own_run: site.view.root == crate::layer::Root::Overlay,
         })?;
         let (way, ends) = init::way(kind, init.as_ref())?;
-        let command_line = room.redact_paths(&order.argv.join(" "));
+        let command_line = order.command_line(room);
         let beside = order.beside.clone();
         mounts.extend(order.mounts.iter().cloned());
         let mut process = spawn(order, &mounts, &network, ends, &start, room)?;

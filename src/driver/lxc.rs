@@ -17,7 +17,7 @@ use crate::container::{init, tool_network, users};
 use crate::fault::{Doing, Fault};
 use crate::lab::network::{BELOW, BRIDGE, LINK, OUTSIDE, PREFIX, WORKLOAD};
 use crate::lab::users::{COUNT, FIRST};
-use crate::lab::{self, Limits, Mount};
+use crate::lab::{self, Limits, Mount, exclusive};
 use crate::layer::{Descriptor, LayerSpec, Limit, Reach, medium};
 use std::fs;
 use std::io::ErrorKind;
@@ -87,7 +87,9 @@ fn refuse(spec: &LayerSpec, _: &Limits) -> Result<(), Fault> {
 }
 
 fn order(wanted: &ContainerRequest<'_>) -> Result<ToolStart, Fault> {
-    let containers = wanted.scratch.join("lxc");
+    // Its path is the name of LXC's command socket, which anybody could bind before it does.
+    let random = exclusive::unguessable()?;
+    let containers = wanted.scratch.join(&random).join("lxc");
     let rootfs = containers.join("rootfs");
     fs::create_dir_all(&rootfs).doing(format_args!("make `{}`", rootfs.display()))?;
     let has_common = Path::new(COMMON).exists();
@@ -119,7 +121,8 @@ fn order(wanted: &ContainerRequest<'_>) -> Result<ToolStart, Fault> {
         let lines = [("subuid", line.clone()), ("subgid", line)];
         mounts.push(users::over_etc(wanted.scratch, &lines)?);
     }
-    Ok(ToolStart { argv: words.map(str::to_owned).to_vec(), mounts, ..ToolStart::default() })
+    let argv = words.map(str::to_owned).to_vec();
+    Ok(ToolStart { argv, mounts, random: Some(random), ..ToolStart::default() })
 }
 
 /// Tells whether AppArmor is on, and has not loaded what LXC wants to put its containers under.

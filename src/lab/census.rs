@@ -67,8 +67,11 @@ const LINKS: [&str; 23] = [
 ];
 
 /// Directories that a mount which belongs into a namespace of ours would hide here.
-const HIDDEN: [&str; 11] =
-    ["/", "/dev", "/etc", "/home", "/proc", "/root", "/run", "/sys", "/tmp", "/usr", "/var"];
+const HIDDEN: [&str; 9] =
+    ["/", "/etc", "/home", "/root", "/run", "/scratch", "/tmp", "/usr", "/var"];
+
+/// Directories of the kernel's, in all of which such a mount may be.
+const OF_THE_KERNEL: [&str; 3] = ["/dev", "/proc", "/sys"];
 
 /// The most directories of files of ours that are walked through.
 const FILE_LIMIT: usize = 100_000;
@@ -262,7 +265,10 @@ pub fn is_of_others(line: &str) -> bool {
             !is_ours && (went || !members.is_empty() || !is_of_a_tool)
         }
         "mount" | "mount of process 1" => {
-            let hides = name.split(' ').nth(1).is_some_and(|point| HIDDEN.contains(&point));
+            let hides = name.split(' ').nth(1).is_some_and(|point| {
+                let is_within = |it: &&str| Path::new(point).starts_with(it);
+                HIDDEN.contains(&point) || OF_THE_KERNEL.iter().any(is_within)
+            });
             let is_told = hides || went && !line.contains(" - nsfs ");
             !is_ours && !is_of_a_tool && !bears(&TOOLS) && !is_told
         }
@@ -358,6 +364,9 @@ mod tests {
             netns("cni-5bb5c5b0"),
             netns("netns-5bb5c5b0"),
             String::from("mount `/ /proc rw - proc proc rw`"),
+            String::from("mount `/ /scratch rw,relatime - tmpfs tmpfs rw`"),
+            String::from("mount `/ /dev/shm rw - tmpfs tmpfs rw`"),
+            String::from("mount `/null /proc/keys rw - devtmpfs devtmpfs rw`"),
             String::from("network link `/sys/class/net/outside`"),
             String::from("mount `/ /run/surtax/1a2b3c4d/root rw - overlay overlay rw`"),
             String::from("mount `/ /var/lib/docker/overlay2/1/merged rw - overlay overlay rw`"),

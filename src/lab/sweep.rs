@@ -20,6 +20,8 @@ use surtax_instrument::quantity::Nanoseconds;
 pub struct SweepReport {
     /// Objects of labs whose owner was gone that were still alive or there, a line each.
     pub undone: Vec<String>,
+    /// Labs whose owner was gone and of which nothing was alive any more, a line each.
+    pub over: Vec<String>,
     /// Objects that could not be undone and why; their journal is kept.
     pub kept: Vec<String>,
     /// Objects that carry our tag and belong to no journal; they were not touched.
@@ -69,6 +71,7 @@ impl SweepReport {
             match undone {
                 Ok(one) => {
                     self.undone.extend(one.undone);
+                    self.over.extend(one.over);
                     self.kept.extend(one.kept);
                 }
                 // It keeps nobody from undoing the others.
@@ -105,10 +108,10 @@ pub(super) fn undo(mut journal: Journal) -> Result<SweepReport, Fault> {
             Err(fault) => kept.push(fault.to_string()),
         }
     }
-    let undone = found
-        .iter()
-        .map(|what| format!("lab `{}` of process {}: {what}", header.lab, header.pid))
-        .collect();
+    let of_lab = |what: &str| format!("lab `{}` of process {}: {what}", header.lab, header.pid);
+    let undone: Vec<String> = found.iter().map(|what| of_lab(what)).collect();
+    let is_over = undone.is_empty() && kept.is_empty();
+    let over = is_over.then(|| of_lab("its groups and directories, in which nobody was"));
     if kept.is_empty() {
         let state = journal.path().parent().map(Path::to_path_buf);
         journal.remove()?;
@@ -119,7 +122,7 @@ pub(super) fn undo(mut journal: Journal) -> Result<SweepReport, Fault> {
     }
     // Fails while other labs live there, as it should.
     let _ = fs::remove_dir(places::run_directory());
-    Ok(SweepReport { undone, kept, ..SweepReport::default() })
+    Ok(SweepReport { undone, over: over.into_iter().collect(), kept, ..SweepReport::default() })
 }
 
 /// The machine's current boot.

@@ -135,8 +135,16 @@ fn on_one_network() -> String {
             }
         }
     }
-    let said = ways.iter().map(|(word, kinds)| format!("{} with `net={word}`", kinds.join(", ")));
-    let clients = said.collect::<Vec<_>>().join(", or ");
+    let clients = ways.iter().map(|(word, kinds)| {
+        let kinds = match kinds.as_slice() {
+            [several @ .., last] if !several.is_empty() => {
+                format!("{} and {last}", several.join(", "))
+            }
+            one => one.concat(),
+        };
+        format!("{kinds} with `net={word}`")
+    });
+    let clients = clients.collect::<Vec<_>>().join(" or ");
     format!(
         "let both be on this machine's network (`native`, `net=host`), or both containers of one \
          engine, or the client one of {clients}"

@@ -365,8 +365,12 @@ fn more(layer: &LayerSpec) -> String {
 /// That a layer could not even start, and who was killed, if that is known.
 fn too_small(layer: &LayerSpec, ended: Option<&Ended>) -> String {
     let asked = layer.option("memory").unwrap_or("");
-    let killed = ended.map_or_else(String::new, |ended| format!(": {}", killed(ended.count)));
-    format!("`memory={asked}` is too small to start `{}`{killed}", layer.kind)
+    // Words of a tool, of a console or of another machine are no proof.
+    let (is, killed) = match ended {
+        Some(ended) => ("is", format!(": {}", killed(ended.count))),
+        None => ("may be", String::new()),
+    };
+    format!("`memory={asked}` {is} too small to start `{}`{killed}", layer.kind)
 }
 
 fn start_least(layer: &LayerSpec) -> String {

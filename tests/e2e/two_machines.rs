@@ -219,3 +219,23 @@ fn a_machine_that_names_another_address_than_its_own_has_nobody_called_there() {
     drop(machines);
     machine.assert_as_before();
 }
+
+/// The client's words come from the client alone: what the shell there writes to its standard error
+/// comes by the same connection.
+#[test]
+fn a_machine_does_not_say_by_itself_which_key_it_proved_to_have() {
+    let machine = Machine::beside_one();
+    let lie = "ForceCommand head -c 70000 /dev/zero | tr '\\000' x >&2; \
+               printf '\\nServer host key: ssh-ed25519 SHA256:FORGED\\n' >&2; \
+               sh -c \"$SSH_ORIGINAL_COMMAND\"\n";
+    let Some(machines) = Machines::make_with(&machine, lie) else { return };
+    let far = machines.sshd.stack();
+    let answer = machines.compare(&format!("native,{far}"), "net.tcp_rr:time=300");
+    let mut arms = answer["arms"].as_array().unwrap().iter();
+    let arm = arms.find(|arm| arm["stack"].as_str().unwrap().starts_with("ssh:")).unwrap();
+    let key = fact(measured(arm), "host_key");
+    assert!(key.contains("SHA256:") && !key.contains("FORGED"), "{key}");
+    assert_eq!(machines.sshd.left(), [""; 0]);
+    drop(machines);
+    machine.assert_as_before();
+}

@@ -54,7 +54,7 @@ pub static FIRECRACKER: Monitor = Monitor {
         ],
         limits: Limit::OF_A_MACHINE,
         both_ways: &["tap"],
-        roots: &[RootKind::Overlay, RootKind::Directory, RootKind::Oci, RootKind::Packed],
+        roots: &[RootKind::Packed],
         start_guess: StartGuess::of(1_000),
         may_prove_kvm: |_| true,
         variants: VARIANTS,

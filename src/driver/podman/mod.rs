@@ -252,7 +252,7 @@ fn order(wanted: &ContainerRequest<'_>) -> Result<ToolStart, Fault> {
     if !is_rootless {
         let image = store.and_then(|store| store.image_to_mount());
         let beside = Beside { left_behind: None, conmon, port };
-        return Ok(ToolStart { argv, mounts, environment, image, beside, user: None });
+        return Ok(ToolStart { argv, mounts, environment, image, beside, ..ToolStart::default() });
     }
     let (home, session) = (books.join("home"), Path::new(RUN));
     make(&home)?;
@@ -260,7 +260,8 @@ fn order(wanted: &ContainerRequest<'_>) -> Result<ToolStart, Fault> {
     mounts.push(rootless::session(session));
     environment.extend(rootless::environment(&home, session));
     let beside = Beside { left_behind: Some(temporary.join("pause.pid")), conmon, port };
-    Ok(ToolStart { argv, mounts, environment, user: Some(rootless::USER), image: None, beside })
+    let user = Some(rootless::USER);
+    Ok(ToolStart { argv, mounts, environment, user, beside, ..ToolStart::default() })
 }
 
 /// The words from `run` on: the container, and the agent in it.

@@ -65,10 +65,13 @@ impl Client {
         })
     }
 
-    /// The command line that has a shell on the host do something. Only clients that know the
-    /// setting are told to say the host's key.
-    pub(super) fn run(&self, says_key: bool, script: &str) -> Vec<String> {
+    /// The command line that has a shell on the host do something. What the client itself says goes
+    /// to this log, if there is one: the shell there writes to its standard error, too. Only
+    /// clients that know the setting are told to say the host's key.
+    pub(super) fn run(&self, log: Option<&Path>, says_key: bool, script: &str) -> Vec<String> {
         let mut words = vec![String::from(PROGRAM), String::from("-T")];
+        let log = log.map(|file| ["-E".to_owned(), file.display().to_string()]);
+        words.extend(log.into_iter().flatten());
         let settings = SETTINGS.iter().copied().chain(says_key.then_some(SAY_HOST_KEY));
         words.extend(settings.flat_map(|setting| ["-o".to_owned(), setting.to_owned()]));
         words.extend(self.own());
@@ -156,6 +159,11 @@ pub(super) fn host_key(said: &str) -> &str {
     line.map_or("unknown", |(_, key)| key.trim())
 }
 
+/// Lists the lines that the client says unasked.
+pub(super) fn without_key(said: &str) -> impl Iterator<Item = &str> {
+    said.lines().filter(|line| !line.trim().is_empty() && !line.contains(HOST_KEY))
+}
+
 fn user(name: &str) -> Result<String, Fault> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._@-".contains(c);
     if name.chars().all(is_plain) && !name.starts_with('-') {
@@ -205,8 +213,11 @@ mod tests {
 
     #[test]
     fn the_command_line_names_every_setting_that_could_leave_something_or_change_a_number() {
-        let line = client(&FULL).unwrap().run(true, "uname -sm").join(" ");
-        let golden = "ssh -T -o BatchMode=yes -o StrictHostKeyChecking=yes -o UpdateHostKeys=no -o \
+        let line = client(&FULL)
+            .unwrap()
+            .run(Some(Path::new("/room/ssh.log")), true, "uname -sm")
+            .join(" ");
+        let golden = "ssh -T -E /room/ssh.log -o BatchMode=yes -o StrictHostKeyChecking=yes -o UpdateHostKeys=no -o \
                       ConnectTimeout=10 -o ConnectionAttempts=1 -o ServerAliveInterval=5 -o \
                       ServerAliveCountMax=3 -o ClearAllForwardings=yes -o ForwardAgent=no -o \
                       ForwardX11=no -o PermitLocalCommand=no -o RemoteCommand=none -o \
@@ -220,7 +231,7 @@ mod tests {
     #[test]
     fn without_options_all_but_the_settings_is_the_users_own_configuration() {
         let client = client(&FULL[..1]).unwrap();
-        let words = client.run(false, "true");
+        let words = client.run(None, false, "true");
         assert_eq!(words.len(), 2 + 2 * SETTINGS.len() + 3, "{words:?}");
         assert_eq!(words[words.len() - 3..], ["--", "lab7", "true"]);
         assert_eq!(client.by_hand(), "ssh lab7");

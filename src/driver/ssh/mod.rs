@@ -26,7 +26,7 @@ mod client;
 
 use crate::agent::ssh_bootstrap::{Arrival, KEEP_ALIVE, LEASE, SYSTEM};
 use crate::agent::{ConsoleTail, Link, ssh_bootstrap};
-use crate::fault::{Doing, Fault};
+use crate::fault::{Doing, Fault, last_words};
 use crate::lab::{self, Process, Program, Room, tool_version};
 use crate::layer::{
     Descriptor, Files, Layer, LayerSpec, Payer, Reach, RootKind, Running, Site, Source, StartGuess,
@@ -34,7 +34,9 @@ use crate::layer::{
 };
 use client::Client;
 use std::fs::{self, File};
+use std::io::Read;
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surtax_instrument::wire::{Fact, Role};
 
@@ -99,8 +101,10 @@ impl Layer for Ssh {
         let (replies, from_agent) = lab::pipe()?;
         let (last_words, stderr) = lab::pipe()?;
         let script = ssh_bootstrap::script(agent.len(), site.start_deadline, LEASE);
+        let log = Log::in_directory(room.directory());
+        let says_key = client::tells_its_key(&version.value);
         let process = room.spawn(Program {
-            argv: client.run(client::tells_its_key(&version.value), &script),
+            argv: client.run(Some(&log.0), says_key, &script),
             stdio: [Some(requests), Some(from_agent), Some(stderr)],
             ..Program::default()
         })?;
@@ -110,12 +114,12 @@ impl Layer for Ssh {
         let arrived = ssh_bootstrap::bring(channel, agent, site.start_deadline);
         let (arrival, to_agent, replies) = arrived.map_err(|fault| {
             console.settle(LAST_WORDS);
-            explained(&client, fault, &console)
+            explained(&client, fault, (&log, &console))
         })?;
         let name = format!("ssh:{}", client.host);
         let link = Link::kept_alive(name, replies, to_agent, &console, KEEP_ALIVE)?;
         let ends = arrival.ends.filter(|said| process.connections().contains(said));
-        Ok(Started::new(link, RunningSsh { client, version, process, arrival, ends, console }))
+        Ok(Started::new(link, RunningSsh { client, version, process, arrival, ends, log }))
     }
 }
 
@@ -127,7 +131,26 @@ struct RunningSsh {
     /// Ends of the connection, ours and theirs, where the client's own socket has those that the
     /// other machine says.
     ends: Option<(SocketAddr, SocketAddr)>,
-    console: ConsoleTail,
+    log: Log,
+}
+
+/// File of what the client itself says, to which nobody else writes.
+struct Log(PathBuf);
+
+/// The most of it that is read, in bytes.
+const LOG_LIMIT: u64 = 64 << 10;
+
+impl Log {
+    fn in_directory(directory: &Path) -> Self {
+        Self(directory.join("ssh.log"))
+    }
+
+    /// Returns what is in it; nothing where the client has said nothing.
+    fn text(&self) -> String {
+        let mut said = Vec::new();
+        let read = File::open(&self.0).map(|file| file.take(LOG_LIMIT).read_to_end(&mut said));
+        read.map_or_else(|_| String::new(), |_| String::from_utf8_lossy(&said).into_owned())
+    }
 }
 
 impl Running for RunningSsh {
@@ -161,7 +184,7 @@ impl Running for RunningSsh {
             }
         }
         let user = self.client.user.as_deref().unwrap_or("as configured");
-        let said = self.console.text();
+        let said = self.log.text();
         Ok(vec![
             self.version.clone(),
             Fact::new("ssh_command_line", self.client.by_hand(), "its start"),
@@ -197,7 +220,7 @@ impl Running for RunningSsh {
 
 /// Logs in once and asks what machine it is.
 fn look(client: &Client) -> Result<Fact, Unavailable> {
-    let answer = lab::ask(&client.run(false, "uname -sm"), None, LOGIN_DEADLINE);
+    let answer = lab::ask(&client.run(None, false, "uname -sm"), None, LOGIN_DEADLINE);
     let answer = answer.map_err(|fault| Fault {
         hint: client.remedy(&fault.message),
         ..Fault::machine(client.refusal(&fault.message))
@@ -210,11 +233,14 @@ fn look(client: &Client) -> Result<Fact, Unavailable> {
     Ok(Fact::new("system", system, format!("uname -sm on `{}`", client.host)))
 }
 
-/// Adds to a fault why no agent came up, in the client's own words, and what would help.
-fn explained(client: &Client, fault: Fault, console: &ConsoleTail) -> Fault {
-    let hint = client.remedy(&console.text()).or(fault.hint.clone());
+/// Adds to a fault why no agent came up, in the client's own words and those of the shell there,
+/// and what would help.
+fn explained(client: &Client, fault: Fault, (log, console): (&Log, &ConsoleTail)) -> Fault {
+    let said = log.text();
+    let hint = client.remedy(&said).or(fault.hint.clone());
     let mut explained = fault.during(format_args!("ssh: no agent on `{}`", client.host));
-    explained.message += &console.quote();
+    let own: String = client::without_key(&said).map(last_words::quoted).collect();
+    explained.message += &(own + &console.quote());
     Fault { hint, ..explained }
 }
 
