@@ -31,7 +31,7 @@ pub const MEMORY_KERNEL: Key = Key(7);
 pub const OOM_KILLS: Key = Key(8);
 /// Read from disks: what was in memory already is not.
 pub const DISK_READ: Key = Key(9);
-/// Written to disks: of a group what was sent to them, of a process also what waits in memory.
+/// Written to disks: of a group what was sent to them, of a process the pages that it made dirty.
 pub const DISK_WRITTEN: Key = Key(10);
 /// Page faults, of which most need no disk; of a group perhaps some too few or too many.
 pub const PAGE_FAULTS: Key = Key(11);
@@ -41,7 +41,8 @@ pub const CONTEXT_SWITCHES: Key = Key(12);
 pub const PROCESSES_REFUSED: Key = Key(13);
 /// CPU time of the group in which the agent and the command are, and nobody who works for a layer.
 pub const CPU_COMMAND_GROUP: Key = Key(14);
-/// Number of times that a CPU was taken from who would have gone on: part of the context switches.
+/// Involuntary context switches, a part of all: who would have gone on lost the CPU, or asked for
+/// that (`sched_yield`).
 pub const PREEMPTIONS: Key = Key(15);
 
 /// Course of an amount while its payer lives.
@@ -212,13 +213,16 @@ impl Amounts {
         }
     }
 
-    /// Divides what several runs used in all by their number.
+    /// Divides what several runs used in all by their number, to the nearest. Of what is counted,
+    /// less than half a one for each run is unknown: it is not nothing.
     pub fn divide(&mut self, run_count: u64) {
-        for (key, amount) in &mut self.0 {
-            if Quantity::of(*key).is_some_and(|it| it.course == Counter) {
-                *amount = amount.checked_div(run_count).unwrap_or(*amount);
-            }
-        }
+        self.0.retain(|key, amount| {
+            let quantity = Quantity::of(*key).filter(|it| it.course == Counter);
+            let Some(quantity) = quantity.filter(|_| *amount > 0) else { return true };
+            let all = amount.saturating_add(run_count / 2);
+            *amount = all.checked_div(run_count).unwrap_or(*amount);
+            *amount > 0 || quantity.unit != Unit::Count
+        });
     }
 
     /// The amounts of two payers together; what is unknown of one is unknown of both.
@@ -277,6 +281,17 @@ mod tests {
         let expected =
             [(CPU_USER, 5), (MEMORY_PEAK, 8), (MEMORY_ANON, 2), (MEMORY_SHMEM, 1), (OOM_KILLS, 10)];
         assert_eq!(all, of(&expected));
+    }
+
+    /// Of fifty runs with three faults in all, none had no fault by that.
+    #[test]
+    fn a_few_of_many_runs_are_no_zero_and_means_are_the_nearest() {
+        let mut all = of(&[(PAGE_FAULTS, 3), (PREEMPTIONS, 0), (CPU_USER, 3), (DISK_READ, 74)]);
+        all.divide(50);
+        assert_eq!(all, of(&[(PREEMPTIONS, 0), (CPU_USER, 0), (DISK_READ, 1)]));
+        let mut one = of(&[(PAGE_FAULTS, 3)]);
+        one.divide(1);
+        assert_eq!(one, of(&[(PAGE_FAULTS, 3)]));
     }
 
     #[test]

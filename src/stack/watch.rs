@@ -93,6 +93,8 @@ impl Watch {
             all += now.cpu.total.since(paused.cpu.total);
             before.cpu = before.cpu.plus(now.cpu.without(paused.cpu));
             before.amounts.go_on(&now.since(&paused));
+            // Who ended in the pause is in nobody's way, and who began in it is there from now on.
+            (before.threads, before.of_ended) = (now.threads, now.of_ended);
         }
         all
     }

@@ -128,20 +128,23 @@ impl<'a> Lookout<'a> {
     /// Returns who of a stack was killed since: by the log, by what was counted when it was looked
     /// at, by who carried it.
     pub fn ended(&mut self, stack: &StackSpec) -> Option<Ended> {
-        self.ended_or(stack, || None)
+        self.ended_or(stack, 0, || None)
     }
 
     /// The same, where the log says nothing and `counted` may know better than the room's groups.
     fn ended_or(
         &mut self,
         stack: &StackSpec,
+        killed_here: u64,
         counted: impl FnOnce() -> Option<Ended>,
     ) -> Option<Ended> {
         self.hear();
         let carriers = || self.logged.pids.iter().filter_map(|pid| self.carriers.get(pid));
         let carrier = || carriers().next().map(|group| (group, carriers().map(|_| 1).sum()));
-        // It alone says whose limit was full, which need not be the victim's own.
-        let ended = logged(stack, &self.logged.victims).or_else(counted).or_else(|| {
+        // It alone says whose limit was full, which need not be the victim's own; and it has ten
+        // lines in five seconds, of all on the machine, where a group counts every kill.
+        let here = self.counted.as_ref().map_or(0, |(_, count)| *count).max(killed_here);
+        let ended = logged(stack, &self.logged.victims, here).or_else(counted).or_else(|| {
             let counted = self.counted.as_ref().map(|(group, count)| (group, *count));
             let (group, count) = counted.or_else(carrier)?;
             Some(within(stack, labs(&group.to_string_lossy()).saturating_sub(1), count))
@@ -206,7 +209,7 @@ impl<'a> Lookout<'a> {
         outcome: &Outcome,
     ) -> Option<Ended> {
         self.refusing_inside = readings.iter().filter(|it| is_refused_inside(it)).count();
-        self.ended_or(stack, || counted(stack, readings, outcome))
+        self.ended_or(stack, killed_here(readings), || counted(stack, readings, outcome))
     }
 
     /// The same fault, with who was killed, if anybody was, or what else its limits explain.
@@ -271,11 +274,17 @@ fn is_refused_inside(reading: &Reading) -> bool {
     reading.level > 0 && !reading.is_shared && count.is_some_and(|count| count > 0)
 }
 
+/// Sums the kills that the groups of the stack's own payers on this level have counted.
+fn killed_here(readings: &[Reading]) -> u64 {
+    let own = readings.iter().filter(|it| it.level == 0 && !it.is_shared);
+    own.filter_map(|it| it.amounts.get(OOM_KILLS)).fold(0, u64::saturating_add)
+}
+
 /// By the log of this level's kernel, which all layers share that have none of their own: it names
 /// the group that was full.
-fn logged(stack: &StackSpec, victims: &[Victim]) -> Option<Ended> {
+fn logged(stack: &StackSpec, victims: &[Victim], counted: u64) -> Option<Ended> {
     let first = victims.first()?;
-    let count = u64::try_from(victims.len()).unwrap_or(u64::MAX);
+    let count = u64::try_from(victims.len()).unwrap_or(u64::MAX).max(counted);
     Some(match first.limited.as_deref().map(|group| (group, labs(group))) {
         None => out_of_memory(count),
         Some((group, 0)) => above(group, count),
@@ -480,6 +489,8 @@ mod tests {
             too_small(layer, Some(&ended)),
             "`memory=2M` is too small to start `runc`: 1 process was killed by the kernel (OOM)"
         );
+        let said = "`memory=2M` may be too small to start `runc`";
+        assert_eq!(too_small(layer, None), said, "nobody was seen to be killed");
         assert_eq!(start_least(layer), "give it `runc:memory=32M` or more");
     }
 
@@ -519,11 +530,15 @@ mod tests {
             limited: limited.map(String::from),
         };
         let full = victim(Some("/surtax-1/0-3-3/container"));
-        let ended = logged(&stack("gvisor:memory=96M"), &[full.clone(), full]).unwrap();
+        let ended = logged(&stack("gvisor:memory=96M"), &[full.clone(), full.clone()], 1).unwrap();
         assert!(ended.why.contains("`memory=96M` of `gvisor` was exceeded: 2 processes"));
-        let ended = logged(&stack("qemu:memory=1G"), &[victim(None)]).unwrap();
+        let ended = logged(&stack("qemu:memory=1G"), &[victim(None)], 0).unwrap();
         assert!(ended.why.starts_with("this machine ran out of memory"));
-        assert_eq!(logged(&stack("runc"), &[]), None);
+        assert_eq!(logged(&stack("runc"), &[], 3), None);
+        // The log has ten lines in five seconds, and the group counted all.
+        let ended = logged(&stack("gvisor:memory=96M"), &[full], 40).unwrap();
+        assert_eq!(ended.count, 40);
+        assert!(ended.why.contains(": 40 processes were killed"), "{}", ended.why);
         // The group that was full, whichever the victim was in.
         let two = stack("runc:memory=1G+crun:memory=96M");
         let inner = "/surtax-1/0-3-3/container/surtax-2/0-1-1/container";
@@ -533,7 +548,7 @@ mod tests {
             ("/batch", "of the group `/batch`, which surtax itself is in"),
         ] {
             let victim = Victim { group: inner.into(), limited: Some(full.into()) };
-            let ended = logged(&two, &[victim]).unwrap();
+            let ended = logged(&two, &[victim], 0).unwrap();
             assert!(ended.why.contains(limit), "{}", ended.why);
         }
     }

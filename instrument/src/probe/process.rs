@@ -18,7 +18,8 @@
 //! - **Costs** one system call for the clock, and three and a short string per file.
 //! - **Cannot see** children, but for what those that were waited for have read and written; nor
 //!   single threads that have ended: their time stays in the process's, their context switches are
-//!   in nobody's, so that those of the process are unknown then.
+//!   in nobody's. So those of the process are unknown where a thread has ended meanwhile, of which
+//!   one that was not there before is seen by its time: more than all who live can have had.
 //! - **Reference** `clock_getcpuclockid(3)`, `proc_pid_stat(5)`, Linux
 //!   `Documentation/scheduler/sched-stats.rst`.
 
@@ -26,6 +27,7 @@ use super::cpu_time::CpuTime;
 use crate::amount::{
     Amounts, CONTEXT_SWITCHES, DISK_READ, DISK_WRITTEN, MEMORY_PEAK, PAGE_FAULTS, PREEMPTIONS,
 };
+use crate::clock::monotonic_raw;
 use crate::counters;
 use crate::quantity::Nanoseconds;
 use std::collections::BTreeSet;
@@ -43,7 +45,12 @@ pub struct Usage {
     pub amounts: Amounts,
     /// Threads that lived, where all threads of a process were asked.
     pub threads: BTreeSet<OsString>,
+    /// CPU time of those that had ended, where all were asked: at least, and at most.
+    pub of_ended: Option<(Nanoseconds, Nanoseconds)>,
 }
+
+/// Time by which the kernel is behind with what a running thread has used: a tick, at the slowest.
+const TICK: u64 = 10_000_000;
 
 impl Usage {
     /// Returns what was used since an earlier reading. Only threads that live tell their context
@@ -52,7 +59,9 @@ impl Usage {
     pub fn since(&self, earlier: &Self) -> Amounts {
         let amounts = self.amounts.since(&earlier.amounts);
         let all_live = earlier.threads.is_subset(&self.threads);
-        if all_live {
+        let of_ended = earlier.of_ended.zip(self.of_ended);
+        let has_ended = of_ended.is_some_and(|((_, most), (least, _))| least > most);
+        if all_live && !has_ended {
             amounts
         } else {
             amounts.with(CONTEXT_SWITCHES, None).with(PREEMPTIONS, None)
@@ -75,17 +84,54 @@ pub fn usage(pid: u32) -> io::Result<Usage> {
     // It speaks of the memory of all, and of the switches of the first thread.
     let status = counters::text_of(format!("{home}/status"));
     let first = OsString::from(pid.to_string());
-    let mut of_threads = threads.iter().map(|thread| match *thread == first {
-        true => switches_in(status.as_deref().ok()?),
-        false => switches(&tasks.join(thread)),
+    let began = monotonic_raw();
+    let mut of_threads = threads.iter().map(|name| match *name == first {
+        true => living(&tasks.join(name), status.as_deref().ok()?),
+        false => {
+            living(&tasks.join(name), &counters::text_of(tasks.join(name).join("status")).ok()?)
+        }
     });
-    let all = of_threads.try_fold((0, 0), |(given, taken), one| {
-        one.map(|(more_given, more_taken)| (given + more_given, taken + more_taken))
+    let all = of_threads.try_fold(Living::default(), |sum, one| one.map(|one| sum.plus(one)));
+    let of_ended = all.and_then(|all| {
+        // Each may have run on meanwhile.
+        let meanwhile = monotonic_raw().since(began).0 * u64::try_from(threads.len()).ok()?;
+        let most = cpu_clock(pid).ok()?.0.saturating_sub(all.ran.0);
+        let least = most.saturating_sub(meanwhile + all.running * TICK);
+        Some((Nanoseconds(least), Nanoseconds(most)))
     });
+    let all = all.map(|all| all.switches);
     let amounts = counted(Path::new(&home), &stat)
         .with(MEMORY_PEAK, status.as_deref().ok().and_then(memory_peak));
     let amounts = with_switches(amounts, all);
-    Ok(Usage { cpu: weighed(total, &stat)?, amounts, threads })
+    Ok(Usage { cpu: weighed(total, &stat)?, amounts, threads, of_ended })
+}
+
+/// Threads that live.
+#[derive(Clone, Copy, Default)]
+struct Living {
+    /// Context switches: given up, and taken.
+    switches: (u64, u64),
+    /// CPU time as far as the kernel has written it down.
+    ran: Nanoseconds,
+    /// Number of those that run now, or wait for a CPU.
+    running: u64,
+}
+
+impl Living {
+    fn plus(self, other: Self) -> Self {
+        Self {
+            switches: (self.switches.0 + other.switches.0, self.switches.1 + other.switches.1),
+            ran: self.ran + other.ran,
+            running: self.running + other.running,
+        }
+    }
+}
+
+/// Reads of a thread what is in its `schedstat`, and in the text of its `status`.
+fn living(thread: &Path, status: &str) -> Option<Living> {
+    let (ran, _) = scheduled(&counters::text_of(thread.join("schedstat")).ok()?).ok()?;
+    let running = u64::from(status.lines().any(|line| line.starts_with("State:\tR")));
+    Some(Living { switches: switches_in(status)?, ran, running })
 }
 
 /// Reads what these threads of a process have used. They have no memory of their own: that of the
@@ -251,6 +297,35 @@ mod tests {
         // On a busy machine the thread may have had a part of its 50 ms only.
         assert!(used > Nanoseconds(2_000_000), "{used}");
         assert!(usage(pid).unwrap().amounts.get(MEMORY_PEAK).unwrap() > 1 << 16);
+    }
+
+    /// Variable that makes a test the program that it looks at.
+    const CHILD: &str = "SURTAX_TEST_THREAD_ENDS";
+
+    /// Only a program without other threads of its own can tell: that is this test, alone.
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "a test runs itself in a process of its own")]
+    fn switches_of_a_thread_that_came_and_went_are_nobodys_and_so_unknown() {
+        let spin = |milliseconds: u64| {
+            let begin = crate::clock::monotonic_raw();
+            while crate::clock::monotonic_raw().since(begin).0 < milliseconds * 1_000_000 {}
+        };
+        if std::env::var_os(CHILD).is_some() {
+            let pid = std::process::id();
+            let known = |before: &Usage| usage(pid).unwrap().since(before).get(CONTEXT_SWITCHES);
+            let before = usage(pid).unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            assert!(known(&before).is_some_and(|count| count > 0), "nobody came or went");
+            let before = usage(pid).unwrap();
+            std::thread::spawn(move || spin(200)).join().unwrap();
+            assert_eq!(known(&before), None);
+            return;
+        }
+        let name = "probe::process::tests::switches_of_a_thread_that_came_and_went_are_nobodys_and_\
+                    so_unknown";
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+        child.args(["--exact", name, "--test-threads=1"]).env(CHILD, "1");
+        assert!(child.status().unwrap().success());
     }
 
     #[test]
