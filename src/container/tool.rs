@@ -134,7 +134,10 @@ impl ToolStart {
     /// has.
     fn command_line(&self, room: &Room) -> String {
         let line = room.redact_paths(&self.argv.join(" "));
-        self.random.as_ref().map_or(line.clone(), |random| line.replace(random, "RANDOM"))
+        match &self.random {
+            Some(random) => line.replace(random, "RANDOM"),
+            None => line,
+        }
     }
 }
 

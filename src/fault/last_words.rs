@@ -7,7 +7,7 @@ use super::Fault;
 use surtax_instrument::wire::Cause;
 
 /// Largest number of its last lines that are quoted.
-const QUOTE: usize = 20;
+pub const QUOTE: usize = 20;
 
 /// Words, in lower case, that tell a cause, and whose they are.
 const SIGNS: [(&str, Cause); 8] = [

@@ -19,15 +19,14 @@ use surtax_instrument::wire::Reading;
 const WORTH_A_WORD: f64 = 1_048_576.0;
 
 /// Explains the columns of a table of payers.
-pub(crate) const PARTS: &str = "the peak of a group has its page cache in it; what its memory \
-                                consisted of is known of the moment right after the command: \
-                                page cache of files on disks is dropped where memory is wanted, \
-                                files in memory and shared memory cannot be; who is shared by \
-                                all trials has the peak since its own start, and is in no trial's \
-                                memory; a payer's CPU time is without that of those who ran inside \
-                                it, and its memory, bytes of disks, page faults, context switches \
-                                and preemptions are with theirs; an agent that has no group has bytes of \
-                                disks with the command's, and all else without";
+pub(crate) const PARTS: &str = "\
+    the peak of a group has its page cache in it; what its memory consisted of is known of the \
+     moment right after the command: page cache of files on disks is dropped where memory is \
+     wanted, files in memory and shared memory cannot be; who is shared by all trials has the \
+     peak since its own start, and is in no trial's memory; a payer's CPU time is without that of \
+     those who ran inside it, and its memory, bytes of disks, page faults, context switches and \
+     preemptions are with theirs; an agent that has no group has bytes of disks with the \
+     command's, and all else without";
 
 /// Page cache in the memory of a trial's others, where it is known; `known` is what older ledgers
 /// say of it.

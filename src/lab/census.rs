@@ -73,6 +73,12 @@ const HIDDEN: [&str; 9] =
 /// Directories of the kernel's, in all of which such a mount may be.
 const OF_THE_KERNEL: [&str; 3] = ["/dev", "/proc", "/sys"];
 
+/// File systems that a system mounts there by itself, when somebody looks or loads a module.
+const SYSTEMS: [&str; 7] = [
+    " - autofs ", " - fusectl ", " - binfmt_misc ", " - hugetlbfs ", " - mqueue ", " - tracefs ",
+    " - configfs ",
+];
+
 /// The most directories of files of ours that are walked through.
 const FILE_LIMIT: usize = 100_000;
 
@@ -267,7 +273,8 @@ pub fn is_of_others(line: &str) -> bool {
         "mount" | "mount of process 1" => {
             let hides = name.split(' ').nth(1).is_some_and(|point| {
                 let is_within = |it: &&str| Path::new(point).starts_with(it);
-                HIDDEN.contains(&point) || OF_THE_KERNEL.iter().any(is_within)
+                let is_of_the_systems = SYSTEMS.iter().any(|it| line.contains(it));
+                HIDDEN.contains(&point) || !is_of_the_systems && OF_THE_KERNEL.iter().any(is_within)
             });
             let is_told = hides || went && !line.contains(" - nsfs ");
             !is_ours && !is_of_a_tool && !bears(&TOOLS) && !is_told
@@ -354,10 +361,11 @@ mod tests {
             String::from("mount of process 1 `/ /mnt/usb rw,relatime - ext4 /dev/sdb1 rw`"),
             String::from("network namespace `/run/netns/their-own`"),
             String::from("network link `/sys/class/net/wg0`"),
+            String::from("mount `/ /sys/fs/fuse/connections rw - fusectl fusectl rw`"),
             String::from("loop device `/sys/block/loop3` of `/home/me/disk.img`"),
         ] {
             assert!(is_of_others(&format!("came: {thing}")), "{thing}");
-            let is_taken = ["ext4", "network link"].iter().any(|it| thing.contains(it));
+            let is_taken = ["ext4", "fusectl", "network link"].iter().any(|it| thing.contains(it));
             assert_eq!(is_of_others(&format!("went: {thing}")), !is_taken, "{thing}");
         }
         for thing in [

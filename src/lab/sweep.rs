@@ -91,6 +91,7 @@ pub(super) fn undo(mut journal: Journal) -> Result<SweepReport, Fault> {
     let mut kept: Vec<String> = journal.damage().to_vec();
     let mut pending = journal.pending();
     pending.sort_by_key(|(_, undo)| undo.turn());
+    let had_some = !pending.is_empty();
     for (id, undo) in pending {
         let forgotten = !same_boot
             && matches!(
@@ -110,7 +111,7 @@ pub(super) fn undo(mut journal: Journal) -> Result<SweepReport, Fault> {
     }
     let of_lab = |what: &str| format!("lab `{}` of process {}: {what}", header.lab, header.pid);
     let undone: Vec<String> = found.iter().map(|what| of_lab(what)).collect();
-    let is_over = undone.is_empty() && kept.is_empty();
+    let is_over = same_boot && had_some && undone.is_empty() && kept.is_empty();
     let over = is_over.then(|| of_lab("its groups and directories, in which nobody was"));
     if kept.is_empty() {
         let state = journal.path().parent().map(Path::to_path_buf);

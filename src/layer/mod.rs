@@ -78,15 +78,6 @@ pub trait Layer: Sync {
         Ok(())
     }
 
-    /// Refuses what cannot be on this machine, for the outermost layer of a stack: what a spec
-    /// names beyond what the machine has.
-    ///
-    /// # Errors
-    /// The user's: what there is, and what to write instead.
-    fn refuse_here(&self, _spec: &LayerSpec, _limits: &Limits) -> Result<(), Fault> {
-        Ok(())
-    }
-
     /// Lists files of this level that the layer is made of, absolute: no command may write where
     /// one of them is.
     fn files(&self, spec: &LayerSpec) -> Vec<PathBuf> {

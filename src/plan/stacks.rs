@@ -109,9 +109,7 @@ impl Draft {
             if let Ok(driver) = driver::find(&spec.kind) {
                 let inside = stack.layers.get(depth + 1);
                 let inner = inside.and_then(driver::inner);
-                let here = || if depth == 0 { driver.refuse_here(spec, &limits) } else { Ok(()) };
-                let refused = driver.refuse(spec, &limits, inner).and_then(|()| here());
-                let refused = refused.and_then(|()| {
+                let refused = driver.refuse(spec, &limits, inner).and_then(|()| {
                     let inner = inner.filter(|_| !driver::is_elsewhere(spec));
                     inner.map_or(Ok(()), |it| driver::refuse_inside(spec, it))
                 });

@@ -8,8 +8,8 @@
 use crate::layer::{Payer, Source};
 use std::path::Path;
 use surtax_instrument::amount::{
-    Amounts, CPU_COMMAND_GROUP, CPU_SYSTEM, CPU_USER, MEMORY_PEAK, OOM_KILLS, PAGE_FAULTS,
-    PROCESSES_REFUSED,
+    Amounts, CONTEXT_SWITCHES, CPU_COMMAND_GROUP, CPU_SYSTEM, CPU_USER, MEMORY_PEAK, OOM_KILLS,
+    PAGE_FAULTS, PROCESSES_REFUSED,
 };
 use surtax_instrument::probe::cgroup::{Group, Hierarchies};
 use surtax_instrument::probe::command_group::CommandGroup;
@@ -91,10 +91,7 @@ impl Watch {
                 continue;
             };
             all += now.cpu.total.since(paused.cpu.total);
-            before.cpu = before.cpu.plus(now.cpu.without(paused.cpu));
-            before.amounts.go_on(&now.since(&paused));
-            // Who ended in the pause is in nobody's way, and who began in it is there from now on.
-            (before.threads, before.of_ended) = (now.threads, now.of_ended);
+            go_on(before, &paused, now);
         }
         all
     }
@@ -121,6 +118,17 @@ impl Watch {
             })
             .collect()
     }
+}
+
+/// Raises what a payer had used before by what it used in a pause. What is unknown until then stays
+/// so, also of threads that ended before the pause or in it; those that began in it are there from
+/// now on.
+fn go_on(before: &mut Usage, paused: &Usage, now: Usage) {
+    let until_then = paused.since(before);
+    before.cpu = before.cpu.plus(now.cpu.without(paused.cpu));
+    before.amounts.go_on(&now.since(paused));
+    before.forget_switches_unless(until_then.get(CONTEXT_SWITCHES).is_some());
+    (before.threads, before.of_ended) = (now.threads, now.of_ended);
 }
 
 /// Lists the groups of these payers.
@@ -239,6 +247,31 @@ impl Meter {
 mod tests {
     use crate::stack::watch::*;
     use surtax_instrument::quantity::Bytes;
+
+    /// Threads come and go; in a pause nobody misses them.
+    #[test]
+    fn switches_are_unknown_where_a_thread_ended_also_before_a_pause() {
+        let read = |switches, threads: &[&str], ended: u64| Usage {
+            amounts: Amounts::default().with(CONTEXT_SWITCHES, Some(switches)),
+            threads: threads.iter().map(std::ffi::OsString::from).collect(),
+            of_ended: Some((Nanoseconds(ended), Nanoseconds(ended))),
+            ..Usage::default()
+        };
+        let told = |before: Usage, paused: Usage, now: Usage, after: Usage| {
+            let mut before = before;
+            go_on(&mut before, &paused, now);
+            after.since(&before).get(CONTEXT_SWITCHES)
+        };
+        let (one, two) = (&["1"][..], &["1", "2"][..]);
+        let known = told(read(5, one, 0), read(7, one, 0), read(9, two, 0), read(12, two, 0));
+        assert_eq!(known, Some(5), "two before the pause and three after it");
+        let gone = told(read(5, two, 0), read(7, one, 9), read(9, one, 9), read(12, one, 9));
+        assert_eq!(gone, None, "one ended before the pause");
+        let short = told(read(5, one, 0), read(7, one, 9), read(9, one, 9), read(12, one, 9));
+        assert_eq!(short, None, "one came and went before the pause");
+        let later = told(read(5, one, 0), read(7, one, 0), read(9, two, 0), read(12, one, 9));
+        assert_eq!(later, None, "one that began in the pause ended after it");
+    }
 
     /// A server of a guest's files maps all of the guest's memory, and huge pages are in nobody's
     /// resident set.

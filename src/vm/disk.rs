@@ -61,6 +61,22 @@ enum Controller {
     Blkfront,
 }
 
+/// Words of a monitor's disk where a spec names none.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DiskDefaults {
+    /// Medium that is advised where a disk is needed.
+    pub(crate) medium: &'static str,
+    /// Cache mode.
+    pub(crate) cache: &'static str,
+    /// Way to read and write.
+    pub(crate) aio: &'static str,
+}
+
+impl DiskDefaults {
+    /// Those of a machine of QEMU's.
+    pub(crate) const QEMU: Self = Self { medium: "virtio-blk", cache: "none", aio: "threads" };
+}
+
 /// A disk, as asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Disk {
@@ -133,15 +149,14 @@ impl Controller {
 }
 
 impl Disk {
-    /// The disk that a spec asks for, if it asks for one; with this cache, and read and written so,
-    /// where it does not say.
+    /// The disk that a spec asks for, if it asks for one.
     ///
     /// # Errors
     /// The user's: options of a disk without one, or ones that contradict each other.
     pub(crate) fn read(
         spec: &LayerSpec,
         board: Board,
-        (cache, aio): (&str, &str),
+        usual: DiskDefaults,
     ) -> Result<Option<Self>, Fault> {
         let Some(controller) = spec.option(medium::KEY).and_then(Controller::of) else {
             let own = ["format", "cache", "aio", "disk-size", "iothread"];
@@ -150,7 +165,7 @@ impl Disk {
                 Some(key) => Err(Fault::user(format!(
                     "`{key}=` is of a scratch disk, and the machine has none"
                 ))
-                .hint("name one, such as `scratch=virtio-blk`; a domain's is `scratch=blkfront`")),
+                .hint(format!("name one, such as `scratch={}`", usual.medium))),
             };
         };
         if board == Board::Microvm && matches!(controller, Controller::Ide | Controller::Nvme) {
@@ -159,11 +174,11 @@ impl Disk {
                 .hint("use `machine=q35` or `machine=pc`, or `scratch=virtio-blk`"));
         }
         let word = |key: &str, default: &str| spec.option(key).unwrap_or(default).to_owned();
-        let cache = word("cache", cache);
+        let cache = word("cache", usual.cache);
         // The QEMU of a domain has one way for each, and is not told of another.
         let default_aio = match (controller, cache.as_str()) {
             (Controller::Blkfront, "none") => "native",
-            _ => aio,
+            _ => usual.aio,
         };
         let disk = Self {
             controller,
@@ -378,7 +393,7 @@ mod tests {
 
     fn disk(options: &[(&str, &str)], board: Board) -> Result<Option<Disk>, Fault> {
         let options = options.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect();
-        Disk::read(&LayerSpec { kind: "qemu".into(), options }, board, ("none", "threads"))
+        Disk::read(&LayerSpec { kind: "qemu".into(), options }, board, DiskDefaults::QEMU)
     }
 
     #[test]

@@ -144,7 +144,7 @@ impl EquippedGuest {
         let Some((Share::Directory(export), Some(namespace))) =
             guest.offer.as_mut().map(|offer| (offer.share.clone(), offer.namespace.take()))
         else {
-            return Err(Fault::bug("a monitor that serves a directory was lent none"));
+            return Err(Fault::bug("a monitor that serves a directory was given none"));
         };
         let guest = Self {
             kind: spec.kind.clone(),

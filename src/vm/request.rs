@@ -4,7 +4,7 @@
 //! Texts of errors begin without a name, which the driver that asked puts before them.
 
 use super::board::Board;
-use super::disk::Disk;
+use super::disk::{Disk, DiskDefaults};
 use super::nic::Nic;
 use crate::fault::{Doing, Fault};
 use crate::guest::GuestSpec;
@@ -51,14 +51,14 @@ pub(crate) struct VmDefaults {
     pub(crate) board: Board,
     /// Virtual CPUs; `None` for one for each CPU that the machine may run on.
     pub(crate) cpus: Option<u32>,
-    /// Cache of a scratch disk, and how it is read and written.
-    pub(crate) disk: (&'static str, &'static str),
+    /// Words of a scratch disk.
+    pub(crate) disk: DiskDefaults,
 }
 
 impl VmDefaults {
     /// Returns those of QEMU, with this board.
     pub(crate) const fn of(board: Board) -> Self {
-        Self { board, cpus: None, disk: ("none", "threads") }
+        Self { board, cpus: None, disk: DiskDefaults::QEMU }
     }
 }
 
@@ -168,11 +168,11 @@ impl VmRequest {
 pub(crate) fn require_cpus(
     spec: &LayerSpec,
     limits: &Limits,
-    most: u32,
-    why: &str,
+    defaults: VmDefaults,
+    (most, why): (u32, &str),
 ) -> Result<(), Fault> {
     let kind = &spec.kind;
-    let asked = VmRequest::read(spec, limits, VmDefaults::of(Board::of(None)), None);
+    let asked = VmRequest::read(spec, limits, defaults, None);
     let cpus = asked.map_err(|fault| fault.during(kind))?.cpus;
     let is_told = limits.cpu_millis.is_some() || limits.cpuset.is_some();
     if cpus <= most || !is_told {
@@ -263,13 +263,13 @@ mod tests {
     #[test]
     fn nothing_is_refused_for_what_the_planning_machine_has() {
         let limits = Limits::default();
-        assert!(require_cpus(&spec(&[]), &limits, 1, "few").is_ok());
+        assert!(require_cpus(&spec(&[]), &limits, DEFAULTS, (1, "few")).is_ok());
         let options = [("net", "tap"), ("queues", "64")];
         let read = |level| VmRequest::read(&spec(&options), &limits, DEFAULTS, level);
         assert!(read(None).is_ok());
         assert!(read(Some(LEVEL)).is_err());
         let two = Limits { cpu_millis: Some(2000), ..Limits::default() };
-        let fault = require_cpus(&spec(&[]), &two, 1, "few").unwrap_err();
+        let fault = require_cpus(&spec(&[]), &two, DEFAULTS, (1, "few")).unwrap_err();
         assert_eq!(fault.message, "qemu: `cpus=2`: few");
     }
 

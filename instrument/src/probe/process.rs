@@ -11,11 +11,13 @@
 //! | read from and written to disks | `read_bytes` and `write_bytes` of `io` |
 //! | page faults | `minflt` and `majflt` of `stat` |
 //! | context switches | `voluntary_ctxt_switches` and `nonvoluntary_ctxt_switches` of `task/TID/status` |
+//! | time of threads that have ended | its CPU clock without the first field of every `schedstat` |
 //! | preemptions | the latter of these two, of which some were asked for (`sched_yield`) |
 //!
 //! - **Reads** nanoseconds in all; the split is a ratio of clock ticks, rough below a second of CPU
 //!   time, and all user where there was no tick.
-//! - **Costs** one system call for the clock, and three and a short string per file.
+//! - **Costs** two system calls for the clock, and three and a short string per file, of which each
+//!   thread has two.
 //! - **Cannot see** children, but for what those that were waited for have read and written; nor
 //!   single threads that have ended: their time stays in the process's, their context switches are
 //!   in nobody's. So those of the process are unknown where a thread has ended meanwhile, of which
@@ -61,10 +63,16 @@ impl Usage {
         let all_live = earlier.threads.is_subset(&self.threads);
         let of_ended = earlier.of_ended.zip(self.of_ended);
         let has_ended = of_ended.is_some_and(|((_, most), (least, _))| least > most);
-        if all_live && !has_ended {
-            amounts
-        } else {
-            amounts.with(CONTEXT_SWITCHES, None).with(PREEMPTIONS, None)
+        let mut used = Self { amounts, ..Self::default() };
+        used.forget_switches_unless(all_live && !has_ended);
+        used.amounts
+    }
+
+    /// Leaves context switches and preemptions out, unless they are known.
+    pub fn forget_switches_unless(&mut self, is_known: bool) {
+        if !is_known {
+            self.amounts.remove(CONTEXT_SWITCHES);
+            self.amounts.remove(PREEMPTIONS);
         }
     }
 }
@@ -78,13 +86,13 @@ pub fn usage(pid: u32) -> io::Result<Usage> {
     let home = format!("/proc/{pid}");
     let stat = counters::text_of(format!("{home}/stat"))?;
     let tasks = Path::new(&home).join("task");
+    let began = monotonic_raw();
     let threads: io::Result<BTreeSet<OsString>> =
         fs::read_dir(&tasks)?.map(|thread| Ok(thread?.file_name())).collect();
     let threads = threads?;
     // It speaks of the memory of all, and of the switches of the first thread.
     let status = counters::text_of(format!("{home}/status"));
     let first = OsString::from(pid.to_string());
-    let began = monotonic_raw();
     let mut of_threads = threads.iter().map(|name| match *name == first {
         true => living(&tasks.join(name), status.as_deref().ok()?),
         false => {
@@ -317,7 +325,7 @@ mod tests {
             std::thread::sleep(std::time::Duration::from_millis(5));
             assert!(known(&before).is_some_and(|count| count > 0), "nobody came or went");
             let before = usage(pid).unwrap();
-            std::thread::spawn(move || spin(200)).join().unwrap();
+            std::thread::spawn(move || spin(400)).join().unwrap();
             assert_eq!(known(&before), None);
             return;
         }
@@ -325,7 +333,9 @@ mod tests {
                     so_unknown";
         let mut child = std::process::Command::new(std::env::current_exe().unwrap());
         child.args(["--exact", name, "--test-threads=1"]).env(CHILD, "1");
-        assert!(child.status().unwrap().success());
+        let output = child.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && said.contains("1 passed"), "{said}");
     }
 
     #[test]

@@ -78,6 +78,9 @@ static DESCRIPTOR: Descriptor = Descriptor {
     ..Descriptor::MACHINE
 };
 
+/// Values of a machine where a spec names nothing.
+const DEFAULTS: VmDefaults = VmDefaults::of(Board::Q35);
+
 impl Layer for Krun {
     fn descriptor(&self) -> &'static Descriptor {
         &DESCRIPTOR
@@ -85,7 +88,7 @@ impl Layer for Krun {
 
     fn refuse(&self, spec: &LayerSpec, limits: &Limits, _: Option<Inner<'_>>) -> Result<(), Fault> {
         let why = format!("libkrun makes at most {CPUS_MAX}");
-        require_cpus(spec, limits, CPUS_MAX, &why)
+        require_cpus(spec, limits, DEFAULTS, (CPUS_MAX, &why))
     }
 
     /// Changes nothing but our own cache, as `qemu`'s check, whose reference guest proves KVM.
@@ -108,11 +111,10 @@ impl Layer for Krun {
         // It would spin without a word where KVM is not what it says.
         kvm_proof::require_kvm(site, room).map_err(|fault| fault.during(KIND))?;
         let group = MachineGroup::make(site, room)?;
-        let defaults = VmDefaults::of(Board::of(None));
         let traits = GuestTraits {
             files: Protocol::FirstRoot,
             fact_source: "krun_set_vm_config",
-            ..GuestTraits::under_kvm(defaults, CPUS_MAX, Channel::Vsock(PORT))
+            ..GuestTraits::under_kvm(DEFAULTS, CPUS_MAX, Channel::Vsock(PORT))
         };
         let bundle = (&*found.firmware, library::AGENT);
         let (guest, export, namespace) =

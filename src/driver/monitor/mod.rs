@@ -38,7 +38,7 @@ use crate::layer::{
     Usable, option, require_program,
 };
 use crate::vm::board::Board;
-use crate::vm::disk::{CACHE, DISK_SIZE, Made};
+use crate::vm::disk::{CACHE, DISK_SIZE, DiskDefaults, Made};
 use crate::vm::equipped_guest::{EquippedGuest, GuestTraits};
 use crate::vm::nic;
 use crate::vm::request::{VmDefaults, require_cpus};
@@ -151,7 +151,7 @@ impl Layer for Monitor {
                 .hint(format!("write `{kind}:root=packed`")));
         }
         let why = format!("its machines have at most {most} CPUs");
-        require_cpus(spec, limits, most, &why)
+        require_cpus(spec, limits, self.defaults(), (most, &why))
     }
 
     fn files(&self, spec: &LayerSpec) -> Vec<PathBuf> {
@@ -176,9 +176,8 @@ impl Layer for Monitor {
         // A device that opens proves nothing: these monitors would hang without a word.
         kvm_proof::check(spec, site).map_err(|it| it.fault().during(kind))?;
         let group = MachineGroup::make(site, room)?;
-        let defaults = VmDefaults { disk: self.disk, ..VmDefaults::of(self.board) };
         let channel = Channel::Vsock(vsock::PORT);
-        let traits = GuestTraits::under_kvm(defaults, self.cpus_max, channel);
+        let traits = GuestTraits::under_kvm(self.defaults(), self.cpus_max, channel);
         let guest = EquippedGuest::prepare(spec, traits, site, room, group.path())?;
         let network = guest.network(site, room)?;
         let machine = Machine {
@@ -240,6 +239,13 @@ fn disk(made: &Made) -> Disk {
 }
 
 impl Monitor {
+    /// Returns its values where a spec names nothing.
+    fn defaults(&self) -> VmDefaults {
+        let (cache, aio) = self.disk;
+        let disk = DiskDefaults { cache, aio, ..DiskDefaults::QEMU };
+        VmDefaults { disk, ..VmDefaults::of(self.board) }
+    }
+
     /// Asks the program for its version. One whose API was not read is an error.
     fn version(&self, program: &Path) -> Result<String, Fault> {
         let said = tool_version::of(program, &[])?;

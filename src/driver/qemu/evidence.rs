@@ -109,7 +109,7 @@ fn of_kernel(kernel: &Kernel, machine: &Machine, inside: &[Fact]) -> Result<Vec<
     ])
 }
 
-/// Two sources say the same of `what`.
+/// Requires that two sources say the same of `what`.
 fn agree(what: &str, one: (&str, &str), other: (&str, &str)) -> Result<(), Fault> {
     claims::agree(what, one, other).map_err(named)
 }

@@ -217,10 +217,6 @@ impl Layer for Qemu {
         }
     }
 
-    fn refuse_here(&self, spec: &LayerSpec, limits: &Limits) -> Result<(), Fault> {
-        QemuOptions::read(spec, limits).map(drop)
-    }
-
     fn files(&self, spec: &LayerSpec) -> Vec<PathBuf> {
         kernel::files(spec, &DESCRIPTOR)
     }

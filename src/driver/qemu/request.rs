@@ -92,8 +92,7 @@ impl QemuOptions {
             icount,
             cpu: spec.option("cpu").map(cpu_model).transpose()?,
             pinned: pin
-                .filter(|_| level.is_some() || limits.cpuset.is_some())
-                .map_or(Ok(Vec::new()), |pin| pin.resolve(vm.cpus, limits))?,
+                .map_or(Ok(Vec::new()), |pin| pin.resolve(vm.cpus, limits, level.is_some()))?,
             memory: Memory {
                 dom0_mib: dom0.map(|dom0| dom0.mib),
                 ..Memory::read(spec, vm.memory_mib, files)?
@@ -218,6 +217,9 @@ mod tests {
         assert!(fault.message.contains("may not run on CPU 4000"), "{fault}");
         let limits = Limits { cpuset: Some(vec![1]), ..Limits::default() };
         assert!(QemuOptions::refuse(&far, &limits).is_err(), "both were named");
+        let four = Limits { cpu_millis: Some(4000), ..Limits::default() };
+        let fault = QemuOptions::refuse(&far, &four).unwrap_err();
+        assert!(fault.message.contains("names 1 CPUs for 4 virtual CPUs"), "{fault}");
     }
 
     #[test]

@@ -69,14 +69,22 @@ impl Pin {
         }
     }
 
-    /// The CPU of each of `count` virtual CPUs, of those that the machine may run on.
+    /// The CPU of each of `count` virtual CPUs, of those that the machine may run on. Which these
+    /// are only its own level knows, where no limit names them; elsewhere all of a list may be.
     ///
     /// # Errors
     /// The user's: there are fewer than that, or one of the list is not among them.
-    pub(super) fn resolve(&self, count: u32, limits: &Limits) -> Result<Vec<u32>, Fault> {
-        let usable = match &limits.cpuset {
-            Some(cpus) => cpus.clone(),
-            None => own_cpus()?,
+    pub(super) fn resolve(
+        &self,
+        count: u32,
+        limits: &Limits,
+        is_here: bool,
+    ) -> Result<Vec<u32>, Fault> {
+        let usable = match (&limits.cpuset, self) {
+            (Some(cpus), _) => cpus.clone(),
+            (None, _) if is_here => own_cpus()?,
+            (None, Self::To(cpus)) => cpus.clone(),
+            (None, Self::Any) => return Ok(Vec::new()),
         };
         self.choose(usize::try_from(count).unwrap_or(usize::MAX), &usable)
     }

@@ -237,9 +237,13 @@ fn look(client: &Client) -> Result<Fact, Unavailable> {
 /// and what would help.
 fn explained(client: &Client, fault: Fault, (log, console): (&Log, &ConsoleTail)) -> Fault {
     let said = log.text();
-    let hint = client.remedy(&said).or(fault.hint.clone());
+    // A client on the way, of a jump, has no log of its own.
+    let hint = client.remedy(&said).or_else(|| client.remedy(&console.text()));
+    let hint = hint.or(fault.hint.clone());
     let mut explained = fault.during(format_args!("ssh: no agent on `{}`", client.host));
-    let own: String = client::without_key(&said).map(last_words::quoted).collect();
+    let own: Vec<&str> = client::without_key(&said).collect();
+    let last = own.len().saturating_sub(last_words::QUOTE);
+    let own: String = own[last..].iter().map(|line| last_words::quoted(line)).collect();
     explained.message += &(own + &console.quote());
     Fault { hint, ..explained }
 }

@@ -35,7 +35,7 @@ use crate::layer::{
     require_program,
 };
 use crate::vm::board::Board;
-use crate::vm::disk;
+use crate::vm::disk::{self, DiskDefaults};
 use crate::vm::equipped_guest::{EquippedGuest, GuestTraits};
 use crate::vm::request::{VmDefaults, require_cpus};
 use configuration::Domain;
@@ -160,10 +160,16 @@ impl Kind {
     }
 }
 
+/// Values of a domain where a spec names nothing.
+const DEFAULTS: VmDefaults = VmDefaults {
+    disk: DiskDefaults { medium: "blkfront", ..DiskDefaults::QEMU },
+    ..VmDefaults::of(Board::Q35)
+};
+
 /// Returns what Xen gives a domain: no bus, and no memory that it shares with others.
 fn traits(has_nic: bool) -> GuestTraits {
     GuestTraits {
-        defaults: VmDefaults::of(Board::Q35),
+        defaults: DEFAULTS,
         cpus_most: CPUS_MAX,
         channel: Channel::Console(1),
         files: Protocol::XenNinep,
@@ -186,7 +192,7 @@ impl Layer for Xen {
         inside: Option<Inner<'_>>,
     ) -> Result<(), Fault> {
         let why = format!("domains have at most {CPUS_MAX} CPUs");
-        require_cpus(spec, limits, CPUS_MAX, &why)?;
+        require_cpus(spec, limits, DEFAULTS, (CPUS_MAX, &why))?;
         match inside.filter(|inside| inside.needs(Need::Xen)) {
             Some(_) => Err(Fault::user("xen: a domain is no Dom0, and starts no other domain")
                 .hint(
