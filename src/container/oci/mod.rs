@@ -137,16 +137,11 @@ impl Layer for Oci {
         }
         let lowers = root::lowers(&site.view.root, site.cache)?;
         let bundle = room.memory_directory()?;
-        // What needs no mounts is made meanwhile.
-        let (namespace, described) = std::thread::scope(|scope| {
-            let mounting =
-                scope.spawn(|| room.mount_namespace(&self.mounts(&lowers, bundle, site, room)?));
-            let described = self.describe(spec, bundle, site, room);
-            (mounting.join(), described)
-        });
-        let namespace =
-            namespace.unwrap_or_else(|_| Err(Fault::bug("a thread that mounts panicked")))?;
-        let (network, group) = described?;
+        let mounts = self.mounts(&lowers, bundle, site, room)?;
+        let namespace = room.mount_namespace(&mounts)?;
+        let network = ToolNetwork::make(spec, self.networks, site, room)?;
+        let group = room.subgroup(group::LIMITED, site.limits)?;
+        write_bundle(spec, &network, site, (room, &group), bundle)?;
 
         let (link, ends) = stdio::link(self.descriptor.kind)?;
         let command_line = CommandLine {
@@ -187,20 +182,6 @@ impl Layer for Oci {
 }
 
 impl Oci {
-    /// Makes the network and the group of a container, and writes its bundle.
-    fn describe(
-        &self,
-        spec: &LayerSpec,
-        bundle: &Path,
-        site: &Site<'_>,
-        room: &Room,
-    ) -> Result<(ToolNetwork, PathBuf), Fault> {
-        let network = ToolNetwork::make(spec, self.networks, site, room)?;
-        let group = room.subgroup(group::LIMITED, site.limits)?;
-        write_bundle(spec, &network, site, (room, &group), bundle)?;
-        Ok((network, group))
-    }
-
     /// Lists the mounts that make a container's root, in the room's own namespace.
     fn mounts(
         &self,
