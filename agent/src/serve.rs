@@ -18,7 +18,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
 use surtax_instrument::wire::{
-    Cause, Command, FORGED, Failure, Hello, PROTOCOL, PUSHED_STARTER, Reply, Request, WireError,
+    Cause, Command, FORGED, Fact, Failure, Hello, PROTOCOL, PUSHED_STARTER, Reply, Request,
+    WireError,
 };
 use surtax_instrument::{cache, clock};
 
@@ -35,6 +36,8 @@ pub struct Session {
     ready: Option<Ready>,
     command: Option<Running>,
     relay: Option<Relay>,
+    /// Facts of this level, looked for while the host reads the first frame.
+    facts: Option<Vec<Fact>>,
 }
 
 /// Next step of the loop.
@@ -48,14 +51,16 @@ impl Session {
     pub fn new(channel: Channel) -> Self {
         victim::open();
         guard::close_to_others();
-        Self { channel, starter: None, ready: None, command: None, relay: None }
+        Self { channel, starter: None, ready: None, command: None, relay: None, facts: None }
     }
 
     /// Sends the first frame.
     pub fn greet(&mut self) -> Result<(), WireError> {
         let pid = std::process::id();
         let hello = Hello { protocol: PROTOCOL, pid, at: clock::monotonic_raw() };
-        self.reply(&Reply::Hello(hello))
+        self.reply(&Reply::Hello(hello))?;
+        self.facts = Some(identity::facts());
+        Ok(())
     }
 
     /// Answers one request with a failure, in place of what it asked for.
@@ -188,7 +193,10 @@ impl Session {
             Request::KeepAlive => {}
             Request::Clock => self.reply(&Reply::Clock { at: clock::monotonic_raw() })?,
             Request::DropCaches => self.reply(&Reply::Dropped(vec![cache::drop_page_cache()]))?,
-            Request::Identify => self.reply(&Reply::Identity(identity::facts()))?,
+            Request::Identify => {
+                let facts = self.facts.take().unwrap_or_else(identity::facts);
+                self.reply(&Reply::Identity(facts))?;
+            }
             Request::Resolve(command) => self.reply(&Reply::Identity(program::facts(&command)))?,
             Request::Locate(command) => {
                 let state = program::state(&command).into_iter().collect();

@@ -114,7 +114,7 @@ pub fn parse_list(text: &str) -> Result<Vec<StackSpec>, Fault> {
 /// Refuses a layer inside another one whose files it cannot have.
 ///
 /// # Errors
-/// See [`users::refuse_users_on_a_layer`].
+/// The user's: it maps users of its own, and the kernel maps no owners of the files there.
 pub fn refuse_inside(outer: &LayerSpec, inner: Inner<'_>) -> Result<(), Fault> {
     users::refuse_users_on_a_layer(outer, inner)
 }
