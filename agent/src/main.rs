@@ -129,6 +129,7 @@ fn serve(channel: io::Result<Channel>, prepared: Result<(), Failure>) -> ExitCod
     let served = channel.map_err(WireError::Io).and_then(|channel| {
         let mut session = serve::Session::new(channel);
         session.greet()?;
+        session.look_around();
         if let Err(failure) = &prepared {
             session.refuse(failure)?;
         }

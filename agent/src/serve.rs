@@ -58,9 +58,13 @@ impl Session {
     pub fn greet(&mut self) -> Result<(), WireError> {
         let pid = std::process::id();
         let hello = Hello { protocol: PROTOCOL, pid, at: clock::monotonic_raw() };
-        self.reply(&Reply::Hello(hello))?;
+        self.reply(&Reply::Hello(hello))
+    }
+
+    /// Looks for the facts of this level before anybody asks, while the host reads the first frame.
+    /// Not for a first process, which mounts its root after that.
+    pub fn look_around(&mut self) {
         self.facts = Some(identity::facts());
-        Ok(())
     }
 
     /// Answers one request with a failure, in place of what it asked for.

@@ -225,8 +225,9 @@ fn a_machine_that_names_another_address_than_its_own_has_nobody_called_there() {
 #[test]
 fn a_machine_does_not_say_by_itself_which_key_it_proved_to_have() {
     let machine = Machine::beside_one();
-    let lie = "ForceCommand head -c 70000 /dev/zero | tr '\\000' x >&2; \
-               printf '\\nServer host key: ssh-ed25519 SHA256:FORGED\\n' >&2; \
+    let lie = "ForceCommand case \"$SSH_ORIGINAL_COMMAND\" in *surtax-here*) \
+               head -c 70000 /dev/zero | tr '\\000' x >&2; \
+               printf '\\nServer host key: ssh-ed25519 SHA256:FORGED\\n' >&2;; esac; \
                sh -c \"$SSH_ORIGINAL_COMMAND\"\n";
     let Some(machines) = Machines::make_with(&machine, lie) else { return };
     let far = machines.sshd.stack();
