@@ -25,8 +25,10 @@ const DEADLINE: Duration = Duration::from_secs(60);
 const AGENT: &str = "/run/surtax-agent";
 const TRUE: &str = "/usr/bin/true";
 
-/// The files that drivers write for their tools, below the room's directory in memory.
-const FILES: [&str; 4] = ["config.json", "lxc/config", "lxc/seccomp", "podman/containers.conf"];
+/// The files that drivers write for their tools, below the room's directory in memory; `RANDOM`
+/// stands for a directory that nobody can guess.
+const FILES: [&str; 4] =
+    ["config.json", "RANDOM/lxc/config", "RANDOM/lxc/seccomp", "podman/containers.conf"];
 
 /// Mounts the root that our drivers mount, in the mount namespace of `unshare`, and becomes the
 /// tool.
@@ -73,7 +75,7 @@ impl Typed {
             argv.push(String::from(TRUE));
         }
         if kind == "lxc" {
-            fs::create_dir_all(place.join("lxc/rootfs")).expect("it is ours");
+            fs::create_dir_all(place.join("RANDOM/lxc/rootfs")).expect("it is ours");
         }
 
         let covered = covered(kind, opened);
@@ -153,8 +155,12 @@ impl Written {
             let line = value_of(&facts, "tool_command_line")
                 .or_else(|_| value_of(&facts, "runtime_command_line"))?;
             let place = room.memory_directory()?;
-            let text =
-                |name| Some((name, room.redact_paths(&fs::read_to_string(place.join(name)).ok()?)));
+            let random = unguessable(place).unwrap_or_else(|| String::from("RANDOM"));
+            let text = |name: &'static str| {
+                let file = place.join(name.replace("RANDOM", &random));
+                let text = room.redact_paths(&fs::read_to_string(file).ok()?);
+                Some((name, text.replace(&random, "RANDOM")))
+            };
             let written = Self {
                 line: room.redact_paths(line),
                 files: FILES.into_iter().filter_map(text).collect(),
@@ -168,6 +174,13 @@ impl Written {
     }
 }
 
+/// Returns the directory of LXC's that nobody can guess, if there is one here.
+fn unguessable(place: &Path) -> Option<String> {
+    let mut entries = fs::read_dir(place).ok()?.flatten();
+    let entry = entries.find(|entry| entry.path().join("lxc/config").exists())?;
+    entry.file_name().into_string().ok()
+}
+
 /// A tool's file with `true` in place of the agent.
 fn with_true(name: &str, text: &str) -> String {
     match name {
@@ -176,7 +189,7 @@ fn with_true(name: &str, text: &str) -> String {
             config["process"]["args"] = json!([TRUE]);
             config.to_string()
         }
-        "lxc/config" => text.replace(&format!("{AGENT} stdio"), TRUE),
+        "RANDOM/lxc/config" => text.replace(&format!("{AGENT} stdio"), TRUE),
         _ => text.to_owned(),
     }
 }
