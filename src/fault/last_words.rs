@@ -7,7 +7,7 @@ use super::Fault;
 use surtax_instrument::wire::Cause;
 
 /// Largest number of its last lines that are quoted.
-pub const QUOTE: usize = 20;
+const QUOTE: usize = 20;
 
 /// Words, in lower case, that tell a cause, and whose they are.
 const SIGNS: [(&str, Cause); 8] = [
@@ -49,10 +49,15 @@ pub(super) fn lack_of_memory(words: &str) -> Option<Cause> {
 /// Says that a tool failed, with its last lines, each on a line of its own.
 #[must_use]
 pub fn fault(failed: &str, words: &str) -> Fault {
-    let lines: Vec<&str> = words.lines().filter(|line| !line.trim().is_empty()).collect();
+    Fault::machine(failed).because(cause_of(words)).saying(&last_lines(words.lines()))
+}
+
+/// Quotes the last of the lines that somebody else said, each on a line of its own.
+#[must_use]
+pub fn last_lines<'a>(lines: impl Iterator<Item = &'a str>) -> String {
+    let lines: Vec<&str> = lines.filter(|line| !line.trim().is_empty()).collect();
     let first = lines.len().saturating_sub(QUOTE);
-    let quoted: String = lines[first..].iter().map(|line| quoted(line)).collect();
-    Fault::machine(failed).because(cause_of(words)).saying(&quoted)
+    lines[first..].iter().map(|line| quoted(line)).collect()
 }
 
 /// Puts a line that somebody else said on a line of its own, below a message of ours. It is escaped

@@ -93,7 +93,7 @@ impl EquippedGuest {
         group: Option<&Path>,
     ) -> Result<Self, Fault> {
         let named = |fault: Fault| fault.during(&spec.kind);
-        let mut asked = traits.read(spec, site).map_err(named)?;
+        let asked = traits.read(spec, site).map_err(named)?;
         let mut guest = asked.guest(traits.files, traits.channel);
         if let Some(module) = traits.nic_module {
             guest.modules.push(module);
@@ -116,7 +116,7 @@ impl EquippedGuest {
             extra_bytes: 0,
             traits,
             disk,
-            nic: asked.nic.take(),
+            nic: asked.nic,
         })
     }
 

@@ -200,43 +200,43 @@ fn a_server_on_another_machine_is_called_from_here_also_in_a_container_there() {
     machine.assert_as_before();
 }
 
-#[test]
-fn a_machine_that_names_another_address_than_its_own_has_nobody_called_there() {
+/// Measures in a machine whose `sshd` has this setting, by which it lies, and judges its arm.
+fn of_a_liar(lie: &str, judge: impl Fn(&Value)) {
     let machine = Machine::beside_one();
-    // Its address is one of this machine's network, which it would have us flood.
-    let lie = "ForceCommand SSH_CONNECTION=\"${SSH_CONNECTION% * *} 203.0.113.1 22\" \
-               sh -c \"$SSH_ORIGINAL_COMMAND\"\n";
     let Some(machines) = Machines::make_with(&machine, lie) else { return };
     let far = machines.sshd.stack();
     let answer = machines.compare(&format!("native,{far}"), "net.tcp_rr:time=300");
     let mut arms = answer["arms"].as_array().unwrap().iter();
-    let arm = arms.find(|arm| arm["stack"].as_str().unwrap().starts_with("ssh:")).unwrap();
-    assert_eq!(arm["trial_count"], 0);
-    let said = arm.to_string();
-    assert!(said.contains("the stack has no way to the outside"), "{said}");
-    assert!(said.contains("another machine is reached directly, without `ProxyJump`"), "{said}");
+    judge(arms.find(|arm| arm["stack"].as_str().unwrap().starts_with("ssh:")).unwrap());
     assert_eq!(machines.sshd.left(), [""; 0]);
     drop(machines);
     machine.assert_as_before();
+}
+
+#[test]
+fn a_machine_that_names_another_address_than_its_own_has_nobody_called_there() {
+    // Its address is one of this machine's network, which it would have us flood.
+    let lie = "ForceCommand SSH_CONNECTION=\"${SSH_CONNECTION% * *} 203.0.113.1 22\" \
+               sh -c \"$SSH_ORIGINAL_COMMAND\"\n";
+    of_a_liar(lie, |arm| {
+        assert_eq!(arm["trial_count"], 0);
+        let said = arm.to_string();
+        assert!(said.contains("the stack has no way to the outside"), "{said}");
+        let remedy = "another machine is reached directly, without `ProxyJump`";
+        assert!(said.contains(remedy), "{said}");
+    });
 }
 
 /// The client's words come from the client alone: what the shell there writes to its standard error
 /// comes by the same connection.
 #[test]
 fn a_machine_does_not_say_by_itself_which_key_it_proved_to_have() {
-    let machine = Machine::beside_one();
     let lie = "ForceCommand case \"$SSH_ORIGINAL_COMMAND\" in *surtax-here*) \
                head -c 70000 /dev/zero | tr '\\000' x >&2; \
                printf '\\nServer host key: ssh-ed25519 SHA256:FORGED\\n' >&2;; esac; \
                sh -c \"$SSH_ORIGINAL_COMMAND\"\n";
-    let Some(machines) = Machines::make_with(&machine, lie) else { return };
-    let far = machines.sshd.stack();
-    let answer = machines.compare(&format!("native,{far}"), "net.tcp_rr:time=300");
-    let mut arms = answer["arms"].as_array().unwrap().iter();
-    let arm = arms.find(|arm| arm["stack"].as_str().unwrap().starts_with("ssh:")).unwrap();
-    let key = fact(measured(arm), "host_key");
-    assert!(key.contains("SHA256:") && !key.contains("FORGED"), "{key}");
-    assert_eq!(machines.sshd.left(), [""; 0]);
-    drop(machines);
-    machine.assert_as_before();
+    of_a_liar(lie, |arm| {
+        let key = fact(measured(arm), "host_key");
+        assert!(key.contains("SHA256:") && !key.contains("FORGED"), "{key}");
+    });
 }

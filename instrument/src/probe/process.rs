@@ -101,9 +101,9 @@ pub fn usage(pid: u32) -> io::Result<Usage> {
     });
     let all = of_threads.try_fold(Living::default(), |sum, one| one.map(|one| sum.plus(one)));
     let of_ended = all.and_then(|all| {
+        let most = cpu_clock(pid).ok()?.0.saturating_sub(all.ran.0);
         // Each may have run on meanwhile.
         let meanwhile = monotonic_raw().since(began).0 * u64::try_from(threads.len()).ok()?;
-        let most = cpu_clock(pid).ok()?.0.saturating_sub(all.ran.0);
         let least = most.saturating_sub(meanwhile + all.running * TICK);
         Some((Nanoseconds(least), Nanoseconds(most)))
     });

@@ -57,11 +57,11 @@ impl QemuOptions {
         Self::read_at(spec, limits, level).map_err(|fault| fault.during(&spec.kind))
     }
 
-    /// Refuses what no level can have.
+    /// Reads a spec for whatever level: refuses what none can have.
     ///
     /// # Errors
     /// As [`QemuOptions::read`], but for what this level lacks.
-    pub(super) fn refuse(spec: &LayerSpec, limits: &Limits) -> Result<Self, Fault> {
+    pub(super) fn read_anywhere(spec: &LayerSpec, limits: &Limits) -> Result<Self, Fault> {
         Self::read_at(spec, limits, None).map_err(|fault| fault.during(&spec.kind))
     }
 
@@ -212,13 +212,13 @@ mod tests {
     #[test]
     fn what_the_planning_machine_lacks_is_refused_where_the_machine_is_to_be() {
         let far = spec(&[("pin", "4000")]);
-        assert!(QemuOptions::refuse(&far, &Limits::default()).is_ok());
+        assert!(QemuOptions::read_anywhere(&far, &Limits::default()).is_ok());
         let fault = QemuOptions::read(&far, &Limits::default()).unwrap_err();
         assert!(fault.message.contains("may not run on CPU 4000"), "{fault}");
         let limits = Limits { cpuset: Some(vec![1]), ..Limits::default() };
-        assert!(QemuOptions::refuse(&far, &limits).is_err(), "both were named");
+        assert!(QemuOptions::read_anywhere(&far, &limits).is_err(), "both were named");
         let four = Limits { cpu_millis: Some(4000), ..Limits::default() };
-        let fault = QemuOptions::refuse(&far, &four).unwrap_err();
+        let fault = QemuOptions::read_anywhere(&far, &four).unwrap_err();
         assert!(fault.message.contains("names 1 CPUs for 4 virtual CPUs"), "{fault}");
     }
 

@@ -161,7 +161,7 @@ pub(super) fn host_key(said: &str) -> &str {
 
 /// Lists the lines that the client says unasked.
 pub(super) fn without_key(said: &str) -> impl Iterator<Item = &str> {
-    said.lines().filter(|line| !line.trim().is_empty() && !line.contains(HOST_KEY))
+    said.lines().filter(|line| !line.contains(HOST_KEY))
 }
 
 fn user(name: &str) -> Result<String, Fault> {
@@ -217,9 +217,9 @@ mod tests {
             .unwrap()
             .run(Some(Path::new("/room/ssh.log")), true, "uname -sm")
             .join(" ");
-        let golden = "ssh -T -E /room/ssh.log -o BatchMode=yes -o StrictHostKeyChecking=yes -o UpdateHostKeys=no -o \
-                      ConnectTimeout=10 -o ConnectionAttempts=1 -o ServerAliveInterval=5 -o \
-                      ServerAliveCountMax=3 -o ClearAllForwardings=yes -o ForwardAgent=no -o \
+        let golden = "ssh -T -E /room/ssh.log -o BatchMode=yes -o StrictHostKeyChecking=yes -o \
+                      UpdateHostKeys=no -o ConnectTimeout=10 -o ConnectionAttempts=1 -o \
+                      ServerAliveInterval=5 -o ServerAliveCountMax=3 -o ClearAllForwardings=yes -o ForwardAgent=no -o \
                       ForwardX11=no -o PermitLocalCommand=no -o RemoteCommand=none -o \
                       RequestTTY=no -o ControlMaster=no -o ControlPath=none -o LogLevel=ERROR -o \
                       LogVerbose=*:verify_host_key():* -F /keys/config -l me -p 2222 -i /keys/id \

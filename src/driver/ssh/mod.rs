@@ -32,9 +32,9 @@ use crate::layer::{
     Descriptor, Files, Layer, LayerSpec, Payer, Reach, RootKind, Running, Site, Source, StartGuess,
     Started, Unavailable, Usable, WorkloadNetwork, option, require_program, value_of,
 };
+use crate::regular_file;
 use client::Client;
 use std::fs::{self, File};
-use std::io::Read;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -147,9 +147,10 @@ impl Log {
 
     /// Returns what is in it; nothing where the client has said nothing.
     fn text(&self) -> String {
-        let mut said = Vec::new();
-        let read = File::open(&self.0).map(|file| file.take(LOG_LIMIT).read_to_end(&mut said));
-        read.map_or_else(|_| String::new(), |_| String::from_utf8_lossy(&said).into_owned())
+        let said = regular_file::open(&self.0)
+            .and_then(|file| regular_file::read_again(&file, LOG_LIMIT))
+            .unwrap_or_default();
+        String::from_utf8_lossy(&said).into_owned()
     }
 }
 
@@ -241,9 +242,7 @@ fn explained(client: &Client, fault: Fault, (log, console): (&Log, &ConsoleTail)
     let hint = client.remedy(&said).or_else(|| client.remedy(&console.text()));
     let hint = hint.or(fault.hint.clone());
     let mut explained = fault.during(format_args!("ssh: no agent on `{}`", client.host));
-    let own: Vec<&str> = client::without_key(&said).collect();
-    let last = own.len().saturating_sub(last_words::QUOTE);
-    let own: String = own[last..].iter().map(|line| last_words::quoted(line)).collect();
+    let own = last_words::last_lines(client::without_key(&said));
     explained.message += &(own + &console.quote());
     Fault { hint, ..explained }
 }
