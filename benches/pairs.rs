@@ -1,12 +1,20 @@
 //! Two ways of doing one thing, alternating in one run, and the ratio of their medians.
 //!
-//! Each pair is a block; which of the two goes first changes from pair to pair. The interval is
-//! that of `surtax-statistics` over the pairs, as in a report.
+//! Each pair is a block; which of the two goes first changes from pair to pair, and each run begins
+//! a pause after the last. The interval is that of `surtax-statistics` over the pairs, as in a
+//! report.
 
 use crate::figure::{Figure, Sheet, claims_equality};
 use crate::ratio::{median, ratio};
 use std::ops::RangeInclusive;
 use std::time::Duration;
+
+/// Pause before each run, of either. A runtime that moves its container into a group waits for a
+/// grace period of RCU, but not within about 30 ms of the last such move: right behind a short run
+/// it would take three quarters of what it takes alone.
+///
+/// Source: Linux `kernel/rcu/sync.c`, `rcu_sync_enter`.
+const REST: Duration = Duration::from_millis(50);
 
 /// A claim of equality goes on until half its interval is this narrow, whatever it says,
 const HALF_WIDTH: f64 = 0.005;
@@ -14,9 +22,9 @@ const HALF_WIDTH: f64 = 0.005;
 /// and for so many pairs at most.
 const PAIRS_MAX: u32 = 200;
 
-/// Runs `ours` and `theirs` alternating, after one of each that does not count: `usual` times
-/// unless told otherwise, and on for a bar that claims equality. Prints the ratio, and what both
-/// took.
+/// Runs `ours` and `theirs` alternating, each on a machine at rest, after one of each that does not
+/// count: `usual` times unless told otherwise, and on for a bar that claims equality. Prints the
+/// ratio, and what both took.
 pub fn compare(
     sheet: &mut Sheet,
     name: &str,
@@ -28,6 +36,11 @@ pub fn compare(
     let least = sheet.count(usual);
     let goes_on = claims_equality(bar.as_ref()) && least == usual;
     let most = if goes_on { least.max(PAIRS_MAX) } else { least };
+    let rested = |run: &mut dyn FnMut() -> Duration| {
+        std::thread::sleep(REST);
+        run()
+    };
+    let (mut ours, mut theirs) = (|| rested(&mut ours), || rested(&mut theirs));
     ours();
     theirs();
     let (mut our_times, mut their_times) = (Vec::new(), Vec::new());
