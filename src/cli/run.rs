@@ -4,6 +4,7 @@ use super::Globals;
 use super::measure::{MeasureArguments, Question, ResultArguments};
 use crate::driver::registered;
 use crate::fault::Fault;
+use crate::lab;
 use crate::plan::file;
 use std::path::PathBuf;
 
@@ -27,8 +28,21 @@ impl Arguments {
     /// The user's: what is missing, unknown or contradicts itself, with the line of the file.
     pub fn question(&self, globals: &Globals) -> Result<Question, Fault> {
         let descriptors = registered();
-        let draft = file::read(&self.plan, &descriptors)?
+        let draft = file::read(&self.plan, &descriptors)
+            .map_err(|fault| self.instead(fault))?
             .overlaid_by(self.measure.draft(&[], &descriptors)?);
         self.results.question(draft, globals)
+    }
+
+    /// Adds what was probably meant where a command stands in the place of a plan.
+    fn instead(&self, fault: Fault) -> Fault {
+        if self.plan.exists() || lab::find(&self.plan).is_none() {
+            return fault;
+        }
+        let command = self.plan.display();
+        fault.hint(format!(
+            "`run` takes a plan; to measure a command, write `surtax compare --in native,runc -- \
+             {command}`"
+        ))
     }
 }

@@ -16,7 +16,7 @@ mod split_string;
 use self::places::{Extent, Place, Reason};
 use crate::driver;
 use crate::fault::Fault;
-use crate::layer::StackSpec;
+use crate::layer::{BINARY, LayerSpec, StackSpec};
 use crate::plan::writable::real;
 use crate::plan::{Draft, Plan};
 use crate::rootfs::root;
@@ -24,6 +24,8 @@ use crate::workload::Workload;
 use crate::workload::definition::{Client, Definition};
 use std::path::{Path, PathBuf};
 use surtax_instrument::way::Way;
+
+const TOOL: Reason = Reason::started("part of what a stack's tool is started by");
 
 /// Refuses a plan whose command may write to its own run, to those that are kept, to surtax's
 /// state, to what root executes, or to where a result will be: it could make any number, or have
@@ -33,7 +35,11 @@ use surtax_instrument::way::Way;
 /// The user's, with the directory; also where one has become a link since the plan was made. The
 /// machine's: what decides what root executes cannot be read.
 pub(super) fn refuse(plan: &Plan, run: Option<&Path>, results: &[&Path]) -> Result<(), Fault> {
-    let foreign = Foreign::beside(&plan.writable)?;
+    if plan.writable.is_empty() {
+        return Ok(());
+    }
+    let mut foreign = Foreign::beside(&plan.writable)?;
+    foreign.found.extend(programs::started(tools(plan)?, TOOL));
     for directory in &plan.writable {
         require_plain(directory)?;
         require_apart(directory, plan)?;
@@ -91,13 +97,9 @@ fn require_apart(directory: &Path, plan: &Plan) -> Result<(), Fault> {
         ))
         .hint("name the outer one alone"));
     }
-    let stacks = plan.stacks.iter().chain([&plan.baseline]);
-    let stacks = stacks.chain(plan.beside.iter().map(|neighbour| &neighbour.stack));
-    let clients = clients(plan)?;
-    let stacks: Vec<&StackSpec> = stacks.chain(&clients).collect();
+    let stacks = stacks(plan)?;
     let named = stacks.iter().flat_map(|stack| &stack.layers).flat_map(driver::files);
-    let files: Vec<PathBuf> =
-        named.chain(stacks.iter().flat_map(|stack| driver::borrowed(stack))).collect();
+    let files: Vec<PathBuf> = named.chain(stacks.iter().flat_map(driver::borrowed)).collect();
     // A part of a root may be writable: what is in there is the command's own.
     let layers = || stacks.iter().flat_map(|stack| &stack.layers);
     let is_root = |file: &Path| layers().any(|layer| layer.is_root(file));
@@ -122,6 +124,19 @@ fn around<'f>(
     is_root: impl Fn(&Path) -> bool,
 ) -> Option<&'f PathBuf> {
     files.iter().find(|file| directory.starts_with(real(file)) && !is_root(file))
+}
+
+/// Lists all stacks in which something of a plan runs.
+fn stacks(plan: &Plan) -> Result<Vec<StackSpec>, Fault> {
+    let named = plan.stacks.iter().chain([&plan.baseline]);
+    let beside = plan.beside.iter().map(|neighbour| &neighbour.stack);
+    Ok(named.chain(beside).cloned().chain(clients(plan)?).collect())
+}
+
+/// Lists the files that stacks name for their layers' tools.
+fn tools(plan: &Plan) -> Result<Vec<PathBuf>, Fault> {
+    let named = |layer: LayerSpec| layer.option(BINARY.key).map(PathBuf::from);
+    Ok(stacks(plan)?.into_iter().flat_map(|stack| stack.layers).filter_map(named).collect())
 }
 
 /// Lists the stacks in which clients of workloads run, which no plan names as its own.

@@ -25,8 +25,8 @@ use crate::lab::disk::Disk;
 use crate::lab::{self, HeldProcess, Lab, Limits, Mount, Process, Program, Room, tool_version};
 use crate::layer::publish::Port;
 use crate::layer::{
-    Descriptor, Inner, Layer, LayerSpec, Payer, Running, Site, Source, Started, Unavailable,
-    Usable, WorkloadNetwork, medium, require_program, require_root,
+    Descriptor, Inner, Layer, LayerSpec, Payer, Running, Site, Source, Started, ToolFile,
+    Unavailable, Usable, WorkloadNetwork, medium, require_root,
 };
 use crate::rootfs::root::Lower;
 use crate::rootfs::{root, scratch, secrets};
@@ -172,20 +172,20 @@ impl Layer for ContainerTool {
 
     fn check(&self, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
         let remedy = self.remedy();
-        let path = require_program(self.program, &remedy)?;
+        let tool = ToolFile::find(spec, self.program, &remedy)?;
         let why = format!("`{}` needs root for a throw-away layer over `/`", self.program);
         require_root(&why)?;
         tool_network::require(spec, self.networks)?;
         init::require(spec, site)?;
         (self.require)(spec, site)?;
-        let facts = tool_facts(&path).map_err(|fault| Unavailable::new(fault.message, remedy))?;
+        let facts = tool_facts(&tool).map_err(|fault| Unavailable::new(fault.message, remedy))?;
         Ok(Usable { facts })
     }
 
     fn start(&self, spec: &LayerSpec, site: &Site<'_>, room: &Room) -> Result<Started, Fault> {
         let kind = self.descriptor.kind;
-        let found = require_program(self.program, &self.remedy());
-        let path = found.map_err(|it| it.fault().during(kind))?;
+        let found = ToolFile::find(spec, self.program, &self.remedy());
+        let tool = found.map_err(|it| it.fault().during(kind))?;
         let scratch = room.memory_directory()?;
         let lowers = root::lowers(&site.view.root, site.cache)?;
         let agent = scratch.join("agent");
@@ -199,7 +199,7 @@ impl Layer for ContainerTool {
         let order = (self.order)(&ContainerRequest {
             spec,
             hierarchies: site.lab.hierarchies(),
-            program: &path.to_string_lossy(),
+            program: &tool.path.to_string_lossy(),
             lab: site.lab,
             base,
             root: &root::merged_at(scratch),
@@ -228,7 +228,7 @@ impl Layer for ContainerTool {
         let link = way.link(kind, init.as_ref(), &mut process, patience)?;
         let started = Fact::new("tool_command_line", command_line, "its start");
         let of_root = root::facts(&site.view.root, &lowers);
-        let facts = [tool_facts(&path)?, vec![started], of_root].concat();
+        let facts = [tool_facts(&tool)?, vec![started], of_root].concat();
         let running = RunningContainer {
             process,
             init: init.map_or(Init::None, |init| init.init),
@@ -409,10 +409,10 @@ impl RunningContainer {
 }
 
 /// Reports the path of the tool, and what it says of its version.
-fn tool_facts(path: &Path) -> Result<Vec<Fact>, Fault> {
-    let version = tool_version::of(path, &[])?;
-    let path = path.to_string_lossy().into_owned();
-    Ok(vec![Fact::new("tool", path, "PATH"), Fact::new("tool_version", version, "--version")])
+fn tool_facts(tool: &ToolFile) -> Result<Vec<Fact>, Fault> {
+    let mut facts = tool.facts("tool")?;
+    facts.push(Fact::new("tool_version", tool_version::of(&tool.path, &[])?, "--version"));
+    Ok(facts)
 }
 
 /// The words that every tool's command line ends with: what runs in the container.

@@ -2,7 +2,7 @@
 //!
 //! surtax (host) ── bwrap ── namespaces, pivot_root ── bwrap (PID 1) ── agent ── command
 //!
-//! - **Needs** `bwrap` in `PATH`, root.
+//! - **Needs** `bwrap`, in `PATH` or by `binary=`; root.
 //! - **Leaves out** seccomp, which its callers bring along, and cgroups, which it does not know:
 //!   the limits are those of a group that surtax makes around its own.
 //! - **Payers** one group: `bwrap`, its PID 1, the agent and the command.
@@ -12,7 +12,7 @@ use crate::container::oci::NET;
 use crate::container::oci::config::{self, AGENT};
 use crate::container::tool::{ContainerRequest, ContainerTool, ToolStart, agent_words, word};
 use crate::fault::Fault;
-use crate::layer::{Descriptor, Limit, Reach, StartGuess, medium};
+use crate::layer::{BINARY, Descriptor, Limit, Reach, StartGuess, medium};
 
 /// Variants that the doctor asks about.
 const VARIANTS: &[&str] = &["bubblewrap", "bubblewrap:net=host"];
@@ -25,7 +25,8 @@ pub static BUBBLEWRAP: ContainerTool = ContainerTool {
         package: "bubblewrap",
         aliases: &[("bwrap", "")],
         reach: &[("host", Reach::Level)],
-        options: &[NET, medium::CHOICE],
+        options: &[NET, medium::CHOICE, BINARY],
+        paths: &[BINARY.key],
         limits: Limit::OF_A_GROUP,
         both_ways: &["host"],
         start_guess: StartGuess::of(2_000),

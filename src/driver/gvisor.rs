@@ -3,8 +3,8 @@
 //! surtax (host) ── runsc run ── sandbox (sentry, stubs) ── agent ── command
 //!                            └─ gofer: opens files for the sentry
 //!
-//! - **Needs** `runsc` in `PATH` that knows the platform; for `platform=kvm` a `/dev/kvm` that
-//!   boots the reference guest of `qemu`.
+//! - **Needs** `runsc`, in `PATH` or by `binary=`, that knows the platform; for `platform=kvm` a
+//!   `/dev/kvm` that boots the reference guest of `qemu`.
 //! - **Leaves out** what an engine adds. `net=none` has only `lo`, `net=host` passes the level's
 //!   sockets through, and `net=sandbox` is the sentry's own stack on a veth.
 //! - **Payers** the runtime's own process; the group with sentry, stubs and gofer, which carries
@@ -19,8 +19,8 @@ use crate::container::tool_network::{self, Wiring};
 use crate::fault::Fault;
 use crate::lab;
 use crate::layer::{
-    Descriptor, Inner, LayerSpec, Limit, NETWORK, Need, Reach, Site, StartGuess, Unavailable,
-    impairment, medium, option, value_of,
+    BINARY, Descriptor, Inner, LayerSpec, Limit, NETWORK, Need, Reach, Site, StartGuess,
+    Unavailable, impairment, medium, option, value_of,
 };
 use std::path::Path;
 use std::time::Duration;
@@ -61,7 +61,9 @@ pub static GVISOR: Oci = Oci {
             impairment::RATE,
             medium::CHOICE,
             PRIVILEGED,
+            BINARY,
         ],
+        paths: &[BINARY.key],
         // A limit on processes would count the sentry's own threads, whose number the command does
         // not choose, and a sentry that may start no more of them dies.
         // None on a disk: direct I/O inside goes through this level's page cache.

@@ -2,7 +2,7 @@
 //!
 //! surtax (host) ── lxc-start (monitor) ── namespaces, pivot_root, seccomp ── agent (PID 1) ── command
 //!
-//! - **Needs** `lxc-start` in `PATH`, root.
+//! - **Needs** `lxc-start`, in `PATH` or by `binary=`; root.
 //! - **Leaves out** what a root enables beyond its init, whose services would run beside the
 //!   command; `CAP_LINUX_IMMUTABLE` and the kernel's keyrings, by which a command reaches what is
 //!   this machine's.
@@ -18,7 +18,7 @@ use crate::fault::{Doing, Fault};
 use crate::lab::network::{BELOW, BRIDGE, LINK, OUTSIDE, PREFIX, WORKLOAD};
 use crate::lab::users::{COUNT, FIRST};
 use crate::lab::{self, Limits, Mount, exclusive};
-use crate::layer::{Descriptor, LayerSpec, Limit, Reach, medium};
+use crate::layer::{BINARY, Descriptor, LayerSpec, Limit, Reach, medium};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
@@ -58,7 +58,9 @@ pub static LXC: ContainerTool = ContainerTool {
             init::CHOICE,
             users::CHOICE,
             medium::CHOICE,
+            BINARY,
         ],
+        paths: &[BINARY.key],
         limits: Limit::OF_A_GROUP,
         both_ways: &["veth", "host"],
         default_users: Some("host"),

@@ -2,8 +2,8 @@
 //!
 //! surtax (host) ── systemd-nspawn ── namespaces, pivot_root, seccomp ── agent (PID 1) ── command
 //!
-//! - **Needs** `systemd-nspawn` in `PATH`, root; not systemd as PID 1: it registers nowhere, and
-//!   works in a `/run` of its own.
+//! - **Needs** `systemd-nspawn`, in `PATH` or by `binary=`; root; not systemd as PID 1: it
+//!   registers nowhere, and works in a `/run` of its own.
 //! - **Leaves out** `--property` limits, which systemd would have to keep: the limits are those of
 //!   a group that surtax makes around it; `CAP_LINUX_IMMUTABLE`, by which a command makes files of
 //!   this machine that nobody may remove.
@@ -20,7 +20,7 @@ use crate::fault::Fault;
 use crate::lab::Mount;
 use crate::lab::network::{BELOW, BRIDGE, OUTSIDE, PREFIX, WORKLOAD};
 use crate::lab::users::{COUNT, FIRST};
-use crate::layer::{Descriptor, Limit, Reach, medium};
+use crate::layer::{BINARY, Descriptor, Limit, Reach, medium};
 use std::path::Path;
 
 /// Name that it gives to the inner end of a veth pair.
@@ -53,7 +53,9 @@ pub static NSPAWN: ContainerTool = ContainerTool {
             init::CHOICE,
             users::CHOICE,
             medium::CHOICE,
+            BINARY,
         ],
+        paths: &[BINARY.key],
         limits: Limit::OF_A_GROUP,
         both_ways: &["veth", "bridge", "host"],
         default_users: Some("host"),

@@ -1,6 +1,6 @@
 //! `runc`, `crun` and `youki`: OCI runtimes on this level's kernel.
 //!
-//! - **Needs** the runtime in `PATH`, root, and cgroup v1 or v2.
+//! - **Needs** the runtime in `PATH` or by `binary=`, root, and cgroup v1 or v2.
 //! - **Leaves out** seccomp, AppArmor and user namespaces, which are an engine's choice and not the
 //!   runtime's; links, which are an engine's: `net=veth` prepares a namespace as its plugin would.
 //! - **Payers** the runtime's own process and the container's group: engine. The group carries the
@@ -9,7 +9,7 @@
 
 use crate::container::oci::{Oci, PRIVILEGED};
 use crate::container::tool_network;
-use crate::layer::{Descriptor, Limit, Need, OptionSpec, Reach, impairment, medium};
+use crate::layer::{BINARY, Descriptor, Limit, Need, OptionSpec, Reach, impairment, medium};
 
 /// The options of all three.
 const OPTIONS: &[OptionSpec] = &[
@@ -19,6 +19,7 @@ const OPTIONS: &[OptionSpec] = &[
     impairment::RATE,
     medium::CHOICE,
     PRIVILEGED,
+    BINARY,
 ];
 
 const fn descriptor(
@@ -33,6 +34,7 @@ const fn descriptor(
         summary,
         reach: &[("host", Reach::Level), ("veth", Reach::Bridge { joins: true })],
         options: OPTIONS,
+        paths: &[BINARY.key],
         limits: Limit::OF_A_CONTAINER,
         holds_layers: true,
         both_ways: &["veth", "host"],

@@ -5,7 +5,7 @@
 //! machine has no package lists, they are fetched into a directory of ours.
 
 use crate::fault::{Doing, Fault};
-use crate::lab::{Room, ToolRun, Undo};
+use crate::lab::{Room, ToolRun, Undo, hex};
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -267,11 +267,6 @@ fn verify(file: &Path, package: &Package) -> Result<(), Fault> {
         "`{}` {} has SHA-256 {found}, but the archive's index says {}",
         package.name, package.version, package.sha256
     )))
-}
-
-/// Bytes as lowercase hexadecimal digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -14,16 +14,13 @@ use crate::guest::channel::{self, Transport};
 use crate::guest::elf::Elf;
 use crate::guest::modules::Tree;
 use crate::guest::unpack::unpack;
-use crate::lab::Room;
+use crate::lab::{Room, hex, sha256};
 use crate::layer::{Descriptor, LayerSpec};
 use crate::regular_file;
 use sha2::{Digest, Sha256};
-use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Read};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
 /// The most of a bzImage that is read for its header.
 const HEADER: u64 = 64 << 10;
@@ -31,9 +28,6 @@ const HEADER: u64 = 64 << 10;
 /// The largest file of a kernel that is read whole: with all that a debugger wants to know, one has
 /// some 700 MB.
 pub(crate) const KERNEL_LIMIT: u64 = 1 << 30;
-
-/// Number of bytes of a file that are hashed at a time.
-const PIECE: usize = 1 << 20;
 
 /// Kind of the distribution's kernel: it ships one for clouds, and one for everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -183,36 +177,6 @@ pub(crate) fn acquire(need: &Need<'_>, cache: &Path, room: &Room) -> Result<Kern
     }
 }
 
-/// The SHA-256 of a file, computed once per process: an image is the same in every trial.
-///
-/// # Errors
-/// The machine's, when it cannot be read.
-pub(crate) fn sha256(path: &Path) -> Result<String, Fault> {
-    type Key = (PathBuf, [u64; 3], [i64; 4]);
-    static KNOWN: Mutex<BTreeMap<Key, String>> = Mutex::new(BTreeMap::new());
-
-    let doing = format!("hash `{}`", path.display());
-    let about = fs::metadata(path).doing(&doing)?;
-    // Its owner can set the time of a file's content back, and not that of its change.
-    let times = [about.mtime(), about.mtime_nsec(), about.ctime(), about.ctime_nsec()];
-    let key = (path.to_owned(), [about.dev(), about.ino(), about.len()], times);
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(hash) = known.get(&key) {
-        return Ok(hash.clone());
-    }
-    let mut file = regular_file::open(path).doing(&doing)?;
-    let (mut hasher, mut piece) = (Sha256::new(), vec![0; PIECE]);
-    loop {
-        match file.read(&mut piece).doing(&doing)? {
-            0 => break,
-            count => hasher.update(&piece[..count]),
-        }
-    }
-    let hash = apt::hex(&hasher.finalize());
-    known.insert(key, hash.clone());
-    Ok(hash)
-}
-
 /// The kernel that is bundled in a shared library, without modules: an empty directory stands for
 /// theirs.
 ///
@@ -338,7 +302,7 @@ fn prepare(
             return Ok(Kernel { image: path, found, is_pvh: false });
         };
         // By the very bytes that were unpacked, should the file have changed since it was hashed.
-        image = cache::place(&found, &apt::hex(&Sha256::digest(&packed)), kernels);
+        image = cache::place(&found, &hex(&Sha256::digest(&packed)), kernels);
         write_whole(&image, &plain)?;
     }
     Ok(Kernel { found, image, is_pvh: true })

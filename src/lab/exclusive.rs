@@ -7,6 +7,10 @@
 //! read back by its descriptor. A directory that labs share is taken only from root or from
 //! ourselves.
 
+mod way;
+
+pub(super) use self::way::file_of;
+use self::way::{Resolved, resolve};
 use crate::fault::{Doing, Fault};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
@@ -16,7 +20,7 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 /// Largest number of symbolic links that one path may lead through, as the kernel has it.
 const LINK_LIMIT: usize = 40;
@@ -271,85 +275,6 @@ pub fn require_ours_alone(path: &Path) -> Result<(), Fault> {
     require_ours(&hold(&path)?, &path)
 }
 
-/// Place to which a path leads.
-enum Resolved {
-    /// To this directory, through directories that nobody else can swap.
-    There(PathBuf),
-    /// To nothing: at the first component that is missing, with the rest behind it.
-    Absent(PathBuf),
-}
-
-/// Follows an absolute path component by component, and refuses one that somebody else could swap.
-///
-/// What was looked at stays as it is: each component lies in a directory that only root and we can
-/// change, or in a sticky one and belongs to root or to us.
-fn resolve(path: &Path) -> Result<Resolved, Fault> {
-    let mut ahead: Vec<PathBuf> = parts(path);
-    let mut here = PathBuf::from("/");
-    let mut links = 0;
-    require_parent(&here)?;
-    while let Some(part) = ahead.pop() {
-        if part == Path::new("..") {
-            here.pop();
-            continue;
-        }
-        let next = here.join(&part);
-        let facts = match rustix::fs::statat(CWD, &next, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(facts) => facts,
-            Err(Errno::NOENT) => {
-                let rest = ahead.iter().rev();
-                return Ok(Resolved::Absent(rest.fold(next, |path, part| path.join(part))));
-            }
-            Err(error) => return Err(error).doing(format_args!("look at `{}`", next.display())),
-        };
-        match FileType::from_raw_mode(facts.st_mode) {
-            FileType::Symlink => {
-                links += 1;
-                if !is_trusted(facts.st_uid) || links > LINK_LIMIT {
-                    return Err(foreign(&next, "symbolic link", &facts));
-                }
-                let target = fs::read_link(&next)
-                    .doing(format_args!("follow the link `{}`", next.display()))?;
-                if target.is_absolute() {
-                    here = PathBuf::from("/");
-                }
-                ahead.extend(parts(&target));
-            }
-            _ => {
-                here = next;
-                require_parent(&here)?;
-            }
-        }
-    }
-    Ok(Resolved::There(here))
-}
-
-/// The names in a path, last first.
-fn parts(path: &Path) -> Vec<PathBuf> {
-    let names = path.components().rev().filter_map(|part| match part {
-        Component::Normal(name) => Some(PathBuf::from(name)),
-        Component::ParentDir => Some(PathBuf::from("..")),
-        Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
-    });
-    names.collect()
-}
-
-/// That a directory is one in which a name of ours stays ours.
-fn require_parent(path: &Path) -> Result<(), Fault> {
-    let facts = facts_of(&hold(path)?, path)?;
-    if !is_trusted(facts.st_uid) {
-        return Err(foreign(path, "directory", &facts));
-    }
-    let is_sticky = facts.st_mode & libc::S_ISVTX != 0;
-    let group_writes = facts.st_mode & 0o020 != 0;
-    let our_group = facts.st_gid == 0 || facts.st_gid == rustix::process::getegid().as_raw();
-    let others_write = facts.st_mode & 0o002 != 0 || (group_writes && !our_group);
-    if others_write && !is_sticky {
-        return Err(open_to_others(path, &facts));
-    }
-    Ok(())
-}
-
 /// That a directory is of root or of ourselves, and that nobody else can write to it.
 fn require_ours(directory: &OwnedFd, path: &Path) -> Result<(), Fault> {
     let facts = facts_of(directory, path)?;
@@ -362,6 +287,7 @@ fn require_ours(directory: &OwnedFd, path: &Path) -> Result<(), Fault> {
     Ok(())
 }
 
+/// Tells whether a user is root or ourselves.
 pub(crate) fn is_trusted(owner: u32) -> bool {
     owner == 0 || owner == rustix::process::geteuid().as_raw()
 }

@@ -14,6 +14,7 @@ pub(crate) mod publish;
 mod reach;
 mod site;
 mod spec;
+mod tool_file;
 
 use crate::agent::Link;
 use crate::fault::{Blame, Fault};
@@ -34,6 +35,8 @@ pub(crate) use parse::tests;
 pub use reach::{NETWORK, Reach, Reaches};
 pub use site::{Root, Site, View};
 pub use spec::{LayerSpec, StackSpec};
+pub use tool_file::BINARY;
+pub(crate) use tool_file::ToolFile;
 
 /// Returns what the agent said of `key`.
 ///

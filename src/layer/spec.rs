@@ -63,6 +63,18 @@ impl LayerSpec {
         paths.filter_map(|path| std::path::absolute(path).ok()).collect()
     }
 
+    /// Makes files that options name absolute, seen from `cwd`: those that a descriptor says are
+    /// paths.
+    pub fn make_paths_absolute(&mut self, descriptor: &Descriptor, cwd: &Path) {
+        for key in descriptor.paths {
+            // The address of a socket, and a shell's word for a home, which is refused.
+            let is_path = |value: &&mut String| !value.contains("://") && !value.starts_with('~');
+            if let Some(value) = self.options.get_mut(*key).filter(is_path) {
+                *value = cwd.join(&*value).display().to_string();
+            }
+        }
+    }
+
     /// Tells whether the layer names this as its root, as `dir:PATH` or `oci:PATH`.
     #[must_use]
     pub fn is_root(&self, file: &Path) -> bool {

@@ -72,7 +72,7 @@ impl Draft {
                 let fault = self.refuse("beside", message);
                 return Err(fault.hint("say on what its data lies: `scratch=layer`"));
             }
-            let stack = self.located("beside", &neighbour.stack, cwd)?;
+            let stack = self.located("beside", &neighbour.stack, (cwd, around.descriptors))?;
             let has_two_sides = definition.server.is_some();
             let stack = if has_two_sides { connected(&stack, around.descriptors) } else { stack };
             self.check_sense(&stack, around)?;

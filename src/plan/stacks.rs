@@ -37,8 +37,9 @@ impl Draft {
         let joined = |stack: &StackSpec| {
             if has_two_sides { connected(stack, descriptors) } else { stack.clone() }
         };
+        let place = (cwd, descriptors);
         let adapted =
-            |field, stack: &StackSpec| self.pinned(self.located(field, stack, cwd)?, descriptors);
+            |field, stack: &StackSpec| self.pinned(self.located(field, stack, place)?, descriptors);
         let mut changed = Vec::new();
         if self.stacks.is_empty() {
             return Err(self.refuse("stacks", "there is no stack to run the command in").hint(
@@ -189,29 +190,42 @@ impl Draft {
         &self,
         field: &str,
         stack: &StackSpec,
-        cwd: &Path,
+        (cwd, descriptors): (&Path, &[&'static Descriptor]),
     ) -> Result<StackSpec, Fault> {
         let mut stack = stack.clone();
         for (depth, layer) in stack.layers.iter_mut().enumerate() {
             layer.make_root_absolute(cwd);
+            let descriptor = descriptors.iter().find(|it| it.kind == layer.kind);
+            let paths = descriptor.map_or(&[][..], |descriptor| {
+                layer.make_paths_absolute(descriptor, cwd);
+                descriptor.paths
+            });
+            for (what, path) in paths.iter().filter_map(|key| Some((key, layer.option(key)?))) {
+                self.require_one_word(field, what, path)?;
+            }
             let (Root::Directory(path) | Root::Oci(path) | Root::Image(path)) = layer.root()?
             else {
                 continue;
             };
             let shown = path.display().to_string();
-            if shown.contains(['+', ',']) {
-                let message = format!(
-                    "the root `{shown}` holds `+` or `,`, which separate layers and options"
-                );
-                let fault = self.refuse(field, message);
-                return Err(fault.hint("give it another name, for instance by a symbolic link"));
-            }
+            self.require_one_word(field, "root", &shown)?;
             if depth == 0 && !path.exists() {
                 let message = format!("the root `{shown}` of `{}` is not there", layer.kind);
                 return Err(self.refuse(field, message));
             }
         }
         Ok(stack)
+    }
+
+    /// That a path is read again as it was written, as a part of its stack.
+    fn require_one_word(&self, field: &str, what: &str, path: &str) -> Result<(), Fault> {
+        if !path.contains(['+', ',']) {
+            return Ok(());
+        }
+        let message =
+            format!("the {what} `{path}` holds `+` or `,`, which separate layers and options");
+        let fault = self.refuse(field, message);
+        Err(fault.hint("give it another name, for instance by a symbolic link"))
     }
 }
 

@@ -12,7 +12,7 @@ use crate::fault::{Doing, Fault};
 use crate::guest::channel::Channel;
 use crate::guest::share::{Protocol, Share};
 use crate::guest::{Guest, kernel, memory, require_seen};
-use crate::lab::{Room, RoomNetwork, Shape, network};
+use crate::lab::{self, Room, RoomNetwork, Shape, network};
 use crate::layer::{LayerSpec, Payer, Site, value_of};
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -244,11 +244,7 @@ impl EquippedGuest {
             Fact::new("cpus", cpus, format!("{source}, and sched_getaffinity(2) inside")),
             Fact::new("memory_bytes", asked.to_string(), format!("{source}, and MemTotal inside")),
             Fact::new("kernel_release", &found.release, "uname(2) inside"),
-            Fact::new(
-                "kernel_sha256",
-                kernel::sha256(&found.file)?,
-                found.file.display().to_string(),
-            ),
+            Fact::new("kernel_sha256", lab::sha256(&found.file)?, found.file.display().to_string()),
             Fact::new("kernel_origin", found.origin, "the search for a kernel"),
         ];
         if self.traits.signature.is_some() {

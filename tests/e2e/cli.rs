@@ -71,6 +71,13 @@ fn an_unknown_plan_key_is_named_with_file_and_line() {
 }
 
 #[test]
+fn a_command_in_the_place_of_a_plan_is_shown_its_own() {
+    let meant = "`surtax compare --in native,runc -- true`";
+    refused(&["run", "--in", "native,runc", "--", "true"], &["the plan `true`", meant]);
+    refused(&["run", "nothing-of-that-name"], &["use one of the plans that come with surtax"]);
+}
+
+#[test]
 fn a_contradiction_in_a_plan_is_named_with_file_and_line() {
     let place = tempfile::tempdir().expect("a directory");
     let plan = place.path().join("none.toml");

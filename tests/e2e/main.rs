@@ -12,6 +12,7 @@ mod agent;
 mod answers;
 mod at_once;
 mod appliances;
+mod binaries;
 mod cli;
 mod conditions;
 mod conduct;

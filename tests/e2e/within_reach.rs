@@ -145,6 +145,13 @@ fn what_a_command_could_exchange_or_write_of_surtax_s_is_refused_before_anything
     fs::write(of("vmlinuz"), "").unwrap();
     assert!(with(&["--in", &kernel]).contains("which a stack is made of"));
     fs::remove_file(of("vmlinuz")).unwrap();
+    let tool = places.machine.path("tool");
+    fs::write(of("sh"), "").unwrap();
+    fs::write(&tool, format!("#!{}\n", of("sh"))).unwrap();
+    fs::set_permissions(&tool, fs::Permissions::from_mode(0o755)).unwrap();
+    let stack = format!("runc:binary={}", tool.display());
+    assert!(with(&["--in", &stack]).contains("part of what a stack's tool is started by"));
+    fs::remove_file(of("sh")).unwrap();
     assert!(with(&["--report", &of("r.html")]).contains("would be written into"));
     assert!(with(&["--export", &of("r.json")]).contains("would be written into"));
     assert!(with(&["--output", &of("r.surtax")]).contains("could write its own result"));

@@ -11,8 +11,9 @@ pub struct CommandLine {
     pub program: String,
     /// Options of the runtime itself, before the command.
     pub own: Vec<String>,
-    /// The kernel refuses the inner one of two containers a session keyring of its own.
-    pub is_nested: bool,
+    /// True if its container has the session keyring of its level: the kernel refuses the inner one
+    /// of two containers one of its own.
+    pub keeps_keyring: bool,
     /// With the configuration, the list of containers and the mount point of the root.
     pub bundle: PathBuf,
 }
@@ -22,7 +23,7 @@ impl CommandLine {
     pub fn run(&self) -> Vec<String> {
         let (pid_file, bundle) = (text(&self.pid_file()), text(&self.bundle));
         let mut words = vec!["run", "--pid-file", &pid_file, "--bundle", &bundle];
-        if self.is_nested && !self.program.ends_with("runsc") {
+        if self.keeps_keyring {
             words.push("--no-new-keyring");
         }
         words.push(CONTAINER);

@@ -2,7 +2,7 @@
 //!
 //! surtax (host) ── runc run ── namespaces, groups, pivot_root ── agent (PID 1) ── command
 //!
-//! - **Needs** the runtime in `PATH`, root, and cgroup v1 or v2.
+//! - **Needs** the runtime in `PATH` or by `binary=`, root, and cgroup v1 or v2.
 //! - **Leaves out** seccomp, AppArmor and user namespaces, which are an engine's choice and not the
 //!   runtime's; links, which are an engine's: `net=veth` prepares a namespace as its plugin would.
 //! - **Payers** the runtime's own process and the container's group: engine. The group carries the
@@ -22,7 +22,7 @@ use crate::fault::{Doing, Fault};
 use crate::lab::{self, Limits, Mount, Process, Program, Room, tool_version};
 use crate::layer::{
     Descriptor, Inner, Layer, LayerSpec, OptionSpec, Payer, Running, Site, Source, Started,
-    Unavailable, Usable, impairment, medium, option, require_program, require_root,
+    ToolFile, Unavailable, Usable, impairment, medium, option, require_root,
 };
 use crate::rootfs::root::Lower;
 use crate::rootfs::{root, scratch, secrets};
@@ -116,22 +116,22 @@ impl Layer for Oci {
     }
 
     fn check(&self, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
-        let path = require_program(self.program, self.remedy)?;
+        let tool = ToolFile::find(spec, self.program, self.remedy)?;
         require_root(&format!("`{}` needs root for mounts and groups", self.program))?;
-        let version =
-            version(&path).map_err(|fault| Unavailable::new(fault.message, self.remedy))?;
+        let version = version(&tool.path)
+            .map_err(|fault| Unavailable::new(fault.message, tool.remedy(self.remedy)))?;
         tool_network::require(spec, self.networks)?;
         impairment::require(self.shape(spec)?, site)?;
-        (self.require)(&path, spec, site)?;
-        Ok(Usable { facts: runtime_facts(&path, &version) })
+        (self.require)(&tool.path, spec, site)?;
+        Ok(Usable { facts: runtime_facts(&tool, &version)? })
     }
 
     fn start(&self, spec: &LayerSpec, site: &Site<'_>, room: &Room) -> Result<Started, Fault> {
-        let found = require_program(self.program, self.remedy);
-        let path = found.map_err(|it| it.fault().during(self.descriptor.kind))?;
+        let found = ToolFile::find(spec, self.program, self.remedy);
+        let tool = found.map_err(|it| it.fault().during(self.descriptor.kind))?;
         if site.level > 0 {
             // A level that was just made has not been asked before.
-            (self.require)(&path, spec, site)
+            (self.require)(&tool.path, spec, site)
                 .and_then(|()| impairment::require(self.shape(spec)?, site))
                 .map_err(|it| it.fault().during(self.descriptor.kind))?;
         }
@@ -145,9 +145,9 @@ impl Layer for Oci {
 
         let (link, ends) = stdio::link(self.descriptor.kind)?;
         let command_line = CommandLine {
-            program: path.to_string_lossy().into_owned(),
+            program: text(&tool.path),
             own: (self.arguments)(spec),
-            is_nested: site.level > 0,
+            keeps_keyring: site.level > 0 && self.kernel == Kernel::Shared,
             bundle: bundle.to_path_buf(),
         };
         let process = room.spawn(Program {
@@ -163,8 +163,8 @@ impl Layer for Oci {
         let privileged = is_privileged(spec, site).to_string();
         facts.push(Fact::new("privileged", privileged, "config.json"));
         let running = RunningOci {
-            version: version(&path)?,
-            path,
+            version: version(&tool.path)?,
+            tool,
             process,
             namespace,
             command_line,
@@ -210,7 +210,7 @@ impl Oci {
 }
 
 struct RunningOci {
-    path: PathBuf,
+    tool: ToolFile,
     version: String,
     process: Process,
     namespace: OwnedFd,
@@ -242,7 +242,7 @@ impl Running for RunningOci {
 
     fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
         let first = self.first_process()?;
-        let mut facts = runtime_facts(&self.path, &self.version);
+        let mut facts = runtime_facts(&self.tool, &self.version)?;
         let command_line = self.command_line.run().join(" ");
         facts.push(Fact::new("runtime_command_line", command_line, "its start"));
         facts.push(first.group_is(&self.group)?);
@@ -363,11 +363,10 @@ fn same_kernel(
     Ok(facts)
 }
 
-fn runtime_facts(path: &Path, version: &str) -> Vec<Fact> {
-    vec![
-        Fact::new("runtime", text(path), "PATH"),
-        Fact::new("runtime_version", version, "--version"),
-    ]
+fn runtime_facts(tool: &ToolFile, version: &str) -> Result<Vec<Fact>, Fault> {
+    let mut facts = tool.facts("runtime")?;
+    facts.push(Fact::new("runtime_version", version, "--version"));
+    Ok(facts)
 }
 
 fn version(path: &Path) -> Result<String, Fault> {

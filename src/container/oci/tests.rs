@@ -113,7 +113,7 @@ fn open_files_are_never_more_than_we_may_allow() {
 #[test]
 fn the_runtimes_own_options_stand_before_its_command() {
     let command_line = CommandLine {
-        is_nested: false,
+        keeps_keyring: false,
         program: "/usr/bin/runsc".into(),
         own: vec!["--platform=systrap".into()],
         bundle: "/dev/shm/surtax-1/room".into(),

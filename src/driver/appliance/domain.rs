@@ -10,8 +10,7 @@ use crate::container::first_process::FirstProcess;
 use crate::driver::native::{PlainProcess, same_kernel};
 use crate::driver::xen::application::{ADDRESS, Application, ApplicationOptions};
 use crate::fault::Fault;
-use crate::guest::kernel;
-use crate::lab::Room;
+use crate::lab::{self, Room};
 use crate::layer::{Payer, Running, Site, Started};
 use std::net::Ipv4Addr;
 use std::os::unix::net::UnixStream;
@@ -83,7 +82,7 @@ impl Running for RunningDomain {
     fn evidence(&mut self, inside: &[Fact]) -> Result<Vec<Fact>, Fault> {
         let mut facts = self.application.evidence()?;
         for (name, file) in ["image_sha256", "initrd_sha256"].into_iter().zip(&self.files) {
-            facts.push(Fact::new(name, kernel::sha256(file)?, file.display().to_string()));
+            facts.push(Fact::new(name, lab::sha256(file)?, file.display().to_string()));
         }
         if let Some(client) = &mut self.client {
             let agent = FirstProcess::of(client.process.pid(), &client.hierarchies);

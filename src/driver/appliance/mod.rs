@@ -32,8 +32,7 @@ use super::xen::application;
 use crate::agent::{ConsoleTail, Link};
 use crate::container::first_process::FirstProcess;
 use crate::fault::{Doing, Fault};
-use crate::guest::kernel;
-use crate::lab::{Jail, Limits, Process, Program, Room, RoomNetwork};
+use crate::lab::{self, Jail, Limits, Process, Program, Room, RoomNetwork};
 use crate::layer::{
     Descriptor, Files, Inner, Layer, LayerSpec, Limit, Need, Payer, Reach, Running, Site, Started,
     Unavailable, Usable, WorkloadNetwork, option, require_root,
@@ -322,7 +321,7 @@ impl Running for RunningAppliance {
             facts.push(evidence::of_network(self.process.pid(), client)?);
         }
         for (name, file) in self.machine.files() {
-            facts.push(Fact::new(name, kernel::sha256(file)?, file.display().to_string()));
+            facts.push(Fact::new(name, lab::sha256(file)?, file.display().to_string()));
         }
         if let Some(client) = &mut self.client {
             let agent = FirstProcess::of(client.process.pid(), &client.hierarchies);

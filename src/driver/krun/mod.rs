@@ -25,7 +25,6 @@ use crate::agent::{Call, ConsoleTail, Link};
 use crate::container::first_process::FirstProcess;
 use crate::fault::Fault;
 use crate::guest::channel::Channel;
-use crate::guest::kernel::sha256;
 use crate::guest::share::Protocol;
 use crate::lab::{self, Limits, Process, Program, Room};
 use crate::layer::{
@@ -231,7 +230,7 @@ impl Running for RunningKrun {
                 return Err(Fault::machine(text));
             }
             facts.push(Fact::new(format!("{key}_file"), shown, "/proc/PID/maps"));
-            facts.push(Fact::new(format!("{key}_sha256"), sha256(file)?, "the file"));
+            facts.push(Fact::new(format!("{key}_sha256"), lab::sha256(file)?, "the file"));
         }
         if !names_of_threads(self.process.pid())?.iter().any(|name| name == SERVER) {
             return Err(Fault::machine(format!("krun: none of its threads is called `{SERVER}`")));

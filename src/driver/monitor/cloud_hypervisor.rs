@@ -14,7 +14,7 @@ use super::{
 };
 use crate::fault::Fault;
 use crate::lab::network::TAP;
-use crate::layer::{OptionSpec, Reach, RootKind, StartGuess, impairment, medium};
+use crate::layer::{BINARY, OptionSpec, Reach, RootKind, StartGuess, impairment, medium};
 use serde_json::{Value, json};
 use surtax_instrument::wire::Fact;
 
@@ -45,6 +45,7 @@ pub static CLOUD_HYPERVISOR: Monitor = Monitor {
             impairment::DELAY,
             impairment::LOSS,
             impairment::RATE,
+            BINARY,
         ],
         limits: Limit::OF_A_MACHINE,
         holds_layers: true,
@@ -53,7 +54,7 @@ pub static CLOUD_HYPERVISOR: Monitor = Monitor {
         start_guess: StartGuess::of(1_000),
         may_prove_kvm: |_| true,
         variants: VARIANTS,
-        paths: &[KERNEL.key],
+        paths: &[KERNEL.key, BINARY.key],
         ..Descriptor::MACHINE
     },
     program: "cloud-hypervisor",

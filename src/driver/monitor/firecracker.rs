@@ -17,7 +17,7 @@ use super::{
 };
 use crate::fault::Fault;
 use crate::lab::network::TAP;
-use crate::layer::{Reach, RootKind, StartGuess, impairment, medium, option};
+use crate::layer::{BINARY, Reach, RootKind, StartGuess, impairment, medium, option};
 use serde_json::{Value, json};
 use surtax_instrument::wire::Fact;
 
@@ -51,6 +51,7 @@ pub static FIRECRACKER: Monitor = Monitor {
             impairment::DELAY,
             impairment::LOSS,
             impairment::RATE,
+            BINARY,
         ],
         limits: Limit::OF_A_MACHINE,
         both_ways: &["tap"],
@@ -58,7 +59,7 @@ pub static FIRECRACKER: Monitor = Monitor {
         start_guess: StartGuess::of(1_000),
         may_prove_kvm: |_| true,
         variants: VARIANTS,
-        paths: &[KERNEL.key],
+        paths: &[KERNEL.key, BINARY.key],
         ..Descriptor::MACHINE
     },
     program: "firecracker",

@@ -6,8 +6,8 @@
 //! Each is a table of what it is asked, in its own file; what is here is the same for all. Their
 //! guests have the kernel, the agent and the files of `qemu`'s.
 //!
-//! - **Needs** the monitor in `PATH`, of a version whose API was read; root; a `/dev/kvm` that
-//!   boots the reference guest of `qemu`, and so what `qemu` needs.
+//! - **Needs** the monitor, in `PATH` or by `binary=`, of a version whose API was read; root; a
+//!   `/dev/kvm` that boots the reference guest of `qemu`, and so what `qemu` needs.
 //! - **Leaves out** network and disks unless asked for, and jailers; KVM is all that these monitors
 //!   have, so nothing is translated.
 //! - **Payers** vCPU threads, by their names: guest kernel, with the workload in it; the monitor's
@@ -34,8 +34,8 @@ use crate::guest::channel::Channel;
 use crate::guest::kernel;
 use crate::lab::{self, Limits, Process, Program, Room, Shaped, tool_version};
 use crate::layer::{
-    Descriptor, Inner, Layer, LayerSpec, Limit, OptionSpec, Root, Site, Started, Unavailable,
-    Usable, option, require_program,
+    Descriptor, Inner, Layer, LayerSpec, Limit, OptionSpec, Root, Site, Started, ToolFile,
+    Unavailable, Usable, option,
 };
 use crate::vm::board::Board;
 use crate::vm::disk::{CACHE, DISK_SIZE, DiskDefaults, Made};
@@ -160,19 +160,21 @@ impl Layer for Monitor {
 
     /// Changes nothing but our own cache, as `qemu`'s check, whose reference guest proves KVM.
     fn check(&self, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
-        let program = require_program(self.program, self.remedy)?;
-        let said = self.version(&program)?;
+        let tool = ToolFile::find(spec, self.program, self.remedy)?;
+        let said = self.version(&tool.path)?;
         let borrowed = kvm_proof::check(spec, site)?;
         let key = format!("{}_version", self.program.replace('-', "_"));
-        let mut facts = vec![Fact::new(key, said, format!("{} --version", self.program))];
+        let said = Fact::new(key, said, format!("{} --version", self.program));
+        let mut facts = tool.facts("tool")?;
+        facts.push(said);
         facts.extend(borrowed.facts.into_iter().filter(|fact| fact.key != "accelerator"));
         Ok(Usable { facts })
     }
 
     fn start(&self, spec: &LayerSpec, site: &Site<'_>, room: &Room) -> Result<Started, Fault> {
         let kind = self.descriptor.kind;
-        let program = require_program(self.program, self.remedy).map_err(Unavailable::fault)?;
-        let said = self.version(&program)?;
+        let tool = ToolFile::find(spec, self.program, self.remedy).map_err(Unavailable::fault)?;
+        let said = self.version(&tool.path)?;
         // A device that opens proves nothing: these monitors would hang without a word.
         kvm_proof::check(spec, site).map_err(|it| it.fault().during(kind))?;
         let group = MachineGroup::make(site, room)?;
@@ -192,13 +194,14 @@ impl Layer for Monitor {
         };
         let place = (group.path(), network.as_ref().map(|(network, _)| network));
         let booted = self
-            .boot(&program, &machine, room, place, site.start_deadline)
+            .boot(&tool.path, &machine, room, place, site.start_deadline)
             .map_err(|fault| Fault { message: fault.message + &guest.words(), ..fault })?;
         let wires =
             network.map(|(network, shape)| MachineNetwork::lay(network, shape)).transpose()?;
         let server = if !guest.files().is_empty() { " and virtiofsd" } else { "" };
         let who = format!("vCPUs, the monitor's other threads{server}");
-        let facts = group.prove(booted.process.pid(), &who, site)?;
+        let mut facts = group.prove(booted.process.pid(), &who, site)?;
+        facts.extend(tool.facts("tool")?);
         let Booted { process, api, vcpus, link, call } = booted;
         let running = RunningMonitor {
             kind,

@@ -10,7 +10,6 @@ use crate::agent::{ConsoleTail, Link};
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Jail, Process, Program, Room, RoomNetwork};
 use crate::vm::nic::{NetBackend, TAP_DESCRIPTOR, VHOST_DESCRIPTOR};
-use crate::vm::qemu::PROGRAM;
 use crate::vm::qmp::{Qmp, VirtualCpu};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -51,7 +50,9 @@ pub(super) fn boot(
 
     let mut argv = machine.command_line();
     // In a mount namespace of its own a program is not looked for.
-    if let (Some(first), Some(found)) = (argv.first_mut(), crate::lab::find(PROGRAM)) {
+    if let Some(first) = argv.first_mut().filter(|first| !first.contains('/'))
+        && let Some(found) = lab::find(&*first)
+    {
         *first = found.display().to_string();
     }
     let mut descriptors =

@@ -8,8 +8,8 @@ use crate::guest::kernel::{self, Kernel};
 use crate::guest::packed::Packed;
 use crate::guest::share::Protocol;
 use crate::guest::virtiofsd::{self, Virtiofsd};
-use crate::lab::{Limits, Room, ToolRun, tool_version};
-use crate::layer::{LayerSpec, Root, Site, Unavailable, Usable, require_program};
+use crate::lab::{self, Limits, Room, ToolRun, tool_version};
+use crate::layer::{LayerSpec, Root, Site, ToolFile, Unavailable, Usable};
 use crate::vm::accelerator::Accelerator;
 use crate::vm::board::Board;
 use crate::vm::qcow2::Header;
@@ -31,9 +31,9 @@ pub(super) fn named(fault: Fault) -> Fault {
 /// What is missing, and what would help.
 pub(super) fn check(room: &Room, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
     let asked = QemuOptions::read(spec, site.limits)?;
-    require_program(PROGRAM, "apt-get install qemu-system-x86")?;
-    let version = qemu_version(room)?;
-    let mut facts = vec![Fact::new("qemu_version", version, "qemu-system-x86_64 --version")];
+    let program = program(spec)?;
+    let version = version_of(&program, room)?;
+    let mut facts = vec![Fact::new("qemu_version", version, format!("{program} --version"))];
     let is_image = matches!(site.view.root, Root::Image(_));
     if let Root::Image(path) = &site.view.root {
         Header::open(path).map_err(named)?;
@@ -45,7 +45,7 @@ pub(super) fn check(room: &Room, spec: &LayerSpec, site: &Site<'_>) -> Result<Us
         let virtiofsd = found.ok_or_else(virtiofsd::missing)?;
         facts.push(virtiofsd::version_fact(virtiofsd.version));
     }
-    asked.firmware.require(asked.vm.board, room)?;
+    asked.firmware.require(asked.vm.board, &program, room)?;
     if let Some(nic) = &asked.vm.nic {
         nic.require(site, room).map_err(named)?;
     }
@@ -197,17 +197,33 @@ fn kvm(asked: &QemuOptions, site: &Site<'_>, room: &Room) -> Result<Result<Strin
     Ok(verdict.as_result())
 }
 
+/// The file of QEMU that a layer names, or its name in `PATH`.
+///
+/// # Errors
+/// It is not there. Of one that is named, as [`ToolFile::find`]; and not everybody may execute it,
+/// as QEMU's own user has to.
+pub(super) fn program(spec: &LayerSpec) -> Result<String, Unavailable> {
+    let found = ToolFile::find(spec, PROGRAM, "apt-get install qemu-system-x86")?;
+    let Some(named) = found.named() else { return Ok(PROGRAM.to_owned()) };
+    lab::require_everybodys(named)?;
+    Ok(named.display().to_string())
+}
+
 /// The version of QEMU in `PATH`.
 ///
 /// # Errors
 /// It does not say, or is not there.
 pub(in crate::driver) fn qemu_version(room: &Room) -> Result<String, Fault> {
-    let question = [PROGRAM, "--version"];
+    version_of(PROGRAM, room)
+}
+
+fn version_of(program: &str, room: &Room) -> Result<String, Fault> {
+    let question = [program, "--version"];
     let ask = || ToolRun::new(&question).text(room);
     let text = tool_version::once(question.map(str::to_owned).to_vec(), ask)?;
     let words = text.lines().next().unwrap_or_default().split_ascii_whitespace();
     let number = words.skip_while(|word| *word != "version").nth(1);
     number.map(String::from).ok_or_else(|| {
-        Fault::machine(format!("`{PROGRAM} --version` says `{}`", text.trim().escape_debug()))
+        Fault::machine(format!("`{program} --version` says `{}`", text.trim().escape_debug()))
     })
 }

@@ -14,7 +14,7 @@ use crate::vm::accelerator::Accelerator;
 use crate::vm::board::Board;
 use crate::vm::disk::Made;
 use crate::vm::nic::Nic;
-use crate::vm::qemu::{PROGRAM, SANDBOX};
+use crate::vm::qemu::SANDBOX;
 use std::path::PathBuf;
 
 /// The descriptor at which QEMU finds the agent's end of the virtio-serial port.
@@ -26,6 +26,8 @@ pub(super) const QMP_DESCRIPTOR: i32 = 4;
 /// Everything that decides what machine QEMU makes.
 #[derive(Clone, Debug)]
 pub(super) struct Machine {
+    /// QEMU's file: a path, or a name that is looked up in `PATH`.
+    pub(super) program: String,
     /// Executor of the guest's instructions.
     pub(super) accelerator: Accelerator,
     /// The board.
@@ -80,7 +82,7 @@ impl Machine {
     /// the agent needs none of them, and the guest's kernel seeds itself from the CPU.
     pub(super) fn command_line(&self) -> Vec<String> {
         let bus = self.board.bus();
-        let mut argv = vec![PROGRAM.to_owned()];
+        let mut argv = vec![self.program.clone()];
         let mut add = |option: &str, value: String| argv.extend([option.to_owned(), value]);
 
         add("-name", "surtax,debug-threads=on".into());
@@ -199,9 +201,11 @@ impl Machine {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::vm::qemu::PROGRAM;
 
     fn machine() -> Machine {
         Machine {
+            program: PROGRAM.to_owned(),
             accelerator: Accelerator::Tcg,
             board: Board::Q35,
             cpus: 2,

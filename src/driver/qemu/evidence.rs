@@ -5,7 +5,8 @@ use super::command_line::{Boots, Machine};
 use super::guest_root::GuestRoot;
 use super::vcpu;
 use crate::fault::Fault;
-use crate::guest::kernel::{self, Kernel};
+use crate::guest::kernel::Kernel;
+use crate::lab;
 use crate::layer::value_of;
 use crate::vm::claims;
 use crate::vm::qemu::CPU_TYPE_SUFFIX;
@@ -103,7 +104,7 @@ fn of_kernel(kernel: &Kernel, machine: &Machine, inside: &[Fact]) -> Result<Vec<
     let shipped = &kernel.found.file;
     Ok(vec![
         Fact::new("kernel_release", release, "the kernel's file, and uname(2) inside"),
-        Fact::new("kernel_sha256", kernel::sha256(shipped)?, shipped.display().to_string()),
+        Fact::new("kernel_sha256", lab::sha256(shipped)?, shipped.display().to_string()),
         Fact::new("kernel_origin", kernel.found.origin, "the search for a kernel"),
         Fact::new("kernel_command_line", machine.kernel_command_line(), "the command line"),
     ])

@@ -12,7 +12,6 @@ use crate::guest::kernel::Entry;
 use crate::lab::{Room, ToolRun};
 use crate::layer::{LayerSpec, OptionSpec, option, value_of};
 use crate::vm::board::Board;
-use crate::vm::qemu::PROGRAM;
 use crate::vm::qmp::Qmp;
 use std::path::Path;
 use surtax_instrument::wire::Fact;
@@ -81,12 +80,12 @@ impl Firmware {
     ///
     /// # Errors
     /// The machine's: it is nowhere.
-    pub(super) fn require(self, board: Board, room: &Room) -> Result<(), Fault> {
+    pub(super) fn require(self, board: Board, program: &str, room: &Room) -> Result<(), Fault> {
         if self == Self::Seabios {
             return Ok(());
         }
         let file = self.file(board);
-        let places = ToolRun::new(&[PROGRAM, "-L", "help"]).text(room)?;
+        let places = ToolRun::new(&[program, "-L", "help"]).text(room)?;
         if places.lines().any(|place| Path::new(place.trim()).join(file).is_file()) {
             return Ok(());
         }

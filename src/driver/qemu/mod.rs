@@ -4,8 +4,9 @@
 //! surtax (host) ── qemu-system-x86_64 ── vCPU threads ── guest kernel ── agent (PID 1)
 //!                └─ virtiofsd ──────────────────────────── root file system
 //!
-//! - **Needs** `qemu-system-x86_64` 7.2 or later, virtiofsd (in C or in Rust) unless `files=9p`,
-//!   root, and a kernel: the level's own, or the distribution's, which apt fetches into our cache.
+//! - **Needs** `qemu-system-x86_64` 7.2 or later, in `PATH` or by `binary=`; virtiofsd (in C or in
+//!   Rust) unless `files=9p`; root; and a kernel: the level's own, or the distribution's, which apt
+//!   fetches into our cache.
 //! - **Leaves out** network and disks unless asked for, graphics, and the random number device: the
 //!   guest's kernel seeds itself from the CPU. Firmware is there, and starts the kernel that QEMU
 //!   was given. With `root=image:PATH` a whole system boots instead, with kernel, init and files of
@@ -39,8 +40,8 @@ use crate::fault::Fault;
 use crate::guest::{Guest, kernel};
 use crate::lab::{Jail, Limits, Process, Room};
 use crate::layer::{
-    Descriptor, Inner, Layer, LayerSpec, Limit, Need, Payer, Reach, RootKind, Running, Site,
-    Source, StartGuess, Started, Unavailable, Usable, WorkloadNetwork, impairment, option,
+    BINARY, Descriptor, Inner, Layer, LayerSpec, Limit, Need, Payer, Reach, RootKind, Running,
+    Site, Source, StartGuess, Started, Unavailable, Usable, WorkloadNetwork, impairment, option,
     require_root,
 };
 use crate::vm::disk;
@@ -172,6 +173,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
             "for experiments with a wrong clock: guest time by instructions, 2^N ns each (tcg and \
              one CPU only)",
         ),
+        BINARY,
     ],
     limits: Limit::OF_A_MACHINE,
     holds_layers: true,
@@ -188,7 +190,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     translates: |spec| spec.says("accel", "tcg"),
     variants: VARIANTS,
     needs: |_| &[Need::FileServer],
-    paths: &["kernel"],
+    paths: &["kernel", BINARY.key],
     ..Descriptor::MACHINE
 };
 
@@ -239,7 +241,8 @@ impl Layer for Qemu {
         let mut asked = QemuOptions::read(spec, site.limits)?;
         asked.vm.nic = asked.vm.nic.map(|nic| nic.beside(site.network));
         asked.memory.require_huge_pages()?;
-        asked.firmware.require(asked.vm.board, room)?;
+        let program = check::program(spec).map_err(|it| named(it.fault()))?;
+        asked.firmware.require(asked.vm.board, &program, room)?;
         asked.vm.nic.as_ref().map_or(Ok(()), |nic| nic.require(site, room)).map_err(named)?;
         let kernel = GuestRoot::kernel(&asked, site, room).map_err(named)?;
         let accelerator = check::choose(&asked, kernel.as_ref(), site, room)?;
@@ -250,6 +253,7 @@ impl Layer for Qemu {
         let wires = nic.as_mut().map(|nic| nic.make(site, room, group.path())).transpose();
         let mut wires = wires.map_err(named)?.unwrap_or_default();
         let machine = Machine {
+            program,
             accelerator,
             board: asked.vm.board,
             cpus: asked.vm.cpus,

@@ -20,6 +20,7 @@ use crate::layer::Site;
 use crate::vm::accelerator::Accelerator;
 use crate::vm::board::Board;
 use crate::vm::nic::NetBackend;
+use crate::vm::qemu::PROGRAM;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -147,6 +148,7 @@ pub(super) fn attempt(
         Contents::Nothing,
     )?;
     let machine = Machine {
+        program: PROGRAM.to_owned(),
         accelerator: Accelerator::Kvm,
         board: Board::Q35,
         cpus: 1,

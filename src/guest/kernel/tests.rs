@@ -135,14 +135,6 @@ fn a_kernel_that_is_a_pipe_or_has_no_end_is_refused_at_once() {
 }
 
 #[test]
-fn a_file_is_hashed_piece_by_piece_as_it_is_whole() {
-    let file = tempfile::NamedTempFile::new().unwrap();
-    let bytes: Vec<u8> = (0..PIECE + 7).map(|at| u8::try_from(at % 251).unwrap()).collect();
-    fs::write(file.path(), &bytes).unwrap();
-    assert_eq!(sha256(file.path()).unwrap(), apt::hex(&Sha256::digest(&bytes)));
-}
-
-#[test]
 fn a_release_that_is_no_plain_name_is_none() {
     let file = tempfile::NamedTempFile::new().unwrap();
     for release in ["/etc/x", "../../etc/x", "6.1/../../x", "..", ".6.1", "-6.1", "6.1\n"] {

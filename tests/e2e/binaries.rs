@@ -1,0 +1,97 @@
+//! Tools by another file: two versions of one tool are two stacks of one run.
+
+use crate::answers::{arm, compare, fact, median};
+use crate::machine::{Machine, is_usable};
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+
+/// Layers whose tool may be another file, the name of the tool, and of the fact of its file.
+const TOOLS: [(&str, &str, &str); 5] = [
+    ("runc", "runc", "runtime"),
+    ("crun", "crun", "runtime"),
+    ("gvisor", "runsc", "runtime"),
+    ("bubblewrap", "bwrap", "tool"),
+    ("nspawn", "systemd-nspawn", "tool"),
+];
+
+/// Seconds that the other version of a tool takes longer to start, whatever it does.
+const LATER: f64 = 0.3;
+
+/// Writes another version of a tool: the same one, later.
+fn later(machine: &Machine, tool: &str) -> PathBuf {
+    let file = machine.path(&format!("{tool}-later"));
+    let found = surtax::lab::find(tool).unwrap();
+    let script = format!("#!/bin/sh\nsleep {LATER}\nexec {} \"$@\"\n", found.display());
+    fs::write(&file, script).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+    file
+}
+
+#[test]
+fn another_version_of_a_tool_is_what_is_started_and_its_cost_is_found() {
+    let machine = Machine::take();
+    for (kind, tool, key) in TOOLS {
+        if !is_usable(&machine, kind) {
+            continue;
+        }
+        let file = later(&machine, tool);
+        let other = format!("{kind}:binary={}", file.display());
+        let answer = machine.answer(&compare(&format!("{kind},{other}"), "3", &["true"]));
+        let [usual, named] = [kind, &other].map(|stack| arm(&answer, stack));
+        for (arm, path) in [(usual, surtax::lab::find(tool).unwrap()), (named, file)] {
+            assert_eq!(arm["trial_count"], 3, "{}", arm["trouble"]);
+            let evidence = &arm["evidence"][0];
+            assert_eq!(Path::new(fact(evidence, key)), path);
+            let has_hash = evidence.to_string().contains(&format!("{key}_sha256"));
+            assert_eq!(has_hash, arm["stack"] == *other, "{evidence}");
+        }
+        let more = (median(named, "start_ns") - median(usual, "start_ns")) / 1e9;
+        assert!((0.5 * LATER..1.5 * LATER).contains(&more), "{kind}: {more} s");
+        machine.assert_as_before();
+    }
+}
+
+#[test]
+fn qemu_may_be_another_file_too() {
+    let machine = Machine::take();
+    if !is_usable(&machine, "qemu:accel=tcg") {
+        return;
+    }
+    let found = fs::canonicalize(surtax::lab::find("qemu-system-x86_64").unwrap()).unwrap();
+    let stack = format!("qemu:accel=tcg,binary={}", found.display());
+    let answer = machine.answer(&compare(&stack, "1", &["true"]));
+    let line = fact(&arm(&answer, &stack)["evidence"][0], "qemu_command_line").to_owned();
+    assert!(line.starts_with(&format!("{} ", found.display())), "{line}");
+    machine.assert_as_before();
+}
+
+#[test]
+fn a_file_that_somebody_else_could_exchange_is_not_started_as_root() {
+    let machine = Machine::take();
+    if !is_usable(&machine, "runc") {
+        return;
+    }
+    let file = later(&machine, "runc");
+    let trouble = |mend: &dyn Fn()| {
+        let stack = format!("runc:binary={}", file.display());
+        let answer = machine.answer(&compare(&stack, "1", &["true"]));
+        mend();
+        assert_eq!(arm(&answer, "native")["trial_count"], 1, "the others still run");
+        arm(&answer, &stack)["trouble"]["why"].as_str().unwrap().to_owned()
+    };
+    let mode = |mode| fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+    mode(0o757);
+    let why = trouble(&|| mode(0o755));
+    assert!(why.contains("others can write to"), "{why}");
+    chown(&file, Some(54_321), None).unwrap();
+    let why = trouble(&|| chown(&file, Some(0), None).unwrap());
+    assert!(why.contains("belongs to user 54321"), "{why}");
+    mode(0o644);
+    let why = trouble(&|| mode(0o755));
+    assert!(why.contains("is not a file that may be executed"), "{why}");
+    fs::remove_file(&file).unwrap();
+    let why = trouble(&|| ());
+    assert!(why.contains("is not there"), "{why}");
+    machine.assert_as_before();
+}
