@@ -61,8 +61,10 @@ fn qemu_may_be_another_file_too() {
     let found = fs::canonicalize(surtax::lab::find("qemu-system-x86_64").unwrap()).unwrap();
     let stack = format!("qemu:accel=tcg,binary={}", found.display());
     let answer = machine.answer(&compare(&stack, "1", &["true"]));
-    let line = fact(&arm(&answer, &stack)["evidence"][0], "qemu_command_line").to_owned();
+    let evidence = &arm(&answer, &stack)["evidence"][0];
+    let line = fact(evidence, "qemu_command_line");
     assert!(line.starts_with(&format!("{} ", found.display())), "{line}");
+    assert_eq!(fact(evidence, "qemu_sha256"), surtax::lab::sha256(&found).unwrap());
     machine.assert_as_before();
 }
 

@@ -31,7 +31,8 @@ pub(super) fn named(fault: Fault) -> Fault {
 /// What is missing, and what would help.
 pub(super) fn check(room: &Room, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
     let asked = QemuOptions::read(spec, site.limits)?;
-    let program = program(spec)?;
+    let tool = tool(spec)?;
+    let program = word(&tool);
     let version = version_of(&program, room)?;
     let mut facts = vec![Fact::new("qemu_version", version, format!("{program} --version"))];
     let is_image = matches!(site.view.root, Root::Image(_));
@@ -197,16 +198,20 @@ fn kvm(asked: &QemuOptions, site: &Site<'_>, room: &Room) -> Result<Result<Strin
     Ok(verdict.as_result())
 }
 
-/// The file of QEMU that a layer names, or its name in `PATH`.
+/// Finds the file of QEMU that a layer names, else the one in `PATH`.
 ///
 /// # Errors
 /// It is not there. Of one that is named, as [`ToolFile::find`]; and not everybody may execute it,
 /// as QEMU's own user has to.
-pub(super) fn program(spec: &LayerSpec) -> Result<String, Unavailable> {
+pub(super) fn tool(spec: &LayerSpec) -> Result<ToolFile, Unavailable> {
     let found = ToolFile::find(spec, PROGRAM, "apt-get install qemu-system-x86")?;
-    let Some(named) = found.named() else { return Ok(PROGRAM.to_owned()) };
-    lab::require_everybodys(named)?;
-    Ok(named.display().to_string())
+    found.named().map_or(Ok(()), lab::require_everybodys)?;
+    Ok(found)
+}
+
+/// Returns the first word of a command line of QEMU: its path where a layer names it.
+pub(super) fn word(tool: &ToolFile) -> String {
+    tool.named().map_or_else(|| PROGRAM.to_owned(), |path| path.display().to_string())
 }
 
 /// The version of QEMU in `PATH`.

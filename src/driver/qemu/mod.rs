@@ -241,7 +241,8 @@ impl Layer for Qemu {
         let mut asked = QemuOptions::read(spec, site.limits)?;
         asked.vm.nic = asked.vm.nic.map(|nic| nic.beside(site.network));
         asked.memory.require_huge_pages()?;
-        let program = check::program(spec).map_err(|it| named(it.fault()))?;
+        let tool = check::tool(spec).map_err(|it| named(it.fault()))?;
+        let program = check::word(&tool);
         asked.firmware.require(asked.vm.board, &program, room)?;
         asked.vm.nic.as_ref().map_or(Ok(()), |nic| nic.require(site, room)).map_err(named)?;
         let kernel = GuestRoot::kernel(&asked, site, room).map_err(named)?;
@@ -279,6 +280,9 @@ impl Layer for Qemu {
         let iothread = vcpu::iothread(&mut guest.qmp, has_iothread)?;
         let who = "vCPUs, QEMU's other threads and virtiofsd";
         inside.facts.extend(group.prove(guest.process.pid(), who, site)?);
+        if tool.named().is_some() {
+            inside.facts.extend(tool.facts("qemu")?);
+        }
         let Booted { process, qmp, cpus, link } = guest;
         let patience = site.start_deadline;
         let running = RunningQemu {

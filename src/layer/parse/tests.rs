@@ -27,6 +27,7 @@ static GVISOR: Descriptor = descriptor("gvisor", &[], &[Limit::Cpus, Limit::Memo
 static QEMU: Descriptor = Descriptor {
     roots: &[RootKind::Overlay, RootKind::Directory, RootKind::Image, RootKind::Packed],
     aliases: &[("vm", ""), ("kvm", "accel=kvm")],
+    paths: &["kernel"],
     ..descriptor("qemu", &[ACCEL, KERNEL], &[Limit::Cpus, Limit::Memory])
 };
 static SIMULATED: Descriptor =

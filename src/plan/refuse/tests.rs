@@ -140,6 +140,26 @@ fn a_root_directory_is_made_absolute_and_must_be_there() {
 }
 
 #[test]
+fn a_file_that_an_option_names_is_made_absolute_and_must_be_one_word() {
+    let place = tempfile::tempdir().unwrap();
+    let divided = place.path().join("c++");
+    std::fs::create_dir(&divided).unwrap();
+    let in_cwd = |cwd: &Path, file: &str| {
+        let around = Defaults { cwd: cwd.to_path_buf(), ..around() };
+        let plan = draft(&["native", &format!("qemu:kernel={file}")]).complete(&around)?.plan;
+        Ok::<_, Fault>(plan.stacks[1].layers[0].option("kernel").map(str::to_owned))
+    };
+    let absolute = place.path().join("k").display().to_string();
+    assert_eq!(in_cwd(place.path(), "k"), Ok(Some(absolute)));
+    for kept in ["/boot/k", "~/k"] {
+        assert_eq!(in_cwd(place.path(), kept), Ok(Some(kept.to_owned())));
+    }
+    let fault = in_cwd(&divided, "k").unwrap_err();
+    let said = format!("the kernel `{}` holds `+` or `,`", divided.join("k").display());
+    assert!(fault.message.contains(&said), "{fault}");
+}
+
+#[test]
 fn the_callers_environment_is_not_in_the_plan_which_goes_into_the_run_file() {
     let mine = vec![(String::from("LANG"), "C".into()), (String::from("A"), "1".into())];
     let plan = decided(Draft { environment: mine.clone(), ..draft(&["native"]) }).plan;
