@@ -69,6 +69,27 @@ fn qemu_may_be_another_file_too() {
 }
 
 #[test]
+fn a_daemon_of_another_file_stands_beside_the_usual_one() {
+    let machine = Machine::take();
+    if !is_usable(&machine, "docker") {
+        return;
+    }
+    let file = later(&machine, "dockerd");
+    let other = format!("docker:binary={}", file.display());
+    let answer = machine.answer(&compare(&format!("docker,{other}"), "2", &["true"]));
+    let [usual, named] = ["docker", &other].map(|stack| arm(&answer, stack));
+    for arm in [usual, named] {
+        assert_eq!(arm["trial_count"], 2, "{}", arm["trouble"]);
+    }
+    let evidence = &named["evidence"][0];
+    assert_eq!(Path::new(fact(evidence, "dockerd")), file);
+    assert_eq!(fact(evidence, "daemon"), "private");
+    let socket = fact(evidence, "daemon_socket");
+    assert_ne!(socket, fact(&usual["evidence"][0], "daemon_socket"), "a daemon of its own");
+    machine.assert_as_before();
+}
+
+#[test]
 fn a_file_that_somebody_else_could_exchange_is_not_started_as_root() {
     let machine = Machine::take();
     if !is_usable(&machine, "runc") {

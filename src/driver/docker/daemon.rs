@@ -8,24 +8,21 @@
 //! overlays over `/etc`, `/opt` and `/run`. Volumes must not be overlays over these, since the
 //! kernel allows two on top of each other at most: what is below them is kept in sight elsewhere.
 
+use super::candidate::Candidate;
 use super::engine::answers;
 use super::network::NetworkOptions;
 use super::rootless::{self as unprivileged, Shown};
-use super::{behind, runtimes};
+use super::{behind, candidate, runtimes};
 use crate::agent::ConsoleTail;
 use crate::container::rootless;
 use crate::container::storage::{Storage, default_data};
 use crate::fault::{Doing, Fault};
 use crate::lab::{self, Mount, Process, Program, Room, Service, conceal};
-use crate::layer::{LayerSpec, Site};
+use crate::layer::{LayerSpec, Site, ToolFile};
 use std::fs;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surtax_instrument::clock::monotonic_raw;
-
-/// Socket of a daemon of the machine.
-const SYSTEM_SOCKET: &str = "/var/run/docker.sock";
 
 /// Directories in which a daemon or its containerd writes, whatever it is told.
 const WRITTEN: [&str; 3] = ["/etc", "/opt", "/run"];
@@ -74,6 +71,8 @@ pub struct Daemon {
     pub socket: PathBuf,
     /// The service, if it is a private one.
     pub private: Option<Service>,
+    /// File that it was started from, if it is a private one.
+    pub tool: Option<ToolFile>,
     /// View that the daemon has of the files of this level.
     sight: Sight,
 }
@@ -89,74 +88,22 @@ enum Sight {
     Mapped(Shown),
 }
 
-/// Daemon that could be used, before anything is started.
-pub enum Candidate {
-    /// A daemon that listens.
-    System(PathBuf),
-    /// `dockerd`, to be started by us.
-    Private(PathBuf),
-}
-
-/// Looks for a daemon: the one that was named, the one that listens, or a program to start one.
-///
-/// # Errors
-/// The user's, for a socket that cannot be used; the machine's, when there is nothing at all.
-pub fn look(spec: &LayerSpec) -> Result<Candidate, Fault> {
-    if rootless::is_asked(spec) {
-        return program();
-    }
-    let named =
-        spec.option("socket").map(String::from).or_else(|| std::env::var("DOCKER_HOST").ok());
-    if let Some(named) = named {
-        let path = PathBuf::from(socket_path(&named)?);
-        return match listens(&path) {
-            true => Ok(Candidate::System(path)),
-            false => Err(Fault::user(format!("no Docker daemon listens at `{}`", path.display()))
-                .hint("leave `socket` and `DOCKER_HOST` out, and a private daemon is started")),
-        };
-    }
-    if listens(Path::new(SYSTEM_SOCKET)) {
-        return Ok(Candidate::System(SYSTEM_SOCKET.into()));
-    }
-    program()
-}
-
-fn program() -> Result<Candidate, Fault> {
-    lab::find("dockerd").map(Candidate::Private).ok_or_else(|| {
-        Fault::machine("no Docker daemon listens, and `dockerd` is not in `PATH`")
-            .hint("apt-get install docker.io")
-    })
-}
-
-pub(super) fn socket_path(named: &str) -> Result<&str, Fault> {
-    match named.split_once("://") {
-        Some(("unix", path)) => Ok(path),
-        Some(_) => Err(Fault::user(format!("`{named}` is not a unix socket"))
-            .hint("a daemon elsewhere cannot see this level's files; use `unix:///path`")),
-        None => Ok(named),
-    }
-}
-
-fn listens(socket: &Path) -> bool {
-    UnixStream::connect(socket).is_ok()
-}
-
 impl Daemon {
     /// The daemon to use. A private one is started once and ends with the lab.
     ///
     /// # Errors
-    /// As [`look`]; or the private one's last words.
+    /// As [`candidate::look`]; or the private one's last words.
     pub fn find(spec: &LayerSpec, site: &Site<'_>) -> Result<Self, Fault> {
-        match look(spec)? {
+        match candidate::look(spec)? {
             Candidate::System(socket) => {
                 let name = "docker-system".to_owned();
-                Ok(Self { name, socket, private: None, sight: Sight::Same })
+                Ok(Self { name, socket, private: None, tool: None, sight: Sight::Same })
             }
-            Candidate::Private(program) => {
+            Candidate::Private(tool) => {
                 // A level of ours is thrown away with what a daemon writes; no other machine is.
                 let is_covered = !site.lab.is_in_level();
                 let (network, storage) = (DaemonNetwork::of(spec)?, Storage::read(spec)?);
-                let wanted = DaemonOptions { program: &program, network, storage };
+                let wanted = DaemonOptions { program: &tool.path, network, storage };
                 let start = |room: &Room| {
                     if network == DaemonNetwork::OfItsUser {
                         return start_rootless(&wanted, room, site).map(Some);
@@ -168,7 +115,8 @@ impl Daemon {
                     }
                     start(&wanted, room, &mounts, hybrid(site), site.start_deadline).map(Some)
                 };
-                let name = format!("{}{}", network.service(), storage.suffix());
+                let build = candidate::suffix(&tool)?;
+                let name = format!("{}{}{build}", network.service(), storage.suffix());
                 let service = site.lab.service(&format!("{name}-daemon"), start)?;
                 let sight = match (network, &service.memory_directory) {
                     (DaemonNetwork::OfItsUser, Some(it)) => Sight::Mapped(Shown::of(it, site)?),
@@ -179,7 +127,7 @@ impl Daemon {
                     Sight::Mapped(shown) => socket_in(&shown.memory),
                     _ => socket_in(&service.directory),
                 };
-                Ok(Self { name, socket, private: Some(service), sight })
+                Ok(Self { name, socket, private: Some(service), tool: Some(tool), sight })
             }
         }
     }
@@ -474,7 +422,8 @@ mod tests {
     #[test]
     fn a_private_daemon_is_told_of_files_where_it_sees_them() {
         let sight = Sight::Covered(PathBuf::from("/run/surtax/1/d/below"));
-        let daemon = Daemon { name: "docker".into(), socket: "/s".into(), private: None, sight };
+        let (name, socket) = (String::from("docker"), PathBuf::from("/s"));
+        let daemon = Daemon { name, socket, private: None, tool: None, sight };
         let told = |path: &str| daemon.source(Path::new(path), false).display().to_string();
         assert_eq!(told("/etc"), "/run/surtax/1/d/below/etc");
         assert_eq!(told("/opt/tool/data"), "/run/surtax/1/d/below/opt/tool/data");
@@ -482,20 +431,5 @@ mod tests {
         assert_eq!(told("/home"), "/home");
         let system = Daemon { sight: Sight::Same, ..daemon };
         assert_eq!(system.source(Path::new("/etc"), false), Path::new("/etc"));
-    }
-
-    #[test]
-    fn a_daemon_on_another_machine_is_refused() {
-        assert_eq!(socket_path("unix:///run/d.sock").unwrap(), "/run/d.sock");
-        assert_eq!(socket_path("/run/d.sock").unwrap(), "/run/d.sock");
-        let fault = socket_path("tcp://lab7:2375").unwrap_err();
-        assert!(fault.message.contains("`tcp://lab7:2375`"), "{fault}");
-    }
-
-    #[test]
-    fn a_named_socket_where_nobody_listens_is_the_users_mistake() {
-        let options = [("socket".to_owned(), "/no/such.sock".to_owned())].into();
-        let spec = LayerSpec { kind: "docker".into(), options };
-        assert_eq!(look(&spec).err().map(|fault| fault.exit_code()), Some(2));
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! surtax (host) ── dockerd ── containerd ── shim ── runc ── agent (PID 1) ── command
 //!
-//! - **Needs** a daemon that listens, or `dockerd` in `PATH` and root to start a private one; for a
-//!   rootless one also `rootlesskit`, `slirp4netns` and `newuidmap`.
+//! - **Needs** a daemon that listens, or `dockerd`, in `PATH` or by `binary=`, and root to start a
+//!   private one; for a rootless one also `rootlesskit`, `slirp4netns` and `newuidmap`.
 //! - **Leaves out** the log driver, since the agent's frames are no text; pulling and building
 //!   images: the root is a skeleton image with an overlay volume for each directory of it; plain
 //!   files in `/`.
@@ -15,6 +15,7 @@
 
 pub(super) mod attach;
 mod behind;
+mod candidate;
 mod container;
 mod daemon;
 mod engine;
@@ -37,14 +38,15 @@ use crate::fault::{Doing, Fault};
 use crate::lab::conceal::Owners;
 use crate::lab::{self, Limits, Room, Undo, tool_version};
 use crate::layer::{
-    Descriptor, Inner, Layer, LayerSpec, Limit, Reach, Site, StartGuess, Started, Unavailable,
-    Usable, medium, option, publish, require_root,
+    BINARY, Descriptor, Inner, Layer, LayerSpec, Limit, OptionSpec, Reach, Site, StartGuess,
+    Started, ToolFile, Unavailable, Usable, medium, option, publish, require_root,
 };
 use crate::rootfs::root::{Lower, Writes};
 use crate::rootfs::secrets::Hidden;
 use crate::rootfs::{root, scratch, secrets};
+use candidate::Candidate;
 use container::{ContainerOptions, Layered};
-use daemon::{Candidate, Daemon};
+use daemon::Daemon;
 use engine::{About, Engine};
 use facts::{container_facts, daemon_facts};
 use running::{RunningDocker, pid};
@@ -105,6 +107,11 @@ static DESCRIPTOR: Descriptor = Descriptor {
         engine_runtime::SECCOMP,
         option("privileged", &["true", "false"])
             .help("all capabilities and devices, as layers inside may need (default: false)"),
+        OptionSpec {
+            help: "a file of `dockerd`, of which a private daemon is started, to compare it with \
+                   another version of itself (default: the one in `PATH`)",
+            ..BINARY
+        },
     ],
     limits: Limit::OF_A_CONTAINER,
     holds_layers: true,
@@ -114,7 +121,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     start_guess: StartGuess::of(1_000),
     variants: VARIANTS,
     not_yet_run: &["docker:runtime=kata"],
-    paths: &["socket"],
+    paths: &["socket", BINARY.key],
     may_prove_kvm: |spec| spec.says("runtime", "kata"),
     ..Descriptor::CONTAINER
 };
@@ -130,6 +137,7 @@ impl Layer for Docker {
         limits: &Limits,
         inside: Option<Inner<'_>>,
     ) -> Result<(), Fault> {
+        candidate::refuse(spec)?;
         rootless::refuse(spec, inside.is_some())?;
         engine_runtime::refuse(spec, limits, inside.is_some())?;
         network::NetworkOptions::read(spec)?;
@@ -141,13 +149,13 @@ impl Layer for Docker {
         let is_named = spec.options.contains_key("socket") || layer_rootless::is_asked(spec);
         let host = (!is_named).then(|| std::env::var("DOCKER_HOST").ok()).flatten();
         let host = host.unwrap_or_default();
-        let socket = daemon::socket_path(&host).ok().map(PathBuf::from);
+        let socket = candidate::socket_path(&host).ok().map(PathBuf::from);
         let socket = socket.filter(|socket| socket.is_absolute());
         spec.files(&DESCRIPTOR).into_iter().chain(socket).collect()
     }
 
     fn check(&self, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
-        match daemon::look(spec)? {
+        match candidate::look(spec)? {
             Candidate::System(socket) => {
                 let (_, about) = Engine::connect(&socket, REQUEST_DEADLINE)?;
                 let asked = network::NetworkOptions::read(spec)?;
@@ -160,14 +168,13 @@ impl Layer for Docker {
                 }
                 Ok(Usable { facts: daemon_facts("system", &socket, &about) })
             }
-            Candidate::Private(program) => {
+            Candidate::Private(tool) => {
                 daemon::require_of_private(spec)?;
-                let version = tool_version::of(&program, &[])?;
+                let version = tool_version::of(&tool.path, &[])?;
                 require_root("a private Docker daemon can only be started by root")?;
                 let daemon = Fact::new("daemon", "private, started when needed".to_owned(), "PATH");
-                Ok(Usable {
-                    facts: vec![daemon, Fact::new("docker_version", version, "--version")],
-                })
+                let version = Fact::new("docker_version", version, "--version");
+                Ok(Usable { facts: [vec![daemon, version], of_tool(&tool)?].concat() })
             }
         }
     }
@@ -222,7 +229,7 @@ impl Layer for Docker {
         } else if site.limits.hugetlb.is_some() {
             room.admit_to_huge_pages(pid(&inspected)?)?;
         }
-        let mut facts = daemon_facts(daemon.origin(), &daemon.socket, &about);
+        let mut facts = facts_of(&daemon, &about)?;
         facts.extend(container_facts(&inspected));
         let privileged = wanted.is_privileged.to_string();
         facts.push(Fact::new("privileged", privileged, "POST /containers/create"));
@@ -242,6 +249,18 @@ impl Layer for Docker {
         };
         Ok(Started::new(Link::over("docker", output, input, &console)?, running))
     }
+}
+
+/// Lists facts about a daemon that is used, and about its file.
+fn facts_of(daemon: &Daemon, about: &About) -> Result<Vec<Fact>, Fault> {
+    let mut facts = daemon_facts(daemon.origin(), &daemon.socket, about);
+    facts.extend(daemon.tool.as_ref().map_or(Ok(Vec::new()), of_tool)?);
+    Ok(facts)
+}
+
+/// Lists facts about the file of a private daemon, where a stack names it.
+fn of_tool(tool: &ToolFile) -> Result<Vec<Fact>, Fault> {
+    tool.named().map_or(Ok(Vec::new()), |_| tool.facts("dockerd"))
 }
 
 /// Parts that containers of one spec share, one after another: made once, and gone with the lab.
