@@ -69,12 +69,17 @@ pub enum Undecided {
     Pass,
 }
 
-/// Reads a threshold. A stack that it names is written as surtax does, where it is one of `--in`;
-/// another may be a layer without what it needs, which means all stacks of that.
+/// Reads a threshold. A stack that it names is written as surtax does, where it is one of `--in`,
+/// with paths as they are from here; another may be a layer without what it needs, which means all
+/// stacks of that.
 fn threshold(text: &str) -> Result<Threshold, Fault> {
     let known = registered();
+    let here = std::env::current_dir().unwrap_or_default();
     let rewrite = |typed: String| match StackSpec::parse_with(&typed, &known) {
-        Ok(stack) => stack.to_string(),
+        Ok(mut stack) => {
+            stack.make_absolute(&known, &here);
+            stack.to_string()
+        }
         Err(_) => typed,
     };
     text.parse::<Threshold>().map(|threshold| threshold.with_stack(rewrite))
@@ -164,10 +169,13 @@ mod tests {
 
     #[test]
     fn a_threshold_names_a_stack_as_people_type_it() {
+        let here = std::env::current_dir().unwrap();
+        let named = format!("runc:binary={}", here.join("new/runc").display());
         for (typed, stack) in [
             ("ssh: wall > 2x", "ssh:host=box"),
             ("qemu:memory=1G,accel=tcg: wall > 2x", "qemu:accel=tcg,memory=1G"),
             ("runsc: wall > 2x", "gvisor"),
+            ("runc:binary=./new/runc: wall > 2x", &named),
         ] {
             let compared = [String::from(stack)];
             assert_eq!(threshold(typed).unwrap().require_stack(&compared), Ok(()), "{typed}");

@@ -65,12 +65,14 @@ impl LayerSpec {
 
     /// Makes files that options name absolute, seen from `cwd`: those that a descriptor says are
     /// paths.
-    pub fn make_paths_absolute(&mut self, descriptor: &Descriptor, cwd: &Path) {
+    fn make_paths_absolute(&mut self, descriptor: &Descriptor, cwd: &Path) {
         for key in descriptor.paths {
             // The address of a socket, and a shell's word for a home, which is refused.
             let is_path = |value: &&mut String| !value.contains("://") && !value.starts_with('~');
             if let Some(value) = self.options.get_mut(*key).filter(is_path) {
-                *value = cwd.join(&*value).display().to_string();
+                // Without the `.` of `./file`.
+                let path: PathBuf = cwd.join(&*value).components().collect();
+                *value = path.display().to_string();
             }
         }
     }
@@ -80,6 +82,18 @@ impl LayerSpec {
     pub fn is_root(&self, file: &Path) -> bool {
         let named = self.option("root").and_then(|root| root.split_once(':'));
         named.is_some_and(|(_, path)| std::path::absolute(path).is_ok_and(|path| path == file))
+    }
+}
+
+impl StackSpec {
+    /// Makes the roots and the files that its layers name absolute, seen from `cwd`.
+    pub fn make_absolute(&mut self, descriptors: &[&'static Descriptor], cwd: &Path) {
+        for layer in &mut self.layers {
+            layer.make_root_absolute(cwd);
+            if let Some(descriptor) = descriptors.iter().find(|it| it.kind == layer.kind) {
+                layer.make_paths_absolute(descriptor, cwd);
+            }
+        }
     }
 }
 

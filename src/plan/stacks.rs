@@ -193,13 +193,10 @@ impl Draft {
         (cwd, descriptors): (&Path, &[&'static Descriptor]),
     ) -> Result<StackSpec, Fault> {
         let mut stack = stack.clone();
-        for (depth, layer) in stack.layers.iter_mut().enumerate() {
-            layer.make_root_absolute(cwd);
+        stack.make_absolute(descriptors, cwd);
+        for (depth, layer) in stack.layers.iter().enumerate() {
             let descriptor = descriptors.iter().find(|it| it.kind == layer.kind);
-            let paths = descriptor.map_or(&[][..], |descriptor| {
-                layer.make_paths_absolute(descriptor, cwd);
-                descriptor.paths
-            });
+            let paths = descriptor.map_or(&[][..], |descriptor| descriptor.paths);
             for (what, path) in paths.iter().filter_map(|key| Some((key, layer.option(key)?))) {
                 self.require_one_word(field, what, path)?;
             }

@@ -53,6 +53,21 @@ fn another_version_of_a_tool_is_what_is_started_and_its_cost_is_found() {
 }
 
 #[test]
+fn inside_another_layer_it_is_that_level_s_file() {
+    let machine = Machine::take();
+    if !is_usable(&machine, "runc") {
+        return;
+    }
+    let file = later(&machine, "runc");
+    let stack = format!("runc+runc:binary={}", file.display());
+    let answer = machine.answer(&compare(&stack, "1", &["true"]));
+    let arm = arm(&answer, &stack);
+    assert_eq!(arm["trial_count"], 1, "{}", arm["trouble"]);
+    assert_eq!(Path::new(fact(&arm["evidence"][1], "runtime")), file);
+    machine.assert_as_before();
+}
+
+#[test]
 fn qemu_may_be_another_file_too() {
     let machine = Machine::take();
     if !is_usable(&machine, "qemu:accel=tcg") {
