@@ -2,14 +2,19 @@
 
 use super::*;
 use std::net::{TcpListener, UdpSocket};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// All ports that there are.
 const ANY: RangeInclusive<u16> = 1..=u16::MAX;
 
-fn two() -> (tempfile::TempDir, [Ports; 2]) {
+/// Two labs, and their directory. One test at a time has such: to ask whether a port is free is to
+/// listen there for a moment, so that it is not for whoever else asks.
+fn two() -> ((tempfile::TempDir, MutexGuard<'static, ()>), [Ports; 2]) {
+    static TURN: Mutex<()> = Mutex::new(());
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let directory = tempfile::tempdir().unwrap();
     let ports = [(); 2].map(|()| Ports::open(directory.path()).unwrap());
-    (directory, ports)
+    ((directory, turn), ports)
 }
 
 /// A port that nobody has.
