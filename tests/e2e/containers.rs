@@ -337,3 +337,44 @@ fn gvisor_trusts_a_device_only_where_a_reference_guest_has_proved_it() {
     }
     machine.assert_as_before();
 }
+
+/// Waits for the containerd of a private daemon, by the directory of its room.
+fn containerd() -> (u32, String) {
+    for _ in 0..600 {
+        for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+            let is_it = |name: String| name == "containerd\n";
+            if !std::fs::read_to_string(entry.path().join("comm")).is_ok_and(is_it) {
+                continue;
+            }
+            let variables = std::fs::read(entry.path().join("environ")).unwrap_or_default();
+            let variables = String::from_utf8_lossy(&variables).into_owned();
+            let directory = variables.split('\0').find_map(|it| it.strip_prefix("TMPDIR="));
+            if let Some(ours) = directory.filter(|it| it.starts_with("/run/surtax/")) {
+                let pid = entry.file_name().into_string().unwrap().parse().unwrap();
+                return (pid, ours.to_owned());
+            }
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    panic!("there is no containerd of ours")
+}
+
+#[test]
+fn what_a_slow_containerd_writes_down_goes_with_its_daemon() {
+    let machine = Machine::take();
+    if !is_usable(&machine, "docker") {
+        return;
+    }
+    let mut entered = machine.start(&["enter", "docker", "--", "sleep", "4"]);
+    let (pid, directory) = containerd();
+    // As a daemon does that has waited for its end in vain.
+    let written = Path::new(&directory).join(format!("containerd.{pid}.stacks.log"));
+    while !written.exists() && entered.try_wait().unwrap().is_none() {
+        surtax::lab::signal(pid, rustix::process::Signal::USR1).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    assert!(written.exists(), "{}", written.display());
+    assert!(entered.wait().unwrap().success());
+    assert!(!Path::new(&directory).exists());
+    machine.assert_as_before();
+}

@@ -17,7 +17,7 @@ use crate::agent::ConsoleTail;
 use crate::container::rootless;
 use crate::container::storage::{Storage, default_data};
 use crate::fault::{Doing, Fault};
-use crate::lab::{self, Mount, Process, Program, Room, Service, conceal};
+use crate::lab::{self, Mount, Process, Program, Room, Service, conceal, environment};
 use crate::layer::{LayerSpec, Site, ToolFile};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -292,6 +292,7 @@ fn start(
     let DaemonOptions { program, network, storage } = wanted;
     let program = Program {
         argv: command_line(program, room.directory(), &data, *network, storage.driver()),
+        environment: Some(unprivileged::with_own_files(environment::of_tools(), room.directory())),
         mount_namespace: Some(namespace),
         network_namespace: apart.as_ref().map(lab::RoomNetwork::namespace).transpose()?,
         ..Program::default()

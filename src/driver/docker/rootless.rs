@@ -135,7 +135,17 @@ pub fn environment(memory: &Path) -> Vec<(String, String)> {
     let state = format!("--state-dir={}", session_in(memory).join("rootlesskit").display());
     let flags = (String::from("DOCKERD_ROOTLESS_ROOTLESSKIT_FLAGS"), state);
     let own = rootless::environment(&memory.join("home"), &session_in(memory));
-    lab::path_and(std::iter::once(flags).chain(own).collect())
+    with_own_files(lab::path_and(std::iter::once(flags).chain(own).collect()), &session_in(memory))
+}
+
+/// The same environment with a directory of ours for temporary files: a containerd that ends too
+/// late is told to write its stacks down there.
+pub fn with_own_files(
+    mut environment: Vec<(String, String)>,
+    directory: &Path,
+) -> Vec<(String, String)> {
+    environment.push((String::from("TMPDIR"), directory.display().to_string()));
+    environment
 }
 
 /// The files of this level as the daemon sees them.
