@@ -155,21 +155,23 @@ fn a_command_is_started_at_go_timed_and_kept_at_its_end() {
 #[test]
 fn a_stop_of_the_command_or_of_the_agent_is_counted_and_no_signal_is_left_blocked() {
     let mut agent = Agent::start();
-    agent.begin(shell("(sleep 0.1; kill -CONT $$) & kill -STOP $$; wait"));
+    // Whoever lets it go on waits until it stands still, however late that is.
+    let stand_still = "(until grep -q '^State:.T' /proc/$$/status; do sleep 0.01; done; \
+                       sleep 0.1; kill -CONT $$) & kill -STOP $$; wait";
+    agent.begin(shell(stand_still));
     let stops = agent.ended().stops.unwrap();
     assert_eq!(stops.count, 1);
     assert!((Nanoseconds(90_000_000)..Nanoseconds(10_000_000_000)).contains(&stops.time));
 
-    agent.begin(shell("for n in 1 2 3; do (sleep 0.05; kill -CONT $$) & kill -STOP $$; done"));
+    agent.begin(shell(&format!("for n in 1 2 3; do {stand_still}; done")));
     assert_eq!(agent.ended().stops.unwrap().count, 3);
 
     agent.begin(shell("kill -STOP $PPID; sleep 0.1; kill -CONT $PPID"));
     assert_eq!(agent.ended().stops, Some(Stops { count: 1, time: Nanoseconds(0) }));
 
     // The second of three instances stands still; all but one are there when it does.
-    let script =
-        "test $SURTAX_INSTANCE = 1 || exit 0; (sleep 0.1; kill -CONT $$) & kill -STOP $$; wait";
-    let words: Vec<Vec<u8>> = ["sh", "-c", script].map(|word| word.as_bytes().to_vec()).to_vec();
+    let script = format!("test $SURTAX_INSTANCE = 1 || exit 0; {stand_still}");
+    let words: Vec<Vec<u8>> = ["sh", "-c", &script].map(|word| word.as_bytes().to_vec()).to_vec();
     agent.begin(Command { instances: vec![words; 3], ..command(&[]) });
     let outcome = agent.ended();
     let stops = outcome.stops.unwrap();

@@ -147,11 +147,12 @@ fn dropping_the_caches_is_on_nobodys_bill(machine: &Machine, iterations: &str) {
     for stack in ["native", "runc"] {
         assert_eq!(arm(&answer, stack)["trial_count"], 4, "{}", arm(&answer, stack)["trouble"]);
     }
-    // An agent in native may drop them, one in a container may not: that would show.
+    // An agent in native may drop them, one in a container may not: that would show in each trial.
     let of = |stack: &str| {
         let sql = format!(
-            "SELECT max(value) FROM samples JOIN trials USING (trial) JOIN arms USING (arm)
-             WHERE metric = 'cpu_others_ns' AND arms.stack = '{stack}'"
+            "WITH found AS (SELECT value FROM samples JOIN trials USING (trial) JOIN arms USING (arm)
+             WHERE metric = 'cpu_others_ns' AND arms.stack = '{stack}')
+             SELECT value FROM found ORDER BY value LIMIT 1 OFFSET (SELECT count(*) / 2 FROM found)"
         );
         number(&file, &sql)
     };
