@@ -146,8 +146,7 @@ mod tests {
     use crate::container::engine_runtime::*;
 
     fn spec(options: &[(&str, &str)]) -> LayerSpec {
-        let options = options.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect();
-        LayerSpec { kind: "podman".into(), options }
+        LayerSpec::of("podman", options)
     }
 
     #[test]

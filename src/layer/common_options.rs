@@ -397,8 +397,7 @@ mod tests {
     use crate::layer::common_options::*;
 
     fn layer(options: &[(&str, &str)]) -> LayerSpec {
-        let options = options.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect();
-        LayerSpec { kind: String::from("runc"), options }
+        LayerSpec::of("runc", options)
     }
 
     #[test]

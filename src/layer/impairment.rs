@@ -122,8 +122,7 @@ mod tests {
     use crate::layer::impairment::*;
 
     fn asked(options: &[(&str, &str)]) -> Result<Option<Shape>, Fault> {
-        let options = options.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect();
-        read(&LayerSpec { kind: "runc".into(), options }, &["veth"])
+        read(&LayerSpec::of("runc", options), &["veth"])
     }
 
     #[test]

@@ -62,11 +62,9 @@ impl TryFrom<String> for StackSpec {
     type Error = Fault;
     fn try_from(text: String) -> Result<Self, Fault> {
         let source = Source::new(&text)?;
-        let layers = source.layers(&[])?.into_iter().map(|layer| LayerSpec {
-            kind: layer.kind.to_owned(),
-            options: layer.options.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect(),
-        });
-        Ok(Self { layers: layers.collect() })
+        let layers = source.layers(&[])?;
+        let of = |layer: LayerText<'_>| LayerSpec::of(layer.kind, &layer.options);
+        Ok(Self { layers: layers.into_iter().map(of).collect() })
     }
 }
 

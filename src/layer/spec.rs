@@ -32,6 +32,13 @@ pub struct LayerSpec {
 }
 
 impl LayerSpec {
+    /// A layer of this kind with these options, each a key and its value.
+    #[must_use]
+    pub fn of(kind: &str, options: &[(&str, &str)]) -> Self {
+        let options = options.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect();
+        Self { kind: kind.to_owned(), options }
+    }
+
     /// Value of an option, where it is given.
     #[must_use]
     pub fn option(&self, key: &str) -> Option<&str> {

@@ -62,18 +62,19 @@ impl ToolFile {
     /// # Errors
     /// The machine's: it cannot be read.
     pub(crate) fn facts(&self, key: &str) -> Result<Vec<Fact>, Fault> {
-        let (path, origin) = match self.named() {
-            None => return Ok(vec![Fact::new(key, text(&self.path), "PATH")]),
-            Some(path) => (path, format!("`{}=`", BINARY.key)),
-        };
-        let hash = lab::sha256(path)?;
-        Ok(vec![
-            Fact::new(key, text(path), &*origin),
-            Fact::new(format!("{key}_sha256"), hash, text(path)),
-        ])
+        let facts = self.facts_if_named(key)?;
+        let in_path = || vec![Fact::new(key, self.path.display().to_string(), "PATH")];
+        Ok(if facts.is_empty() { in_path() } else { facts })
     }
-}
 
-fn text(path: &Path) -> String {
-    path.to_string_lossy().into_owned()
+    /// Returns the same of one that a stack names, and nothing of the one in `PATH`.
+    ///
+    /// # Errors
+    /// The machine's: it cannot be read.
+    pub(crate) fn facts_if_named(&self, key: &str) -> Result<Vec<Fact>, Fault> {
+        let Some(path) = self.named() else { return Ok(Vec::new()) };
+        let shown = path.display().to_string();
+        let hash = Fact::new(format!("{key}_sha256"), lab::sha256(path)?, shown.clone());
+        Ok(vec![Fact::new(key, shown, format!("`{}=`", BINARY.key)), hash])
+    }
 }

@@ -392,8 +392,7 @@ mod tests {
     use super::*;
 
     fn disk(options: &[(&str, &str)], board: Board) -> Result<Option<Disk>, Fault> {
-        let options = options.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect();
-        Disk::read(&LayerSpec { kind: "qemu".into(), options }, board, DiskDefaults::QEMU)
+        Disk::read(&LayerSpec::of("qemu", options), board, DiskDefaults::QEMU)
     }
 
     #[test]

@@ -10,6 +10,9 @@ use std::path::{Path, PathBuf};
 /// Socket of a daemon of the machine.
 const SYSTEM_SOCKET: &str = "/var/run/docker.sock";
 
+/// Name of the daemon's program, and of the fact about its file.
+pub const TOOL: &str = "dockerd";
+
 /// The command that installs a daemon.
 const REMEDY: &str = "apt-get install docker.io";
 
@@ -70,7 +73,7 @@ pub fn look(spec: &LayerSpec) -> Result<Candidate, Fault> {
 }
 
 fn program(spec: &LayerSpec) -> Result<Candidate, Fault> {
-    ToolFile::find(spec, "dockerd", REMEDY).map(Candidate::Private).map_err(|it| {
+    ToolFile::find(spec, TOOL, REMEDY).map(Candidate::Private).map_err(|it| {
         match spec.option(BINARY.key) {
             Some(_) => it.fault(),
             None => it.fault().during("no Docker daemon listens, and none can be started"),
@@ -110,8 +113,7 @@ mod tests {
     use super::*;
 
     fn spec(options: &[(&str, &str)]) -> LayerSpec {
-        let options = options.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect();
-        LayerSpec { kind: "docker".into(), options }
+        LayerSpec::of("docker", options)
     }
 
     #[test]

@@ -39,12 +39,12 @@ use crate::lab::conceal::Owners;
 use crate::lab::{self, Limits, Room, Undo, tool_version};
 use crate::layer::{
     BINARY, Descriptor, Inner, Layer, LayerSpec, Limit, OptionSpec, Reach, Site, StartGuess,
-    Started, ToolFile, Unavailable, Usable, medium, option, publish, require_root,
+    Started, Unavailable, Usable, medium, option, publish, require_root,
 };
 use crate::rootfs::root::{Lower, Writes};
 use crate::rootfs::secrets::Hidden;
 use crate::rootfs::{root, scratch, secrets};
-use candidate::Candidate;
+use candidate::{Candidate, TOOL};
 use container::{ContainerOptions, Layered};
 use daemon::Daemon;
 use engine::{About, Engine};
@@ -174,7 +174,7 @@ impl Layer for Docker {
                 require_root("a private Docker daemon can only be started by root")?;
                 let daemon = Fact::new("daemon", "private, started when needed".to_owned(), "PATH");
                 let version = Fact::new("docker_version", version, "--version");
-                Ok(Usable { facts: [vec![daemon, version], of_tool(&tool)?].concat() })
+                Ok(Usable { facts: [vec![daemon, version], tool.facts_if_named(TOOL)?].concat() })
             }
         }
     }
@@ -254,13 +254,10 @@ impl Layer for Docker {
 /// Lists facts about a daemon that is used, and about its file.
 fn facts_of(daemon: &Daemon, about: &About) -> Result<Vec<Fact>, Fault> {
     let mut facts = daemon_facts(daemon.origin(), &daemon.socket, about);
-    facts.extend(daemon.tool.as_ref().map_or(Ok(Vec::new()), of_tool)?);
+    if let Some(tool) = &daemon.tool {
+        facts.extend(tool.facts_if_named(TOOL)?);
+    }
     Ok(facts)
-}
-
-/// Lists facts about the file of a private daemon, where a stack names it.
-fn of_tool(tool: &ToolFile) -> Result<Vec<Fact>, Fault> {
-    tool.named().map_or(Ok(Vec::new()), |_| tool.facts("dockerd"))
 }
 
 /// Parts that containers of one spec share, one after another: made once, and gone with the lab.

@@ -272,8 +272,7 @@ mod tests {
     use super::*;
 
     fn spec(options: &[(&str, &str)]) -> LayerSpec {
-        let options = options.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect();
-        LayerSpec { kind: "docker".into(), options }
+        LayerSpec::of("docker", options)
     }
 
     #[test]

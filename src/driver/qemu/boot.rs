@@ -50,7 +50,7 @@ pub(super) fn boot(
 
     let mut argv = machine.command_line();
     // In a mount namespace of its own a program is not looked for.
-    if let Some(first) = argv.first_mut().filter(|first| !first.contains('/'))
+    if let Some(first) = argv.first_mut()
         && let Some(found) = lab::find(&*first)
     {
         *first = found.display().to_string();

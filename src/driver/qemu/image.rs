@@ -350,8 +350,7 @@ mod tests {
     use super::*;
 
     fn refused(options: &[(&str, &str)]) -> String {
-        let options = options.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect();
-        refuse(&LayerSpec { kind: "qemu".into(), options }).unwrap_err().message
+        refuse(&LayerSpec::of("qemu", options)).unwrap_err().message
     }
 
     #[test]

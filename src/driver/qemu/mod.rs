@@ -280,9 +280,7 @@ impl Layer for Qemu {
         let iothread = vcpu::iothread(&mut guest.qmp, has_iothread)?;
         let who = "vCPUs, QEMU's other threads and virtiofsd";
         inside.facts.extend(group.prove(guest.process.pid(), who, site)?);
-        if tool.named().is_some() {
-            inside.facts.extend(tool.facts("qemu")?);
-        }
+        inside.facts.extend(tool.facts_if_named("qemu")?);
         let Booted { process, qmp, cpus, link } = guest;
         let patience = site.start_deadline;
         let running = RunningQemu {

@@ -158,8 +158,7 @@ mod tests {
     use super::*;
 
     fn spec(options: &[(&str, &str)]) -> LayerSpec {
-        let options = options.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect();
-        LayerSpec { kind: "qemu".into(), options }
+        LayerSpec::of("qemu", options)
     }
 
     #[test]

@@ -198,8 +198,7 @@ mod tests {
     use super::*;
 
     fn client(options: &[(&str, &str)]) -> Result<Client, Fault> {
-        let options = options.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect();
-        Client::read(&LayerSpec { kind: "ssh".into(), options })
+        Client::read(&LayerSpec::of("ssh", options))
     }
 
     const FULL: [(&str, &str); 6] = [

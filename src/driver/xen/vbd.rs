@@ -77,8 +77,7 @@ mod tests {
     #[test]
     fn the_target_stands_last_and_direct_i_o_is_said_where_it_is_meant() {
         let disk = |options: &[(&str, &str)]| {
-            let options = options.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect();
-            let spec = LayerSpec { kind: "xen".into(), options };
+            let spec = LayerSpec::of("xen", options);
             let disk = Disk::read(&spec, Board::Q35, DiskDefaults::QEMU).unwrap().unwrap();
             Made { disk, file: "/tmp/a,b.raw".into() }
         };

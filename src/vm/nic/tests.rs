@@ -3,8 +3,7 @@
 use super::*;
 
 fn read(options: &[(&str, &str)], board: Board) -> Result<Option<Nic>, Fault> {
-    let options = options.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect();
-    Nic::read(&LayerSpec { kind: "qemu".into(), options }, board, 2)
+    Nic::read(&LayerSpec::of("qemu", options), board, 2)
 }
 
 #[track_caller]
