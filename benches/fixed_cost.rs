@@ -1,12 +1,15 @@
-//! The fixed cost of one trial: all that surtax does around a command that does nothing.
+//! The fixed cost of one trial: all that surtax does around a command that does nothing, but for
+//! writing it down.
 //!
-//! - **Measures** one trial of `true` as a campaign runs it in an open lab: conditions, room,
-//!   start, evidence, run, stop, close. For information, where that time goes.
+//! - **Measures** one trial of `true` as a campaign runs it in an open lab, 50 ms after the last
+//!   run: conditions, room, start, evidence, run, stop, close. For information, where that time
+//!   goes. The ledger's transaction is not in it.
 //! - **Peer** `runc run` of `true` on the same bundle, its root mounted beforehand;
 //!   `docker run --rm` of `true` at the same daemon. For information `runsc run` likewise, what one
 //!   would type for `bwrap`, `systemd-nspawn`, `lxc-start` and `podman run`, and fork, exec and
 //!   wait.
-//! - **Bar** `runc` and `docker` at most 1.5 times their peer, ratio of medians of 40 and 20 pairs.
+//! - **Bar** `runc` and `docker` at most 1.5 times their peer, ratio of medians of 100 and 20
+//!   pairs.
 //! - **Command** `cargo bench --bench fixed_cost -- --enforce`, as root, on a quiet machine.
 
 mod docker;
@@ -32,7 +35,10 @@ use surtax_instrument::wire::{Reply, Request};
 use surtax_statistics::{Sample, quantile};
 use tools::Tool;
 
-/// Pairs that count, of runtimes.
+/// Pairs that count of what has a bar.
+const BAR_PAIRS: u32 = 100;
+
+/// Pairs that count, of other runtimes and tools.
 const PAIRS: u32 = 40;
 
 /// Pairs that count, of engines.
@@ -58,14 +64,17 @@ fn main() -> ExitCode {
         if !sheet.wants(stack) {
             continue;
         }
-        match stack {
+        let whole = match stack {
             "runc" => with_runtime(&mut sheet, &opened, stack, &["runc"], Some(BAR)),
             "gvisor" => with_runtime(&mut sheet, &opened, stack, &RUNSC, None),
             "docker" => with_docker(&mut sheet, &opened),
-            "native" => with_native(&mut sheet, &opened),
+            "native" => Ok(with_native(&mut sheet, &opened)),
             kind => with_tool(&mut sheet, &opened, kind),
+        };
+        match whole {
+            Ok(whole) => say_where_it_goes(&sheet, &opened, stack, whole),
+            Err(why) => println!("fixed cost of {stack}: SKIPPED: {why}"),
         }
-        say_where_it_goes(&sheet, &opened, stack);
     }
     opened.close();
     sheet.close()
@@ -77,42 +86,37 @@ fn with_runtime(
     stack: &str,
     program: &[&str],
     bar: Option<f64>,
-) {
+) -> Result<f64, String> {
     let name = format!("fixed cost: {stack} over `{} run`", program[0]);
-    let bundle = match Bundle::of(stack, program, &["true"], opened) {
-        Ok(bundle) => bundle,
-        Err(why) => return println!("{name}: SKIPPED: {why}"),
-    };
+    let bundle = Bundle::of(stack, program, &["true"], opened)?;
     let mut trials = Trials::of(stack, opened);
+    let count = if bar.is_some() { BAR_PAIRS } else { PAIRS };
     let bar = bar.map(|bar| 0.0..=bar);
-    pairs::compare(sheet, &name, bar, PAIRS, || trials.next(), || bundle.run());
+    let whole = pairs::compare(sheet, &name, bar, count, || trials.next(), || bundle.run());
     bundle.close();
+    Ok(whole)
 }
 
-fn with_docker(sheet: &mut Sheet, opened: &OpenedLab) {
+fn with_docker(sheet: &mut Sheet, opened: &OpenedLab) -> Result<f64, String> {
     let name = "fixed cost: docker over `docker run --rm`";
-    let engine = match Engine::of("docker", opened) {
-        Ok(engine) => engine,
-        Err(why) => return println!("{name}: SKIPPED: {why}"),
-    };
+    let engine = Engine::of("docker", opened)?;
     let mut trials = Trials::of("docker", opened);
     let bar = Some(0.0..=BAR);
-    pairs::compare(sheet, name, bar, ENGINE_PAIRS, || trials.next(), || engine.run());
+    let whole = pairs::compare(sheet, name, bar, ENGINE_PAIRS, || trials.next(), || engine.run());
     engine.close();
+    Ok(whole)
 }
 
-fn with_tool(sheet: &mut Sheet, opened: &OpenedLab, kind: &str) {
+fn with_tool(sheet: &mut Sheet, opened: &OpenedLab, kind: &str) -> Result<f64, String> {
     let name = format!("fixed cost: {kind} over the tool's own command line");
-    let tool = match Tool::of(kind, opened) {
-        Ok(tool) => tool,
-        Err(why) => return println!("{name}: SKIPPED: {why}"),
-    };
+    let tool = Tool::of(kind, opened)?;
     let mut trials = Trials::of(kind, opened);
-    pairs::compare(sheet, &name, None, PAIRS, || trials.next(), || tool.run());
+    let whole = pairs::compare(sheet, &name, None, PAIRS, || trials.next(), || tool.run());
     tool.close();
+    Ok(whole)
 }
 
-fn with_native(sheet: &mut Sheet, opened: &OpenedLab) {
+fn with_native(sheet: &mut Sheet, opened: &OpenedLab) -> f64 {
     let name = "fixed cost: native over fork+exec+wait";
     let room = opened.lab.room("plain").expect("a room opens");
     let mut trials = Trials::of("native", opened);
@@ -124,8 +128,9 @@ fn with_native(sheet: &mut Sheet, opened: &OpenedLab) {
         assert!(status.is_some_and(|status| status.success()), "{status:?}");
         clock::monotonic_raw().since(began).into()
     };
-    pairs::compare(sheet, name, None, PAIRS, || trials.next(), plain);
+    let whole = pairs::compare(sheet, name, None, PAIRS, || trials.next(), plain);
     room.close().expect("the room closes");
+    whole
 }
 
 /// Trials of `true` in one stack, one after the other.
@@ -152,12 +157,14 @@ impl<'a> Trials<'a> {
 const STEPS: [&str; 9] =
     ["room", "start", "hello", "identify", "evidence", "run", "stop agent", "stop layer", "close"];
 
-/// Prints the median of each step, and of the mounts that are part of the start.
-fn say_where_it_goes(sheet: &Sheet, opened: &OpenedLab, stack: &str) {
+/// Prints the median of each step, of the mounts that are part of the start, and what of the median
+/// of whole trials, in seconds, is in no step.
+fn say_where_it_goes(sheet: &Sheet, opened: &OpenedLab, stack: &str, whole: f64) {
     let count = sheet.count(PAIRS);
     let mut times: Vec<Vec<f64>> = vec![Vec::new(); STEPS.len()];
     let mut mounting = Vec::new();
     for _ in 0..count {
+        std::thread::sleep(pairs::REST);
         match steps(opened, stack) {
             Ok(took) => took.iter().zip(&mut times).for_each(|(time, of)| of.push(*time)),
             Err(why) => return println!("where it goes in {stack}: SKIPPED: {why}"),
@@ -170,11 +177,17 @@ fn say_where_it_goes(sheet: &Sheet, opened: &OpenedLab, stack: &str) {
     }
     let median =
         |values: &[f64]| Sample::counts(values).map_or(0.0, |sample| quantile(&sample, 0.5));
-    let named = STEPS.iter().zip(&times);
-    let parts: Vec<String> =
-        named.map(|(step, times)| format!("{step} {:.2}", median(times))).collect();
+    let medians: Vec<f64> = times.iter().map(|times| median(times)).collect();
+    let named = STEPS.iter().zip(&medians);
+    let parts: Vec<String> = named.map(|(step, took)| format!("{step} {took:.2}")).collect();
     let mounts = median(&mounting);
+    let (sum, whole) = (medians.iter().sum::<f64>(), whole * 1e3);
     println!("  where it goes in {stack}, medians of {count} in ms: {}", parts.join(", "));
+    println!(
+        "  in sum {sum:.2} of {whole:.2}: in no step are conditions, bill, clock, and what a trial \
+         of a campaign asks beside them: {:.2}",
+        whole - sum
+    );
     println!("  (a merged root alone, mounted and unmounted: {mounts:.2})");
 }
 

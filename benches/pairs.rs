@@ -1,8 +1,8 @@
 //! Two ways of doing one thing, alternating in one run, and the ratio of their medians.
 //!
 //! Each pair is a block; which of the two goes first changes from pair to pair, and each run begins
-//! a pause after the last. The interval is that of `surtax-statistics` over the pairs, as in a
-//! report.
+//! a pause after the last has ended. The interval is that of `surtax-statistics` over the pairs, as
+//! in a report: of the centre of their ratios, which is not quite the ratio of the medians.
 
 use crate::figure::{Figure, Sheet, claims_equality};
 use crate::ratio::{median, ratio};
@@ -14,7 +14,7 @@ use std::time::Duration;
 /// it would take three quarters of what it takes alone.
 ///
 /// Source: Linux `kernel/rcu/sync.c`, `rcu_sync_enter`.
-const REST: Duration = Duration::from_millis(50);
+pub const REST: Duration = Duration::from_millis(50);
 
 /// A claim of equality goes on until half its interval is this narrow, whatever it says,
 const HALF_WIDTH: f64 = 0.005;
@@ -22,9 +22,9 @@ const HALF_WIDTH: f64 = 0.005;
 /// and for so many pairs at most.
 const PAIRS_MAX: u32 = 200;
 
-/// Runs `ours` and `theirs` alternating, each on a machine at rest, after one of each that does not
-/// count: `usual` times unless told otherwise, and on for a bar that claims equality. Prints the
-/// ratio, and what both took.
+/// Runs `ours` and `theirs` alternating, after one of each that does not count: `usual` times
+/// unless told otherwise, and on for a bar that claims equality. Prints the ratio, and what both
+/// took; returns the median of ours, in seconds.
 pub fn compare(
     sheet: &mut Sheet,
     name: &str,
@@ -32,7 +32,7 @@ pub fn compare(
     usual: u32,
     mut ours: impl FnMut() -> Duration,
     mut theirs: impl FnMut() -> Duration,
-) {
+) -> f64 {
     let least = sheet.count(usual);
     let goes_on = claims_equality(bar.as_ref()) && least == usual;
     let most = if goes_on { least.max(PAIRS_MAX) } else { least };
@@ -68,4 +68,5 @@ pub fn compare(
     let interval = Some((paired.low, paired.high));
     sheet.put(&Figure { name, value: our / their, interval, unit: "", bar, count });
     println!("  medians: ours {:.2} ms, theirs {:.2} ms", our * 1e3, their * 1e3);
+    our
 }

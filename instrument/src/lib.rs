@@ -13,6 +13,7 @@ pub mod histogram;
 pub mod link;
 mod group_counts;
 pub mod group_tree;
+pub mod hex;
 pub mod mountinfo;
 pub mod probe;
 pub mod quantity;

@@ -53,7 +53,7 @@ pub(super) struct GateArguments {
     /// stack without options means all of the same layers. Where nothing is crossed the exit code
     /// is 3 if a stack has no such number, 4 if the interval lies on both sides of the limit, so
     /// that nothing is decided, and 0 if every limit is kept.
-    #[arg(long, value_name = "THRESHOLD", value_parser = threshold, help_heading = "Results")]
+    #[arg(long, value_name = "THRESHOLD", help_heading = "Results")]
     pub(super) fail_if: Vec<Threshold>,
     /// Exits with 1 (`fail`) or 0 (`pass`) where a threshold is not decided, and not with 4.
     #[arg(long, value_name = "HOW", requires = "fail_if", help_heading = "Results")]
@@ -69,23 +69,22 @@ pub enum Undecided {
     Pass,
 }
 
-/// Reads a threshold. A stack that it names is written as surtax does, where it is one of `--in`,
-/// with paths as they are from here; another may be a layer without what it needs, which means all
-/// stacks of that.
-fn threshold(text: &str) -> Result<Threshold, Fault> {
-    let known = registered();
-    let here = std::env::current_dir().unwrap_or_default();
-    let rewrite = |typed: String| match StackSpec::parse_with(&typed, &known) {
-        Ok(mut stack) => {
-            stack.make_absolute(&known, &here);
-            stack.to_string()
-        }
-        Err(_) => typed,
-    };
-    text.parse::<Threshold>().map(|threshold| threshold.with_stack(rewrite))
-}
-
 impl GateArguments {
+    /// Returns the thresholds of a run in this directory. A stack that one names is written as
+    /// surtax does, where it is one of `--in`, with absolute paths; another may be a layer without
+    /// what it needs, which means all stacks of that.
+    fn thresholds(&self, cwd: &Path) -> Vec<Threshold> {
+        let known = registered();
+        let rewrite = |typed: String| match StackSpec::parse_with(&typed, &known) {
+            Ok(mut stack) => {
+                stack.make_absolute(&known, cwd);
+                stack.to_string()
+            }
+            Err(_) => typed,
+        };
+        self.fail_if.iter().map(|threshold| threshold.clone().with_stack(rewrite)).collect()
+    }
+
     /// Refuses thresholds on what no trial of this plan has.
     pub(super) fn require_metrics(&self, plan: &Plan) -> Result<(), Fault> {
         let definition = plan.workload.as_ref().map(Workload::resolve).transpose()?;
@@ -94,18 +93,19 @@ impl GateArguments {
         let compared = plan.arms().into_iter().filter(Arm::is_compared);
         let compared: Vec<String> = compared.map(|arm| arm.stack.to_string()).collect();
         let metrics = Metrics { of_workload: &of_workload, is_of_fixed_time };
-        self.require_among(metrics, &compared, &plan.baseline.to_string())
+        self.require_among(metrics, &compared, (&plan.cwd, &plan.baseline.to_string()))
     }
 
     /// Refuses thresholds on what is none of these metrics, and no metric that every trial has, and
-    /// on a stack that is none of these, which are compared with the baseline.
+    /// on a stack that is none of these, which are compared with the baseline of a run in this
+    /// directory.
     pub(super) fn require_among(
         &self,
         metrics: Metrics<'_>,
         compared: &[String],
-        baseline: &str,
+        (cwd, baseline): (&Path, &str),
     ) -> Result<(), Fault> {
-        self.fail_if.iter().try_for_each(|threshold| {
+        self.thresholds(cwd).iter().try_for_each(|threshold| {
             threshold.require(metrics)?;
             if compared.is_empty() {
                 return Err(Fault::user(format!(
@@ -133,7 +133,8 @@ impl GateArguments {
 
 /// Holds findings to thresholds, which the line that repeats the run then has, too.
 pub(super) fn hold(gate: &GateArguments, findings: &mut Findings) {
-    findings.thresholds = held(&gate.fail_if, &findings.arms);
+    let thresholds = gate.thresholds(Path::new(&findings.run.cwd));
+    findings.thresholds = held(&thresholds, &findings.arms);
     let is_let_pass = gate.undecided == Some(Undecided::Pass);
     for held in &mut findings.thresholds {
         held.passes |= is_let_pass && held.standing == Standing::Undecided;
@@ -169,16 +170,17 @@ mod tests {
 
     #[test]
     fn a_threshold_names_a_stack_as_people_type_it() {
-        let here = std::env::current_dir().unwrap();
-        let named = format!("runc:binary={}", here.join("new/runc").display());
+        let (here, named) = (Path::new("/srv/work"), "runc:binary=/srv/work/new/runc");
         for (typed, stack) in [
             ("ssh: wall > 2x", "ssh:host=box"),
             ("qemu:memory=1G,accel=tcg: wall > 2x", "qemu:accel=tcg,memory=1G"),
             ("runsc: wall > 2x", "gvisor"),
-            ("runc:binary=./new/runc: wall > 2x", &named),
+            ("runc:binary=./new/runc: wall > 2x", named),
         ] {
             let compared = [String::from(stack)];
-            assert_eq!(threshold(typed).unwrap().require_stack(&compared), Ok(()), "{typed}");
+            let gate = GateArguments { fail_if: vec![typed.parse().unwrap()], undecided: None };
+            let [threshold] = &*gate.thresholds(here) else { panic!("one was typed") };
+            assert_eq!(threshold.require_stack(&compared), Ok(()), "{typed}");
         }
     }
 

@@ -4,11 +4,13 @@ use super::export::Exports;
 use super::results::{GateArguments, hold};
 use super::{Globals, answer, note, run_and_report};
 use crate::fault::Fault;
+use crate::finding::RunFacts;
 use crate::finding::caution::compared;
 use crate::finding::threshold::Metrics;
 use crate::plan::shell_line;
 use crate::workload::metric::RESERVED;
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Flags of `surtax show`.
@@ -33,7 +35,8 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<ExitCode, 
     let compared: Vec<String> = compared(&findings.arms).map(|arm| arm.stack.clone()).collect();
     let is_of_fixed_time = findings.run.is_of_fixed_time;
     let metrics = Metrics { of_workload: &names, is_of_fixed_time };
-    arguments.gate.require_among(metrics, &compared, &findings.run.baseline)?;
+    let RunFacts { cwd, baseline, .. } = &findings.run;
+    arguments.gate.require_among(metrics, &compared, (Path::new(cwd), baseline))?;
     hold(&arguments.gate, &mut findings);
     arguments.exports.write(&findings)?;
     if !arguments.exports.take_standard_output() {

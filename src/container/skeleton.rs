@@ -6,11 +6,12 @@
 //! left out.
 
 use crate::fault::{Doing, Fault};
-use crate::rootfs::root::OWN_PLACES;
+use crate::layer::OWN_PLACES;
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use surtax_instrument::hex;
 use tar::{Builder, EntryType, Header};
 
 /// The top level of a root.
@@ -109,7 +110,7 @@ impl Skeleton {
 
 /// A name for these bytes: the first 12 digits of their SHA-256.
 pub fn tag(archive: &[u8]) -> String {
-    Sha256::digest(archive).iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+    hex::of(&Sha256::digest(archive)[..6])
 }
 
 /// Tells whether a container gets its own of this directory. `lost+found` is its file system's.

@@ -25,7 +25,7 @@ use crate::lab::disk::Disk;
 use crate::lab::{self, HeldProcess, Lab, Limits, Mount, Process, Program, Room, tool_version};
 use crate::layer::publish::Port;
 use crate::layer::{
-    Descriptor, Inner, Layer, LayerSpec, Payer, Running, Site, Source, Started, ToolFile,
+    Descriptor, Inner, Layer, LayerSpec, Payer, Running, Site, Source, Started, TOOL, ToolFile,
     Unavailable, Usable, WorkloadNetwork, medium, require_root,
 };
 use crate::rootfs::root::Lower;
@@ -171,14 +171,14 @@ impl Layer for ContainerTool {
     }
 
     fn check(&self, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
-        let remedy = self.remedy();
-        let tool = ToolFile::find(spec, self.program, &remedy)?;
+        let tool = ToolFile::find(spec, self.program, &self.remedy())?;
         let why = format!("`{}` needs root for a throw-away layer over `/`", self.program);
         require_root(&why)?;
         tool_network::require(spec, self.networks)?;
         init::require(spec, site)?;
         (self.require)(spec, site)?;
-        let facts = tool_facts(&tool).map_err(|fault| Unavailable::new(fault.message, remedy))?;
+        let facts =
+            tool_facts(&tool).map_err(|fault| Unavailable::new(fault.message, &tool.remedy))?;
         Ok(Usable { facts })
     }
 
@@ -410,7 +410,7 @@ impl RunningContainer {
 
 /// Reports the path of the tool, and what it says of its version.
 fn tool_facts(tool: &ToolFile) -> Result<Vec<Fact>, Fault> {
-    let mut facts = tool.facts("tool")?;
+    let mut facts = tool.facts(TOOL)?;
     facts.push(Fact::new("tool_version", tool_version::of(&tool.path, &[])?, "--version"));
     Ok(facts)
 }

@@ -26,7 +26,6 @@ pub static BUBBLEWRAP: ContainerTool = ContainerTool {
         aliases: &[("bwrap", "")],
         reach: &[("host", Reach::Level)],
         options: &[NET, medium::CHOICE, BINARY],
-        paths: &[BINARY.key],
         limits: Limit::OF_A_GROUP,
         both_ways: &["host"],
         start_guess: StartGuess::of(2_000),

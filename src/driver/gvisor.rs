@@ -63,7 +63,6 @@ pub static GVISOR: Oci = Oci {
             PRIVILEGED,
             BINARY,
         ],
-        paths: &[BINARY.key],
         // A limit on processes would count the sentry's own threads, whose number the command does
         // not choose, and a sentry that may start no more of them dies.
         // None on a disk: direct I/O inside goes through this level's page cache.

@@ -60,7 +60,6 @@ pub static LXC: ContainerTool = ContainerTool {
             medium::CHOICE,
             BINARY,
         ],
-        paths: &[BINARY.key],
         limits: Limit::OF_A_GROUP,
         both_ways: &["veth", "host"],
         default_users: Some("host"),

@@ -55,7 +55,6 @@ pub static NSPAWN: ContainerTool = ContainerTool {
             medium::CHOICE,
             BINARY,
         ],
-        paths: &[BINARY.key],
         limits: Limit::OF_A_GROUP,
         both_ways: &["veth", "bridge", "host"],
         default_users: Some("host"),

@@ -34,7 +34,6 @@ const fn descriptor(
         summary,
         reach: &[("host", Reach::Level), ("veth", Reach::Bridge { joins: true })],
         options: OPTIONS,
-        paths: &[BINARY.key],
         limits: Limit::OF_A_CONTAINER,
         holds_layers: true,
         both_ways: &["veth", "host"],

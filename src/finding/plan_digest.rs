@@ -5,6 +5,7 @@
 
 use crate::plan::Plan;
 use sha2::{Digest, Sha256};
+use surtax_instrument::hex;
 
 /// Letters of a digest.
 const DIGEST_LENGTH: usize = 12;
@@ -35,16 +36,16 @@ impl PlanDigest {
         let writable: Vec<String> =
             plan.writable.iter().map(|path| path.display().to_string()).collect();
         let inherits = if plan.inherit_environment { "the caller's" } else { "none" };
-        let text = plan.workload.as_ref().map(|it| hex(&Sha256::digest(&it.text)));
+        let text = plan.workload.as_ref().map(|it| short(&Sha256::digest(&it.text)));
         Self {
             workload_text: text.unwrap_or_default(),
             variables: names.join(", "),
-            values: hex(&values.finalize()),
+            values: short(&values.finalize()),
             around: format!("{inherits}; {}", writable.join(", ")),
         }
     }
 }
 
-fn hex(digest: &[u8]) -> String {
-    digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>()[..DIGEST_LENGTH].to_owned()
+fn short(digest: &[u8]) -> String {
+    hex::of(digest)[..DIGEST_LENGTH].to_owned()
 }

@@ -5,11 +5,12 @@
 //! machine has no package lists, they are fetched into a directory of ours.
 
 use crate::fault::{Doing, Fault};
-use crate::lab::{Room, ToolRun, Undo, hex};
+use crate::lab::{Room, ToolRun, Undo};
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surtax_instrument::clock;
+use surtax_instrument::hex;
 use surtax_instrument::wire::Cause;
 
 /// Prefix of the concrete package's name; the release follows.
@@ -259,7 +260,7 @@ fn file_of(package: &Package, place: &Path) -> Result<PathBuf, Fault> {
 
 fn verify(file: &Path, package: &Package) -> Result<(), Fault> {
     let bytes = std::fs::read(file).doing(format_args!("read `{}`", file.display()))?;
-    let found = hex(&Sha256::digest(&bytes));
+    let found = hex::of(&Sha256::digest(&bytes));
     if found == package.sha256 {
         return Ok(());
     }

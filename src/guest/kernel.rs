@@ -14,13 +14,14 @@ use crate::guest::channel::{self, Transport};
 use crate::guest::elf::Elf;
 use crate::guest::modules::Tree;
 use crate::guest::unpack::unpack;
-use crate::lab::{Room, hex, sha256};
+use crate::lab::{Room, sha256};
 use crate::layer::{Descriptor, LayerSpec};
 use crate::regular_file;
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use surtax_instrument::hex;
 
 /// The most of a bzImage that is read for its header.
 const HEADER: u64 = 64 << 10;
@@ -302,7 +303,7 @@ fn prepare(
             return Ok(Kernel { image: path, found, is_pvh: false });
         };
         // By the very bytes that were unpacked, should the file have changed since it was hashed.
-        image = cache::place(&found, &hex(&Sha256::digest(&packed)), kernels);
+        image = cache::place(&found, &hex::of(&Sha256::digest(&packed)), kernels);
         write_whole(&image, &plain)?;
     }
     Ok(Kernel { found, image, is_pvh: true })

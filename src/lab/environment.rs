@@ -6,6 +6,7 @@
 //! reached. The command gets the caller's environment all the same: see `trial/command.rs`.
 
 use std::ffi::OsString;
+use std::path::Path;
 
 /// Variables that tools get as they are. None of them names a file that is read or executed, but
 /// `PATH` and `HOME`, of which `cli/within_reach.rs` looks at what lies in them. `SHELL` is what
@@ -47,6 +48,16 @@ pub fn path_alone() -> Vec<(String, String)> {
 #[must_use]
 pub fn path_and(more: Vec<(String, String)>) -> Vec<(String, String)> {
     path_alone().into_iter().chain(more).collect()
+}
+
+/// The same environment with a directory for temporary files, which are gone with it.
+#[must_use]
+pub fn with_temporary_directory(
+    mut environment: Vec<(String, String)>,
+    directory: &Path,
+) -> Vec<(String, String)> {
+    environment.push((String::from("TMPDIR"), directory.display().to_string()));
+    environment
 }
 
 /// This process's environment as it is, for another surtax or a shell of the user's own. A variable

@@ -7,10 +7,10 @@
 //! read back by its descriptor. A directory that labs share is taken only from root or from
 //! ourselves.
 
-mod way;
+mod trusted_path;
 
-pub(super) use self::way::file_of;
-use self::way::{Resolved, resolve};
+pub(super) use self::trusted_path::trusted_file;
+use self::trusted_path::{Resolved, resolve};
 use crate::fault::{Doing, Fault};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
@@ -21,6 +21,7 @@ use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use surtax_instrument::hex;
 
 /// Largest number of symbolic links that one path may lead through, as the kernel has it.
 const LINK_LIMIT: usize = 40;
@@ -29,7 +30,7 @@ const LINK_LIMIT: usize = 40;
 const RANDOM_BYTES: usize = 16;
 
 /// Permission bits by which others than the owner change a file, or what is in a directory.
-pub const OTHERS_WRITE: u32 = 0o022;
+pub const GROUP_OR_OTHER_WRITE: u32 = 0o022;
 
 /// Makes one directory of ours below a parent that nobody else controls. What is there already is
 /// refused, whatever it is.
@@ -68,7 +69,7 @@ pub(super) fn ensure(path: &Path, mode: u32) -> Result<PathBuf, Fault> {
     let path = std::path::absolute(path).doing(format_args!("name `{}`", path.display()))?;
     let at = path.display();
     let found = match resolve(&path)? {
-        Resolved::There(found) => found,
+        Resolved::Found(found) => found,
         Resolved::Absent(found) => {
             if let Some(parent) = found.parent() {
                 ensure_parent(parent)?;
@@ -229,7 +230,7 @@ pub fn lock_file(path: &Path) -> Result<File, Fault> {
 pub fn unguessable() -> Result<String, Fault> {
     let mut random = [0_u8; RANDOM_BYTES];
     random_bytes(&mut random)?;
-    Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hex::of(&random))
 }
 
 /// Fills a buffer with the kernel's random numbers.
@@ -255,7 +256,7 @@ pub(super) fn foreign_owner(path: &Path) -> Option<u32> {
 fn require_stable(path: &Path) -> Result<(), Fault> {
     let path = std::path::absolute(path).doing(format_args!("locate `{}`", path.display()))?;
     match resolve(&path)? {
-        Resolved::There(_) => Ok(()),
+        Resolved::Found(_) => Ok(()),
         Resolved::Absent(missing) => Err(Fault::machine(format!(
             "there is no directory `{}` to make another one in",
             missing.display()
@@ -281,7 +282,7 @@ fn require_ours(directory: &OwnedFd, path: &Path) -> Result<(), Fault> {
     if !is_trusted(facts.st_uid) {
         return Err(foreign(path, "directory", &facts));
     }
-    if facts.st_mode & OTHERS_WRITE != 0 {
+    if facts.st_mode & GROUP_OR_OTHER_WRITE != 0 {
         return Err(open_to_others(path, &facts));
     }
     Ok(())

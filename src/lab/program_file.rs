@@ -11,21 +11,21 @@ use surtax_instrument::command_file::is_program;
 const EXECUTE: u32 = 0o001;
 
 /// Advice where somebody else could exchange a program.
-const ELSEWHERE: &str = "copy it to a directory that only root writes to, as `/usr/local/lib`";
+const MOVE_HINT: &str = "copy it to a directory that only root writes to, as `/usr/local/lib`";
 
-/// Returns the path, without symbolic links, of a program that was named. What was looked at stays
-/// as it is: only root, we and whoever typed `sudo` can change it, or put another in its place.
+/// Returns the path, without symbolic links, of a program that was named. Nobody but root, we and
+/// whoever typed `sudo` can change it, or put another in its place.
 ///
 /// # Errors
 /// The user's: it is no absolute path, not there, or nothing that can be executed. The machine's:
 /// somebody else could exchange it.
-pub fn program_of_ours(named: &Path) -> Result<PathBuf, Fault> {
+pub fn trusted_program(named: &Path) -> Result<PathBuf, Fault> {
     if !named.is_absolute() {
         let message = format!("`{}` is no absolute path", named.display());
         return Err(Fault::user(message).hint("begin it with `/`"));
     }
-    let file = exclusive::file_of(named, sudoer::uid())
-        .map_err(|fault| if fault.hint.is_some() { fault.hint(ELSEWHERE) } else { fault })?;
+    let file = exclusive::trusted_file(named, sudoer::uid())
+        .map_err(|fault| if fault.hint.is_some() { fault.hint(MOVE_HINT) } else { fault })?;
     if is_program(&file) {
         return Ok(file);
     }
@@ -38,13 +38,13 @@ pub fn program_of_ours(named: &Path) -> Result<PathBuf, Fault> {
 ///
 /// # Errors
 /// The user's: not everybody may, or may pass through the directories in which it lies.
-pub fn require_everybodys(program: &Path) -> Result<(), Fault> {
+pub fn require_world_executable(program: &Path) -> Result<(), Fault> {
     let shut = |path: &&Path| !fs::metadata(path).is_ok_and(|it| it.mode() & EXECUTE != 0);
     let Some(shut) = program.ancestors().find(shut) else { return Ok(()) };
     let (at, shut) = (program.display(), shut.display());
     let message =
         format!("`{at}` is started by a user without privileges, whom `{shut}` keeps off");
-    Err(Fault::user(message).hint(ELSEWHERE))
+    Err(Fault::user(message).hint(MOVE_HINT))
 }
 
 #[cfg(test)]
@@ -63,19 +63,19 @@ mod tests {
     fn a_program_is_taken_by_any_way_on_which_nobody_else_can_exchange_it() {
         let place = tempfile::tempdir().unwrap();
         let at = |name: &str| place.path().join(name);
-        let why = |path: &Path| program_of_ours(path).unwrap_err().message;
+        let why = |path: &Path| trusted_program(path).unwrap_err().message;
         assert!(why(Path::new("runsc")).contains("no absolute path"));
         assert!(why(&at("tool")).contains("is not there"));
         assert!(why(place.path()).contains("is not a file that may be executed"));
         fs::write(at("tool"), "").unwrap();
         mode(&at("tool"), 0o644);
-        let fault = program_of_ours(&at("tool")).unwrap_err();
+        let fault = trusted_program(&at("tool")).unwrap_err();
         assert_eq!(fault.hint, Some(format!("chmod a+x {}", at("tool").display())));
         mode(&at("tool"), 0o755);
-        assert_eq!(program_of_ours(&at("tool")), Ok(at("tool")));
+        assert_eq!(trusted_program(&at("tool")), Ok(at("tool")));
         fs::create_dir(at("way")).unwrap();
         symlink(at("tool"), at("way/link")).unwrap();
-        assert_eq!(program_of_ours(&at("way/link")), Ok(at("tool")));
+        assert_eq!(trusted_program(&at("way/link")), Ok(at("tool")));
         assert!(why(&at("tool/below")).contains("itself"), "no way through a file");
 
         mode(&at("tool"), 0o757);
@@ -85,7 +85,7 @@ mod tests {
         assert!(why(&at("way/link")).contains("others can write to"));
         // There nobody can rename what is another's.
         mode(&at("way"), 0o1777);
-        assert_eq!(program_of_ours(&at("way/link")), Ok(at("tool")));
+        assert_eq!(trusted_program(&at("way/link")), Ok(at("tool")));
     }
 
     #[test]
@@ -101,21 +101,21 @@ mod tests {
         for of_theirs in [&file, file.parent().unwrap()] {
             chown(of_theirs, Some(STRANGER), Some(STRANGER)).unwrap();
         }
-        assert_eq!(exclusive::file_of(&file, Some(STRANGER)), Ok(file.clone()));
+        assert_eq!(exclusive::trusted_file(&file, Some(STRANGER)), Ok(file.clone()));
         for (shared, usual) in [(&*file, 0o755), (file.parent().unwrap(), 0o755)] {
             mode(shared, 0o775);
-            let fault = exclusive::file_of(&file, Some(STRANGER)).unwrap_err();
+            let fault = exclusive::trusted_file(&file, Some(STRANGER)).unwrap_err();
             assert!(fault.message.contains("others can write to"), "{fault}");
             mode(shared, usual);
         }
-        let fault = exclusive::file_of(&file, None).unwrap_err();
+        let fault = exclusive::trusted_file(&file, None).unwrap_err();
         assert!(fault.message.contains("belongs to user 54321"), "{fault}");
-        let fault = program_of_ours(&file).unwrap_err();
-        assert_eq!(fault.hint.as_deref(), Some(ELSEWHERE));
+        let fault = trusted_program(&file).unwrap_err();
+        assert_eq!(fault.hint.as_deref(), Some(MOVE_HINT));
         mode(place.path(), 0o700);
-        let fault = require_everybodys(&file).unwrap_err();
+        let fault = require_world_executable(&file).unwrap_err();
         assert!(fault.message.contains(&format!("`{}` keeps off", place.path().display())));
         mode(place.path(), 0o755);
-        assert_eq!(require_everybodys(&file), Ok(()));
+        assert_eq!(require_world_executable(&file), Ok(()));
     }
 }

@@ -1,8 +1,11 @@
-//! Asks a foreign tool for its version: each program is asked once by each process of ours.
+//! Asks a foreign tool for its version: each file is asked once by each process of ours, and again
+//! once it is another.
 
+use super::file_hash::{Identity, identity};
 use crate::fault::Fault;
 use crate::lab;
 use std::collections::HashMap;
+use std::fs::{self, Metadata};
 use std::path::Path;
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::Duration;
@@ -10,7 +13,10 @@ use std::time::Duration;
 /// Time limit for the answer.
 const DEADLINE: Duration = Duration::from_secs(10);
 
-static KNOWN: LazyLock<Mutex<HashMap<Vec<String>, String>>> = LazyLock::new(Mutex::default);
+/// The files that a question names by their paths, and the question.
+type Asked = (Vec<Identity>, Vec<String>);
+
+static KNOWN: LazyLock<Mutex<HashMap<Asked, String>>> = LazyLock::new(Mutex::default);
 
 /// The first line of the answer to `--version`, asked with these words before it.
 ///
@@ -40,8 +46,8 @@ fn of_runtime_words(path: &Path) -> Vec<String> {
         .to_vec()
 }
 
-/// The first line of the answer to a question that has one answer for as long as this process
-/// lives.
+/// The first line of the answer to a question that has one answer for as long as the files that it
+/// names stay as they are.
 ///
 /// # Errors
 /// As [`of`].
@@ -58,13 +64,16 @@ pub fn once(
     question: Vec<String>,
     ask: impl FnOnce() -> Result<String, Fault>,
 ) -> Result<String, Fault> {
+    let files = question.iter().filter(|word| word.starts_with('/'));
+    let files = files.filter_map(|path| fs::metadata(path).ok()).filter(Metadata::is_file);
+    let asked = (files.map(|it| identity(&it)).collect(), question);
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(version) = known.get(&question) {
+    if let Some(version) = known.get(&asked) {
         return Ok(version.clone());
     }
     let answer = ask()?;
     let version = answer.lines().next().unwrap_or_default().trim().to_owned();
-    known.insert(question, version.clone());
+    known.insert(asked, version.clone());
     Ok(version)
 }
 
@@ -109,5 +118,15 @@ mod tests {
         assert_eq!(once(question(), answer).unwrap(), "tool 1.2");
         let again = once(question(), || Err(Fault::machine("it was asked again")));
         assert_eq!(again.unwrap(), "tool 1.2");
+    }
+
+    #[test]
+    fn a_file_that_was_replaced_is_asked_again() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let question = || vec![file.path().display().to_string(), String::from("--version")];
+        let answered = |version: &str| once(question(), || Ok(version.to_owned())).unwrap();
+        assert_eq!([answered("1"), answered("2")], ["1", "1"]);
+        std::fs::write(file.path(), "other bytes").unwrap();
+        assert_eq!([answered("3"), answered("4")], ["3", "3"]);
     }
 }

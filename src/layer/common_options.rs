@@ -226,7 +226,7 @@ pub(super) fn instead_of_outer(
     (key, value): (&str, &str),
     descriptors: &[&'static Descriptor],
 ) -> String {
-    let descriptor = descriptors.iter().find(|descriptor| descriptor.kind == inner);
+    let descriptor = Descriptor::of_kind(inner, descriptors);
     let choice = descriptor.and_then(|it| it.options.iter().find(|choice| choice.key == key));
     match choice.map(|choice| choice.values) {
         None if variable(key).is_none() => {

@@ -50,8 +50,6 @@ pub struct Descriptor {
     /// The option without which the layer means nothing, such as the host of `ssh`. It may stand
     /// first without its key: `ssh:lab7` is `ssh:host=lab7`, which is how a stack is printed.
     pub subject: Option<&'static str>,
-    /// Keys of its options that name a file of its level.
-    pub paths: &'static [&'static str],
     /// The common limits that it maps; the others are refused.
     pub limits: &'static [Limit],
     /// True if another layer can be started inside.
@@ -109,7 +107,6 @@ impl Descriptor {
         reach: &[],
         options: &[],
         subject: None,
-        paths: &[],
         limits: &[],
         holds_layers: false,
         is_remote: false,
@@ -139,6 +136,17 @@ impl Descriptor {
         ran_on_hardware: false,
         ..Self::CONTAINER
     };
+
+    /// Lists the keys of the driver's options that name a file of its level.
+    pub fn paths(&self) -> impl Iterator<Item = &'static str> {
+        self.options.iter().filter(|option| option.is_path).map(|option| option.key)
+    }
+
+    /// Finds the descriptor of a kind.
+    #[must_use]
+    pub fn of_kind(kind: &str, descriptors: &[&'static Self]) -> Option<&'static Self> {
+        descriptors.iter().find(|descriptor| descriptor.kind == kind).copied()
+    }
 }
 
 /// Time that a start may take before one was measured, in milliseconds.
@@ -211,6 +219,8 @@ pub struct OptionSpec {
     pub values: &'static [&'static str],
     /// One line for people, with the default.
     pub help: &'static str,
+    /// True if its value names a file of the layer's level.
+    pub is_path: bool,
 }
 
 impl OptionSpec {
@@ -219,12 +229,18 @@ impl OptionSpec {
     pub const fn help(self, help: &'static str) -> Self {
         Self { help, ..self }
     }
+
+    /// The same, whose value names a file of the layer's level.
+    #[must_use]
+    pub const fn path(self) -> Self {
+        Self { is_path: true, ..self }
+    }
 }
 
 /// An option whose line for people follows; any text is its value where no words are allowed alone.
 #[must_use]
 pub const fn option(key: &'static str, values: &'static [&'static str]) -> OptionSpec {
-    OptionSpec { key, values, help: "" }
+    OptionSpec { key, values, help: "", is_path: false }
 }
 
 /// A common limit, by the field of [`crate::lab::Limits`]; see [`Limit::keys`].

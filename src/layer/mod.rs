@@ -33,10 +33,10 @@ pub use parse::DEPTH_LIMIT;
 #[cfg(test)]
 pub(crate) use parse::tests;
 pub use reach::{NETWORK, Reach, Reaches};
-pub use site::{Root, Site, View};
+pub use site::{OWN_PLACES, Root, Site, View};
 pub use spec::{LayerSpec, StackSpec};
 pub use tool_file::BINARY;
-pub(crate) use tool_file::ToolFile;
+pub(crate) use tool_file::{TOOL, ToolFile};
 
 /// Returns what the agent said of `key`.
 ///

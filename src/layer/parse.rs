@@ -145,10 +145,7 @@ impl<'a> Source<'a> {
         };
         let (kind, meant) = meaning(kind, descriptors);
         self.require_name(kind, descriptors)?;
-        let subject = descriptors
-            .iter()
-            .find(|descriptor| descriptor.kind == kind)
-            .and_then(|descriptor| descriptor.subject);
+        let subject = Descriptor::of_kind(kind, descriptors).and_then(|it| it.subject);
         let mut layer = LayerText { whole, kind, options: Vec::new() };
         for option in options.into_iter().flat_map(|options| options.split(',')) {
             let option = option.trim();
@@ -239,16 +236,14 @@ impl<'a> Source<'a> {
         layer: &LayerText<'_>,
         descriptors: &[&'static Descriptor],
     ) -> Result<&'static Descriptor, Fault> {
-        descriptors.iter().find(|descriptor| descriptor.kind == layer.kind).copied().ok_or_else(
-            || {
-                let kinds = descriptors.iter().map(|descriptor| descriptor.kind);
-                let fault = self.refuse(layer.kind, format!("unknown layer `{}`", layer.kind));
-                match is_cpus(layer.kind) {
-                    true => fault.hint("divide CPUs by a semicolon, as in `cpuset=0;1`"),
-                    false => fault.hint(instead(layer.kind, "layers", kinds)),
-                }
-            },
-        )
+        Descriptor::of_kind(layer.kind, descriptors).ok_or_else(|| {
+            let kinds = descriptors.iter().map(|descriptor| descriptor.kind);
+            let fault = self.refuse(layer.kind, format!("unknown layer `{}`", layer.kind));
+            match is_cpus(layer.kind) {
+                true => fault.hint("divide CPUs by a semicolon, as in `cpuset=0;1`"),
+                false => fault.hint(instead(layer.kind, "layers", kinds)),
+            }
+        })
     }
 
     /// Refuses a layer that cannot be where it stands.

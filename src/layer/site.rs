@@ -6,6 +6,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surtax_instrument::wire::Command;
 
+/// Directories where a level keeps its kernel's file systems and its sockets: never part of a
+/// merged root.
+pub const OWN_PLACES: [&str; 4] = ["/proc", "/sys", "/dev", "/run"];
+
 /// Place where a layer is started: the level, what is at hand there, and what the command must see.
 pub struct Site<'a> {
     /// The one door to the level's objects.

@@ -58,7 +58,7 @@ impl LayerSpec {
     pub fn files(&self, descriptor: &Descriptor) -> Vec<PathBuf> {
         let options = self.options.iter().filter(|(key, _)| variable(key).is_none());
         let paths = options.flat_map(|(key, value)| {
-            let is_path = descriptor.paths.contains(&key.as_str());
+            let is_path = descriptor.paths().any(|it| it == key);
             let named = is_path.then(|| value.strip_prefix("unix://").unwrap_or(value));
             let after = value.split_once(':').map(|(_, path)| path);
             let others = std::iter::once(value.as_str()).chain(after).filter(move |text| {
@@ -73,10 +73,10 @@ impl LayerSpec {
     /// Makes files that options name absolute, seen from `cwd`: those that a descriptor says are
     /// paths.
     fn make_paths_absolute(&mut self, descriptor: &Descriptor, cwd: &Path) {
-        for key in descriptor.paths {
+        for key in descriptor.paths() {
             // The address of a socket, and a shell's word for a home, which is refused.
             let is_path = |value: &&mut String| !value.contains("://") && !value.starts_with('~');
-            if let Some(value) = self.options.get_mut(*key).filter(is_path) {
+            if let Some(value) = self.options.get_mut(key).filter(is_path) {
                 // Without the `.` of `./file`.
                 let path: PathBuf = cwd.join(&*value).components().collect();
                 *value = path.display().to_string();
@@ -97,7 +97,7 @@ impl StackSpec {
     pub fn make_absolute(&mut self, descriptors: &[&'static Descriptor], cwd: &Path) {
         for layer in &mut self.layers {
             layer.make_root_absolute(cwd);
-            if let Some(descriptor) = descriptors.iter().find(|it| it.kind == layer.kind) {
+            if let Some(descriptor) = Descriptor::of_kind(&layer.kind, descriptors) {
                 layer.make_paths_absolute(descriptor, cwd);
             }
         }
@@ -135,10 +135,13 @@ impl From<StackSpec> for String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layer::{OptionSpec, option};
 
     #[test]
     fn what_names_a_file_is_listed_whether_it_is_there_and_a_word_of_the_same_name_is_none() {
-        let descriptor = Descriptor { paths: &["kernel", "socket"], ..Descriptor::CONTAINER };
+        const OPTIONS: &[OptionSpec] =
+            &[option("kernel", &[]).path(), option("socket", &[]).path(), option("image", &[])];
+        let descriptor = Descriptor { options: OPTIONS, ..Descriptor::CONTAINER };
         let files = |options: &[(&str, &str)]| {
             let options = options.iter().map(|&(key, value)| (key.into(), value.into())).collect();
             LayerSpec { kind: "x".into(), options }.files(&descriptor)

@@ -9,7 +9,7 @@
 //! each of its files is, and nobody else may write to one.
 
 use crate::fault::{Doing, Fault};
-use crate::lab::exclusive::OTHERS_WRITE;
+use crate::lab::exclusive::GROUP_OR_OTHER_WRITE;
 use crate::plan::shell_path;
 use rustix::fs::{Mode, OFlags};
 use std::cell::OnceCell;
@@ -214,7 +214,7 @@ pub(super) fn opened(path: &Path, access: OFlags) -> Result<File, rustix::io::Er
 /// Tells whether an open file is one that nobody but the user of this process can write.
 pub(super) fn is_of_us_alone(found: &Metadata) -> bool {
     let is_ours = found.uid() == rustix::process::geteuid().as_raw();
-    found.is_file() && is_ours && found.mode() & OTHERS_WRITE == 0
+    found.is_file() && is_ours && found.mode() & GROUP_OR_OTHER_WRITE == 0
 }
 
 /// Says why a file of a ledger is not of this user alone, if it is not.

@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 use std::fs;
 use std::path::{Path, PathBuf};
 use surtax_instrument::clock::BOOT_ID;
+use surtax_instrument::hex;
 use surtax_instrument::probe::mitigations;
 use surtax_instrument::wire::Fact;
 
@@ -114,7 +115,7 @@ impl Host<'_> {
         };
         let id = self.line(path).filter(is_one)?;
         let digest = Sha256::digest(format!("surtax {id}").as_bytes());
-        Some(digest.iter().take(HASH_BYTES).map(|byte| format!("{byte:02x}")).collect())
+        Some(hex::of(&digest[..HASH_BYTES]))
     }
 
     fn first_word(&self, path: &str) -> Option<String> {

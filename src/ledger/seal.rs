@@ -17,6 +17,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use surtax_instrument::hex;
 
 /// The key's file, beside the folder of journals.
 const NAME: &str = "seal.key";
@@ -106,9 +107,8 @@ impl Key {
     /// The seal of a plan, in hexadecimal.
     pub(super) fn seal(&self, run: &str, plan_json: &str) -> String {
         let run_length = u64::try_from(run.len()).unwrap_or(u64::MAX).to_be_bytes();
-        let sealed =
-            hmac(&self.0, &[b"surtax plan 1", &run_length, run.as_bytes(), plan_json.as_bytes()]);
-        sealed.iter().map(|byte| format!("{byte:02x}")).collect()
+        let sealed = [b"surtax plan 1", &run_length[..], run.as_bytes(), plan_json.as_bytes()];
+        hex::of(&hmac(&self.0, &sealed))
     }
 
     /// Tells whether a seal is that of this plan; takes as long for a wrong one.
@@ -143,9 +143,7 @@ mod tests {
     #[test]
     fn the_code_is_that_of_the_standard() {
         // RFC 4231, test cases 1 and 2.
-        let shown = |key: &[u8], text: &str| -> String {
-            hmac(key, &[text.as_bytes()]).iter().map(|byte| format!("{byte:02x}")).collect()
-        };
+        let shown = |key: &[u8], text: &str| hex::of(&hmac(key, &[text.as_bytes()]));
         assert_eq!(
             shown(&[0x0b; 20], "Hi There"),
             "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7"

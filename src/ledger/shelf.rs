@@ -247,7 +247,7 @@ fn begun(path: &Path) -> Begun {
 fn noted(note: &Path) -> Option<PathBuf> {
     let file = regular_file::open(note).ok()?;
     let found = file.metadata().ok()?;
-    if !exclusive::is_trusted(found.uid()) || found.mode() & exclusive::OTHERS_WRITE != 0 {
+    if !exclusive::is_trusted(found.uid()) || found.mode() & exclusive::GROUP_OR_OTHER_WRITE != 0 {
         return None;
     }
     let mut bytes = Vec::new();

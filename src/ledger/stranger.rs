@@ -8,7 +8,7 @@
 use super::files::{Beside, Files};
 use super::{APPLICATION_ID, FORMAT_VERSION, birth, recovered, refused, schema};
 use crate::fault::Fault;
-use crate::lab::exclusive::{self, OTHERS_WRITE};
+use crate::lab::exclusive::{self, GROUP_OR_OTHER_WRITE};
 use crate::plan::shell_path;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use rusqlite::config::DbConfig;
@@ -211,7 +211,7 @@ fn unreadable(path: &Path, why: &Fault) -> Fault {
     let is_ours = found.is_ok_and(|it| {
         let is_sticky = it.mode() & libc::S_ISVTX != 0;
         it.uid() == rustix::process::geteuid().as_raw()
-            && it.mode() & OTHERS_WRITE != 0
+            && it.mode() & GROUP_OR_OTHER_WRITE != 0
             && !is_sticky
     });
     let hint = if is_ours {

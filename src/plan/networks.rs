@@ -60,7 +60,7 @@ fn network(
     if layer.options.contains_key(NETWORK) {
         return None;
     }
-    let descriptor = descriptors.iter().find(|descriptor| descriptor.kind == layer.kind)?;
+    let descriptor = Descriptor::of_kind(&layer.kind, descriptors)?;
     let limits = layer.limits().ok()?;
     let fits = |word: &&str| !is_further_in || *word == SHARED;
     descriptor.both_ways.iter().copied().filter(fits).find(|word| {

@@ -157,7 +157,7 @@ impl Draft {
                 .refuse("stacks", format!("`{named}` has no place for a scratch directory"))
                 .hint("leave `root=host` out, or every `scratch=`"));
         }
-        let descriptor = descriptors.iter().find(|descriptor| descriptor.kind == innermost.kind);
+        let descriptor = Descriptor::of_kind(&innermost.kind, descriptors);
         if !descriptor.is_some_and(|descriptor| {
             descriptor.options.iter().any(|choice| choice.key == medium::KEY)
         }) {
@@ -195,9 +195,9 @@ impl Draft {
         let mut stack = stack.clone();
         stack.make_absolute(descriptors, cwd);
         for (depth, layer) in stack.layers.iter().enumerate() {
-            let descriptor = descriptors.iter().find(|it| it.kind == layer.kind);
-            let paths = descriptor.map_or(&[][..], |descriptor| descriptor.paths);
-            for (what, path) in paths.iter().filter_map(|key| Some((key, layer.option(key)?))) {
+            let descriptor = Descriptor::of_kind(&layer.kind, descriptors);
+            let paths = descriptor.into_iter().flat_map(Descriptor::paths);
+            for (what, path) in paths.filter_map(|key| Some((key, layer.option(key)?))) {
                 self.require_one_word(field, what, path)?;
             }
             let (Root::Directory(path) | Root::Oci(path) | Root::Image(path)) = layer.root()?

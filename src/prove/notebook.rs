@@ -6,7 +6,7 @@
 //! refused: its units were counted by something else.
 
 use crate::fault::{Doing, Fault};
-use crate::lab::exclusive::OTHERS_WRITE;
+use crate::lab::exclusive::GROUP_OR_OTHER_WRITE;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
@@ -61,7 +61,7 @@ impl Notebook {
             .doing(format_args!("open the notebook `{shown}`"))?;
         let facts = file.metadata().doing(format_args!("look at the notebook `{shown}`"))?;
         let us = rustix::process::geteuid().as_raw();
-        let is_ours = facts.uid() == us && facts.mode() & OTHERS_WRITE == 0;
+        let is_ours = facts.uid() == us && facts.mode() & GROUP_OR_OTHER_WRITE == 0;
         if !facts.is_file() || !is_ours || facts.len() > LENGTH_LIMIT {
             return Err(Fault::user(format!(
                 "`{shown}` is no notebook of a campaign, or others may have written into it"

@@ -12,7 +12,7 @@ mod visible;
 use crate::fault::{Doing, Fault};
 use crate::lab::conceal::Owners;
 use crate::lab::{Mount, users};
-use crate::layer::{Root, View};
+use crate::layer::{OWN_PLACES, Root, View};
 use crate::rootfs::secrets::Hidden;
 use crate::rootfs::{engines, image, secrets};
 use std::fs;
@@ -20,10 +20,6 @@ use std::path::{Path, PathBuf};
 use surtax_instrument::counters::bytes_of;
 use surtax_instrument::mountinfo::Mounted;
 use surtax_instrument::wire::Fact;
-
-/// Directories where a level keeps its kernel's file systems and its sockets: never part of a
-/// merged root.
-pub const OWN_PLACES: [&str; 4] = ["/proc", "/sys", "/dev", "/run"];
 
 /// One file system of a merged root.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,9 +13,9 @@
 
 use crate::fault::{Doing, Fault};
 use crate::lab::{Mount, Room, conceal, state};
+use crate::layer::OWN_PLACES;
 use crate::layer::{Root, View};
 use crate::rootfs::engines;
-use crate::rootfs::root::OWN_PLACES;
 use etcetera::BaseStrategy;
 use std::collections::{BTreeSet, HashMap};
 use std::fs;

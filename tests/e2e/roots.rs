@@ -9,6 +9,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use surtax_instrument::hex;
 
 /// Layers in which roots and writes are tried.
 const LAYERS: [&str; 5] = ["native", "runc", "docker", "gvisor", "qemu:accel=tcg"];
@@ -47,7 +48,7 @@ fn image_of(root: &Path, layout: &Path) {
 fn image_with(root: &Path, layout: &Path, mode: tar::HeaderMode) {
     fs::create_dir_all(layout.join("blobs/sha256")).unwrap();
     let blob = |bytes: &[u8]| {
-        let digest: String = Sha256::digest(bytes).iter().map(|b| format!("{b:02x}")).collect();
+        let digest = hex::of(&Sha256::digest(bytes));
         fs::write(layout.join("blobs/sha256").join(&digest), bytes).unwrap();
         json!({"digest": format!("sha256:{digest}"), "size": bytes.len()})
     };

@@ -118,8 +118,8 @@ impl Layer for Oci {
     fn check(&self, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
         let tool = ToolFile::find(spec, self.program, self.remedy)?;
         require_root(&format!("`{}` needs root for mounts and groups", self.program))?;
-        let version = version(&tool.path)
-            .map_err(|fault| Unavailable::new(fault.message, tool.remedy(self.remedy)))?;
+        let version =
+            version(&tool.path).map_err(|fault| Unavailable::new(fault.message, &tool.remedy))?;
         tool_network::require(spec, self.networks)?;
         impairment::require(self.shape(spec)?, site)?;
         (self.require)(&tool.path, spec, site)?;

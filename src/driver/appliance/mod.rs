@@ -80,7 +80,9 @@ static DESCRIPTOR: Descriptor = Descriptor {
              or, not yet run, `hermit`, `mirage`, `mirage-xen`, `nanos`, `osv`, `rumprun`, \
              `unikraft`; or a file of yours that ends with `.toml`",
         ),
-        option("image", &[]).help("the kernel or the disk that is booted (default: the recipe's)"),
+        option("image", &[])
+            .path()
+            .help("the kernel or the disk that is booted (default: the recipe's)"),
         ACCELERATOR,
         option("machine", &["q35", "pc", "microvm", "xen-pv", "xen-pvh"])
             .help("the board, or how a domain of Xen's is virtualized (default: the recipe's)"),
@@ -94,7 +96,6 @@ static DESCRIPTOR: Descriptor = Descriptor {
     translates: |spec| spec.says("accel", "tcg"),
     variants: VARIANTS,
     needs,
-    paths: &["image"],
     ..Descriptor::MACHINE
 };
 

@@ -4,19 +4,22 @@ use crate::container::rootless;
 use crate::fault::Fault;
 use crate::lab;
 use crate::layer::{BINARY, LayerSpec, ToolFile};
+use sha2::{Digest, Sha256};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use surtax_instrument::hex;
 
 /// Socket of a daemon of the machine.
 const SYSTEM_SOCKET: &str = "/var/run/docker.sock";
 
-/// Name of the daemon's program, and of the fact about its file.
-pub const TOOL: &str = "dockerd";
+/// Name of the daemon's program.
+const PROGRAM: &str = "dockerd";
 
 /// The command that installs a daemon.
 const REMEDY: &str = "apt-get install docker.io";
 
-/// Digits of a file's hash by which daemons of several files are told apart.
+/// Digits of a hash by which daemons of several files are told apart.
 const DIGITS: usize = 8;
 
 /// Daemon that could be used, before anything is started.
@@ -53,12 +56,10 @@ pub fn refuse(spec: &LayerSpec) -> Result<(), Fault> {
 /// The user's, for a socket or a file that cannot be used; the machine's, when there is nothing at
 /// all.
 pub fn look(spec: &LayerSpec) -> Result<Candidate, Fault> {
-    if rootless::is_asked(spec) || spec.option(BINARY.key).is_some() {
+    if is_started(spec) {
         return program(spec);
     }
-    let named =
-        spec.option("socket").map(String::from).or_else(|| std::env::var("DOCKER_HOST").ok());
-    if let Some(named) = named {
+    if let Some(named) = named_socket(spec) {
         let path = PathBuf::from(socket_path(&named)?);
         return match listens(&path) {
             true => Ok(Candidate::System(path)),
@@ -72,8 +73,22 @@ pub fn look(spec: &LayerSpec) -> Result<Candidate, Fault> {
     program(spec)
 }
 
+/// Tells whether a spec asks for a daemon that is started, whichever listens.
+fn is_started(spec: &LayerSpec) -> bool {
+    rootless::is_asked(spec) || spec.option(BINARY.key).is_some()
+}
+
+/// Returns the daemon's socket that a spec names, or else the environment; `None` where none is
+/// asked for.
+pub fn named_socket(spec: &LayerSpec) -> Option<String> {
+    if is_started(spec) {
+        return None;
+    }
+    spec.option("socket").map(String::from).or_else(|| std::env::var("DOCKER_HOST").ok())
+}
+
 fn program(spec: &LayerSpec) -> Result<Candidate, Fault> {
-    ToolFile::find(spec, TOOL, REMEDY).map(Candidate::Private).map_err(|it| {
+    ToolFile::find(spec, PROGRAM, REMEDY).map(Candidate::Private).map_err(|it| {
         match spec.option(BINARY.key) {
             Some(_) => it.fault(),
             None => it.fault().during("no Docker daemon listens, and none can be started"),
@@ -98,19 +113,21 @@ fn listens(socket: &Path) -> bool {
     UnixStream::connect(socket).is_ok()
 }
 
-/// Returns an ending for the name of a daemon that is started from a file: that of each file is
-/// another one's.
+/// Returns an ending for the name of a daemon that is started from a file: another one for each
+/// path, since a program may go by what lies beside it, and for each content.
 ///
 /// # Errors
 /// The machine's: the file cannot be read.
 pub fn suffix(tool: &ToolFile) -> Result<String, Fault> {
     let Some(named) = tool.named() else { return Ok(String::new()) };
-    Ok(format!("-{}", &lab::sha256(named)?[..DIGITS]))
+    let both = [lab::sha256(named)?.as_bytes(), named.as_os_str().as_bytes()].concat();
+    Ok(format!("-{}", &hex::of(&Sha256::digest(both))[..DIGITS]))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     fn spec(options: &[(&str, &str)]) -> LayerSpec {
         LayerSpec::of("docker", options)
@@ -131,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_a_daemon_is_no_daemon_that_listens_and_none_of_another_user() {
+    fn a_file_of_a_daemon_excludes_a_socket_and_the_daemon_of_a_user() {
         let file = ("binary", "/no/such/dockerd");
         assert_eq!(refuse(&spec(&[file])), Ok(()));
         for (other, word) in
@@ -143,5 +160,25 @@ mod tests {
         }
         let fault = look(&spec(&[file])).err().unwrap();
         assert!(fault.message.contains("is not there"), "{fault}");
+        assert_eq!(named_socket(&spec(&[file])), None, "whatever the environment says");
+        assert_eq!(named_socket(&spec(&[("socket", "/run/d")])), Some(String::from("/run/d")));
+    }
+
+    #[test]
+    fn a_daemon_of_each_file_has_a_name_of_its_own() {
+        let place = tempfile::tempdir().unwrap();
+        let of = |name: &str, bytes: &str| {
+            let file = place.path().join(name);
+            std::fs::write(&file, bytes).unwrap();
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+            let named = spec(&[("binary", &file.display().to_string())]);
+            suffix(&ToolFile::find(&named, PROGRAM, REMEDY).unwrap()).unwrap()
+        };
+        let first = of("a", "dockerd");
+        assert_eq!(first.len(), 1 + DIGITS);
+        assert_eq!(first, of("a", "dockerd"), "the same file has the same daemon");
+        // One may be a script that goes by its own place.
+        assert_ne!(first, of("b", "dockerd"));
+        assert_ne!(first, of("a", "another version"));
     }
 }

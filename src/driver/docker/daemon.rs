@@ -292,7 +292,8 @@ fn start(
     let DaemonOptions { program, network, storage } = wanted;
     let program = Program {
         argv: command_line(program, room.directory(), &data, *network, storage.driver()),
-        environment: Some(unprivileged::with_own_files(environment::of_tools(), room.directory())),
+        // A containerd that ends too late is told to write its stacks down into a temporary file.
+        environment: Some(lab::with_temporary_directory(environment::of_tools(), room.directory())),
         mount_namespace: Some(namespace),
         network_namespace: apart.as_ref().map(lab::RoomNetwork::namespace).transpose()?,
         ..Program::default()

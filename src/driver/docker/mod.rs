@@ -39,12 +39,12 @@ use crate::lab::conceal::Owners;
 use crate::lab::{self, Limits, Room, Undo, tool_version};
 use crate::layer::{
     BINARY, Descriptor, Inner, Layer, LayerSpec, Limit, OptionSpec, Reach, Site, StartGuess,
-    Started, Unavailable, Usable, medium, option, publish, require_root,
+    Started, TOOL, Unavailable, Usable, medium, option, publish, require_root,
 };
 use crate::rootfs::root::{Lower, Writes};
 use crate::rootfs::secrets::Hidden;
 use crate::rootfs::{root, scratch, secrets};
-use candidate::{Candidate, TOOL};
+use candidate::Candidate;
 use container::{ContainerOptions, Layered};
 use daemon::Daemon;
 use engine::{About, Engine};
@@ -97,7 +97,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
             "the OCI runtime by the daemon's name for it; a private daemon knows runc, crun, runsc \
              and youki where they are installed (default: the daemon's)",
         ),
-        option("socket", &[]).help(
+        option("socket", &[]).path().help(
             "the daemon's unix socket (default: $DOCKER_HOST, /var/run/docker.sock, a private \
              daemon)",
         ),
@@ -108,7 +108,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
         option("privileged", &["true", "false"])
             .help("all capabilities and devices, as layers inside may need (default: false)"),
         OptionSpec {
-            help: "a file of `dockerd`, of which a private daemon is started, to compare it with \
+            help: "the file of `dockerd` that a private daemon is started from, to compare it with \
                    another version of itself (default: the one in `PATH`)",
             ..BINARY
         },
@@ -121,7 +121,6 @@ static DESCRIPTOR: Descriptor = Descriptor {
     start_guess: StartGuess::of(1_000),
     variants: VARIANTS,
     not_yet_run: &["docker:runtime=kata"],
-    paths: &["socket", BINARY.key],
     may_prove_kvm: |spec| spec.says("runtime", "kata"),
     ..Descriptor::CONTAINER
 };
@@ -145,11 +144,9 @@ impl Layer for Docker {
     }
 
     fn files(&self, spec: &LayerSpec) -> Vec<PathBuf> {
-        // The daemon that the environment names, where the layer names none.
-        let is_named = spec.options.contains_key("socket") || layer_rootless::is_asked(spec);
-        let host = (!is_named).then(|| std::env::var("DOCKER_HOST").ok()).flatten();
-        let host = host.unwrap_or_default();
-        let socket = candidate::socket_path(&host).ok().map(PathBuf::from);
+        // The daemon that the environment names is one, too.
+        let named = candidate::named_socket(spec).unwrap_or_default();
+        let socket = candidate::socket_path(&named).ok().map(PathBuf::from);
         let socket = socket.filter(|socket| socket.is_absolute());
         spec.files(&DESCRIPTOR).into_iter().chain(socket).collect()
     }
@@ -170,11 +167,13 @@ impl Layer for Docker {
             }
             Candidate::Private(tool) => {
                 daemon::require_of_private(spec)?;
-                let version = tool_version::of(&tool.path, &[])?;
+                let version = tool_version::of(&tool.path, &[])
+                    .map_err(|fault| Unavailable::new(fault.message, &tool.remedy))?;
                 require_root("a private Docker daemon can only be started by root")?;
-                let daemon = Fact::new("daemon", "private, started when needed".to_owned(), "PATH");
+                let source = "no daemon listens that could be used";
+                let daemon = Fact::new("daemon", "private, started when needed", source);
                 let version = Fact::new("docker_version", version, "--version");
-                Ok(Usable { facts: [vec![daemon, version], tool.facts_if_named(TOOL)?].concat() })
+                Ok(Usable { facts: [vec![daemon, version], tool.facts(TOOL)?].concat() })
             }
         }
     }
@@ -255,7 +254,7 @@ impl Layer for Docker {
 fn facts_of(daemon: &Daemon, about: &About) -> Result<Vec<Fact>, Fault> {
     let mut facts = daemon_facts(daemon.origin(), &daemon.socket, about);
     if let Some(tool) = &daemon.tool {
-        facts.extend(tool.facts_if_named(TOOL)?);
+        facts.extend(tool.facts(TOOL)?);
     }
     Ok(facts)
 }

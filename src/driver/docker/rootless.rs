@@ -135,17 +135,9 @@ pub fn environment(memory: &Path) -> Vec<(String, String)> {
     let state = format!("--state-dir={}", session_in(memory).join("rootlesskit").display());
     let flags = (String::from("DOCKERD_ROOTLESS_ROOTLESSKIT_FLAGS"), state);
     let own = rootless::environment(&memory.join("home"), &session_in(memory));
-    with_own_files(lab::path_and(std::iter::once(flags).chain(own).collect()), &session_in(memory))
-}
-
-/// The same environment with a directory of ours for temporary files: a containerd that ends too
-/// late is told to write its stacks down there.
-pub fn with_own_files(
-    mut environment: Vec<(String, String)>,
-    directory: &Path,
-) -> Vec<(String, String)> {
-    environment.push((String::from("TMPDIR"), directory.display().to_string()));
-    environment
+    // A containerd that ends too late is told to write its stacks down into a temporary file.
+    let own = std::iter::once(flags).chain(own).collect();
+    lab::with_temporary_directory(lab::path_and(own), &session_in(memory))
 }
 
 /// The files of this level as the daemon sees them.

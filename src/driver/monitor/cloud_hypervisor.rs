@@ -54,7 +54,6 @@ pub static CLOUD_HYPERVISOR: Monitor = Monitor {
         start_guess: StartGuess::of(1_000),
         may_prove_kvm: |_| true,
         variants: VARIANTS,
-        paths: &[KERNEL.key, BINARY.key],
         ..Descriptor::MACHINE
     },
     program: "cloud-hypervisor",

@@ -59,7 +59,6 @@ pub static FIRECRACKER: Monitor = Monitor {
         start_guess: StartGuess::of(1_000),
         may_prove_kvm: |_| true,
         variants: VARIANTS,
-        paths: &[KERNEL.key, BINARY.key],
         ..Descriptor::MACHINE
     },
     program: "firecracker",

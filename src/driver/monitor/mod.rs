@@ -34,7 +34,7 @@ use crate::guest::channel::Channel;
 use crate::guest::kernel;
 use crate::lab::{self, Limits, Process, Program, Room, Shaped, tool_version};
 use crate::layer::{
-    Descriptor, Inner, Layer, LayerSpec, Limit, OptionSpec, Root, Site, Started, ToolFile,
+    Descriptor, Inner, Layer, LayerSpec, Limit, OptionSpec, Root, Site, Started, TOOL, ToolFile,
     Unavailable, Usable, option,
 };
 use crate::vm::board::Board;
@@ -56,7 +56,7 @@ const LISTEN_DEADLINE: Duration = Duration::from_secs(10);
 /// Time that the monitor's end is waited for when the agent is gone.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
-const KERNEL: OptionSpec = option("kernel", &[]).help(
+const KERNEL: OptionSpec = option("kernel", &[]).path().help(
     "a kernel's file that is entered by PVH, its modules in ../lib/modules (default: as `qemu`)",
 );
 
@@ -161,11 +161,11 @@ impl Layer for Monitor {
     /// Changes nothing but our own cache, as `qemu`'s check, whose reference guest proves KVM.
     fn check(&self, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
         let tool = ToolFile::find(spec, self.program, self.remedy)?;
-        let said = self.version(&tool.path)?;
+        let said = self.version(&tool)?;
         let borrowed = kvm_proof::check(spec, site)?;
         let key = format!("{}_version", self.program.replace('-', "_"));
         let said = Fact::new(key, said, format!("{} --version", self.program));
-        let mut facts = tool.facts("tool")?;
+        let mut facts = tool.facts(TOOL)?;
         facts.push(said);
         facts.extend(borrowed.facts.into_iter().filter(|fact| fact.key != "accelerator"));
         Ok(Usable { facts })
@@ -174,7 +174,7 @@ impl Layer for Monitor {
     fn start(&self, spec: &LayerSpec, site: &Site<'_>, room: &Room) -> Result<Started, Fault> {
         let kind = self.descriptor.kind;
         let tool = ToolFile::find(spec, self.program, self.remedy).map_err(Unavailable::fault)?;
-        let said = self.version(&tool.path)?;
+        let said = self.version(&tool)?;
         // A device that opens proves nothing: these monitors would hang without a word.
         kvm_proof::check(spec, site).map_err(|it| it.fault().during(kind))?;
         let group = MachineGroup::make(site, room)?;
@@ -201,7 +201,7 @@ impl Layer for Monitor {
         let server = if !guest.files().is_empty() { " and virtiofsd" } else { "" };
         let who = format!("vCPUs, the monitor's other threads{server}");
         let mut facts = group.prove(booted.process.pid(), &who, site)?;
-        facts.extend(tool.facts("tool")?);
+        facts.extend(tool.facts(TOOL)?);
         let Booted { process, api, vcpus, link, call } = booted;
         let running = RunningMonitor {
             kind,
@@ -250,8 +250,8 @@ impl Monitor {
     }
 
     /// Asks the program for its version. One whose API was not read is an error.
-    fn version(&self, program: &Path) -> Result<String, Fault> {
-        let said = tool_version::of(program, &[])?;
+    fn version(&self, tool: &ToolFile) -> Result<String, Fault> {
+        let said = tool_version::of(&tool.path, &[]).map_err(|it| it.hint(&tool.remedy))?;
         if self.versions.hold(&said) {
             return Ok(said);
         }
@@ -260,7 +260,7 @@ impl Monitor {
             "`{} --version` says `{shown}`, and the API is known of {known} only",
             self.program
         ))
-        .hint(self.remedy))
+        .hint(&tool.remedy))
     }
 
     /// Starts the monitor, has it start the machine, and waits for the agent's call.

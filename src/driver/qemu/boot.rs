@@ -48,13 +48,6 @@ pub(super) fn boot(
     let errors_of_qemu = output_of_qemu.try_clone().doing("share the console's pipe")?;
     console.drain(output.into());
 
-    let mut argv = machine.command_line();
-    // In a mount namespace of its own a program is not looked for.
-    if let Some(first) = argv.first_mut()
-        && let Some(found) = lab::find(&*first)
-    {
-        *first = found.display().to_string();
-    }
     let mut descriptors =
         vec![(agent_of_qemu.into(), AGENT_DESCRIPTOR), (qmp_of_qemu.into(), QMP_DESCRIPTOR)];
     descriptors.extend(wires.taps.drain(..).zip(TAP_DESCRIPTOR..));
@@ -64,7 +57,7 @@ pub(super) fn boot(
     }
     let jailed = jail.close(room)?;
     let mut process = room.spawn(Program {
-        argv,
+        argv: machine.command_line(),
         environment: Some(lab::path_alone()),
         stdio: [None, Some(output_of_qemu.into()), Some(errors_of_qemu.into())],
         descriptors,

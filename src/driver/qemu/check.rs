@@ -9,13 +9,17 @@ use crate::guest::packed::Packed;
 use crate::guest::share::Protocol;
 use crate::guest::virtiofsd::{self, Virtiofsd};
 use crate::lab::{self, Limits, Room, ToolRun, tool_version};
-use crate::layer::{LayerSpec, Root, Site, ToolFile, Unavailable, Usable};
+use crate::layer::{LayerSpec, Root, Site, TOOL, ToolFile, Unavailable, Usable, require_program};
 use crate::vm::accelerator::Accelerator;
 use crate::vm::board::Board;
 use crate::vm::qcow2::Header;
 use crate::vm::qemu::PROGRAM;
 use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 use surtax_instrument::wire::Fact;
+
+/// The command that installs QEMU.
+const REMEDY: &str = "apt-get install qemu-system-x86";
 
 /// Counting instructions, QEMU's time stamp counter counts the nanoseconds that they stand for.
 const ICOUNT_TSC_KHZ: u64 = 1_000_000;
@@ -32,9 +36,9 @@ pub(super) fn named(fault: Fault) -> Fault {
 pub(super) fn check(room: &Room, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
     let asked = QemuOptions::read(spec, site.limits)?;
     let tool = tool(spec)?;
-    let program = word(&tool);
-    let version = version_of(&program, room)?;
-    let mut facts = vec![Fact::new("qemu_version", version, format!("{program} --version"))];
+    let version = version_of(&tool.path, room).map_err(|it| it.hint(&tool.remedy))?;
+    let mut facts = tool.facts(TOOL)?;
+    facts.push(Fact::new("qemu_version", version, "--version"));
     let is_image = matches!(site.view.root, Root::Image(_));
     if let Root::Image(path) = &site.view.root {
         Header::open(path).map_err(named)?;
@@ -46,7 +50,7 @@ pub(super) fn check(room: &Room, spec: &LayerSpec, site: &Site<'_>) -> Result<Us
         let virtiofsd = found.ok_or_else(virtiofsd::missing)?;
         facts.push(virtiofsd::version_fact(virtiofsd.version));
     }
-    asked.firmware.require(asked.vm.board, &program, room)?;
+    asked.firmware.require(asked.vm.board, &tool.path, room)?;
     if let Some(nic) = &asked.vm.nic {
         nic.require(site, room).map_err(named)?;
     }
@@ -204,14 +208,17 @@ fn kvm(asked: &QemuOptions, site: &Site<'_>, room: &Room) -> Result<Result<Strin
 /// It is not there. Of one that is named, as [`ToolFile::find`]; and not everybody may execute it,
 /// as QEMU's own user has to.
 pub(super) fn tool(spec: &LayerSpec) -> Result<ToolFile, Unavailable> {
-    let found = ToolFile::find(spec, PROGRAM, "apt-get install qemu-system-x86")?;
-    found.named().map_or(Ok(()), lab::require_everybodys)?;
+    let found = ToolFile::find(spec, PROGRAM, REMEDY)?;
+    found.named().map_or(Ok(()), lab::require_world_executable)?;
     Ok(found)
 }
 
-/// Returns the first word of a command line of QEMU: its path where a layer names it.
-pub(super) fn word(tool: &ToolFile) -> String {
-    tool.named().map_or_else(|| PROGRAM.to_owned(), |path| path.display().to_string())
+/// Finds QEMU in `PATH`.
+///
+/// # Errors
+/// It is not there.
+pub(super) fn usual() -> Result<PathBuf, Unavailable> {
+    require_program(PROGRAM, REMEDY)
 }
 
 /// The version of QEMU in `PATH`.
@@ -219,11 +226,12 @@ pub(super) fn word(tool: &ToolFile) -> String {
 /// # Errors
 /// It does not say, or is not there.
 pub(in crate::driver) fn qemu_version(room: &Room) -> Result<String, Fault> {
-    version_of(PROGRAM, room)
+    version_of(&usual().map_err(Unavailable::fault)?, room)
 }
 
-fn version_of(program: &str, room: &Room) -> Result<String, Fault> {
-    let question = [program, "--version"];
+fn version_of(program: &Path, room: &Room) -> Result<String, Fault> {
+    let program = program.display().to_string();
+    let question = [&*program, "--version"];
     let ask = || ToolRun::new(&question).text(room);
     let text = tool_version::once(question.map(str::to_owned).to_vec(), ask)?;
     let words = text.lines().next().unwrap_or_default().split_ascii_whitespace();

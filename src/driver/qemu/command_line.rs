@@ -26,7 +26,7 @@ pub(super) const QMP_DESCRIPTOR: i32 = 4;
 /// Everything that decides what machine QEMU makes.
 #[derive(Clone, Debug)]
 pub(super) struct Machine {
-    /// QEMU's file: a path, or a name that is looked up in `PATH`.
+    /// Path of QEMU's file.
     pub(super) program: String,
     /// Executor of the guest's instructions.
     pub(super) accelerator: Accelerator,

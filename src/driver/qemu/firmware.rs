@@ -80,12 +80,13 @@ impl Firmware {
     ///
     /// # Errors
     /// The machine's: it is nowhere.
-    pub(super) fn require(self, board: Board, program: &str, room: &Room) -> Result<(), Fault> {
+    pub(super) fn require(self, board: Board, program: &Path, room: &Room) -> Result<(), Fault> {
         if self == Self::Seabios {
             return Ok(());
         }
         let file = self.file(board);
-        let places = ToolRun::new(&[program, "-L", "help"]).text(room)?;
+        let program = program.display().to_string();
+        let places = ToolRun::new(&[&*program, "-L", "help"]).text(room)?;
         if places.lines().any(|place| Path::new(place.trim()).join(file).is_file()) {
             return Ok(());
         }

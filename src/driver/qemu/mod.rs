@@ -41,8 +41,8 @@ use crate::guest::{Guest, kernel};
 use crate::lab::{Jail, Limits, Process, Room};
 use crate::layer::{
     BINARY, Descriptor, Inner, Layer, LayerSpec, Limit, Need, Payer, Reach, RootKind, Running,
-    Site, Source, StartGuess, Started, Unavailable, Usable, WorkloadNetwork, impairment, option,
-    require_root,
+    Site, Source, StartGuess, Started, TOOL, Unavailable, Usable, WorkloadNetwork, impairment,
+    option, require_root,
 };
 use crate::vm::disk;
 use crate::vm::nic::{self, NetBackend};
@@ -138,7 +138,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
         qemu::ACCELERATOR,
         option("machine", &["q35", "pc", "microvm"]).help("the board (default q35)"),
         qemu::CPU_MODEL,
-        option("kernel", &[]).help(
+        option("kernel", &[]).path().help(
             "a kernel's file, its modules in ../lib/modules (default: this level's own, else the \
              distribution's for clouds)",
         ),
@@ -190,7 +190,6 @@ static DESCRIPTOR: Descriptor = Descriptor {
     translates: |spec| spec.says("accel", "tcg"),
     variants: VARIANTS,
     needs: |_| &[Need::FileServer],
-    paths: &["kernel", BINARY.key],
     ..Descriptor::MACHINE
 };
 
@@ -242,8 +241,7 @@ impl Layer for Qemu {
         asked.vm.nic = asked.vm.nic.map(|nic| nic.beside(site.network));
         asked.memory.require_huge_pages()?;
         let tool = check::tool(spec).map_err(|it| named(it.fault()))?;
-        let program = check::word(&tool);
-        asked.firmware.require(asked.vm.board, &program, room)?;
+        asked.firmware.require(asked.vm.board, &tool.path, room)?;
         asked.vm.nic.as_ref().map_or(Ok(()), |nic| nic.require(site, room)).map_err(named)?;
         let kernel = GuestRoot::kernel(&asked, site, room).map_err(named)?;
         let accelerator = check::choose(&asked, kernel.as_ref(), site, room)?;
@@ -254,7 +252,7 @@ impl Layer for Qemu {
         let wires = nic.as_mut().map(|nic| nic.make(site, room, group.path())).transpose();
         let mut wires = wires.map_err(named)?.unwrap_or_default();
         let machine = Machine {
-            program,
+            program: tool.path.display().to_string(),
             accelerator,
             board: asked.vm.board,
             cpus: asked.vm.cpus,
@@ -280,7 +278,7 @@ impl Layer for Qemu {
         let iothread = vcpu::iothread(&mut guest.qmp, has_iothread)?;
         let who = "vCPUs, QEMU's other threads and virtiofsd";
         inside.facts.extend(group.prove(guest.process.pid(), who, site)?);
-        inside.facts.extend(tool.facts_if_named("qemu")?);
+        inside.facts.extend(tool.facts(TOOL)?);
         let Booted { process, qmp, cpus, link } = guest;
         let patience = site.start_deadline;
         let running = RunningQemu {

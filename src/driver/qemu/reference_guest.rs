@@ -5,6 +5,7 @@
 //! process, and must reach user space in time. The verdict holds for one boot of this level.
 
 use super::boot::boot;
+use super::check::usual;
 use super::command_line::{Boots, Machine};
 use super::firmware::Firmware;
 use super::memory::Memory;
@@ -16,11 +17,10 @@ use crate::guest::files::Contents;
 use crate::guest::initramfs;
 use crate::guest::kernel::{Kernel, write_whole};
 use crate::lab::{Room, ToolRun, exclusive, kernel_part};
-use crate::layer::Site;
+use crate::layer::{Site, Unavailable};
 use crate::vm::accelerator::Accelerator;
 use crate::vm::board::Board;
 use crate::vm::nic::NetBackend;
-use crate::vm::qemu::PROGRAM;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -148,7 +148,8 @@ pub(super) fn attempt(
         Contents::Nothing,
     )?;
     let machine = Machine {
-        program: PROGRAM.to_owned(),
+        // In a mount namespace of its own a program is not looked for.
+        program: usual().map_err(Unavailable::fault)?.display().to_string(),
         accelerator: Accelerator::Kvm,
         board: Board::Q35,
         cpus: 1,

@@ -61,9 +61,9 @@ static DESCRIPTOR: Descriptor = Descriptor {
             .help("the machine, as `ssh` and its configuration know it: `ssh:lab7`, `ssh:me@lab7`"),
         option("user", &[]).help("who logs in there (default: as configured)"),
         option("port", &[]).help("where its `sshd` listens (default: 22)"),
-        option("identity", &[]).help("the private key's file, and no other"),
-        option("known-hosts", &[]).help("the file of known host keys, and no other"),
-        option("config", &[]).help("the client's configuration, and no other"),
+        option("identity", &[]).path().help("the private key's file, and no other"),
+        option("known-hosts", &[]).path().help("the file of known host keys, and no other"),
+        option("config", &[]).path().help("the client's configuration, and no other"),
     ],
     subject: Some("host"),
     limits: &[],
@@ -72,7 +72,6 @@ static DESCRIPTOR: Descriptor = Descriptor {
     files: Files::AsTheyAre,
     roots: &[RootKind::Host],
     start_guess: StartGuess::of(2_000),
-    paths: &["identity", "known-hosts", "config"],
     ..Descriptor::CONTAINER
 };
 

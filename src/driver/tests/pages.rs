@@ -81,8 +81,12 @@ fn options_table(options: &[OptionSpec]) -> String {
         return String::new();
     }
     let mut text = String::from("\n## Options\n\n| option | values | what |\n|---|---|---|\n");
-    for OptionSpec { key, values, help } in options {
-        let values = if values.is_empty() { String::from("any text") } else { listed(values) };
+    for OptionSpec { key, values, help, is_path } in options {
+        let values = match (values, is_path) {
+            ([], true) => String::from("a file"),
+            ([], false) => String::from("any text"),
+            (words, _) => listed(words),
+        };
         let _ = writeln!(text, "| `{key}` | {values} | {} |", help.replace('|', "\\|"));
     }
     text

@@ -91,7 +91,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
             "how it is virtualized: by a kernel that knows Xen alone, by the processor without a \
              machine around it, or with one (default: pv; pvh and hvm have not yet run)",
         ),
-        option("kernel", &[]).help(
+        option("kernel", &[]).path().help(
             "an unpacked kernel's file that Xen can enter, its modules in ../lib/modules (default: \
              as `qemu:files=9p`)",
         ),
@@ -109,7 +109,6 @@ static DESCRIPTOR: Descriptor = Descriptor {
     variants: VARIANTS,
     is_seen_from_outside: false,
     needs: |_| &[Need::Xen],
-    paths: &["kernel"],
     ..Descriptor::MACHINE
 };
 

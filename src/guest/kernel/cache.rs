@@ -32,7 +32,7 @@ pub(super) fn place(found: &FoundKernel, sha256: &str, kernels: &Path) -> PathBu
 /// What is not so is written anew.
 pub(super) fn is_ours(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|facts| {
-        let others_write = facts.mode() & exclusive::OTHERS_WRITE != 0;
+        let others_write = facts.mode() & exclusive::GROUP_OR_OTHER_WRITE != 0;
         facts.is_file() && exclusive::is_trusted(facts.uid()) && !others_write
     })
 }

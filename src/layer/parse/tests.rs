@@ -14,7 +14,7 @@ const fn descriptor(
 
 const ALL: &[Limit] = &[Limit::Cpus, Limit::Cpuset, Limit::Memory, Limit::Pids];
 const ACCEL: OptionSpec = option("accel", &["kvm", "tcg"]);
-const KERNEL: OptionSpec = option("kernel", &[]);
+const KERNEL: OptionSpec = option("kernel", &[]).path();
 const NET: OptionSpec = option("net", &["none", "host"]);
 
 static NATIVE: Descriptor = Descriptor {
@@ -27,7 +27,6 @@ static GVISOR: Descriptor = descriptor("gvisor", &[], &[Limit::Cpus, Limit::Memo
 static QEMU: Descriptor = Descriptor {
     roots: &[RootKind::Overlay, RootKind::Directory, RootKind::Image, RootKind::Packed],
     aliases: &[("vm", ""), ("kvm", "accel=kvm")],
-    paths: &["kernel"],
     ..descriptor("qemu", &[ACCEL, KERNEL], &[Limit::Cpus, Limit::Memory])
 };
 static SIMULATED: Descriptor =
@@ -43,7 +42,7 @@ static SSH: Descriptor = Descriptor {
     is_remote: true,
     ..descriptor("ssh", &[HOST, OptionSpec { key: "user", ..HOST }], &[])
 };
-const HOST: OptionSpec = OptionSpec { key: "host", values: &[], help: "" };
+const HOST: OptionSpec = option("host", &[]);
 
 /// A container and a machine whose data may lie in different places.
 static BOX: Descriptor = descriptor("runc", &[medium::CHOICE], ALL);

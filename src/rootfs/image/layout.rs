@@ -14,6 +14,7 @@ use sha2::{Digest as _, Sha256};
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read, Take};
 use std::path::{Component, Path, PathBuf};
+use surtax_instrument::hex;
 
 /// Most indexes that may lie in each other.
 const NESTING: usize = 3;
@@ -142,7 +143,7 @@ impl Blob {
         let rest = io::copy(&mut self, &mut io::sink());
         let Self { digest, size, hasher, read, .. } = self;
         rest.doing(format_args!("read blob `{digest}`"))?;
-        let found: String = hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        let found = hex::of(&hasher.finalize());
         if read > size {
             return Err(Fault::user(format!("blob `{digest}` has more than its {size} bytes")));
         }

@@ -6,6 +6,7 @@ use sha2::{Digest as _, Sha256};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use surtax_instrument::hex;
 use tar::{Builder, EntryType, Header};
 
 /// Kind of an entry of a test layer.
@@ -62,7 +63,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 }
 
 fn put_blob(layout: &Path, bytes: &[u8]) -> String {
-    let name: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    let name = hex::of(&Sha256::digest(bytes));
     fs::write(layout.join("blobs/sha256").join(&name), bytes).unwrap();
     format!("sha256:{name}")
 }
@@ -259,7 +260,7 @@ fn a_blob_that_was_tampered_with_is_named_and_nothing_is_kept() {
     let bytes = layer(&[("file", Text("true"))]);
     image(&at, std::slice::from_ref(&bytes), here());
     let blob = gzip(&bytes);
-    let name: String = Sha256::digest(&blob).iter().map(|byte| format!("{byte:02x}")).collect();
+    let name = hex::of(&Sha256::digest(&blob));
     fs::write(at.join("blobs/sha256").join(&name), gzip(&layer(&[("file", Text("fals"))])))
         .unwrap();
     let fault = unpack_oci(&at, &cache).unwrap_err();
