@@ -38,7 +38,7 @@ FUZZ_ROUNDS  ?= 1
 MDBOOK_VERSION = 0.5.4
 MDBOOK         = $(TARGET)/mdbook/bin/mdbook
 
-.PHONY: help setup appliance build demo test test-all bench protocol mutants fuzz check docs install deb try-deb clean
+.PHONY: help setup appliance build demo test test-all bench protocol mutants fuzz check docs install deb try-deb try-readers try-pages clean
 
 help: ## Lists these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-16s%s\n", $$1, $$2 }'
@@ -62,7 +62,7 @@ test: setup appliance ## Runs every test; the layers named in REQUIRED must run 
 	    CARGO="$(CARGO)" tests/run.sh
 
 test-all: export SURTAX_SLOW_TESTS = 1
-test-all: test try-deb ## Runs every test with all of its cases, and those that take minutes, too
+test-all: test try-deb try-readers try-pages ## Runs every test with all of its cases, and those that take minutes, too
 
 # The images of `appliance:arceos` and `appliance:grub-xen` and its PVH twin are built once, and only where their tests must run.
 appliance:
@@ -91,6 +91,7 @@ check: ## Checks formatting, lints, the tidy rules, the documentation, and every
 	$(CARGO) fmt --all -- --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	$(CARGO) clippy --locked -- -D warnings
+	$(CARGO) clippy --locked --no-default-features -- -D warnings
 	$(CARGO) xtask tidy
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 	@ADVISORIES=$(ADVISORIES) setup/dependencies.sh
@@ -122,6 +123,12 @@ deb: build ## Packs it for Debian into target/debian, and has lintian look at it
 
 try-deb: deb ## Installs the package on a fresh Debian 12, measures there, and removes it (a few minutes, as root)
 	$(AS_ROOT) packaging/try-deb.sh
+
+try-readers: build ## Has pandas, Polars, DuckDB and promtool read what surtax exports (a minute)
+	tests/readers/run.sh
+
+try-pages: build ## Has Chromium look at ten reports, wide, dark, on a phone and printed (three minutes, as root)
+	$(AS_ROOT) tests/pages/run.sh
 
 clean: ## Removes what was built
 	$(CARGO) clean

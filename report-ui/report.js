@@ -2,7 +2,7 @@
 //
 // The report is complete without this script. It only adds controls, all of them buttons, and reads
 // what the markup says: `data-sortable` tables, `data-value` of a number, `data-arm` of whatever
-// belongs to an arm, `data-copy` of a text to copy, `data-bulk` of what is too long for paper.
+// belongs to an arm, `data-copy` of a text to copy, `data-paper` of what is not shown on a screen at first and is on paper.
 
 const all = (selector, root = document) => [...root.querySelectorAll(selector)];
 
@@ -96,10 +96,21 @@ const enhance = (root) => {
 
 enhance(document);
 
-// Paper cannot be opened.
+// Whoever wants all of it on paper opens it first.
+for (const footer of all("footer")) {
+  const made = button(() => {
+    const closed = all("details:not([open])");
+    for (const part of closed.length ? closed : all("details")) part.open = closed.length > 0;
+    made.textContent = closed.length ? "Close every part" : "Open every part";
+  });
+  made.textContent = "Open every part";
+  footer.append(made);
+}
+
+// What a reader must know of the answer is on paper too; evidence only where it was opened.
 let opened = [];
 addEventListener("beforeprint", () => {
-  opened = all("details:not([open], [data-bulk])");
+  opened = all("details[data-paper]:not([open])");
   for (const part of opened) part.open = true;
 });
 addEventListener("afterprint", () => {

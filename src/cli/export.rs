@@ -2,14 +2,18 @@
 //! measure or show.
 
 use super::{Format, Globals};
-use super::{answer, place, run_and_report};
+use super::{answer, place, run_and_report, say};
 use crate::fault::Fault;
 use crate::finding::Findings;
 use crate::layer::instead;
 use crate::report::forms::{FORMS, Form};
 use crate::report::terminal;
 use clap::ValueEnum;
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
+
+/// Endings of tables with a row for each trial.
+const OF_TRIALS: [&str; 2] = ["csv", "parquet"];
 
 /// Standard output, as the name of a file.
 const OUTPUT: &str = "-";
@@ -28,10 +32,11 @@ pub struct Arguments {
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// The form: benchmark-action, bmf, brief, csv, github, html, hyperfine, json, junit, markdown,
-    /// openmetrics, table or trials.
+    /// openmetrics, parquet, table or trials.
     #[arg(long = "as", value_name = "FORM", value_parser = form_of)]
     pub form: Option<&'static Form>,
-    /// Writes CSV with one row per trial, instead of one per stack and metric.
+    /// Writes CSV with one row per trial, instead of one per stack and metric; as Parquet always
+    /// does.
     #[arg(long)]
     pub trials: bool,
 }
@@ -47,15 +52,20 @@ impl Arguments {
         let usual = ending.and_then(|ending| Form::of_ending(&ending.to_string_lossy()));
         let asked = self.form.or(globals.format.map(form_like));
         let wanted = asked.or(usual);
-        if self.trials && wanted.is_some_and(|form| !form.endings.contains(&"csv")) {
-            return Err(Fault::user("`--trials` writes CSV, and another form was asked for")
-                .hint("leave out one of them; JSON has every trial anyway"));
+        let has_rows = |form: &Form| form.endings.iter().any(|it| OF_TRIALS.contains(it));
+        if self.trials && wanted.is_some_and(|form| !has_rows(form)) {
+            return Err(Fault::user(
+                "`--trials` writes CSV or Parquet, and another form was asked for",
+            )
+            .hint("leave out one of them; JSON has every trial anyway"));
         }
         if let (None, Some(path)) = (asked, &self.output) {
             let all: Vec<&str> = usual_endings().collect();
-            place::require_form(path, if self.trials { &["csv"] } else { &all })?;
+            place::require_form(path, if self.trials { &OF_TRIALS } else { &all })?;
         }
-        named(if self.trials { "trials" } else { wanted.map_or("json", |form| form.name) })
+        let usual = if self.trials { "trials" } else { "json" };
+        let wanted = wanted.filter(|form| !self.trials || form.name != "csv");
+        named(wanted.map_or(usual, |form| form.name))
     }
 }
 
@@ -65,10 +75,13 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault>
     match &arguments.output {
         Some(path) => {
             place::require_form(path, form.endings)?;
-            place::write(path, &(form.write)(&findings))
+            place::write(path, &form.write(&findings))
         }
         None if form.name == "table" => answer(&terminal::render(&findings, globals.look())),
-        None => answer(&(form.write)(&findings)),
+        None => {
+            require_reader(form)?;
+            say::put(&form.write(&findings))
+        }
     }
 }
 
@@ -79,8 +92,9 @@ pub struct Exports {
     /// `times.csv`; may be repeated.
     ///
     /// Forms: benchmark-action, bmf, brief (Markdown for a pull request), csv, github (annotations
-    /// of its Actions), html, hyperfine, json, junit, markdown, openmetrics, table, trials. Without
-    /// one the name's ending says it. `-` is standard output, where the table is not printed then.
+    /// of its Actions), html, hyperfine, json, junit, markdown, openmetrics, parquet, table,
+    /// trials. Without one the name's ending says it. `-` is standard output, where the table is
+    /// not printed then.
     #[arg(long, value_name = "FORM=FILE", value_parser = Export::parse, help_heading = "Results")]
     export: Vec<Export>,
 }
@@ -135,6 +149,8 @@ impl Exports {
                 .map_err(|fault| fault.during(format_args!("`--export {}=`", export.form.name)))
         })?;
         let to_output = self.export.len() - self.named().count();
+        let to_output_forms = self.export.iter().filter(|it| it.path == Path::new(OUTPUT));
+        to_output_forms.map(|it| it.form).try_for_each(require_reader)?;
         if to_output > 1 {
             return Err(Fault::user("several forms are to be written to standard output")
                 .hint("give all but one of `--export` a file"));
@@ -159,9 +175,19 @@ impl Exports {
 
     /// Writes all of them; the first that cannot be is told when the others are written.
     pub(super) fn write(&self, findings: &Findings) -> Result<(), Fault> {
-        let write = |export: &Export| place::write(&export.path, &(export.form.write)(findings));
+        let write = |export: &Export| place::write(&export.path, &export.form.write(findings));
         self.export.iter().map(write).fold(Ok(()), Result::and)
     }
+}
+
+/// Refuses to write what is no text to a terminal.
+fn require_reader(form: &Form) -> Result<(), Fault> {
+    if form.is_text() || !std::io::stdout().is_terminal() {
+        return Ok(());
+    }
+    let name = form.name;
+    Err(Fault::user(format!("`{name}` is no text, and standard output is a terminal"))
+        .hint(format!("name a file, as in `-o run.{name}`")))
 }
 
 /// Reads the name of a form.
@@ -211,15 +237,18 @@ mod tests {
         let bare = Arguments { form: Form::named("bmf"), ..named("a.json", false) };
         assert_eq!(bare.form(&asked).unwrap().name, "bmf");
         let refused = |name, trials, globals| named(name, trials).form(globals).unwrap_err();
-        assert!(refused("a.csv", true, &asked).message.contains("`--trials` writes CSV"));
-        assert!(refused("a.json", true, &none).message.contains("`--trials` writes CSV"));
+        assert!(refused("a.csv", true, &asked).message.contains("`--trials` writes CSV or"));
+        assert!(refused("a.json", true, &none).message.contains("`--trials` writes CSV or"));
         let fault = refused("a.pdf", false, &none);
         assert_eq!(fault.message, "`a.pdf`: no `.pdf` file is written here");
         let hint = "end the name with `.csv` or `.html` or `.htm` or `.json` or `.xml` or `.md` or \
-                    `.markdown` or `.prom` or `.txt`";
+                    `.markdown` or `.prom` or `.parquet` or `.txt`";
         assert_eq!(fault.hint.as_deref(), Some(hint));
         let hint = refused("a.pdf", true, &none).hint;
-        assert_eq!(hint.as_deref(), Some("end the name with `.csv`"));
+        assert_eq!(hint.as_deref(), Some("end the name with `.csv` or `.parquet`"));
+        assert_eq!(form("a.parquet", false, &none), "parquet");
+        assert_eq!(form("a.parquet", true, &none), "parquet");
+        assert_eq!(form("a.csv", true, &none), "trials");
         assert_eq!(form("run-1.2", false, &none), "json");
     }
 

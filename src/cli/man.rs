@@ -24,7 +24,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Fault> {
     std::fs::create_dir_all(directory).doing(format!("make the directory `{shown}`"))?;
     for command in std::iter::once(&command).chain(command.get_subcommands()) {
         let (name, page) = page(command)?;
-        place::write(&directory.join(name), &page)?;
+        place::write(&directory.join(name), page.as_bytes())?;
     }
     Ok(())
 }

@@ -15,6 +15,9 @@ const OTHER_NAMES: &str = include_str!("misread/options.tsv");
 /// Options that other tools give to a container or a machine, and what belongs to a stack here.
 const OF_A_STACK: &str = include_str!("misread/stack.tsv");
 
+/// Options of other tools that nothing here is called, and what to do instead.
+const NEEDLESS: &str = include_str!("misread/needless.tsv");
+
 /// Commands that others call so, and what those are called here.
 const OTHER_COMMANDS: &str = include_str!("misread/commands.tsv");
 
@@ -56,6 +59,10 @@ fn meant(error: &clap::Error, typed: &[OsString]) -> Option<String> {
         is_option(typed, "in")
             .then(|| format!("it belongs to a stack: `{words}`, as in `--in native,runc:{words}`"))
     };
+    let needless = || {
+        let [_, instead] = rows(NEEDLESS).find(|[theirs, _]| *theirs == name)?;
+        is_option(typed, "in").then(|| instead.to_owned())
+    };
     let negative = || {
         name.strip_prefix('-').filter(|rest| rest.starts_with(|it: char| it.is_ascii_digit()))?;
         let words = typed.iter().filter_map(|word| word.to_str());
@@ -81,7 +88,8 @@ fn meant(error: &clap::Error, typed: &[OsString]) -> Option<String> {
             format!("put `--` before the command, as in `{example}`")
         })
     };
-    here.or_else(of_a_stack).or_else(negative).or_else(divided).or_else(workload).or_else(undivided)
+    let other = here.or_else(of_a_stack).or_else(needless);
+    other.or_else(negative).or_else(divided).or_else(workload).or_else(undivided)
 }
 
 /// Returns what a command that there is not by this name is called here.
@@ -166,6 +174,13 @@ mod tests {
             ("surtax compare --with runc -- true", "called `--in STACKS` here"),
             ("surtax compare --in runc --ignore-failures -- true", "`--ignore-failure` here"),
             ("surtax compare --in runc --image x -- true", "`root=oci:PATH`"),
+            ("surtax compare --in native -n name -- true", "called `--title TEXT` here"),
+            ("surtax compare --in native -m 20 -- true", "called `--runs N` here"),
+            ("surtax compare --in native -e A=1 -- true", "called `--env NAME=VALUE` here"),
+            ("surtax list -o json", "called `--format FORMAT` here"),
+            ("surtax compare --in docker --rm -- true", "nothing of a stack is left"),
+            ("surtax compare --in native --prepare x -- true", "is `setup` of a workload's file"),
+            ("surtax compare --in native -N -- true", "no shell is between"),
             ("surtax delete last", "it is called `surtax rm` here"),
             ("surtax compare --in runc --cpus 2 -- true", "as in `--in native,runc:cpus=2`"),
             ("surtax compare --in runc --settle -1s -- true", "`-1s` is below zero"),
@@ -189,6 +204,10 @@ mod tests {
                 is_option(typed, ours) && !is_option(typed, theirs.trim_start_matches('-'))
             };
             assert!(commands().any(|typed| is_told(&typed)), "{theirs}: {ours}");
+        }
+        for [theirs, _] in rows(NEEDLESS) {
+            let compare = words("surtax compare");
+            assert!(!is_option(&compare, theirs.trim_start_matches('-')), "{theirs}");
         }
         for [theirs, ours] in rows(OTHER_COMMANDS) {
             assert!(root.find_subcommand(ours).is_some(), "{ours}");

@@ -172,11 +172,11 @@ pub(super) fn require_name_for_a_run(path: &Path) -> Result<(), Fault> {
 ///
 /// # Errors
 /// As [`require_form`]; the machine's where it cannot be written.
-pub(super) fn write(path: &Path, text: &str) -> Result<(), Fault> {
+pub(super) fn write(path: &Path, content: &[u8]) -> Result<(), Fault> {
     let doing = || format!("write `{}`", path.display());
     match look(path)? {
-        NameKind::Output => say::answer(text),
-        NameKind::HandedDown(number) => copy_of(number)?.write_all(text.as_bytes()).doing(doing()),
+        NameKind::Output => say::put(content),
+        NameKind::HandedDown(number) => copy_of(number)?.write_all(content).doing(doing()),
         NameKind::Stream(named) => {
             // A pipe that nobody reads is not waited for, and what somebody put in its place since
             // is not obeyed.
@@ -189,15 +189,15 @@ pub(super) fn write(path: &Path, text: &str) -> Result<(), Fault> {
                     .hint("choose a name in a directory that nobody else can change"));
             }
             rustix::fs::fcntl_setfl(&stream, OFlags::empty()).doing(doing())?;
-            stream.write_all(text.as_bytes()).doing(doing())
+            stream.write_all(content).doing(doing())
         }
-        NameKind::File(named) => replace(&named, text).map_err(|fault| fault.during(doing())),
+        NameKind::File(named) => replace(&named, content).map_err(|fault| fault.during(doing())),
     }
 }
 
 /// Puts a whole file in the place of a name, which is not followed. Who could not read what it was
 /// cannot read what it is.
-fn replace(named: &Named, text: &str) -> Result<(), Fault> {
+fn replace(named: &Named, content: &[u8]) -> Result<(), Fault> {
     let Named { directory, name, .. } = named;
     let known = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).ok();
     let known =
@@ -213,7 +213,7 @@ fn replace(named: &Named, text: &str) -> Result<(), Fault> {
     let mode = known.map_or(0o644 & !umask(), |known| known.st_mode & 0o644);
     hand_over(directory, &file);
     let filled = file
-        .write_all(text.as_bytes())
+        .write_all(content)
         .doing("fill the new file beside it")
         .and_then(|()| {
             let mode = Mode::from_raw_mode(mode);
@@ -388,21 +388,21 @@ mod tests {
         let at = |name: &str| place.path().join(name);
         for name in ["passwd", "main.c", "libz.so.1"] {
             fs::write(at(name), "theirs").unwrap();
-            let fault = write(&at(name), "ours").unwrap_err();
+            let fault = write(&at(name), b"ours").unwrap_err();
             assert!(fault.message.contains("would be lost"), "{fault}");
             assert_eq!(fs::read_to_string(at(name)).unwrap(), "theirs");
             // One that is not there, or empty as `mktemp` makes it, is lost to nobody.
             fs::write(at(name), "").unwrap();
-            write(&at(name), "ours").unwrap();
+            write(&at(name), b"ours").unwrap();
         }
         // It is what a link leads to that would be lost.
         fs::write(at("kept"), "theirs").unwrap();
         symlink(at("kept"), at("link.html")).unwrap();
-        assert!(write(&at("link.html"), "ours").unwrap_err().message.contains("would be lost"));
+        assert!(write(&at("link.html"), b"ours").unwrap_err().message.contains("would be lost"));
         // A page of ours, and one of our manual, is replaced whatever it is called.
         for (name, before) in [("page", "<!doctype html>\n<html>"), ("surtax.1", ".TH")] {
             fs::write(at(name), before).unwrap();
-            write(&at(name), "ours").unwrap();
+            write(&at(name), b"ours").unwrap();
         }
     }
 
@@ -413,10 +413,10 @@ mod tests {
         symlink(&file, &link).unwrap();
         assert!(require_page(&link).unwrap_err().message.contains("leads to no file"));
         for text in ["one", "two"] {
-            write(&file, text).unwrap();
+            write(&file, text.as_bytes()).unwrap();
             assert_eq!(fs::read_to_string(&file).unwrap(), text);
         }
-        write(&link, "three").unwrap();
+        write(&link, b"three").unwrap();
         assert!(link.symlink_metadata().unwrap().is_symlink());
         assert_eq!(fs::read_to_string(&file).unwrap(), "three");
         assert_eq!(fs::read_dir(place.path()).unwrap().count(), 2, "nothing else is left");
@@ -429,17 +429,17 @@ mod tests {
         fs::write(&part, "mine").unwrap();
         fs::write(&file, "old").unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
-        write(&file, "new").unwrap();
+        write(&file, b"new").unwrap();
         assert_eq!(fs::read_to_string(&part).unwrap(), "mine");
         assert_eq!(fs::read_to_string(&file).unwrap(), "new");
         let mode = || fs::metadata(&file).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(), 0o600);
         // Nobody gets the right to write to a result by having had it before.
         fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();
-        write(&file, "new").unwrap();
+        write(&file, b"new").unwrap();
         assert_eq!(mode(), 0o644);
         let long = place.path().join(format!("{}.html", "n".repeat(245)));
-        write(&long, "a long name").unwrap();
+        write(&long, b"a long name").unwrap();
         fs::remove_file(&long).unwrap();
         assert_eq!(fs::read_dir(place.path()).unwrap().count(), 2, "nothing else is left");
     }
@@ -461,7 +461,7 @@ mod tests {
             let flags = rustix::fs::RenameFlags::EXCHANGE;
             let here = rustix::fs::CWD;
             rustix::fs::renameat_with(here, &named, here, &link, flags).unwrap();
-            replace(&found, "a result").unwrap();
+            replace(&found, b"a result").unwrap();
             assert_eq!(fs::read_to_string(&precious).unwrap(), "precious");
             assert_eq!(fs::read_to_string(&named).unwrap(), "a result");
         }
@@ -477,7 +477,7 @@ mod tests {
         }
         let run = place.path().join("kept.html");
         fs::write(&run, [DATABASE, b"and more"].concat()).unwrap();
-        assert!(write(&run, "x").unwrap_err().message.contains("would be lost"));
+        assert!(write(&run, b"x").unwrap_err().message.contains("would be lost"));
         assert_eq!(fs::read(&run).unwrap().len(), DATABASE.len() + 8);
     }
 
@@ -505,16 +505,16 @@ mod tests {
         )
         .unwrap();
         require_page(&pipe).unwrap();
-        assert!(write(&pipe, "x").unwrap_err().message.contains("write `"), "nobody reads it");
+        assert!(write(&pipe, b"x").unwrap_err().message.contains("write `"), "nobody reads it");
         let (read, path) = (pipe.clone(), pipe.clone());
         let reader = std::thread::spawn(move || fs::read_to_string(read).unwrap());
         // It is open as soon as there is a reader.
-        while write(&path, "a result\n").is_err() {
+        while write(&path, b"a result\n").is_err() {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
         assert_eq!(reader.join().unwrap(), "a result\n");
         assert!(fs::symlink_metadata(&pipe).unwrap().file_type().is_fifo());
-        write(Path::new("/dev/null"), "x").unwrap();
+        write(Path::new("/dev/null"), b"x").unwrap();
         assert!(fs::symlink_metadata("/dev/null").unwrap().file_type().is_char_device());
     }
 
@@ -524,7 +524,7 @@ mod tests {
         let number = std::os::fd::AsRawFd::as_raw_fd(&writer);
         for path in [format!("/dev/fd/{number}"), format!("/proc/self/fd/{number}")] {
             require_page(Path::new(&path)).unwrap();
-            write(Path::new(&path), "a result\n").unwrap();
+            write(Path::new(&path), b"a result\n").unwrap();
         }
         drop(writer);
         assert_eq!(std::io::read_to_string(reader).unwrap(), "a result\na result\n");

@@ -28,7 +28,7 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault>
     arguments.output.as_deref().map_or(Ok(()), place::require_page)?;
     let (run_file, findings) = run_and_report::findings(&arguments.run, globals)?;
     let file = arguments.place(&run_file);
-    place::write(&file, &html::html(&findings))?;
+    place::write(&file, html::html(&findings).as_bytes())?;
     note(&format!("the report is `{}`", file.display()), globals);
     Ok(())
 }

@@ -1,6 +1,5 @@
 //! From a question to its answer: the lab, the ledger, the campaign, and what is printed.
 
-use super::export::form_like;
 use super::measure::Question;
 use super::results::{RunFlags, Undecided, hold};
 use super::resume::Arguments as Resume;
@@ -19,7 +18,7 @@ use crate::ledger::{Key, Ledger, RunState, machine, shelf};
 use crate::plan::{Plan, shell_path};
 use crate::prove::{Bench, Notebook, Selection};
 use crate::report::terminal::Look;
-use crate::report::{html, terminal};
+use crate::report::{export, html, markdown, terminal};
 use crate::stack::start::StartContext;
 use crate::trial::command;
 use std::path::{Path, PathBuf};
@@ -309,7 +308,7 @@ fn conclude(
     let mut findings = findings_of(ledger, globals)?;
     hold(&results.gate, &mut findings);
     let report = results.report.as_deref();
-    let reported = report.map(|path| (path, place::write(path, &html::html(&findings))));
+    let reported = report.map(|path| (path, place::write(path, html::html(&findings).as_bytes())));
     let exported = results.exports.write(&findings);
     if !results.exports.take_standard_output() {
         answer(&text(&findings, globals.format(), globals.look()))?;
@@ -439,7 +438,9 @@ fn findings_of(ledger: &Ledger, globals: &Globals) -> Result<Findings, Fault> {
 pub(super) fn text(findings: &Findings, format: Format, look: Look) -> String {
     match format {
         Format::Table => terminal::render(findings, look),
-        Format::Json | Format::Csv | Format::Markdown => (form_like(format).write)(findings),
+        Format::Json => export::json(findings),
+        Format::Csv => export::csv(findings),
+        Format::Markdown => markdown::markdown(findings),
     }
 }
 

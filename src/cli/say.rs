@@ -15,8 +15,16 @@ use std::process::ExitCode;
 /// # Errors
 /// The machine's, when standard output cannot be written.
 pub fn answer(text: &str) -> Result<(), Fault> {
+    put(text.as_bytes())
+}
+
+/// Writes a result that need not be text to standard output, as [`answer`].
+///
+/// # Errors
+/// As [`answer`].
+pub fn put(content: &[u8]) -> Result<(), Fault> {
     let mut output = std::io::stdout().lock();
-    match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
+    match output.write_all(content).and_then(|()| output.flush()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         result => result.doing("write to standard output"),
     }

@@ -191,9 +191,7 @@ mod tests {
             .unwrap();
         assert!(row.contains(",differs,,\"33.3 % worse than"), "{row}");
         let trials = export::csv_trials(&findings);
-        assert!(
-            trials.lines().next().unwrap().ends_with(",memory_shared_peak_bytes,latency_p50,rate")
-        );
+        assert!(trials.lines().next().unwrap().ends_with(",machine_hash,latency_p50,rate"));
         assert!(trials.lines().nth(1).unwrap().ends_with(",20000,4000"), "{trials}");
 
         let json: serde_json::Value = serde_json::from_str(&export::json(&findings)).unwrap();

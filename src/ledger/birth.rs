@@ -41,7 +41,7 @@ pub(super) fn publish(
 ) -> Result<Hold, Fault> {
     let mut paths = paths.into_iter().peekable();
     let first = paths.peek().cloned().unwrap_or_default();
-    let doing = || format!("create the ledger `{}`", first.display());
+    let doing = || format!("create the run file `{}`", first.display());
     let directory = directory_of(&first);
     let unnamed = Unnamed::make(directory, image)
         .doing(doing())
@@ -109,7 +109,7 @@ pub(crate) fn taken(path: &Path) -> Fault {
         ))
         .hint(format!("remove it, and ask again: rm {quoted}"));
     }
-    Fault::user(format!("the ledger `{shown}` already exists"))
+    Fault::user(format!("the run file `{shown}` already exists"))
         .hint(format!("choose another name, or go on with it: surtax resume {quoted}"))
 }
 

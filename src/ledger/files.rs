@@ -64,16 +64,17 @@ impl Files {
         let shown = path.display();
         let found = match std::fs::symlink_metadata(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(Fault::user(format!("there is no ledger `{shown}`"))
+                return Err(Fault::user(format!("there is no run file `{shown}`"))
                     .hint("name a run file that ends in `.surtax`; `surtax list` shows them"));
             }
-            result => result.doing(format_args!("look at the ledger `{shown}`"))?,
+            result => result.doing(format_args!("look at the run file `{shown}`"))?,
         };
         require_file(path, &found)?;
         let database = opened(path, access)
-            .doing(format_args!("open the ledger `{shown}`"))
+            .doing(format_args!("open the run file `{shown}`"))
             .map_err(|fault| fault.hint("runs belong to whoever made them: ask as that user"))?;
-        let found = database.metadata().doing(format_args!("see what the ledger `{shown}` is"))?;
+        let found =
+            database.metadata().doing(format_args!("see what the run file `{shown}` is"))?;
         require_file(path, &found)?;
         Ok(Self::of(path, database))
     }
@@ -125,7 +126,7 @@ impl Files {
     /// # Errors
     /// The user's, with the file.
     pub(super) fn require_own(&self) -> Result<(), Fault> {
-        let whose = || format!("see whose the ledger `{}` is", self.path.display());
+        let whose = || format!("see whose the run file `{}` is", self.path.display());
         let found = self.database.metadata().doing(whose())?;
         let mut foreign = self.met_foreign.get().cloned().or_else(|| foreign(&self.path, &found));
         for path in Beside::ALL.map(|which| self.path_of(which)) {
@@ -225,7 +226,7 @@ fn foreign(path: &Path, found: &Metadata) -> Option<Fault> {
     let (shown, quoted) = (path.display().to_string(), shell_path(path));
     let us = rustix::process::geteuid().as_raw();
     Some(if !found.is_file() {
-        Fault::user(format!("`{shown}` lies beside a ledger, and is no regular file"))
+        Fault::user(format!("`{shown}` lies beside a run file, and is no regular file"))
             .hint(format!("see who made it, and remove it: rm {quoted}"))
     } else if found.uid() != us {
         Fault::user(format!(

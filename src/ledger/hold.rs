@@ -73,11 +73,12 @@ pub(super) fn take_of(files: Files) -> Result<Hold, Fault> {
 fn taken(files: &Files) -> Fault {
     let (shown, name) = (files.path().display(), shell_path(files.path()));
     if byte_lock::of_others(files.file(), BYTE) != Ok(Lock::Shared) {
-        return Fault::user(format!("a running surtax works on the ledger `{shown}`"))
+        return Fault::user(format!("a running surtax works on the run file `{shown}`"))
             .hint("wait until it ends, or end it with Ctrl-C; `surtax show` can read meanwhile");
     }
     Fault::user(format!(
-        "no surtax works on the ledger `{shown}`, but a process that may read it keeps a lock on it"
+        "no surtax works on the run file `{shown}`, but a process that may read it keeps a lock on \
+         it"
     ))
     .hint(format!(
         "run `chmod 600 {name}` and end that process, which `fuser {name}` may name; or copy the \
@@ -87,7 +88,7 @@ fn taken(files: &Files) -> Fault {
 
 /// Says what would help where the kernel knows no such locks.
 fn explained(tried: Result<bool, Errno>, path: &Path) -> Result<bool, Fault> {
-    let took = tried.doing(format_args!("take hold of the ledger `{}`", path.display()));
+    let took = tried.doing(format_args!("take hold of the run file `{}`", path.display()));
     match tried {
         Err(Errno::INVAL) => took.map_err(|fault| {
             fault.hint(
@@ -135,7 +136,7 @@ impl Hold {
             return Ok(());
         }
         let path = self.files.path().display();
-        Err(Fault::user(format!("the ledger `{path}` was replaced after it was read"))
+        Err(Fault::user(format!("the run file `{path}` was replaced after it was read"))
             .hint("see what it is now: surtax show"))
     }
 
@@ -149,7 +150,7 @@ impl Hold {
         }
         let path = self.files.path().display();
         Err(Fault::user(format!(
-            "the ledger `{path}` was exchanged for another file as it was opened"
+            "the run file `{path}` was exchanged for another file as it was opened"
         ))
         .hint("see who else works in that directory, and ask once more"))
     }
@@ -209,7 +210,7 @@ mod tests {
         let fault = |error| explained(Err(error), Path::new("run.surtax")).unwrap_err();
         assert_eq!(fault(Errno::NOLCK).hint, None);
         let fault = fault(Errno::INVAL);
-        assert!(fault.message.contains("cannot take hold of the ledger"), "{fault}");
+        assert!(fault.message.contains("cannot take hold of the run file"), "{fault}");
         assert!(fault.hint.unwrap().contains("Linux 3.15"));
     }
 

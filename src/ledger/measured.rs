@@ -69,7 +69,7 @@ impl Ledger {
         if metrics.len() > METRICS_MAX {
             let (shown, count) = (self.path.display(), metrics.len());
             return Err(Fault::user(format!(
-                "the ledger `{shown}` has {count} metrics, and no workload has more than \
+                "the run file `{shown}` has {count} metrics, and no workload has more than \
                  {METRICS_MAX}"
             ))
             .hint("ask for the file as surtax made it"));
@@ -119,7 +119,7 @@ impl Ledger {
             None => Ok(merged),
             Some(error) => {
                 let path = self.path.display();
-                let what = format!("a histogram in the ledger `{path}` is damaged: {error}");
+                let what = format!("a histogram in the run file `{path}` is damaged: {error}");
                 Err(Fault::machine(what).hint("ask for the file as it was made"))
             }
         }

@@ -257,15 +257,17 @@ fn refused(path: &Path, doing: &str, error: &rusqlite::Error) -> Fault {
             "cannot {doing}: the disk of `{shown}` is full; every trial that ended before is kept"
         ))
         .hint(format!("make room, then run: surtax resume {shown}")),
-        Some(ErrorCode::NotADatabase) => Fault::user(format!("`{shown}` is not a surtax ledger"))
-            .hint("name a run file that ends in `.surtax`; `surtax list` shows them"),
+        Some(ErrorCode::NotADatabase) => {
+            Fault::user(format!("`{shown}` is not a run file of surtax"))
+                .hint("name a run file that ends in `.surtax`; `surtax list` shows them")
+        }
         Some(ErrorCode::DatabaseCorrupt) => {
-            Fault::machine(format!("cannot {doing}: the ledger `{shown}` is damaged: {error}"))
+            Fault::machine(format!("cannot {doing}: the run file `{shown}` is damaged: {error}"))
                 .hint(format!("save what can be read: sqlite3 {shown} .recover"))
         }
         Some(ErrorCode::OperationInterrupted) => Fault::user(format!(
-            "cannot {doing}: the ledger `{shown}` takes more time or memory than a run of its size \
-             explains"
+            "cannot {doing}: the run file `{shown}` takes more time or memory than a run of its \
+             size explains"
         ))
         .hint("ask whoever gave it to you for the file as it was made"),
         Some(ErrorCode::SystemIoFailure) if let Some(most) = largest_file() => {
@@ -276,11 +278,11 @@ fn refused(path: &Path, doing: &str, error: &rusqlite::Error) -> Fault {
             .hint(format!("run `ulimit -f unlimited`, then: surtax resume {shown}"))
         }
         Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
-            let what = format!("the ledger `{shown}` cannot be written: {error}");
+            let what = format!("the run file `{shown}` cannot be written: {error}");
             Fault::machine(format!("cannot {doing}: {what}"))
                 .hint("go on as whoever made it, in a directory that can be written")
         }
-        _ => Fault::machine(format!("cannot {doing} in the ledger `{shown}`: {error}")),
+        _ => Fault::machine(format!("cannot {doing} in the run file `{shown}`: {error}")),
     }
 }
 

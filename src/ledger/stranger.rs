@@ -166,7 +166,7 @@ pub(super) fn open(path: &Path) -> Result<Opened, Fault> {
     let size = files.size().unwrap_or(0);
     let budget = Budget::of_a_stranger(size);
     let cannot = |error: std::io::Error| {
-        Fault::machine(format!("cannot recover the ledger `{}`: {error}", path.display())).hint(
+        Fault::machine(format!("cannot recover the run file `{}`: {error}", path.display())).hint(
             "copy it to another directory with its `-wal` and `-journal` files, and ask there",
         )
     };
@@ -223,7 +223,7 @@ fn unreadable(path: &Path, why: &Fault) -> Fault {
         )
     };
     Fault::user(format!(
-        "somebody else can change the ledger `{}` or its directory, and what was written last is \
+        "somebody else can change the run file `{}` or its directory, and what was written last is \
          in a file beside it: {}",
         path.display(),
         why.message
@@ -344,13 +344,14 @@ pub(super) fn require(connection: &Connection, path: &Path) -> Result<i32, Fault
         let is_empty = is_without_tables(connection).unwrap_or(false);
         return Err(match is_empty {
             true => super::files::empty(path),
-            false => Fault::user(format!("`{shown}` is a database, but not a surtax ledger"))
+            false => Fault::user(format!("`{shown}` is a database, but not a run file of surtax"))
                 .hint("name a run file; `surtax list` shows those that are kept"),
         });
     }
     if format > FORMAT_VERSION {
         return Err(Fault::user(format!(
-            "the ledger `{shown}` has format {format}, and this surtax reads up to {FORMAT_VERSION}"
+            "the run file `{shown}` has format {format}, and this surtax reads up to \
+             {FORMAT_VERSION}"
         ))
         .hint("use the surtax that wrote it, or a newer one"));
     }
@@ -358,7 +359,7 @@ pub(super) fn require(connection: &Connection, path: &Path) -> Result<i32, Fault
     match other.map_err(|error| refused(path, "read the schema", &error))? {
         None => Ok(format),
         Some(what) => Err(Fault::user(format!(
-            "the ledger `{shown}` is not as surtax made it: {what}"
+            "the run file `{shown}` is not as surtax made it: {what}"
         ))
         .hint(
             "nothing of it was read or run; ask whoever gave it to you for the file as it was made",
@@ -400,7 +401,7 @@ mod tests {
         std::fs::write(&journal, "something").unwrap();
         let assert_refused = || {
             let fault = count().unwrap_err();
-            assert!(fault.message.contains("somebody else can change the ledger"), "{fault}");
+            assert!(fault.message.contains("somebody else can change the run file"), "{fault}");
             fault
         };
         assert_refused();

@@ -238,7 +238,7 @@ fn two_processes_cannot_write_one_ledger_but_one_can_read_what_another_writes() 
     let (_shelf, path) = shelf();
     let writer = ledger(&path, &["native"]);
     let error = Ledger::resume(&path).unwrap_err();
-    assert!(error.message.contains("a running surtax works on the ledger"), "{error}");
+    assert!(error.message.contains("a running surtax works on the run file"), "{error}");
     assert!(Ledger::open(&path).is_ok());
     drop(writer);
     assert!(Ledger::resume(&path).is_ok());
@@ -247,11 +247,11 @@ fn two_processes_cannot_write_one_ledger_but_one_can_read_what_another_writes() 
 #[test]
 fn what_is_no_ledger_or_too_new_is_refused_with_a_reason() {
     let (shelf, path) = shelf();
-    assert!(Ledger::open(&path).unwrap_err().message.starts_with("there is no ledger"));
+    assert!(Ledger::open(&path).unwrap_err().message.starts_with("there is no run file"));
 
     std::fs::write(&path, "hello, this is text and not SQLite at all").unwrap();
     let error = Ledger::open(&path).unwrap_err();
-    assert!(error.message.ends_with("is not a surtax ledger"), "{error}");
+    assert!(error.message.ends_with("is not a run file of surtax"), "{error}");
     let occupied = Ledger::create(&path, &plan(&["native"]), &[]).unwrap_err();
     assert!(occupied.message.ends_with("already exists"), "{occupied}");
     let directory = Ledger::create(shelf.path(), &plan(&["native"]), &[]).unwrap_err();
@@ -260,7 +260,7 @@ fn what_is_no_ledger_or_too_new_is_refused_with_a_reason() {
     let other = shelf.path().join("other.db");
     rusqlite::Connection::open(&other).unwrap().execute_batch("CREATE TABLE t (a)").unwrap();
     let error = Ledger::open(&other).unwrap_err();
-    assert!(error.message.ends_with("but not a surtax ledger"), "{error}");
+    assert!(error.message.ends_with("but not a run file of surtax"), "{error}");
 
     let newer = shelf.path().join("newer.surtax");
     drop(ledger(&newer, &["native"]));

@@ -3,38 +3,10 @@
 //! Field names are those of the findings and of the ledger, units included. What is unknown is an
 //! empty field or `null`; it is never zero. The tests hold the names: a change shows in review.
 
-use super::metric_fields::{self, FIELDS, Row, or_empty};
+use super::metric_fields::{self, FIELDS, Row};
+use super::trials::{self, Column};
 use crate::finding::workload::absent;
-use crate::finding::{ArmFindings, Findings, TrialPoint, foreign};
-use std::collections::BTreeSet;
-
-/// A field of a trial by its name.
-type TrialField = (&'static str, fn(&ArmFindings, &TrialPoint) -> String);
-
-/// Fields of [`csv_trials`], and where the value of each comes from.
-const TRIAL_FIELDS: [TrialField; 19] = [
-    ("arm", |arm, _| arm.arm.to_string()),
-    ("stack", |arm, _| arm.stack.clone()),
-    ("part", |arm, _| arm.part.clone()),
-    ("block", |_, trial| trial.block.to_string()),
-    ("position", |_, trial| trial.position.to_string()),
-    ("attempt", |_, trial| trial.attempt.to_string()),
-    ("at_ns", |_, trial| trial.at_ns.to_string()),
-    ("state", |_, trial| trial.state.clone()),
-    ("wall_ns", |_, trial| or_empty(trial.wall_ns)),
-    ("start_ns", |_, trial| or_empty(trial.start_ns)),
-    ("why", |_, trial| trial.why.clone()),
-    ("disturbed", |_, trial| trial.disturbed()),
-    ("cpu_user_ns", |_, trial| or_empty(trial.usage.cpu_user_ns)),
-    ("cpu_system_ns", |_, trial| or_empty(trial.usage.cpu_system_ns)),
-    ("cpu_others_ns", |_, trial| or_empty(trial.usage.cpu_others_ns)),
-    ("memory_peak_bytes", |_, trial| or_empty(trial.usage.memory_peak_bytes)),
-    ("memory_others_peak_bytes", |_, trial| or_empty(trial.usage.memory_others_peak_bytes)),
-    ("memory_others_page_cache_bytes", |_, trial| {
-        or_empty(trial.usage.memory_others_page_cache_bytes)
-    }),
-    ("memory_shared_peak_bytes", |_, trial| or_empty(trial.usage.memory_shared_peak_bytes)),
-];
+use crate::finding::{Findings, foreign};
 
 /// All findings as one JSON object, ended by a line feed.
 #[must_use]
@@ -66,16 +38,10 @@ pub fn csv(findings: &Findings) -> String {
 /// workload measures stands in columns of its own, behind the others.
 #[must_use]
 pub fn csv_trials(findings: &Findings) -> String {
-    let trials = || findings.arms.iter().flat_map(|arm| &arm.trials);
-    let of_workload: BTreeSet<&String> = trials().flat_map(|trial| trial.metrics.keys()).collect();
-    let own = of_workload.iter().map(|name| name.to_string());
-    let mut text = row(TRIAL_FIELDS.iter().map(|(name, _)| (*name).to_owned()).chain(own));
-    for arm in &findings.arms {
-        for trial in &arm.trials {
-            let fields = TRIAL_FIELDS.iter().map(|(_, value)| value(arm, trial));
-            let own = of_workload.iter().map(|name| or_empty(trial.metrics.get(*name)));
-            text += &row(fields.chain(own));
-        }
+    let columns = trials::columns(findings);
+    let mut text = row(columns.iter().map(|column| column.name.clone()));
+    for at in 0..columns.first().map_or(0, Column::len) {
+        text += &row(columns.iter().map(|column| column.text(at)));
     }
     text
 }
@@ -195,18 +161,18 @@ mod tests {
         assert_eq!(
             lines[0],
             "arm,stack,part,block,position,attempt,at_ns,state,wall_ns,start_ns,why,disturbed,\
-             cpu_user_ns,cpu_system_ns,cpu_others_ns,memory_peak_bytes,memory_others_peak_bytes,memory_others_page_cache_bytes,memory_shared_peak_bytes"
+             cpu_user_ns,cpu_system_ns,cpu_others_ns,memory_peak_bytes,memory_others_peak_bytes,\
+             memory_others_page_cache_bytes,memory_shared_peak_bytes,is_counted,run_id,run_title,\
+             run_began_at,machine_hash"
         );
         // Level 0 counts the command too: the others are what is left of 1,000,151,000 ns.
-        assert_eq!(
-            lines[1],
-            "0,native,baseline,0,0,1,0,done,1000000000,5000000,,,1000000000,1000,150000,20971520,\
-             41943040,,"
-        );
+        let first = "0,native,baseline,0,0,1,0,done,1000000000,5000000,,,1000000000,1000,150000,\
+                     20971520,41943040,,,true,";
+        assert!(lines[1].starts_with(first), "{}", lines[1]);
         assert_eq!(lines.len(), 1 + 3 * 6 + 1);
         assert!(
             lines.last().unwrap().contains(",unavailable,,5000000,")
-                && lines.last().unwrap().ends_with(",,,,,"),
+                && lines.last().unwrap().contains(",,,,,,,false,"),
             "{}",
             lines.last().unwrap()
         );

@@ -16,3 +16,4 @@ mod metric_fields;
 pub mod page;
 pub mod rows;
 pub mod terminal;
+mod trials;

@@ -40,7 +40,7 @@ fn what_is_no_run_file_is_refused_at_once_by_every_command() {
         (shown(&link), "is a symbolic link and no run file"),
         (String::from("/proc/self/maps"), "holds no run"),
         (String::from("/dev/zero"), "is a device and no run file"),
-        (String::from("/etc/passwd"), "is not a surtax ledger"),
+        (String::from("/etc/passwd"), "is not a run file of surtax"),
     ] {
         for command in ["show", "report", "export", "resume"] {
             let began = monotonic_raw();

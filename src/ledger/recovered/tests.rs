@@ -131,7 +131,7 @@ fn a_run_whose_journal_was_rolled_back_is_held_under_its_name() {
     let path = half_undone(shelf.path());
     let first = Ledger::resume(&path).unwrap();
     let fault = Ledger::resume(&path).map(drop).unwrap_err();
-    assert!(fault.message.contains("a running surtax works on the ledger"), "{fault}");
+    assert!(fault.message.contains("a running surtax works on the run file"), "{fault}");
     assert_eq!(Ledger::open(&path).unwrap().run().unwrap().state, RunState::Running);
     drop(first);
     Ledger::resume(&path).unwrap();

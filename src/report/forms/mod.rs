@@ -10,6 +10,8 @@ mod github;
 mod hyperfine;
 mod junit;
 mod openmetrics;
+#[cfg(feature = "parquet")]
+mod parquet;
 
 use super::{export, html, markdown, terminal};
 use crate::finding::{ArmFindings, Findings, TrialPoint};
@@ -25,12 +27,21 @@ pub struct Form {
     pub endings: &'static [&'static str],
     /// It is what such an ending alone means.
     pub is_usual: bool,
-    /// Writes findings in it, ended by a line feed.
-    pub write: fn(&Findings) -> String,
+    write: Write,
+}
+
+/// Way of writing findings in a form.
+#[derive(Clone, Copy, Debug)]
+enum Write {
+    /// As text, ended by a line feed.
+    Text(fn(&Findings) -> String),
+    /// As bytes that are for programs alone.
+    #[cfg(feature = "parquet")]
+    Bytes(fn(&Findings) -> Vec<u8>),
 }
 
 /// Every form, by name.
-pub static FORMS: [Form; 13] = [
+pub static FORMS: &[Form] = &[
     Form::of("benchmark-action", &["json"], bencher::benchmark_action)
         .about("github-action-benchmark, `customSmallerIsBetter`: each cost as a ratio to native"),
     Form::of("bmf", &["json"], bencher::metric_format)
@@ -50,6 +61,12 @@ pub static FORMS: [Form; 13] = [
         .about("the whole report as Markdown"),
     Form::usual("openmetrics", &["prom"], openmetrics::text)
         .about("OpenMetrics text, for a collector of text files"),
+    #[cfg(feature = "parquet")]
+    Form {
+        write: Write::Bytes(parquet::bytes),
+        ..Form::usual("parquet", &["parquet"], export::csv_trials)
+            .about("Apache Parquet with a row for each trial, those that do not count included")
+    },
     Form::usual("table", &["txt"], |findings| terminal::render(findings, terminal::PLAIN))
         .about("the table of the terminal"),
     Form::of("trials", &["csv"], export::csv_trials)
@@ -62,7 +79,7 @@ impl Form {
         endings: &'static [&'static str],
         write: fn(&Findings) -> String,
     ) -> Self {
-        Self { name, about: "", endings, is_usual: false, write }
+        Self { name, about: "", endings, is_usual: false, write: Write::Text(write) }
     }
 
     /// The same of a form that its endings alone mean.
@@ -76,6 +93,22 @@ impl Form {
 
     const fn about(self, about: &'static str) -> Self {
         Self { about, ..self }
+    }
+
+    /// Writes findings in it.
+    #[must_use]
+    pub fn write(&self, findings: &Findings) -> Vec<u8> {
+        match self.write {
+            Write::Text(write) => write(findings).into_bytes(),
+            #[cfg(feature = "parquet")]
+            Write::Bytes(write) => write(findings),
+        }
+    }
+
+    /// Tells whether people can read it.
+    #[must_use]
+    pub fn is_text(&self) -> bool {
+        matches!(self.write, Write::Text(_))
     }
 
     /// The form of this name.
@@ -143,7 +176,10 @@ mod tests {
         findings.run.title = String::from("a\u{1b}]0;title\u{7}<b>\u{202e}");
         findings.arms[2].name = String::from("runc\u{1b}[31m");
         for form in FORMS {
-            let text = (form.write)(&findings);
+            if !form.is_text() {
+                continue;
+            }
+            let text = String::from_utf8(form.write(&findings)).unwrap();
             assert!(text.ends_with('\n'), "{}", form.name);
             let acting = text.chars().find(|it| crate::finding::foreign::acts(*it));
             assert_eq!(acting.filter(|it| !matches!(it, '\n' | '\r')), None, "{}", form.name);

@@ -334,7 +334,8 @@ fn outline(shape: Shape, (x, y): (f64, f64), r: f64) -> String {
     match shape {
         Shape::Circle => {
             let (left, across) = (x - r, 2.0 * r);
-            format!("M{left:.1} {y:.1}a{r} {r} 0 1 0 {across} 0a{r} {r} 0 1 0-{across} 0z")
+            let arc = format!("a{r:.1} {r:.1} 0 1 0");
+            format!("M{left:.1} {y:.1}{arc} {across:.1} 0{arc}-{across:.1} 0z")
         }
         Shape::Square => {
             let r = r * 0.9;

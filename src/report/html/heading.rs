@@ -151,7 +151,7 @@ pub fn verdicts(arms: &[Arm<'_>], answer: &Answer<'_>, has_numbers: bool) -> Opt
     let list = format!("<ul class=\"verdicts\">\n{items}</ul>");
     let open = if has_numbers && answer.has_baseline() { "" } else { " open" };
     Some(format!(
-        "<section id=\"verdicts\" aria-label=\"Why each verdict is what it is\"><details{open}>\
+        "<section id=\"verdicts\" aria-label=\"Why each verdict is what it is\"><details data-paper{open}>\
          <summary>Why each verdict is what it is</summary>{list}</details></section>\n"
     ))
 }
@@ -182,8 +182,10 @@ fn last_words(arm: &Arm<'_>) -> String {
     let lines: Vec<&str> = said.lines().collect();
     let last = lines.get(lines.len().saturating_sub(LAST_LINES)..).unwrap_or_default();
     let text = escape::lines(&last.join("\n"));
+    let whose = escape::line(&arm.found.name);
     format!(
-        "<pre role=\"region\" aria-label=\"Last words of the command\" tabindex=\"0\">{text}</pre>"
+        "<pre role=\"region\" aria-label=\"Last words of the command in {whose}\" \
+         tabindex=\"0\">{text}</pre>"
     )
 }
 
@@ -220,7 +222,7 @@ pub fn cautions(cautions: &[Caution]) -> Option<String> {
     // That nobody vouches for the run is said before all that it says.
     let open = if cautions.iter().any(|it| is_that_nobody_vouches(it)) { " open" } else { "" };
     Some(format!(
-        "<section id=\"cautions\" aria-label=\"Cautions\"><details{open}>\
+        "<section id=\"cautions\" aria-label=\"Cautions\"><details data-paper{open}>\
          <summary>Before you believe a number: {}{rest}</summary>\n\
          <ul class=\"cautions\">\n{items}</ul></details></section>\n",
         chips.collect::<String>()
@@ -234,7 +236,7 @@ pub fn conditions(findings: &Findings) -> String {
         "<section id=\"machine\"><h2>Machine</h2>\n\
          <details><summary>{} about this machine</summary>{}</details></section>\n\
          <section id=\"repeat\"><h2>Repeat this run</h2>\n\
-         <div class=\"copy\"><pre data-copy><code>{}</code></pre></div>\n\
+         <div class=\"copy\"><pre tabindex=\"0\" data-copy><code>{}</code></pre></div>\n\
          <p class=\"facts\">In <code>{}</code>, with seed <code>{}</code>{}.</p></section>\n\
          <footer><p>Run <code>{}</code>, computed by surtax {} (schema {}).</p></footer>\n",
         number::count(findings.machine.len(), "fact"),

@@ -11,7 +11,8 @@ pub fn instances(findings: &Findings, arms: &[Arm<'_>]) -> Option<String> {
         return None;
     }
     let columns = ["Metric", "Stack", "#Instances", "#Least", "#Most", "#Variation"];
-    let mut table = Table::new("Medians over the trials that count", &columns).sortable();
+    let mut table =
+        Table::new("Medians of what the instances of a trial have", &columns).sortable();
     for row in rows {
         let found = row.found;
         let arm = arms.iter().find(|arm| arm.found.arm == row.arm.arm);

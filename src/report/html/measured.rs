@@ -7,6 +7,9 @@ use crate::finding::number;
 use crate::finding::stacks::FEW;
 use crate::finding::{Findings, reasons, workload};
 
+/// A table of more rows is opened by whoever wants it.
+const ROWS_MAX: usize = 80;
+
 /// The section; nothing where an ordinary command was measured.
 pub fn measured(findings: &Findings, arms: &[Arm<'_>]) -> Option<String> {
     let rows = workload::rows(findings);
@@ -18,7 +21,7 @@ pub fn measured(findings: &Findings, arms: &[Arm<'_>]) -> Option<String> {
         reasons::of_metrics(&rows).into_iter().partition(|reason| reason.count > FEW);
     let mut columns = vec!["Metric", "Stack", "#Median", "#Range", "#Overhead", "Verdict"];
     columns.extend((!own.is_empty()).then_some("Why"));
-    let mut table = Table::new("Medians over the trials that count", &columns).sortable();
+    let mut table = Table::new("Medians of what the workload measured", &columns).sortable();
     for row in &rows {
         let found = row.found;
         let amount = |value| number::amount(value, &found.unit);
@@ -55,9 +58,15 @@ pub fn measured(findings: &Findings, arms: &[Arm<'_>]) -> Option<String> {
         format!("<p>No number of {}: {}.</p>\n", escape::line(what), escape::prose(why))
     };
     let gaps: String = workload::gaps(findings).iter().map(gap).collect();
+    let table = match rows.len() {
+        ..=ROWS_MAX => table.finish(),
+        count => format!(
+            "<details><summary>Every number with its verdict ({count} rows)</summary>{}</details>\n",
+            table.finish()
+        ),
+    };
     Some(format!(
         "<section id=\"measured\"><h2>What {title} \
-         measured</h2>\n{remark}{settings}{}{common}{gaps}</section>\n",
-        table.finish()
+         measured</h2>\n{remark}{settings}{table}{common}{gaps}</section>\n"
     ))
 }

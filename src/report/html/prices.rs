@@ -123,6 +123,8 @@ fn numbers(list: &List<'_>, arms: &[Arm<'_>]) -> String {
     let columns = ["Price", "One of it is", "Stack", "#Median", "#Range", "#Ratio"];
     let mut table = Table::new("Medians for one operation", &columns).sortable();
     for row in &list.rows {
+        // What one of it is stands once, beside the first stack.
+        let mut operation = row.operation;
         for (arm, cell) in of_arms(list, row, arms) {
             let Price::Price(found) = cell else { continue };
             let ratio = match (cell.overhead(), ratio(cell)) {
@@ -131,7 +133,7 @@ fn numbers(list: &List<'_>, arms: &[Arm<'_>]) -> String {
             };
             let cells = vec![
                 Cell::Code(row.name.into()),
-                Cell::Text(row.operation.into()),
+                Cell::Text(std::mem::take(&mut operation).into()),
                 Cell::Markup(arm.label()),
                 Cell::number(Some(found.median), number::price),
                 Cell::range(found.min, found.max, number::price),

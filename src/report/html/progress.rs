@@ -47,11 +47,9 @@ const APART: f64 = 20.0;
 const LOG_FROM_BLOCKS: f64 = 63.0;
 /// As many rows are in the table: of one arm, and of all that share it.
 const ROWS_MAX: usize = 12;
-const ROWS_OF_ALL_MAX: usize = 600;
+const ROWS_OF_ALL_MAX: usize = 200;
 /// No overhead is left off a scale that would be so many times as long for it.
 const FAR_AWAY: f64 = 4.0;
-/// A table of more rows is left out on paper.
-const PRINTED_ROWS_MAX: usize = 60;
 
 /// The section; `None` when no interval has a progress, or wall time says nothing.
 pub fn progress(findings: &Findings, arms: &[Arm<'_>]) -> Option<String> {
@@ -63,10 +61,9 @@ pub fn progress(findings: &Findings, arms: &[Arm<'_>]) -> Option<String> {
     let last = rows.iter().flat_map(|(_, points)| points.last()).map(|point| point.block_count);
     let blocks = Span::of(f64::from(last.max()?));
     let each = (ROWS_OF_ALL_MAX / rows.len()).clamp(2, ROWS_MAX);
-    let bulk = if rows.len() * each > PRINTED_ROWS_MAX { " data-bulk" } else { "" };
     Some(format!(
         "<section id=\"progress\"><h2>How each overhead came to be known</h2>\n<figure>\n{}{}\
-         <figcaption>{}</figcaption></figure>\n<details{bulk}><summary>The numbers of this chart\
+         <figcaption>{}</figcaption></figure>\n<details><summary>The numbers of this chart\
          </summary>{}</details></section>\n",
         draw(findings, &rows, blocks, &WIDE),
         draw(findings, &rows, blocks, &NARROW),

@@ -118,9 +118,9 @@ impl Cell {
             }
             Self::Code(text) => (String::new(), format!("<code>{}</code>", escape::name(&text))),
             Self::Number(shown, value) => {
-                (format!(" class=\"number\" data-value=\"{value}\""), escape::line(&shown))
+                (format!(" data-value=\"{value}\""), escape::line(&shown))
             }
-            Self::Gap => (String::from(" class=\"number\" data-value=\"\""), GAP.to_owned()),
+            Self::Gap => (String::from(" data-value=\"\""), GAP.to_owned()),
             Self::Markup(markup) => (String::new(), markup),
         }
     }

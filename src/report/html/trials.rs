@@ -22,8 +22,6 @@ const BINS_MAX: usize = 1_200;
 const VOID_MAX: usize = 600;
 /// As much is repeated of why one trial does not count.
 const WHY_LENGTH_MAX: usize = 160;
-/// A table of more rows is left out on paper.
-const PRINTED_ROWS_MAX: usize = 60;
 
 /// Data that is shown of one arm.
 struct Series<'a> {
@@ -49,11 +47,10 @@ pub fn trials(findings: &Findings, arms: &[Arm<'_>]) -> Option<String> {
     let series: Vec<Series<'_>> =
         tried.iter().map(|arm| Series::of(arm, trial_count, tried.len())).collect();
     let (rows, table) = listed(&series, trial_count);
-    let bulk = if rows > PRINTED_ROWS_MAX { " data-bulk" } else { "" };
     Some(format!(
         "<section id=\"trials\"><h2>Every trial, in time order</h2>\n{}<figure>\n{}{}\
          <figcaption>{}</figcaption></figure>\n\
-         <details{bulk}><summary>The trials of this chart ({rows} rows)</summary>{table}</details>\
+         <details><summary>The trials of this chart ({rows} rows)</summary>{table}</details>\
          </section>\n",
         legend::legend(&tried, &disturbed_entry(&tried, trial_count)),
         draw::draw(findings, &series, draw::WIDE),
