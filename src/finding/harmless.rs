@@ -101,7 +101,7 @@ foreign! {
     }
     Caution { tame: code; join: finding advice; }
     RunFacts {
-        tame: id title workload cwd repeat_with began_at state baseline conduct;
+        tame: id title workload cwd repeat_with began_at state baseline conduct about;
         leave: command seed blocks_planned blocks_done wall_ns equivalence_margin;
         leave: is_of_fixed_time precision plan_digest;
     }

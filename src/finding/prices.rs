@@ -5,8 +5,9 @@
 
 use crate::finding::number::{self, GAP};
 use crate::finding::stacks::grouped;
-use crate::finding::{ArmFindings, Findings, MetricFindings, Verdict};
+use crate::finding::{ArmFindings, Findings, Interval, MetricFindings, Verdict};
 use surtax_engines::price::PRICES;
+use surtax_statistics::departure;
 
 /// The workload whose metrics are prices.
 pub const WORKLOAD: &str = "prices";
@@ -79,6 +80,15 @@ impl Cell<'_> {
         }
     }
 
+    /// Returns the overhead of a price that is shown to differ.
+    fn shown(&self) -> Option<&Interval> {
+        let Self::Price(MetricFindings { overhead: Some(overhead), judgement, .. }) = self else {
+            return None;
+        };
+        let verdict = judgement.as_ref().map(|judged| &judged.verdict);
+        (verdict == Some(&Verdict::Differs)).then_some(overhead)
+    }
+
     /// `87× [85, 90]`, marked where it is not shown to differ; nothing of the baseline and of a
     /// gap.
     pub(crate) fn overhead(&self) -> Option<String> {
@@ -95,6 +105,38 @@ impl Cell<'_> {
 }
 
 impl List<'_> {
+    /// Returns the answer in a sentence for each stack that differs in a price, and one for those
+    /// that do not: what is shown, and no more.
+    pub(crate) fn headline(&self) -> String {
+        let (mut sentences, mut alike) = (Vec::new(), Vec::new());
+        for (place, arm) in self.arms.iter().enumerate().filter(|(_, arm)| arm.is_compared()) {
+            let cells =
+                || self.rows.iter().filter_map(|row| Some((row.name, row.cells.get(place)?)));
+            let priced = cells().filter(|(_, cell)| cell.overhead().is_some()).count();
+            let shown = || cells().filter_map(|(name, cell)| Some((name, cell.shown()?)));
+            let most = shown().max_by(|(_, one), (_, other)| {
+                departure(one.ratio).total_cmp(&departure(other.ratio))
+            });
+            match most {
+                Some((name, found)) => sentences.push(format!(
+                    "{}: {} of {priced} prices differ, most of all {name}, {}",
+                    arm.name,
+                    shown().count(),
+                    number::rough(found.ratio)
+                )),
+                None if arm.trial_count > 0 => alike.push(arm.name.as_str()),
+                None => {}
+            }
+        }
+        if !alike.is_empty() {
+            sentences.push(format!("{}: none shown to differ", alike.join(", ")));
+        }
+        match sentences.is_empty() {
+            true => String::from("What primitives cost"),
+            false => sentences.join(". "),
+        }
+    }
+
     /// Explains the marks, and says what is compared.
     pub(crate) fn legend(&self) -> String {
         let baseline = self.arms.first().map_or("the baseline", |arm| arm.stack.as_str());

@@ -16,6 +16,12 @@ pub(super) fn margin_of(plan: &Plan) -> f64 {
     f64::from(plan.equivalence_margin_ppm) / 1e6
 }
 
+/// Returns what its workload says that it measures; nothing of an ordinary command.
+fn about(plan: &Plan) -> String {
+    let definition = plan.workload.as_ref().and_then(|workload| workload.resolve().ok());
+    definition.map_or_else(String::new, |definition| definition.about)
+}
+
 /// Returns what is said of a run as a whole.
 pub(super) fn run_facts(
     plan: &Plan,
@@ -42,6 +48,7 @@ pub(super) fn run_facts(
         equivalence_margin: margin_of(plan),
         precision: plan.precision(),
         is_of_fixed_time,
+        about: line(&about(plan)),
         conduct: steady::conduct(plan, is_of_fixed_time),
         plan_digest: PlanDigest::of(plan),
     }

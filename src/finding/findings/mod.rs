@@ -75,6 +75,9 @@ pub struct RunFacts {
     pub conduct: String,
     /// To what share of its ratio every overhead was to be known, if the plan says so.
     pub precision: Option<f64>,
+    /// Line by which the workload says what it measures; empty where there is none.
+    #[serde(skip)]
+    pub(crate) about: String,
     #[serde(skip)]
     pub(crate) plan_digest: super::plan_digest::PlanDigest,
 }

@@ -47,6 +47,8 @@ fn a_price_list_has_a_row_for_each_primitive_that_was_measured_in_their_usual_or
     assert_eq!(calls[1].overhead().unwrap(), "80× [80, 80]");
     let signals = &list.rows[1].cells;
     assert_eq!(signals[1].overhead().unwrap(), "+0.0 % [+0.0, +0.0] =");
+    // Of the signal nothing is shown, and huge pages are no price in `runc`.
+    assert_eq!(list.headline(), "runc: 1 of 2 prices differ, most of all system_call, about 80×");
     let why = "the kernel gave 0 huge pages of 1";
     assert_eq!(list.gaps(), [("runc, page_fault_huge".into(), why.into())]);
 }

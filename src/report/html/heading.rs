@@ -5,6 +5,7 @@ use super::{details, escape};
 use crate::finding::answer::Answer;
 use crate::finding::kept::is_that_nobody_vouches;
 use crate::finding::number;
+use crate::finding::prices::List;
 use crate::finding::stacks::grouped;
 use crate::finding::{Caution, Findings, KeyValue, RunFacts};
 use crate::plan::shell_line;
@@ -20,13 +21,15 @@ const HEAD_FACTS: [&str; 3] = ["cpu_model", "cpus_online", "virtualised"];
 const MACHINE_FACTS: usize = 6;
 /// As many lines of a command's last words are shown.
 const LAST_LINES: usize = 6;
+/// As much is told of what a workload measures.
+const ABOUT_MAX: usize = 120;
 /// As many cautions are named before they are opened.
 const CHIPS_MAX: usize = 5;
 /// As many cautions are shown.
 const CAUTIONS_MAX: usize = 60;
 
-/// Head of a page whose answer is no comparison: title, command, run and machine.
-pub fn titled(findings: &Findings) -> String {
+/// Head of a page of prices: the answer, title and command, run and machine.
+pub fn of_prices(findings: &Findings, list: &List<'_>) -> String {
     let run = &findings.run;
     let trial_count: usize = findings.arms.iter().map(|arm| arm.trials.len()).sum();
     let facts =
@@ -39,9 +42,10 @@ pub fn titled(findings: &Findings) -> String {
         false => format!("<p class=\"command\"><code>{}</code></p>\n", escape::line(&command)),
     };
     format!(
-        "<header>\n<p class=\"kind\">surtax</p>\n<h1>{}</h1>\n{command}\
+        "<header>\n<p class=\"kind\">surtax · {}</p>\n<h1>{}</h1>\n{command}\
          <p class=\"facts\">{}</p>\n<p class=\"facts\">{}</p>\n</header>\n",
         escape::line(&run.title),
+        escape::line(&list.headline()),
         escape::line(&facts.join(" · ")),
         escape::line(&machine.join(" · "))
     )
@@ -68,6 +72,9 @@ pub fn answered(findings: &Findings, answer: &Answer<'_>) -> String {
         .chain(is_emulated(findings).then(|| String::from("virtual machines are emulated")))
         .collect();
     let mut facts = vec![format!("<code>{}</code>", escape::line(&question))];
+    if !run.about.is_empty() {
+        facts.push(escape::line(&escape::shortened(&run.about, ABOUT_MAX)));
+    }
     let of_both = if findings.noise_floor.is_some() { " (median of both arms)" } else { "" };
     facts.extend(answer.baseline.as_ref().map(|number| {
         let words = match answer.metric {
@@ -96,6 +103,7 @@ pub fn answered(findings: &Findings, answer: &Answer<'_>) -> String {
 fn blocks(run: &RunFacts) -> String {
     let done = run.blocks_done;
     let runs = match run.blocks_planned {
+        Some(planned) if done == 0 => format!("{done} of {planned} runs"),
         Some(planned) if planned != run.blocks_done => format!("at least {done} of {planned} runs"),
         _ => number::count(done, "run"),
     };

@@ -72,13 +72,14 @@ enum Reach {
 fn main(findings: &Findings) -> String {
     let arms = legend::arms(findings);
     let has_numbers = findings.has_numbers();
-    let prices = prices::prices(findings, &arms);
+    let list = crate::finding::prices::list(findings);
     let mut answer = Answer::of(findings);
-    if prices.is_some() {
+    if list.is_some() {
         answer.keep_gaps();
     }
-    let (head, chart) = match &prices {
-        Some(_) => (heading::titled(findings), None),
+    let prices = list.as_ref().map(|list| prices::prices(findings, list, &arms));
+    let (head, chart) = match &list {
+        Some(list) => (heading::of_prices(findings, list), None),
         None if !has_numbers => (heading::answered(findings, &answer), None),
         None => {
             (heading::answered(findings, &answer), overhead::overhead(findings, &arms, &answer))

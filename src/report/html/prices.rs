@@ -9,15 +9,14 @@ use super::escape;
 use super::legend::{self, Arm};
 use super::table::{Cell, Table};
 use crate::finding::number;
-use crate::finding::prices::{Cell as Price, List, Row, list};
+use crate::finding::prices::{Cell as Price, List, Row};
 use crate::finding::{Findings, Interval, Verdict};
 
 const HEAD: f64 = 26.0;
 const FOOT: f64 = 34.0;
 
-/// The section; nothing where no prices were measured.
-pub fn prices(findings: &Findings, arms: &[Arm<'_>]) -> Option<String> {
-    let list = list(findings)?;
+/// The section.
+pub fn prices(findings: &Findings, list: &List<'_>, arms: &[Arm<'_>]) -> String {
     let compared: Vec<&Arm<'_>> = arms.iter().filter(|arm| arm.found.is_compared()).collect();
     let longest = list.rows.iter().map(|row| chart::width_of(row.name, 12)).fold(90.0, f64::max);
     let wide = Frame::wide(22.0, longest + 16.0, 12.0);
@@ -26,15 +25,15 @@ pub fn prices(findings: &Findings, arms: &[Arm<'_>]) -> Option<String> {
         String::new()
     } else {
         format!(
-            "<figure>\n{}{}{}<figcaption>{}</figcaption></figure>\n",
-            legend::legend(&compared, ""),
-            draw(findings, &list, arms, &wide),
-            draw(findings, &list, arms, &narrow),
+            "<p>{}</p>\n<figure>\n{}{}{}</figure>\n",
             escape::line(&format!(
-                "Ratio to {} for one operation, with its 95 % interval; to the right it costs \
-                 more. A hollow mark is not shown to differ.",
+                "Each as a multiple of {}, for one operation, with its 95 % interval: to the \
+                 right it costs more. A hollow mark is not shown to differ.",
                 findings.run.baseline
-            ))
+            )),
+            legend::legend(&compared, ""),
+            draw(findings, list, arms, &wide),
+            draw(findings, list, arms, &narrow),
         )
     };
     let gaps: String = list
@@ -44,10 +43,10 @@ pub fn prices(findings: &Findings, arms: &[Arm<'_>]) -> Option<String> {
             format!("<p>No price of {}: {}.</p>\n", escape::line(what), escape::line(why))
         })
         .collect();
-    Some(format!(
+    format!(
         "<section id=\"prices\"><h2>What primitives cost</h2>\n{figure}{}{gaps}</section>\n",
-        numbers(&list, arms)
-    ))
+        numbers(list, arms)
+    )
 }
 
 fn draw(findings: &Findings, list: &List<'_>, arms: &[Arm<'_>], frame: &Frame) -> String {
@@ -59,7 +58,9 @@ fn draw(findings: &Findings, list: &List<'_>, arms: &[Arm<'_>], frame: &Frame) -
     for tick in axis.ratio_ticks(58.0) {
         canvas.line_in("grid", (tick.at, HEAD), (tick.at, bottom));
         let x = tick.at.clamp(18.0, frame.width - 18.0);
-        canvas.text_in("axis", (x, bottom + 18.0), 12, Anchor::Middle, &tick.label);
+        for y in [HEAD - 10.0, bottom + 18.0] {
+            canvas.text_in("axis", (x, y), 12, Anchor::Middle, &tick.label);
+        }
     }
     canvas.line_in("one", (axis.at(1.0), HEAD - 6.0), (axis.at(1.0), bottom));
     // From the top of a row to its name's foot, and to the middle of its marks.

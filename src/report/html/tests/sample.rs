@@ -349,6 +349,7 @@ pub fn empty() -> Findings {
             equivalence_margin: 0.03,
             precision: None,
             is_of_fixed_time: false,
+            about: String::new(),
             conduct: String::new(),
             plan_digest: crate::finding::plan_digest::PlanDigest::default(),
         },
