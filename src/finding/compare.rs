@@ -238,8 +238,11 @@ fn judged(
     ran: &ProgramId,
 ) -> Judgement {
     if column.counted.is_empty() {
-        let none =
-            if judge.is_finished { "nothing of it was run" } else { "no trial has ended yet" };
+        let none = if judge.is_finished {
+            "not run, since the command had failed in the baseline"
+        } else {
+            "no trial has ended yet"
+        };
         let (gap, reason) = match (last_trouble(column), trouble) {
             (Some(last), Some(trouble)) => (gap(last.state), trouble.why.as_str()),
             _ => (Gap::NotRun, none),

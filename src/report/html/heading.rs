@@ -7,8 +7,9 @@ use crate::finding::kept::is_that_nobody_vouches;
 use crate::finding::number;
 use crate::finding::prices::List;
 use crate::finding::stacks::grouped;
-use crate::finding::{Caution, Findings, KeyValue, RunFacts};
+use crate::finding::{ArmFindings, Caution, Findings, KeyValue, RunFacts};
 use crate::plan::shell_line;
+use crate::table::rows;
 use surtax_instrument::quantity::Bytes;
 
 /// From this length on an answer is set smaller.
@@ -17,6 +18,8 @@ const LONG_FROM: usize = 140;
 const HEADLINE_MAX: usize = 600;
 /// Facts of the machine that stand above an answer.
 const HEAD_FACTS: [&str; 3] = ["cpu_model", "cpus_online", "virtualised"];
+/// Accelerator of a machine whose instructions are translated.
+const EMULATED: &str = "tcg";
 /// As many facts of the machine make its one line.
 const MACHINE_FACTS: usize = 6;
 /// As many lines of a command's last words are shown.
@@ -25,6 +28,8 @@ const LAST_LINES: usize = 6;
 const ABOUT_MAX: usize = 120;
 /// As many cautions are named before they are opened.
 const CHIPS_MAX: usize = 5;
+/// Codes of cautions that say too little to whoever does not know them, and what is shown.
+const CHIPS: &str = include_str!("chips.tsv");
 /// As many cautions are shown.
 const CAUTIONS_MAX: usize = 60;
 
@@ -75,7 +80,7 @@ pub fn answered(findings: &Findings, answer: &Answer<'_>) -> String {
     if !run.about.is_empty() {
         facts.push(escape::line(&escape::shortened(&run.about, ABOUT_MAX)));
     }
-    let of_both = if findings.noise_floor.is_some() { " (median of both arms)" } else { "" };
+    let of_both = if findings.noise_floor.is_some() { " (it is measured twice)" } else { "" };
     facts.extend(answer.baseline.as_ref().map(|number| {
         let words = match answer.metric {
             Some(metric) => format!("{metric} in {} is {number}{of_both}", run.baseline),
@@ -103,7 +108,8 @@ pub fn answered(findings: &Findings, answer: &Answer<'_>) -> String {
 fn blocks(run: &RunFacts) -> String {
     let done = run.blocks_done;
     let runs = match run.blocks_planned {
-        Some(planned) if done == 0 => format!("{done} of {planned} runs"),
+        // What was begun is told stack by stack.
+        Some(_) if done == 0 => String::from("no whole run"),
         Some(planned) if planned != run.blocks_done => format!("at least {done} of {planned} runs"),
         _ => number::count(done, "run"),
     };
@@ -121,10 +127,19 @@ fn date(run: &RunFacts) -> String {
 
 /// Tells whether machines ran here, and none of them on the CPU itself.
 fn is_emulated(findings: &Findings) -> bool {
-    let levels = findings.arms.iter().flat_map(|arm| &arm.evidence);
-    let facts = levels.flat_map(|level| &level.facts).filter(|fact| fact.key == "accelerator");
-    let words: Vec<&str> = facts.map(|fact| fact.value.as_str()).collect();
-    !words.is_empty() && words.iter().all(|word| *word == "tcg")
+    let words = || findings.arms.iter().flat_map(accelerators);
+    words().next().is_some() && words().all(|word| word == EMULATED)
+}
+
+/// Tells whether a machine of a stack ran here, and not on the CPU itself.
+pub fn has_emulated(arm: &ArmFindings) -> bool {
+    accelerators(arm).any(|word| word == EMULATED)
+}
+
+/// Lists what executed the instructions of a stack's machines.
+fn accelerators(arm: &ArmFindings) -> impl Iterator<Item = &str> {
+    let facts = arm.evidence.iter().flat_map(|level| &level.facts);
+    facts.filter(|fact| fact.key == "accelerator").map(|fact| fact.value.as_str())
 }
 
 /// A fact of the machine as a person would say it; `None` for what nobody knows.
@@ -192,8 +207,8 @@ fn last_words(arm: &Arm<'_>) -> String {
     let text = escape::lines(&last.join("\n"));
     let whose = escape::line(&arm.found.name);
     format!(
-        "<pre role=\"region\" aria-label=\"Last words of the command in {whose}\" \
-         tabindex=\"0\">{text}</pre>"
+        "<p>Its standard error ended with</p><pre role=\"region\" \
+         aria-label=\"Last words of the command in {whose}\" tabindex=\"0\">{text}</pre>"
     )
 }
 
@@ -223,7 +238,7 @@ pub fn cautions(cautions: &[Caution]) -> Option<String> {
         items.push_str(&format!("<li><p>{rest}; the run file has them all.</p></li>\n"));
     }
     let chips = cautions.iter().take(CHIPS_MAX).map(|caution| {
-        format!("<span class=\"chip\">{}</span> ", escape::line(&caution.code.replace('-', " ")))
+        format!("<span class=\"chip\">{}</span> ", escape::line(&chip(&caution.code)))
     });
     let rest = cautions.len().saturating_sub(CHIPS_MAX);
     let rest = if rest > 0 { format!("and {rest} more") } else { String::new() };
@@ -235,6 +250,12 @@ pub fn cautions(cautions: &[Caution]) -> Option<String> {
          <ul class=\"cautions\">\n{items}</ul></details></section>\n",
         chips.collect::<String>()
     ))
+}
+
+/// Returns the words of a caution's chip: those of its code, or plainer ones.
+fn chip(code: &str) -> String {
+    let plainer = rows(CHIPS).find(|[of, _]| *of == code);
+    plainer.map_or_else(|| code.replace('-', " "), |[_, words]| words.to_owned())
 }
 
 /// The machine, and the line that repeats the run.

@@ -92,7 +92,7 @@ fn main(findings: &Findings) -> String {
         heading::verdicts(&arms, &answer, has_numbers),
         prices,
     ];
-    let numbers = has_numbers.then(|| numbers(findings, &arms));
+    let numbers = has_numbers.then(|| numbers(findings, &arms, &answer));
     let rest = [numbers, Some(details::details(&arms)), Some(heading::conditions(findings))];
     first.into_iter().chain(rest).flatten().collect()
 }
@@ -135,9 +135,9 @@ fn policy(style: &str, script: &str, reach: Reach) -> String {
 }
 
 /// The sections with numbers, in which there are some.
-fn numbers(findings: &Findings, arms: &[legend::Arm<'_>]) -> String {
+fn numbers(findings: &Findings, arms: &[legend::Arm<'_>], answer: &Answer<'_>) -> String {
     let sections = [
-        Some(comparison::comparison(findings, arms)),
+        Some(comparison::comparison(findings, arms, answer)),
         measured::measured(findings, arms),
         instances::instances(findings, arms),
         isolation::isolation(findings),

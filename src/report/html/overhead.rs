@@ -7,9 +7,9 @@
 
 use super::axis::Axis;
 use super::chart::{self, Anchor, Canvas, Fill, Frame};
-use super::escape;
 use super::legend::Arm;
 use super::table::{Cell, Table};
+use super::{escape, heading};
 use crate::finding::answer::{Answer, Row, Said};
 use crate::finding::verdict::departure;
 use crate::finding::{Findings, Interval, number};
@@ -58,13 +58,36 @@ pub fn overhead(findings: &Findings, arms: &[Arm<'_>], answer: &Answer<'_>) -> O
     let narrow = Frame::narrow(narrow, 6.0, 6.0);
     Some(format!(
         "<section id=\"overhead\" aria-label=\"The answer, stack by stack\">\n<figure>\n{}{}\
-         </figure>\n<details><summary>How to read this chart, and its numbers</summary>\
+         <figcaption>{}</figcaption></figure>\n<details><summary>How to read this chart, and its numbers</summary>\
          <p class=\"facts\">{}</p>{}</details></section>\n",
         draw(findings, answer, &lines, &wide),
         draw(findings, answer, &lines, &narrow),
+        escape::line(&key(findings, answer)),
         escape::line(&explanation(findings, answer)),
         numbers(findings, answer, &lines)
     ))
+}
+
+/// Says what is drawn, in a line that is always there.
+fn key(findings: &Findings, answer: &Answer<'_>) -> String {
+    let baseline = &findings.run.baseline;
+    let mut said = vec![String::from(
+        "Lines: 95 % intervals of what runs of one block differ by, which is not quite the ratio of \
+         the medians",
+    )];
+    said.extend(answer.floor.map(|_| format!("grey: what {baseline} differs by from itself")));
+    said.push(String::from("hollow: not decided"));
+    let emulated =
+        findings.arms.iter().filter(|arm| heading::has_emulated(arm)).map(|arm| &*arm.name);
+    let emulated: Vec<&str> = emulated.collect();
+    let mut text = said.join("; ") + ".";
+    if !emulated.is_empty() {
+        text += &format!(
+            " Emulated here, which says nothing of a virtual machine on hardware made for it: {}.",
+            emulated.join(", ")
+        );
+    }
+    text
 }
 
 fn draw(findings: &Findings, answer: &Answer<'_>, lines: &[Line<'_>], frame: &Frame) -> String {
@@ -78,7 +101,11 @@ fn draw(findings: &Findings, answer: &Answer<'_>, lines: &[Line<'_>], frame: &Fr
     let spans = spans(lines, frame, bottom);
     ground(&mut canvas, (findings, answer), frame, &axis, (&spans, bottom));
     for (line, top) in lines.iter().zip(frame.tops(HEAD)) {
-        row(&mut canvas, line, frame, &axis, top);
+        row(&mut canvas, (line, answer.floor), frame, &axis, top);
+    }
+    if !frame.names_above {
+        let (at, head) = ((frame.width - 2.0, HEAD - 12.0), "95 % interval");
+        canvas.text_in("axis", at, 12, Anchor::End, head);
     }
     let what = answer.metric.unwrap_or("wall time");
     canvas.svg(
@@ -192,9 +219,26 @@ impl RowPlaces {
     }
 }
 
-fn row(canvas: &mut Canvas, line: &Line<'_>, frame: &Frame, axis: &Axis, top: f64) {
+/// Says why a stack is not decided whose whole interval lies on one side of the baseline.
+fn open_because(row: &Row<'_>, floor: Option<Interval>) -> &'static str {
+    let is_one_sided = |it: &Interval| it.low > 1.0 || it.high < 1.0;
+    let Some(found) = row.ratio.filter(|it| row.said == Said::Open && is_one_sided(it)) else {
+        return "";
+    };
+    let far = |ratio: f64| ratio.ln().abs();
+    let noise = floor.map_or(0.0, |it| far(it.low).max(far(it.high)));
+    if far(found.ratio) <= noise { ": noise" } else { ": few runs" }
+}
+
+fn row(
+    canvas: &mut Canvas,
+    (line, floor): (&Line<'_>, Option<Interval>),
+    frame: &Frame,
+    axis: &Axis,
+    top: f64,
+) {
     let Line { row, arm } = line;
-    let words = words_of(row, arm, frame);
+    let words = words_of(row, arm, frame) + open_because(row, floor);
     let RowPlaces { name, name_room, middle, words: (words_at, anchor), reason } =
         RowPlaces::of(frame, axis, &words, top);
     canvas.group_of("row", Some(arm.found.arm), Some(&hint(line)), |canvas| {

@@ -28,8 +28,10 @@ pub fn prices(findings: &Findings, list: &List<'_>, arms: &[Arm<'_>]) -> String 
             "<p>{}</p>\n<figure>\n{}{}{}</figure>\n",
             escape::line(&format!(
                 "Each as a multiple of {}, for one operation, with its 95 % interval: to the \
-                 right it costs more. A hollow mark is not shown to differ.",
-                findings.run.baseline
+                 right it costs more. A hollow mark is not decided: what is called different must \
+                 hold among all {} comparisons of the run, which takes more runs than an interval.",
+                findings.run.baseline,
+                list.rows.len() * compared.len()
             )),
             legend::legend(&compared, ""),
             draw(findings, list, arms, &wide),
