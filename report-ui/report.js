@@ -2,7 +2,8 @@
 //
 // The report is complete without this script. It only adds controls, all of them buttons, and reads
 // what the markup says: `data-sortable` tables, `data-value` of a number, `data-arm` of whatever
-// belongs to an arm, `data-copy` of a text to copy, `data-paper` of what is not shown on a screen at first and is on paper.
+// belongs to an arm, `data-copy` of a text to copy, `data-paper` of what is closed on a screen and
+// stands on paper.
 
 const all = (selector, root = document) => [...root.querySelectorAll(selector)];
 

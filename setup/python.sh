@@ -1,8 +1,21 @@
-# Python for the scripts that try what surtax writes with other people's programs: packages from PyPI by name and version,
-# in an environment of their own. Each script that reads this file has read `steps.sh`, and has a `scratch` directory.
+# What the scripts share that try what surtax writes with other people's programs. Each sets `root` and `again`, and has read
+# `steps.sh`.
 # shellcheck shell=sh
 
-# Makes the environment unless it is there with what is on the list.
+# Finds the `target` directory and the `surtax` there, and makes a scratch directory that goes with the script.
+begin_to_try() { # NAME
+    # shellcheck disable=SC2154  # the script sets it
+    target=$(cd "$root" && cd "${CARGO_TARGET_DIR:-target}" && pwd)
+    surtax=$target/release/surtax
+    [ -x "$surtax" ] || fail "there is no surtax in $target/release" "make build"
+    trap remove_scratch EXIT
+    trap 'exit 130' INT TERM HUP
+    scratch=$(mktemp -d "/var/tmp/surtax-$1.XXXXXX")
+    # What Python compiles stays out of the sources.
+    export PYTHONDONTWRITEBYTECODE=1
+}
+
+# Makes an environment of packages from PyPI, by name and version, unless it is there with what is on the list.
 environment() { # PLACE LIST
     if cmp -s "$2" "$1/requirements.txt"; then return; fi
     rm -rf "$1"

@@ -47,7 +47,6 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
     // A file that this surtax does not understand any more has been run all the same; and nothing
     // of a stranger's is compiled.
     let workload = plan.workload.as_ref().and_then(|workload| workload.outline().ok());
-    let is_of_fixed_time = workload.as_ref().is_some_and(|workload| workload.is_of_fixed_time);
     let noise = baseline.noise_floor(&Measure::wall());
     let (walls, overheads) = wall::of_columns(&columns, &baseline, &measures);
     let noises: Vec<_> = measures.iter().map(|it| baseline.noise_floor(it)).collect();
@@ -71,14 +70,14 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
     let judged = Judged { overheads: &overheads, noises: &noises, step_sizes: &step_sizes };
     let mut arms = arms(&sources, &columns, &walls, &judge, &judged)?;
     steady::add_to(&mut arms, &warm_ups);
-    let run = run_facts(&plan, &run, &trials, blocks_done(&columns), is_of_fixed_time);
+    let run = run_facts(&plan, &run, &trials, blocks_done(&columns), workload.as_ref());
     let signs = Signs {
         arms: &arms,
         columns: &columns,
         proofs: &proofs,
         mitigations: mitigations(&machine),
         plan: &plan,
-        is_of_fixed_time,
+        is_of_fixed_time: run.is_of_fixed_time,
         main_metric: workload.as_ref().and_then(|workload| workload.main_metric()),
         conditions: Conditions::of(ledger)?,
         walls: &walls,

@@ -81,7 +81,7 @@ impl Cell<'_> {
     }
 
     /// Returns the overhead of a price that is shown to differ.
-    fn shown(&self) -> Option<&Interval> {
+    pub(crate) fn shown(&self) -> Option<&Interval> {
         let Self::Price(MetricFindings { overhead: Some(overhead), judgement, .. }) = self else {
             return None;
         };

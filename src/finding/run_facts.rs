@@ -5,6 +5,7 @@ use super::plan_digest::PlanDigest;
 use super::{RunFacts, estimate, steady};
 use crate::ledger::{Run, StoredTrial, calendar};
 use crate::plan::{Plan, Word, shell_line};
+use crate::workload::Definition;
 
 /// Returns when the first trial began, in nanoseconds since the run began; 0 without trials.
 pub(super) fn first_began(trials: &[StoredTrial]) -> u64 {
@@ -16,20 +17,15 @@ pub(super) fn margin_of(plan: &Plan) -> f64 {
     f64::from(plan.equivalence_margin_ppm) / 1e6
 }
 
-/// Returns what its workload says that it measures; nothing of an ordinary command.
-fn about(plan: &Plan) -> String {
-    let definition = plan.workload.as_ref().and_then(|workload| workload.resolve().ok());
-    definition.map_or_else(String::new, |definition| definition.about)
-}
-
-/// Returns what is said of a run as a whole.
+/// Returns what is said of a run as a whole, whose workload is outlined as this.
 pub(super) fn run_facts(
     plan: &Plan,
     run: &Run,
     trials: &[StoredTrial],
     blocks_done: u32,
-    is_of_fixed_time: bool,
+    workload: Option<&Definition>,
 ) -> RunFacts {
+    let is_of_fixed_time = workload.is_some_and(|workload| workload.is_of_fixed_time);
     let last_ended = trials.iter().filter_map(|trial| trial.ended_at).map(|at| at.0).max();
     RunFacts {
         id: line(&run.id),
@@ -48,7 +44,7 @@ pub(super) fn run_facts(
         equivalence_margin: margin_of(plan),
         precision: plan.precision(),
         is_of_fixed_time,
-        about: line(&about(plan)),
+        about: workload.map_or_else(String::new, |workload| line(&workload.about)),
         conduct: steady::conduct(plan, is_of_fixed_time),
         plan_digest: PlanDigest::of(plan),
     }

@@ -31,7 +31,6 @@ pub(super) enum Cells {
 /// A trial, with whose it is.
 #[derive(Clone, Copy)]
 struct Row<'a> {
-    findings: &'a Findings,
     arm: &'a ArmFindings,
     trial: &'a TrialPoint,
 }
@@ -41,6 +40,8 @@ enum Of {
     Text(fn(&Row<'_>) -> String),
     Count(fn(&Row<'_>) -> Option<u64>),
     Flag(fn(&Row<'_>) -> bool),
+    /// The same text in every row.
+    Run(fn(&Findings) -> &str),
 }
 
 /// Columns of every run.
@@ -68,35 +69,24 @@ const COLUMNS: [(&str, Of); 24] = [
     ),
     ("memory_shared_peak_bytes", Of::Count(|it| it.trial.usage.memory_shared_peak_bytes)),
     ("is_counted", Of::Flag(|it| it.trial.state == "done")),
-    ("run_id", Of::Text(|it| it.findings.run.id.clone())),
-    ("run_title", Of::Text(|it| it.findings.run.title.clone())),
-    ("run_began_at", Of::Text(|it| it.findings.run.began_at.clone())),
-    ("machine_hash", Of::Text(|it| it.machine_hash())),
+    ("run_id", Of::Run(|it| &it.run.id)),
+    ("run_title", Of::Run(|it| &it.run.title)),
+    ("run_began_at", Of::Run(|it| &it.run.began_at)),
+    ("machine_hash", Of::Run(|it| it.machine_hash().unwrap_or_default())),
 ];
-
-impl Row<'_> {
-    /// Returns what tells the machine from others, if it was known; else an empty text.
-    fn machine_hash(&self) -> String {
-        let mut facts = self.findings.machine.iter();
-        facts
-            .find(|fact| fact.key == "machine_hash")
-            .map_or_else(String::new, |it| it.value.clone())
-    }
-}
 
 /// Returns the table of a run, in the order of arms and time, with the trials that do not count.
 pub(super) fn columns(findings: &Findings) -> Vec<Column> {
-    let rows: Vec<Row<'_>> = findings
-        .arms
-        .iter()
-        .flat_map(|arm| arm.trials.iter().map(move |trial| Row { findings, arm, trial }))
-        .collect();
+    let arms = findings.arms.iter();
+    let rows: Vec<Row<'_>> =
+        arms.flat_map(|arm| arm.trials.iter().map(move |trial| Row { arm, trial })).collect();
     let fixed = COLUMNS.iter().map(|(name, of)| Column {
         name: (*name).to_owned(),
         cells: match of {
             Of::Text(of) => Cells::Text(rows.iter().map(|row| known(of(row))).collect()),
             Of::Count(of) => Cells::Count(rows.iter().map(of).collect()),
             Of::Flag(of) => Cells::Flag(rows.iter().map(|row| Some(of(row))).collect()),
+            Of::Run(of) => Cells::Text(vec![known(of(findings).to_owned()); rows.len()]),
         },
     });
     let metrics = rows.iter().flat_map(|row| row.trial.metrics.keys());

@@ -84,6 +84,16 @@ fn another_version_of_a_tool_is_what_is_started_and_its_cost_is_found() {
     }
 }
 
+/// Fails unless a stack whose innermost runtime is this file runs, and says so on that level.
+fn require_runtime(machine: &Machine, stack: &str, level: usize, file: &Path) {
+    let stack = format!("{stack}:binary={}", file.display());
+    let answer = machine.answer(&compare(&stack, "1", &["true"]));
+    let arm = arm(&answer, &stack);
+    assert_eq!(arm["trial_count"], 1, "{}", arm["trouble"]);
+    assert_eq!(Path::new(fact(&arm["evidence"][level], "runtime")), file);
+    machine.assert_as_before();
+}
+
 #[test]
 fn inside_another_layer_it_is_that_level_s_file() {
     let machine = Machine::take();
@@ -91,12 +101,7 @@ fn inside_another_layer_it_is_that_level_s_file() {
         return;
     }
     let file = later(&machine, "runc");
-    let stack = format!("runc+runc:binary={}", file.display());
-    let answer = machine.answer(&compare(&stack, "1", &["true"]));
-    let arm = arm(&answer, &stack);
-    assert_eq!(arm["trial_count"], 1, "{}", arm["trouble"]);
-    assert_eq!(Path::new(fact(&arm["evidence"][1], "runtime")), file);
-    machine.assert_as_before();
+    require_runtime(&machine, "runc+runc", 1, &file);
 }
 
 #[test]
@@ -107,12 +112,7 @@ fn a_tool_that_is_not_installed_may_be_named() {
     }
     // Of youki there is no package; `runc` has the command line that its driver types.
     let file = surtax::lab::find("runc").unwrap();
-    let stack = format!("youki:binary={}", file.display());
-    let answer = machine.answer(&compare(&stack, "1", &["true"]));
-    let arm = arm(&answer, &stack);
-    assert_eq!(arm["trial_count"], 1, "{}", arm["trouble"]);
-    assert_eq!(Path::new(fact(&arm["evidence"][0], "runtime")), file);
-    machine.assert_as_before();
+    require_runtime(&machine, "youki", 0, &file);
 }
 
 #[test]

@@ -11,14 +11,9 @@ again="make try-pages"
 . "$root/setup/steps.sh"
 . "$root/setup/python.sh"
 
-target=$(cd "$root" && cd "${CARGO_TARGET_DIR:-target}" && pwd)
-surtax=$target/release/surtax
-[ -x "$surtax" ] || fail "there is no surtax in $target/release" "make build"
 [ "$(id -u)" = 0 ] || fail "this needs root rights" "sudo tests/pages/run.sh"
 
-trap remove_scratch EXIT
-trap 'exit 130' INT TERM HUP
-scratch=$(mktemp -d /var/tmp/surtax-pages.XXXXXX)
+begin_to_try pages
 pages=$target/pages
 environment "$pages" "$root/tests/pages/requirements.txt"
 if ! command -v chromium >/dev/null; then
@@ -61,5 +56,4 @@ page few compare --in native,runc --runs 2 -- sh -c "$work"
 page names compare --title "$long" --in native,runc:cpus=1,memory=256M,binary=/no/such/runc --runs 6 \
     -- sh -c "true # $long"
 
-export PYTHONDONTWRITEBYTECODE=1
 "$pages/python/bin/python" "$root/tests/pages/look.py" "$scratch" "$pages/pictures"

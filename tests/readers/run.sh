@@ -12,13 +12,7 @@ again="make try-readers"
 . "$root/setup/steps.sh"
 . "$root/setup/python.sh"
 
-target=$(cd "$root" && cd "${CARGO_TARGET_DIR:-target}" && pwd)
-surtax=$target/release/surtax
-[ -x "$surtax" ] || fail "there is no surtax in $target/release" "make build"
-
-trap remove_scratch EXIT
-trap 'exit 130' INT TERM HUP
-scratch=$(mktemp -d /var/tmp/surtax-readers.XXXXXX)
+begin_to_try readers
 readers=$target/readers
 environment "$readers" "$root/tests/readers/requirements.txt"
 promtool=$readers/prometheus/usr/bin/promtool
@@ -41,8 +35,6 @@ stacks=simulated:seed=1,simulated:cost=1.07,seed=1,runc:binary=/no/such/runc
 "$surtax" export "$run" -o "$scratch/answer.json"
 "$surtax" export "$run" -o "$scratch/run.prom"
 
-# What Python compiles stays out of the sources.
-export PYTHONDONTWRITEBYTECODE=1
 "$readers/python/bin/python" "$root/tests/readers/read.py" "$scratch"
 "$promtool" check metrics <"$scratch/run.prom"
 echo "promtool: $(grep -c -v '^#' "$scratch/run.prom") samples"

@@ -5,6 +5,7 @@ mod arm;
 mod metric;
 
 use crate::finding::threshold::ThresholdFindings;
+use crate::ledger::machine::MACHINE_HASH;
 use crate::plan::Word;
 pub use metric::{
     AbsenceFindings, BesideFindings, BesideOverhead, DistributionFindings, InstanceFindings,
@@ -398,6 +399,13 @@ impl Findings {
     #[must_use]
     pub fn has_numbers(&self) -> bool {
         self.arms.iter().any(|arm| arm.trial_count > 0)
+    }
+
+    /// Returns what tells the machine from others, if that is known.
+    #[must_use]
+    pub fn machine_hash(&self) -> Option<&str> {
+        let found = self.machine.iter().find(|fact| fact.key == MACHINE_HASH);
+        found.map(|fact| fact.value.as_str())
     }
 }
 

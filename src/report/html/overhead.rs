@@ -11,8 +11,9 @@ use super::legend::Arm;
 use super::table::{Cell, Table};
 use super::{escape, heading};
 use crate::finding::answer::{Answer, Row, Said};
-use crate::finding::verdict::departure;
+use crate::finding::verdict;
 use crate::finding::{Findings, Interval, number};
+use surtax_statistics::departure;
 
 const HEAD: f64 = 26.0;
 const FOOT: f64 = 34.0;
@@ -219,17 +220,6 @@ impl RowPlaces {
     }
 }
 
-/// Says why a stack is not decided whose whole interval lies on one side of the baseline.
-fn open_because(row: &Row<'_>, floor: Option<Interval>) -> &'static str {
-    let is_one_sided = |it: &Interval| it.low > 1.0 || it.high < 1.0;
-    let Some(found) = row.ratio.filter(|it| row.said == Said::Open && is_one_sided(it)) else {
-        return "";
-    };
-    let far = |ratio: f64| ratio.ln().abs();
-    let noise = floor.map_or(0.0, |it| far(it.low).max(far(it.high)));
-    if far(found.ratio) <= noise { ": noise" } else { ": few runs" }
-}
-
 fn row(
     canvas: &mut Canvas,
     (line, floor): (&Line<'_>, Option<Interval>),
@@ -238,7 +228,7 @@ fn row(
     top: f64,
 ) {
     let Line { row, arm } = line;
-    let words = words_of(row, arm, frame) + open_because(row, floor);
+    let words = words_of(row, floor, arm, frame);
     let RowPlaces { name, name_room, middle, words: (words_at, anchor), reason } =
         RowPlaces::of(frame, axis, &words, top);
     canvas.group_of("row", Some(arm.found.arm), Some(&hint(line)), |canvas| {
@@ -264,13 +254,24 @@ fn row(
 }
 
 /// The verdict in words; on a narrow screen with the interval, where it fits beside the name.
-fn words_of(row: &Row<'_>, arm: &Arm<'_>, frame: &Frame) -> String {
+fn words_of(row: &Row<'_>, floor: Option<Interval>, arm: &Arm<'_>, frame: &Frame) -> String {
+    let words = row.words.clone() + open_because(row, floor);
     if !frame.names_above || row.range.is_empty() {
-        return row.words.clone();
+        return words;
     }
-    let both = format!("{}, {}", row.words, row.range);
+    let both = format!("{words}, {}", row.range);
     let room = frame.width - 34.0 - chart::width_of(&arm.name, 13);
-    if chart::prose_width_of(&both, 13) <= room { both } else { row.words.clone() }
+    if chart::prose_width_of(&both, 13) <= room { both } else { words }
+}
+
+/// Says why a stack is not decided whose whole interval lies on one side of the baseline.
+fn open_because(row: &Row<'_>, floor: Option<Interval>) -> &'static str {
+    let is_one_sided = |it: &Interval| it.low > 1.0 || it.high < 1.0;
+    let Some(found) = row.ratio.filter(|it| row.said == Said::Open && is_one_sided(it)) else {
+        return "";
+    };
+    let noise = floor.map_or(0.0, |it| departure(it.low).max(departure(it.high)));
+    if departure(found.ratio) <= noise { ": noise" } else { ": few runs" }
 }
 
 /// The class that says what is said means to whoever reads it.
@@ -336,7 +337,7 @@ fn explanation(findings: &Findings, answer: &Answer<'_>) -> String {
             "The band is the noise floor: {baseline} against itself, {}, so that the larger arm is \
              up to {} above the smaller.",
             number::range(floor.low, floor.high),
-            departure((1.0 / floor.low).max(floor.high) - 1.0)
+            verdict::departure((1.0 / floor.low).max(floor.high) - 1.0)
         ),
         None => String::from("There are too few trials to say what the noise floor is."),
     };

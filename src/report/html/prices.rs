@@ -10,7 +10,7 @@ use super::legend::{self, Arm};
 use super::table::{Cell, Table};
 use crate::finding::number;
 use crate::finding::prices::{Cell as Price, List, Row};
-use crate::finding::{Findings, Interval, Verdict};
+use crate::finding::{Findings, Interval};
 
 const HEAD: f64 = 26.0;
 const FOOT: f64 = 34.0;
@@ -93,9 +93,7 @@ fn of_arms<'r, 'a>(
 
 fn mark(canvas: &mut Canvas, row: &Row<'_>, arm: &Arm<'_>, cell: &Price<'_>, axis: &Axis, y: f64) {
     let (Some(interval), Some(overhead)) = (ratio(cell), cell.overhead()) else { return };
-    let Price::Price(found) = cell else { return };
-    let differs = found.judgement.as_ref().is_some_and(|judged| judged.verdict == Verdict::Differs);
-    let fill = if differs { Fill::Solid } else { Fill::Hollow };
+    let fill = if cell.shown().is_some() { Fill::Solid } else { Fill::Hollow };
     let hint = format!("{}, {}: {}, {overhead}", arm.name, row.name, cell.price());
     canvas.group_of(&arm.class, Some(arm.found.arm), Some(&hint), |canvas| {
         canvas.line((axis.at(interval.low), y), (axis.at(interval.high), y), 1.5, None);

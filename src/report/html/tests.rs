@@ -3,8 +3,10 @@
 pub(crate) mod sample;
 
 use super::html;
-use crate::finding::{ArmFailure, Caution, Findings, Gap, TrialPoint, Verdict};
+use crate::finding::{ArmFailure, Caution, Findings, Gap, Interval, TrialPoint, Verdict};
 use sample::{arm, colleague, empty, gap, interval, key_value, payer};
+use std::fs;
+use std::path::{Path, PathBuf};
 
 fn section<'a>(page: &'a str, id: &str) -> &'a str {
     let start = page.find(&format!("<section id=\"{id}\"")).expect(id);
@@ -91,6 +93,37 @@ fn both_drawings_of_a_chart_have_a_role_a_name_and_a_table() {
         assert!(section.contains("<details"), "{chart}");
         assert!(section.contains("<table"), "{chart}");
     }
+}
+
+#[test]
+fn a_stack_that_is_not_decided_beside_the_baseline_says_whether_for_noise_or_for_want_of_runs() {
+    let page = |[low, high]: [f64; 2], [least, most]: [f64; 2]| {
+        let interval = |low, high| Interval { ratio: 1.1, low, high, confidence: 0.95 };
+        let mut findings = colleague();
+        findings.noise_floor = Some(interval(least, most));
+        let docker = findings.arms.iter_mut().find(|arm| arm.stack == "docker").unwrap();
+        docker.metrics[0].overhead = Some(interval(low, high));
+        section(&html(&findings), "overhead").to_owned()
+    };
+    let (quiet, noisy) = ([0.99, 1.01], [0.8, 1.2]);
+    assert!(page([1.05, 1.15], noisy).contains("not decided: noise"));
+    assert!(page([1.05, 1.15], quiet).contains("not decided: few runs"));
+    assert!(!page([0.95, 1.25], noisy).contains("not decided:"), "the interval says it");
+}
+
+#[test]
+fn every_chip_is_of_a_caution_that_there_is() {
+    let place = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/finding");
+    let files = [place.clone(), place.join("caution")].map(|it| fs::read_dir(it).unwrap());
+    let files = files.into_iter().flatten().map(|entry| entry.unwrap().path());
+    let sources: String = files.filter(|it| it.is_file()).map(read).collect();
+    for [code, _] in crate::table::rows(include_str!("chips.tsv")) {
+        assert!(sources.contains(&format!("\"{code}\"")), "{code}");
+    }
+}
+
+fn read(file: PathBuf) -> String {
+    fs::read_to_string(file).unwrap()
 }
 
 #[test]

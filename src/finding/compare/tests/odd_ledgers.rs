@@ -139,6 +139,7 @@ fn a_ledger_whose_workload_would_take_hours_to_compile_is_shown_like_any_other()
         let findings = of_workload(&end);
         assert_eq!(findings.run.workload.as_deref(), Some("x"));
         assert!(findings.run.is_of_fixed_time, "{end}");
+        assert_eq!(findings.run.about, "x", "it is told without being compiled");
         assert_eq!(findings.arms.len(), 3);
         assert!(findings.arms[2].trial_count > 0 && findings.noise_floor.is_some());
         formats(&findings).iter().for_each(|text| assert!(!text.is_empty()));
