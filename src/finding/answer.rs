@@ -5,7 +5,9 @@
 
 use crate::finding::caution::{baseline, compared};
 use crate::finding::foreign::on_one_line;
-use crate::finding::number::{FACTOR_FROM, GAP, amount, percent, percent_within, range, trimmed};
+use crate::finding::number::{
+    FACTOR_FROM, GAP, amount, percent, percent_within, range, spelled, trimmed,
+};
 use crate::finding::stacks::Stacks;
 use crate::finding::trial_metric::WALL;
 use crate::finding::verdict::departure;
@@ -90,7 +92,7 @@ impl<'a> Answer<'a> {
         });
         let median = median_of_baseline(findings, metric.unwrap_or(WALL));
         let baseline = baseline(&findings.arms).find_map(found);
-        let baseline = baseline.map(|it| amount(median.unwrap_or(it.median), &it.unit));
+        let baseline = baseline.map(|it| spelled(median.unwrap_or(it.median), &it.unit));
         let metrics = || findings.arms.iter().filter_map(found);
         let judged = || metrics().filter_map(|found| found.judgement.as_ref());
         let floor = match metric {
@@ -386,7 +388,7 @@ mod tests {
             ("no measurable cost", "−1 to +2 %"),
             ("1.5× slower", "1.44–1.53×"),
             ("no measurable cost", "−2 to +1 %"),
-            ("7.3× slower", "7.00–7.57×"),
+            ("7.3× slower", "7.0–7.6×"),
             ("not decided", "−12 to +8 %"),
         ];
         assert_eq!(rows, expected);

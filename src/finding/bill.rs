@@ -73,12 +73,15 @@ fn divided<'a>(trial: &'a StoredTrial, own: &'a [Cpu]) -> impl Iterator<Item = (
     trial.readings.iter().zip(own).map(|(reading, own)| part(reading, reading.payer.clone(), *own))
 }
 
+/// Ending of a payer's name whose account has the workload's in it.
+pub(crate) const AND_ALL_INSIDE: &str = " and all inside";
+
 /// Returns what the levels down to this one saw. Those that carry the workload keep what ran inside
 /// them.
 fn undivided(trial: &StoredTrial, level: u8) -> impl Iterator<Item = (Payer, Used)> {
     outer(&trial.readings, level).unwrap_or_default().into_iter().map(move |(reading, own)| {
         let payer = match reading.carries_workload && reading.level == level {
-            true => format!("{} and all inside", reading.payer),
+            true => reading.payer.clone() + AND_ALL_INSIDE,
             false => reading.payer.clone(),
         };
         part(reading, payer, own)

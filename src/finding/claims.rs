@@ -64,12 +64,13 @@ fn kernel_of(arm: &ArmFindings, ours: Option<&str>) -> Option<&'static str> {
 /// Says which numbers of a page are claims; `None` where this host counted all of them.
 pub(crate) fn remark(findings: &Findings) -> Option<String> {
     let inside = of_a_kernel(findings, INSIDE).map(|what| {
-        format!("{what}, as {INSIDE} counts that, which is held against what this host saw")
+        format!("{what}, which the kernel inside counts and this host checks against what it saw")
     });
-    let elsewhere = of_a_kernel(findings, ELSEWHERE)
-        .map(|what| format!("{what}, as {ELSEWHERE} counts that, of which this host sees nothing"));
+    let elsewhere = of_a_kernel(findings, ELSEWHERE).map(|what| {
+        format!("{what}, which {ELSEWHERE} counts and of which this host sees nothing")
+    });
     let workload = (!claimed(findings, WORKLOAD, |_| true).is_empty())
-        .then(|| String::from("the workload's numbers, as it prints them"));
+        .then(|| String::from("what the workload prints of itself"));
     joined([inside, elsewhere, workload].into_iter().flatten(), "; ")
 }
 
@@ -138,7 +139,7 @@ mod tests {
             html::html(&findings),
         ] {
             let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
-            assert!(flat.contains("as a kernel further in counts that, which is held"), "{flat}");
+            assert!(flat.contains("which the kernel inside counts and this host checks"), "{flat}");
         }
     }
 
@@ -147,16 +148,16 @@ mod tests {
         let mut findings = of_kernel("4.19-sandbox");
         mark(&mut findings.arms, &[fact("kernel_release", "6.1-host")]);
         let said = |findings: &Findings| remark(findings).unwrap();
-        let both = "the command's CPU time and memory in `runc`, as a kernel further in";
+        let both = "the command's CPU time and memory in `runc`, which the kernel inside";
         assert!(said(&findings).starts_with(both), "{}", said(&findings));
         findings.arms[2].metrics.retain(|it| !it.metric.starts_with("cpu_"));
         findings.arms[2].payers.retain(|it| it.role != "workload");
-        let memory = "the command's memory in `runc`, as";
+        let memory = "the command's memory in `runc`, which";
         assert!(said(&findings).starts_with(memory), "{}", said(&findings));
         for metric in &mut findings.arms[2].metrics {
             metric.claimed_by = Some(String::from(ELSEWHERE));
         }
-        assert!(said(&findings).contains("counts that, of which this host sees nothing"));
+        assert!(said(&findings).contains("counts and of which this host sees nothing"));
     }
 
     #[test]

@@ -57,6 +57,21 @@ pub fn amount(value: f64, unit: &str) -> String {
     }
 }
 
+/// The same with the prefix of a rate as a word: `17.14 thousand per second`.
+pub fn spelled(value: f64, unit: &str) -> String {
+    const WORDS: [(&str, &str); 4] =
+        [("k/s", "thousand"), ("M/s", "million"), ("G/s", "billion"), ("T/s", "trillion")];
+    let text = amount(value, unit);
+    if unit != "1/s" || text == GAP {
+        return text;
+    }
+    let word = WORDS.iter().find_map(|(ending, word)| Some((text.strip_suffix(ending)?, word)));
+    match word {
+        Some((number, word)) => format!("{number}{word} per second"),
+        None => text.replace("/s", "per second"),
+    }
+}
+
 /// From here on a number is told by its power of ten.
 const HUGE: f64 = 1e15;
 
@@ -119,12 +134,12 @@ pub fn range(low: f64, high: f64) -> String {
         return GAP.to_owned();
     }
     if high >= FACTOR_FROM {
-        let fine = |ratio: f64| match ratio {
-            ..9.995 => format!("{ratio:.2}"),
-            ..99.95 => format!("{ratio:.1}"),
-            _ => factor(ratio),
+        // As exact as the same interval beside its ratio.
+        let shown = |ratio: f64| match high {
+            PERCENT_UNTIL.. => factor(ratio),
+            _ => format!("{ratio:.2}"),
         };
-        return format!("{}–{}×", fine(low), fine(high));
+        return format!("{}–{}×", shown(low), shown(high));
     }
     let decimals = decimals(low, high);
     format!("{} to {} %", signed_percent(low, decimals), signed_percent(high, decimals))
@@ -132,9 +147,14 @@ pub fn range(low: f64, high: f64) -> String {
 
 /// A ratio without an interval: `about +42 %`, `about 3×`.
 pub fn rough(ratio: f64) -> String {
+    format!("about {}", short(ratio))
+}
+
+/// The same where what stands beside it says how exact it is: `+42 %`, `3×`.
+pub fn short(ratio: f64) -> String {
     match ratio {
-        FACTOR_FROM.. => format!("about {}×", factor(ratio)),
-        _ => format!("about {} %", signed_percent(ratio, 0)),
+        FACTOR_FROM.. => format!("{}×", factor(ratio)),
+        _ => format!("{} %", signed_percent(ratio, 0)),
     }
 }
 
@@ -244,6 +264,10 @@ mod tests {
         assert_eq!(shown(1_048_576.0, "bytes/s"), "1.0 MiB/s");
         assert_eq!(shown(0.125, "ratio"), "12.5 %");
         assert_eq!(shown(f64::NAN, "1/s"), GAP);
+        assert_eq!(spelled(12_345_678.0, "1/s"), "12.35 million per second");
+        assert_eq!(spelled(567.84, "1/s"), "567.8 per second");
+        assert_eq!(spelled(f64::NAN, "1/s"), GAP);
+        assert_eq!(spelled(1e6, "ns"), shown(1e6, "ns"));
     }
 
     #[test]

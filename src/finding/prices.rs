@@ -137,6 +137,12 @@ impl List<'_> {
         }
     }
 
+    /// Returns how many prices are compared with the baseline's.
+    pub(crate) fn comparison_count(&self) -> usize {
+        let cells = self.rows.iter().flat_map(|row| &row.cells);
+        cells.filter(|cell| cell.overhead().is_some()).count()
+    }
+
     /// Explains the marks, and says what is compared.
     pub(crate) fn legend(&self) -> String {
         let baseline = self.arms.first().map_or("the baseline", |arm| arm.stack.as_str());

@@ -122,7 +122,7 @@ fn overheads(findings: &Findings) -> String {
     let remarks = [
         ("Memory, others", memory::remark(findings)),
         ("Start and stop", starts::remark(findings)),
-        ("Claims", claims::remark(findings)),
+        ("Not counted by this host", claims::remark(findings)),
     ];
     let remarks = remarks.into_iter().filter_map(|(of, remark)| Some((of, remark?)));
     text + &remarks.map(|(of, it)| format!("{of}: {}.\n\n", sentence(&it))).collect::<String>()

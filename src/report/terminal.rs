@@ -97,7 +97,7 @@ pub fn render(findings: &Findings, look: Look) -> String {
         for (label, remark) in [
             ("Memory of others: ", memory::remark(findings)),
             ("Start and stop: ", starts::remark(findings).map(|it| it.replace('`', ""))),
-            ("Claims: ", claims::remark(findings).map(|it| it.replace('`', ""))),
+            ("Not counted by this host: ", claims::remark(findings).map(|it| it.replace('`', ""))),
         ] {
             remark.iter().for_each(|remark| page.paragraph(label, remark, 2));
         }

@@ -230,9 +230,13 @@ impl Running for RunningOci {
         let engine = |name: String, source, carries_workload| {
             Payer::new(name, Role::Engine, source).carrying(carries_workload)
         };
+        let group = match self.kernel {
+            Kernel::Shared => "container",
+            Kernel::Gvisor | Kernel::Machine => "sandbox",
+        };
         vec![
             engine(self.spec.kind.clone(), Source::Process(self.process.pid()), false),
-            engine("container".to_owned(), Source::Group(self.group.clone()), true),
+            engine(group.to_owned(), Source::Group(self.group.clone()), true),
         ]
     }
 

@@ -4,11 +4,18 @@ use super::escape;
 use super::legend::Arm;
 use super::table::{Cell, Table};
 use crate::finding::answer::Answer;
-use crate::finding::{Findings, claims, estimate, memory, number};
+use crate::finding::bill::AND_ALL_INSIDE;
+use crate::finding::foreign::line;
+use crate::finding::stacks::{Stacks, grouped, joined};
+use crate::finding::{Findings, PayerFindings, claims, estimate, memory, number};
+use surtax_instrument::wire::Role;
 
-/// Explanation of the others, and of a gap.
-const OTHERS: &str = "Others: all who work for a stack beside the command, such as a runtime, a \
-                      daemon or a hypervisor. —: not known.";
+/// Words for the others, where nobody can be named.
+const OTHERS: &str = "all who work for a stack beside the command";
+/// As many of them are named of a stack: who took the most CPU time.
+const PAYERS_MAX: usize = 4;
+/// As many different lists of them are told.
+const LISTS_MAX: usize = 4;
 
 /// The section.
 pub fn comparison(findings: &Findings, arms: &[Arm<'_>], answer: &Answer<'_>) -> String {
@@ -16,12 +23,16 @@ pub fn comparison(findings: &Findings, arms: &[Arm<'_>], answer: &Answer<'_>) ->
     let own = answer.metric.filter(|_| !has_wall);
     let of_own = own.map(|metric| format!("#{}", escape::line(metric)));
     let mut columns = vec!["Stack"];
-    columns.extend(of_own.as_deref().into_iter().flat_map(|metric| [metric, "Verdict"]));
+    let of_own = of_own.as_deref().into_iter();
+    columns.extend(of_own.flat_map(|metric| [metric, "#Difference", "Verdict"]));
     columns.extend(["#Median", "#Overhead", "Verdict"].into_iter().filter(|_| has_wall));
-    columns.extend([
-        "#CPU, command", "#CPU, others", "#Memory, command", "#Memory, others", "#Trials",
-    ]);
-    let mut table = Table::new("Medians over the trials that count", &columns).sortable();
+    columns
+        .extend(["#CPU, command", "#CPU, others", "#Memory, command", "#Memory, others", "#Runs"]);
+    let caption = format!(
+        "Medians of the runs that count. Others: {}. —: not known; ≤: may be less.",
+        others(arms)
+    );
+    let mut table = Table::new(&caption, &columns).sortable();
     for arm in arms {
         let median = |name| arm.found.metric(name).map(|metric| metric.median);
         let bytes = |name| Cell::number(median(name), |bytes| number::amount(bytes, "bytes"));
@@ -38,7 +49,9 @@ pub fn comparison(findings: &Findings, arms: &[Arm<'_>], answer: &Answer<'_>) ->
             let unit = found.map_or("", |found| &*found.unit);
             let median = Cell::number(median(metric), |value| number::amount(value, unit));
             let row = answer.rows.iter().find(|row| std::ptr::eq(row.arm, arm.found));
-            [median, Cell::Markup(row.map_or_else(|| arm.verdict(), |row| arm.said(row)))]
+            let ratio = row.and_then(|row| row.ratio);
+            let verdict = row.map_or_else(|| arm.baseline(), |row| arm.direction(row));
+            [median, Cell::overhead(ratio.as_ref()), Cell::Markup(verdict)]
         }));
         cells.extend([
             arm.found.command_cpu().map_or(Cell::Gap, |(text, ns)| Cell::Number(text, ns)),
@@ -53,13 +66,37 @@ pub fn comparison(findings: &Findings, arms: &[Arm<'_>], answer: &Answer<'_>) ->
         format!("<p class=\"remark\">Memory, others: {}.</p>\n", escape::prose(&remark))
     });
     let claims = claims::remark(findings).map_or_else(String::new, |claims| {
-        format!("<p class=\"remark\">Claims: {}.</p>\n", escape::prose(&claims))
+        format!("<p class=\"remark\">Not counted by this host: {}.</p>\n", escape::prose(&claims))
     });
     format!(
-        "<section id=\"comparison\"><h2>All stacks</h2>\n{}<p class=\"remark\">{OTHERS}</p>\n\
-         {remark}{claims}</section>\n",
+        "<section id=\"comparison\"><h2>All stacks</h2>\n{}{remark}{claims}</section>\n",
         table.finish()
     )
+}
+
+/// Names who works for each compared stack beside the command, stacks with the same together.
+fn others(arms: &[Arm<'_>]) -> String {
+    let all = Stacks::of(arms.iter().map(|arm| arm.found).filter(|found| found.is_compared()));
+    let compared = arms.iter().map(|arm| arm.found).filter(|found| found.is_compared());
+    let named = compared.filter_map(|found| {
+        let others = found.payers.iter().filter(|payer| payer.role != Role::Workload.word());
+        let mut others: Vec<&PayerFindings> = others.filter(|payer| payer.cpu_ns > 0.0).collect();
+        others.sort_by(|one, other| other.cpu_ns.total_cmp(&one.cpu_ns));
+        let name = |payer: &&PayerFindings| {
+            line(payer.payer.strip_suffix(AND_ALL_INSIDE).unwrap_or(&payer.payer))
+        };
+        let names = others.iter().take(PAYERS_MAX).map(name);
+        Some((joined(names, ", ")?, found.stack.as_str()))
+    });
+    let lists = grouped(named);
+    if lists.len() > LISTS_MAX {
+        return OTHERS.to_owned();
+    }
+    let words = lists.into_iter().map(|(names, stacks)| {
+        let stacks = all.words(&stacks.into_iter().collect()).replace('`', "");
+        format!("{names} of {stacks}")
+    });
+    joined(words, "; ").unwrap_or_else(|| OTHERS.to_owned())
 }
 
 /// Says how many trials count, and of how many when they differ.

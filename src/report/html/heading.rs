@@ -20,70 +20,38 @@ const HEADLINE_MAX: usize = 600;
 const HEAD_FACTS: [&str; 3] = ["cpu_model", "cpus_online", "virtualised"];
 /// Accelerator of a machine whose instructions are translated.
 const EMULATED: &str = "tcg";
-/// As many facts of the machine make its one line.
-const MACHINE_FACTS: usize = 6;
 /// As many lines of a command's last words are shown.
 const LAST_LINES: usize = 6;
 /// As much is told of what a workload measures.
 const ABOUT_MAX: usize = 120;
 /// As many cautions are named before they are opened.
-const CHIPS_MAX: usize = 5;
+const CHIPS_MAX: usize = 10;
+/// A caution that names more stacks than these has them where it is opened.
+const CHIP_STACKS_MAX: usize = 2;
 /// Codes of cautions that say too little to whoever does not know them, and what is shown.
 const CHIPS: &str = include_str!("chips.tsv");
 /// As many cautions are shown.
 const CAUTIONS_MAX: usize = 60;
 
-/// Head of a page of prices: the answer, title and command, run and machine.
+/// Head of a page of prices: in what surroundings, the answer, and to which question.
 pub fn of_prices(findings: &Findings, list: &List<'_>) -> String {
-    let run = &findings.run;
-    let trial_count: usize = findings.arms.iter().map(|arm| arm.trials.len()).sum();
-    let facts =
-        [blocks(run), number::count(trial_count, "trial"), number::span(run.wall_ns), date(run)];
-    let machine: Vec<String> =
-        findings.machine.iter().filter_map(said).take(MACHINE_FACTS).collect();
-    let command = shell_line(&run.command);
-    let command = match command == run.title {
-        true => String::new(),
-        false => format!("<p class=\"command\"><code>{}</code></p>\n", escape::line(&command)),
-    };
-    format!(
-        "<header>\n<p class=\"kind\">surtax · {}</p>\n<h1>{}</h1>\n{command}\
-         <p class=\"facts\">{}</p>\n<p class=\"facts\">{}</p>\n</header>\n",
-        escape::line(&run.title),
-        escape::line(&list.headline()),
-        escape::line(&facts.join(" · ")),
-        escape::line(&machine.join(" · "))
-    )
+    header(findings, &list.headline(), &question(findings))
 }
 
 /// Head of a page that answers: in what surroundings, the answer, and to which question.
 pub fn answered(findings: &Findings, answer: &Answer<'_>) -> String {
     let run = &findings.run;
-    let command = shell_line(&run.command);
-    let question = run.workload.clone().unwrap_or_else(|| command.clone());
-    // A title that nobody gave is the question, or as much of it as fits.
-    let is_usual = |text: &String| match run.title.strip_suffix('…') {
-        Some(begin) => text.starts_with(begin),
-        None => *text == run.title,
-    };
-    let is_given = ![&command, &question].into_iter().any(is_usual);
-    let title = is_given.then(|| run.title.clone());
-    let machine = findings.machine.iter().filter(|fact| HEAD_FACTS.contains(&fact.key.as_str()));
-    let around: Vec<String> = [Some(String::from("surtax")), title, Some(date(run))]
-        .into_iter()
-        .flatten()
-        .chain([blocks(run)])
-        .chain(machine.filter_map(said))
-        .chain(is_emulated(findings).then(|| String::from("virtual machines are emulated")))
-        .collect();
-    let mut facts = vec![format!("<code>{}</code>", escape::line(&question))];
-    if !run.about.is_empty() {
-        facts.push(escape::line(&escape::shortened(&run.about, ABOUT_MAX)));
-    }
+    let mut facts = question(findings);
     let of_both = if findings.noise_floor.is_some() { " (it is measured twice)" } else { "" };
     facts.extend(answer.baseline.as_ref().map(|number| {
         let words = match answer.metric {
-            Some(metric) => format!("{metric} in {} is {number}{of_both}", run.baseline),
+            Some(metric) => {
+                let better = if answer.is_more_better { "more" } else { "less" };
+                format!(
+                    "{metric} (of which {better} is better) in {} is {number}{of_both}",
+                    run.baseline
+                )
+            }
             None => format!("{} takes {number}{of_both}", run.baseline),
         };
         escape::line(&words)
@@ -93,15 +61,51 @@ pub fn answered(findings: &Findings, answer: &Answer<'_>) -> String {
             escape::line(&format!("differences below {share} are not told from noise"))
         }),
     );
-    let headline = escape::shortened(&answer.headline(), HEADLINE_MAX);
+    header(findings, &answer.headline(), &facts)
+}
+
+/// The head of a page. `facts` are markup.
+fn header(findings: &Findings, headline: &str, facts: &[String]) -> String {
+    let headline = escape::shortened(headline, HEADLINE_MAX);
     let class = if headline.chars().count() > LONG_FROM { " class=\"long\"" } else { "" };
     format!(
         "<header>\n<p class=\"kind\">{}</p>\n<h1{class}>{}</h1>\n<p class=\"facts\">{}</p>\n\
          </header>\n",
-        escape::line(&around.join(" · ")),
+        escape::line(&around(findings).join(" · ")),
         escape::line(&headline),
         facts.join(" · ")
     )
+}
+
+/// Facts of a run: its title, when it was, how much of it is done, and on which machine.
+fn around(findings: &Findings) -> Vec<String> {
+    let run = &findings.run;
+    let command = shell_line(&run.command);
+    let question = run.workload.as_ref().unwrap_or(&command);
+    // A title that nobody gave is the question, or as much of it as fits.
+    let is_usual = |text: &String| match run.title.strip_suffix('…') {
+        Some(begin) => text.starts_with(begin),
+        None => *text == run.title,
+    };
+    let is_given = ![&command, question].into_iter().any(is_usual);
+    let title = is_given.then(|| run.title.clone());
+    let machine = findings.machine.iter().filter(|fact| HEAD_FACTS.contains(&fact.key.as_str()));
+    [Some(String::from("surtax")), title, Some(date(run))]
+        .into_iter()
+        .flatten()
+        .chain([blocks(run)])
+        .chain(machine.filter_map(said))
+        .chain(is_emulated(findings).then(|| String::from("virtual machines are emulated")))
+        .collect()
+}
+
+/// The question of a run, and what it measures, as markup.
+fn question(findings: &Findings) -> Vec<String> {
+    let run = &findings.run;
+    let asked = run.workload.clone().unwrap_or_else(|| shell_line(&run.command));
+    let about = escape::shortened(&run.about, ABOUT_MAX);
+    let about = (!about.is_empty()).then(|| escape::line(&about));
+    [format!("<code>{}</code>", escape::line(&asked))].into_iter().chain(about).collect()
 }
 
 /// Says how many blocks there are, and where that is not what was planned, of how many.
@@ -109,13 +113,14 @@ fn blocks(run: &RunFacts) -> String {
     let done = run.blocks_done;
     let runs = match run.blocks_planned {
         // What was begun is told stack by stack.
-        Some(_) if done == 0 => String::from("no whole run"),
+        Some(_) if done == 0 => String::from("no run completed"),
         Some(planned) if planned != run.blocks_done => format!("at least {done} of {planned} runs"),
         _ => number::count(done, "run"),
     };
+    let whose = if done == 0 { "" } else { " of each stack" };
     match run.state.as_str() {
-        "finished" => format!("{runs} of each stack"),
-        state => format!("{runs} of each stack, {state}"),
+        "finished" => runs + whose,
+        state => format!("{runs}{whose}, {state}"),
     }
 }
 
@@ -218,7 +223,7 @@ pub fn advice(text: &str) -> String {
 }
 
 /// Shows what the reader must know before believing a number; `None` when there is nothing.
-pub fn cautions(cautions: &[Caution]) -> Option<String> {
+pub fn cautions(cautions: &[Caution], arms: &[Arm<'_>]) -> Option<String> {
     // What is unavailable is among the verdicts, with the remedy.
     let cautions: Vec<&Caution> =
         cautions.iter().filter(|caution| caution.code != "layer-unavailable").collect();
@@ -238,7 +243,7 @@ pub fn cautions(cautions: &[Caution]) -> Option<String> {
         items.push_str(&format!("<li><p>{rest}; the run file has them all.</p></li>\n"));
     }
     let chips = cautions.iter().take(CHIPS_MAX).map(|caution| {
-        format!("<span class=\"chip\">{}</span> ", escape::line(&chip(&caution.code)))
+        format!("<span class=\"chip\">{}</span> ", escape::line(&chip(caution, arms)))
     });
     let rest = cautions.len().saturating_sub(CHIPS_MAX);
     let rest = if rest > 0 { format!("and {rest} more") } else { String::new() };
@@ -252,10 +257,21 @@ pub fn cautions(cautions: &[Caution]) -> Option<String> {
     ))
 }
 
-/// Returns the words of a caution's chip: those of its code, or plainer ones.
-fn chip(code: &str) -> String {
-    let plainer = rows(CHIPS).find(|[of, _]| *of == code);
-    plainer.map_or_else(|| code.replace('-', " "), |[_, words]| words.to_owned())
+/// Returns the words of a caution's chip: those of its code or plainer ones, and the compared
+/// stacks that it names where they are few.
+fn chip(caution: &Caution, arms: &[Arm<'_>]) -> String {
+    let code = &caution.code;
+    let plainer = rows(CHIPS).find(|[of, _]| of == code);
+    let words = plainer.map_or_else(|| code.replace('-', " "), |[_, words]| words.to_owned());
+    let compared = arms.iter().map(|arm| arm.found).filter(|found| found.is_compared());
+    let named: Vec<&str> = compared
+        .map(|found| found.stack.as_str())
+        .filter(|stack| caution.finding.contains(&format!("`{stack}`")))
+        .collect();
+    match named.len() {
+        1..=CHIP_STACKS_MAX => format!("{words}: {}", named.join(", ")),
+        _ => words,
+    }
 }
 
 /// The machine, and the line that repeats the run.

@@ -8,6 +8,8 @@ use super::escape;
 use crate::finding::answer::{Row, Said};
 use crate::finding::{ArmFindings, Findings, Gap, Interval, TrialPoint, Verdict, foreign, reasons};
 use crate::plan::ArmPart;
+use crate::table::rows;
+use std::collections::BTreeSet;
 
 /// An arm as the report shows it.
 pub struct Arm<'a> {
@@ -26,6 +28,8 @@ pub struct Arm<'a> {
 const SHAPES: [Shape; 6] =
     [Shape::Triangle, Shape::Diamond, Shape::Square, Shape::Wedge, Shape::Plus, Shape::Circle];
 const COLOURS: usize = 7;
+/// Kinds of layers whose look is the same in every report that has them.
+const KINDS: &str = include_str!("looks.tsv");
 
 /// Gives each arm its look, in the order of the plan. Where one arm of the baseline failed before
 /// anything of the other was run, the stack has one arm.
@@ -35,26 +39,45 @@ pub fn arms(findings: &Findings) -> Vec<Arm<'_>> {
         |found: &&ArmFindings| matches!(found.verdict, Verdict::Invalid { gap: Gap::NotRun, .. });
     let is_alone = findings.arms.iter().any(|found| !found.is_compared() && is_not_run(&found))
         && reasons::failed_baseline(findings).is_some();
-    let mut compared = 0;
+    let compared = findings.arms.iter().filter(|found| found.is_compared());
+    let mut places = places(compared.map(|found| found.stack.as_str())).into_iter();
     findings
         .arms
         .iter()
         .filter(|found| !is_alone || found.is_compared() || !is_not_run(found))
         .map(|found| {
+            let is_whole = is_alone && !found.is_compared();
             let (class, shape) = match ArmPart::of_word(&found.part) {
-                Some(ArmPart::Baseline) => (String::from("ink-baseline"), Shape::Circle),
-                Some(ArmPart::BaselineAgain) => (String::from("ink-again"), Shape::Square),
+                Some(ArmPart::BaselineAgain) if !is_whole => {
+                    (String::from("ink-again"), Shape::Square)
+                }
+                Some(ArmPart::Baseline | ArmPart::BaselineAgain) => {
+                    (String::from("ink-baseline"), Shape::Circle)
+                }
                 _ => {
-                    let place = compared;
-                    compared += 1;
+                    let place = places.next().unwrap_or_default();
                     (format!("ink-{}", place % COLOURS), SHAPES[place % SHAPES.len()])
                 }
             };
-            let is_whole = is_alone && !found.is_compared();
             let name = if is_whole { found.stack.clone() } else { found.name.clone() };
             Arm { found, name, class, shape, has_wall }
         })
         .collect()
+}
+
+/// Places of stacks among the looks, each another: that of its innermost layer's kind, or the first
+/// that is free.
+fn places<'a>(stacks: impl Iterator<Item = &'a str>) -> Vec<usize> {
+    let kind = |stack: &'a str| {
+        let layer = stack.rsplit('+').next().unwrap_or(stack);
+        layer.split_once(':').map_or(layer, |(kind, _)| kind)
+    };
+    let known = |stack| rows(KINDS).position(|[known]| known == kind(stack));
+    let mut taken = BTreeSet::new();
+    let wanted: Vec<Option<usize>> =
+        stacks.map(|stack| known(stack).filter(|place| taken.insert(*place))).collect();
+    let mut free = (0..).filter(|place| !taken.contains(place));
+    wanted.into_iter().map(|place| place.or_else(|| free.next()).unwrap_or_default()).collect()
 }
 
 impl Arm<'_> {
@@ -93,15 +116,26 @@ impl Arm<'_> {
         format!("<span class=\"verdict {class}\">{word}</span>")
     }
 
+    /// Returns that it is the baseline, or why it has no number.
+    pub fn baseline(&self) -> String {
+        match self.found.is_compared() || self.found.is_invalid() {
+            true => self.verdict(),
+            false => format!("<span class=\"verdict\">{}</span>", Verdict::Baseline.word()),
+        }
+    }
+
     /// Returns what the answer says of it, in the class of that.
     pub fn said(&self, row: &Row<'_>) -> String {
-        let class = match row.said {
-            Said::Gain | Said::Alike => "equivalent",
-            Said::Loss => "differs",
-            Said::Open => "inconclusive",
-            Said::Nothing => "invalid",
-        };
-        format!("<span class=\"verdict {class}\">{}</span>", escape::line(&row.words))
+        of_class(row, &row.words)
+    }
+
+    /// Returns the same where the difference stands beside it.
+    pub fn direction(&self, row: &Row<'_>) -> String {
+        match row.said {
+            Said::Gain => of_class(row, "better"),
+            Said::Loss => of_class(row, "worse"),
+            _ => self.said(row),
+        }
     }
 
     /// Draws the arm's mark, to stand beside its name.
@@ -115,6 +149,17 @@ impl Arm<'_> {
         let name = escape::name(&self.name);
         format!("<span class=\"label\">{}<code>{name}</code></span>", self.swatch())
     }
+}
+
+/// Words in the class of what is said.
+fn of_class(row: &Row<'_>, words: &str) -> String {
+    let class = match row.said {
+        Said::Gain | Said::Alike => "equivalent",
+        Said::Loss => "differs",
+        Said::Open => "inconclusive",
+        Said::Nothing => "invalid",
+    };
+    format!("<span class=\"verdict {class}\">{}</span>", escape::line(words))
 }
 
 /// Tells whether a trial counts.
@@ -141,6 +186,18 @@ mod tests {
     use super::*;
     use crate::finding::ArmFailure;
     use crate::finding::compare::tests::example;
+
+    #[test]
+    fn a_kind_has_one_look_in_every_report_and_no_two_stacks_of_one_have_the_same() {
+        let of = |stacks: &[&'static str]| places(stacks.iter().copied());
+        assert_eq!(of(&["docker", "runc"]), [2, 0]);
+        assert_eq!(of(&["qemu:accel=tcg+runc", "lxc", "gvisor:net=host", "runc"]), [0, 2, 1, 3]);
+        let many = of(&["runc:cpus=1"; 42]);
+        assert_eq!(many, (0..42).collect::<Vec<_>>());
+        for [kind] in rows(KINDS) {
+            assert!(crate::driver::descriptor(kind).is_some(), "{kind}");
+        }
+    }
 
     #[test]
     fn a_baseline_that_failed_before_its_other_arm_was_run_is_one_stack() {

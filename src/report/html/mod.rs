@@ -88,7 +88,7 @@ fn main(findings: &Findings) -> String {
     let first = [
         Some(head),
         chart,
-        heading::cautions(&findings.cautions),
+        heading::cautions(&findings.cautions, &arms),
         heading::verdicts(&arms, &answer, has_numbers),
         prices,
     ];

@@ -5,11 +5,13 @@
 //! than a factor of three, so that +5 % and 8× are both legible. It is drawn twice, for wide and
 //! for narrow screens, because a scaled drawing has scaled letters.
 
+mod key;
+
 use super::axis::Axis;
 use super::chart::{self, Anchor, Canvas, Fill, Frame};
+use super::escape;
 use super::legend::Arm;
 use super::table::{Cell, Table};
-use super::{escape, heading};
 use crate::finding::answer::{Answer, Row, Said};
 use crate::finding::verdict;
 use crate::finding::{Findings, Interval, number};
@@ -54,7 +56,7 @@ pub fn overhead(findings: &Findings, arms: &[Arm<'_>], answer: &Answer<'_>) -> O
         return None;
     }
     let left = chart::names_width(lines.iter().map(|line| line.arm.name.as_str()), 330.0);
-    let (wide, narrow) = if is_long { (24.0, 46.0) } else { (34.0, 52.0) };
+    let (wide, narrow) = if is_long { (24.0, 46.0) } else { (30.0, 52.0) };
     let wide = Frame::wide(wide, left + MEDIAN_WIDTH, WORDS_WIDTH + RANGE_WIDTH + 12.0);
     let narrow = Frame::narrow(narrow, 6.0, 6.0);
     Some(format!(
@@ -63,42 +65,31 @@ pub fn overhead(findings: &Findings, arms: &[Arm<'_>], answer: &Answer<'_>) -> O
          <p class=\"facts\">{}</p>{}</details></section>\n",
         draw(findings, answer, &lines, &wide),
         draw(findings, answer, &lines, &narrow),
-        escape::line(&key(findings, answer)),
+        key::key(findings, answer, &lines, &wide),
         escape::line(&explanation(findings, answer)),
         numbers(findings, answer, &lines)
     ))
 }
 
-/// Says what is drawn, in a line that is always there.
-fn key(findings: &Findings, answer: &Answer<'_>) -> String {
-    let baseline = &findings.run.baseline;
-    let mut said = vec![String::from(
-        "Lines: 95 % intervals of what runs of one block differ by, which is not quite the ratio of \
-         the medians",
-    )];
-    said.extend(answer.floor.map(|_| format!("grey: what {baseline} differs by from itself")));
-    said.push(String::from("hollow: not decided"));
-    let emulated =
-        findings.arms.iter().filter(|arm| heading::has_emulated(arm)).map(|arm| &*arm.name);
-    let emulated: Vec<&str> = emulated.collect();
-    let mut text = said.join("; ") + ".";
-    if !emulated.is_empty() {
-        text += &format!(
-            " Emulated here, which says nothing of a virtual machine on hardware made for it: {}.",
-            emulated.join(", ")
-        );
-    }
-    text
+/// The axis of a drawing of these rows.
+fn axis(answer: &Answer<'_>, lines: &[Line<'_>], frame: &Frame) -> Axis {
+    let intervals = lines.iter().filter_map(|line| line.row.ratio).chain(answer.floor);
+    let ends = intervals.flat_map(|interval| [interval.low, interval.ratio, interval.high]);
+    // Without a span of some percent, a chart of equals would magnify noise.
+    Axis::over(ends.chain([0.99, 1.0, 1.03]), frame.plot.0, frame.plot.1)
+}
+
+/// Places of the margin's ends, where they are far enough from each other to be seen.
+fn margin(findings: &Findings, axis: &Axis) -> Option<[f64; 2]> {
+    let margin = findings.run.equivalence_margin;
+    let (from, to) = (axis.at(1.0 - margin), axis.at(1.0 + margin));
+    (margin > 0.0 && margin < 1.0 && to - from > 12.0).then_some([from, to])
 }
 
 fn draw(findings: &Findings, answer: &Answer<'_>, lines: &[Line<'_>], frame: &Frame) -> String {
     let bottom = frame.bottom(HEAD, lines.len());
     let mut canvas = Canvas::new(frame.width, bottom + FOOT);
-    let intervals = lines.iter().filter_map(|line| line.row.ratio).chain(answer.floor);
-    let ends = intervals.flat_map(|interval| [interval.low, interval.ratio, interval.high]);
-    // Without a span of some percent, a chart of equals would magnify noise.
-    let axis = Axis::over(ends.chain([0.99, 1.0, 1.03]), frame.plot.0, frame.plot.1);
-
+    let axis = axis(answer, lines, frame);
     let spans = spans(lines, frame, bottom);
     ground(&mut canvas, (findings, answer), frame, &axis, (&spans, bottom));
     for (line, top) in lines.iter().zip(frame.tops(HEAD)) {
@@ -156,11 +147,9 @@ fn ground(
             }
         });
     }
-    let margin = findings.run.equivalence_margin;
-    let (from, to) = (axis.at(1.0 - margin), axis.at(1.0 + margin));
-    if margin > 0.0 && margin < 1.0 && to - from > 12.0 {
+    if let Some(ends) = margin(findings, axis) {
         canvas.group_of("margin", None, Some("margin of equivalence"), |canvas| {
-            for x in [from, to] {
+            for x in ends {
                 down(canvas, x, spans, Some("2 4"));
             }
         });

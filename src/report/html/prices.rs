@@ -8,18 +8,28 @@ use super::chart::{self, Anchor, Canvas, Fill, Frame};
 use super::escape;
 use super::legend::{self, Arm};
 use super::table::{Cell, Table};
-use crate::finding::number;
+use crate::finding::number::{self, GAP};
 use crate::finding::prices::{Cell as Price, List, Row};
 use crate::finding::{Findings, Interval};
 
 const HEAD: f64 = 26.0;
 const FOOT: f64 = 34.0;
+/// Room of the baseline's prices.
+const PRICE: f64 = 84.0;
+/// Room of one stack's numbers behind the plot.
+const COLUMN: f64 = 84.0;
+/// More stacks than these have their numbers in the table alone.
+const COLUMNS_MAX: usize = 4;
+/// Heights that the marks of one row share, so that equal ones do not lie on each other.
+const SPREAD: f64 = 9.0;
 
 /// The section.
 pub fn prices(findings: &Findings, list: &List<'_>, arms: &[Arm<'_>]) -> String {
     let compared: Vec<&Arm<'_>> = arms.iter().filter(|arm| arm.found.is_compared()).collect();
     let longest = list.rows.iter().map(|row| chart::width_of(row.name, 12)).fold(90.0, f64::max);
-    let wide = Frame::wide(22.0, longest + 16.0, 12.0);
+    let columns = if compared.len() > COLUMNS_MAX { 0 } else { compared.len() };
+    let room = f64::from(u32::try_from(columns).unwrap_or(0)) * COLUMN;
+    let wide = Frame::wide(22.0, longest + 16.0 + PRICE, room + 20.0);
     let narrow = Frame::narrow(38.0, 6.0, 6.0);
     let figure = if compared.is_empty() {
         String::new()
@@ -27,11 +37,13 @@ pub fn prices(findings: &Findings, list: &List<'_>, arms: &[Arm<'_>]) -> String 
         format!(
             "<p>{}</p>\n<figure>\n{}{}{}</figure>\n",
             escape::line(&format!(
-                "Each as a multiple of {}, for one operation, with its 95 % interval: to the \
-                 right it costs more. A hollow mark is not decided: what is called different must \
-                 hold among all {} comparisons of the run, which takes more runs than an interval.",
+                "Each as a multiple of its price in {}, with its 95 % interval: to the right it \
+                 costs more. Of {} comparisons a few would seem to differ by chance, so not every \
+                 interval beside {} shows a difference: hollow marks and grey numbers are not \
+                 decided. —: no price, for a reason below.",
                 findings.run.baseline,
-                list.rows.len() * compared.len()
+                list.comparison_count(),
+                findings.run.baseline
             )),
             legend::legend(&compared, ""),
             draw(findings, list, arms, &wide),
@@ -60,8 +72,26 @@ fn draw(findings: &Findings, list: &List<'_>, arms: &[Arm<'_>], frame: &Frame) -
     for tick in axis.ratio_ticks(58.0) {
         canvas.line_in("grid", (tick.at, HEAD), (tick.at, bottom));
         let x = tick.at.clamp(18.0, frame.width - 18.0);
+        // One is the baseline's, which has a name.
+        let is_one = (tick.value - 1.0).abs() <= f64::EPSILON;
+        let label = if is_one { &findings.run.baseline } else { &tick.label };
         for y in [HEAD - 10.0, bottom + 18.0] {
-            canvas.text_in("axis", (x, y), 12, Anchor::Middle, &tick.label);
+            canvas.text_in("axis", (x, y), 12, Anchor::Middle, label);
+        }
+    }
+    if !frame.names_above {
+        let at = (frame.plot.0 - 20.0, HEAD - 10.0);
+        canvas.text_in(
+            "name",
+            at,
+            12,
+            Anchor::End,
+            &chart::fitting(&findings.run.baseline, PRICE, 12),
+        );
+        let compared = list.arms.iter().filter(|arm| arm.is_compared());
+        for (arm, end) in compared.zip(columns(frame)) {
+            let name = chart::fitting(&arm.name, COLUMN - 8.0, 12);
+            canvas.text_in("name", (end, HEAD - 10.0), 12, Anchor::End, &name);
         }
     }
     canvas.line_in("one", (axis.at(1.0), HEAD - 6.0), (axis.at(1.0), bottom));
@@ -69,8 +99,17 @@ fn draw(findings: &Findings, list: &List<'_>, arms: &[Arm<'_>], frame: &Frame) -
     let (name, middle) = if frame.names_above { (13.0, 27.0) } else { (15.0, 11.0) };
     for (row, top) in list.rows.iter().zip(frame.tops(HEAD)) {
         canvas.text_in("name", (4.0, top + name), 12, Anchor::Start, row.name);
-        for (arm, cell) in of_arms(list, row, arms) {
-            mark(&mut canvas, row, arm, cell, &axis, top + middle);
+        let compared = || of_arms(list, row, arms).filter(|(arm, _)| arm.found.is_compared());
+        for ((arm, cell), lower) in compared().zip(heights(compared().count())) {
+            mark(&mut canvas, row, arm, cell, &axis, top + middle + lower);
+        }
+        if !frame.names_above {
+            let price = row.cells.first().map_or_else(|| GAP.to_owned(), Price::price);
+            let at = (frame.plot.0 - 20.0, top + name);
+            canvas.text_in("aside", at, 12, Anchor::End, &price);
+            for ((arm, cell), end) in compared().zip(columns(frame)) {
+                number(&mut canvas, arm, cell, (end, top + name));
+            }
         }
     }
     canvas.svg(
@@ -79,6 +118,31 @@ fn draw(findings: &Findings, list: &List<'_>, arms: &[Arm<'_>], frame: &Frame) -
         &format!("Prices of primitives over {}", findings.run.baseline),
         &spoken(list, arms),
     )
+}
+
+/// Right ends of the stacks' columns of numbers, of which there are as many as the frame has room
+/// for.
+fn columns(frame: &Frame) -> impl Iterator<Item = f64> {
+    let ends = (1_u32..).map(|place| frame.plot.1 + 12.0 + COLUMN * f64::from(place));
+    ends.take_while(|end| *end < frame.width)
+}
+
+/// Heights of the marks of so many stacks about the middle of their row.
+fn heights(count: usize) -> impl Iterator<Item = f64> {
+    let of = |place: usize| f64::from(u32::try_from(place).unwrap_or(u32::MAX));
+    let step = if count > 1 { SPREAD / of(count - 1) } else { 0.0 };
+    let first = if count > 1 { -SPREAD / 2.0 } else { 0.0 };
+    (0..count).map(move |place| first + step * of(place))
+}
+
+/// Writes what a price is a multiple of, behind the plot; in the stack's colour where it is shown
+/// to differ.
+fn number(canvas: &mut Canvas, arm: &Arm<'_>, cell: &Price<'_>, at: (f64, f64)) {
+    let text = ratio(cell).map_or_else(|| GAP.to_owned(), |found| number::short(found.ratio));
+    let class = if cell.shown().is_some() { "value" } else { "aside" };
+    canvas.group_of(class, Some(arm.found.arm), None, |canvas| {
+        canvas.text(at, 12, Anchor::End, &text);
+    });
 }
 
 /// The cells of a row with the arms whose they are.

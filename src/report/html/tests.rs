@@ -112,6 +112,61 @@ fn a_stack_that_is_not_decided_beside_the_baseline_says_whether_for_noise_or_for
 }
 
 #[test]
+fn who_the_others_are_is_told_by_name_where_that_is_short() {
+    let mut findings = colleague();
+    findings.arms.retain(|arm| !arm.is_compared() || arm.stack.len() < 30);
+    findings.arms.retain(|arm| !arm.stack.starts_with("qemu"));
+    let page = |findings: &Findings| section(&html(findings), "comparison").to_owned();
+    let said =
+        "Others: sentry, gofer of gvisor:platform=systrap; dockerd, containerd, shim of docker";
+    assert!(page(&findings).contains(said), "{}", page(&findings));
+    assert!(page(&colleague()).contains("Others: "));
+    for arm in &mut findings.arms {
+        arm.payers.retain(|payer| payer.role == "workload");
+    }
+    assert!(page(&findings).contains("Others: all who work for a stack beside the command"));
+}
+
+#[test]
+fn a_chip_names_the_stacks_of_its_caution_where_they_are_few() {
+    let mut findings = colleague();
+    let chips = |findings: &Findings| {
+        let page = html(findings);
+        let from = page.find("Before you believe a number").unwrap();
+        page[from..].split("</summary>").next().unwrap().to_owned()
+    };
+    let of = |finding: &str| Caution {
+        code: String::from("unequal-memory"),
+        finding: finding.to_owned(),
+        advice: String::new(),
+    };
+    findings.cautions = vec![of("`native` had 8 GiB, but `docker` and `docker:cpus=1` had 2")];
+    assert!(chips(&findings).contains(">memory sizes differ: docker<"), "{}", chips(&findings));
+    findings.cautions = vec![of("`runc`, `docker` and `podman` had 2 GiB")];
+    assert!(chips(&findings).contains(">memory sizes differ<"), "{}", chips(&findings));
+}
+
+#[test]
+fn the_key_names_what_is_drawn_and_nothing_else() {
+    let mut findings = colleague();
+    let key = |findings: &Findings| {
+        let page = html(findings);
+        let chart = section(&page, "overhead").to_owned();
+        let key = chart.split("<figcaption>").nth(1).unwrap();
+        key.split("</figcaption>").next().unwrap().to_owned()
+    };
+    let said = key(&findings);
+    for words in ["95 % interval", "native against itself: noise", "hollow: not decided"] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    assert!(said.contains("without the start of its stack"), "{said}");
+    findings.noise_floor = None;
+    findings.arms.retain(|arm| arm.verdict != Verdict::Inconclusive);
+    let said = key(&findings);
+    assert!(!said.contains("against itself") && !said.contains("hollow"), "{said}");
+}
+
+#[test]
 fn every_chip_is_of_a_caution_that_there_is() {
     let place = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/finding");
     let files = [place.clone(), place.join("caution")].map(|it| fs::read_dir(it).unwrap());
