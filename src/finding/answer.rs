@@ -8,11 +8,12 @@ use crate::finding::foreign::on_one_line;
 use crate::finding::number::{
     FACTOR_FROM, GAP, amount, percent, percent_within, range, spelled, trimmed,
 };
-use crate::finding::stacks::Stacks;
+use crate::finding::stacks::{Stacks, joined};
 use crate::finding::trial_metric::WALL;
 use crate::finding::verdict::departure;
 use crate::finding::{
-    ArmFindings, Findings, Interval, MetricFindings, TrialPoint, Verdict, estimate, workload,
+    ArmFindings, Findings, Interval, MetricFindings, TrialPoint, Verdict, emulation, estimate,
+    workload,
 };
 use std::collections::BTreeSet;
 
@@ -24,6 +25,9 @@ const SHARE_MIN: f64 = 0.001;
 
 /// As many stacks that differ have a number each in the sentence.
 const EACH_MAX: usize = 3;
+
+/// Mark of a stack whose machine's instructions were translated: that says nothing of a real one.
+const EMULATED: &str = " (emulated)";
 
 /// Words for a stack whose cost is within the margin.
 const NO_COST: &str = "no measurable cost";
@@ -189,21 +193,41 @@ impl<'a> Answer<'a> {
     }
 
     /// Says how far those are from the baseline that differ in one direction: each where they are
-    /// few, and otherwise from the least to the most.
+    /// few, and otherwise from the least to the most, those that were emulated apart.
     fn differing(&self, said: Said) -> Option<String> {
         let differs = self.rows.iter().filter(|row| row.said == said);
         let mut these: Vec<(&Row<'_>, Interval)> =
             differs.filter_map(|row| Some((row, row.ratio?))).collect();
         let distance = |(_, ratio): &(_, Interval)| ratio.ratio.ln().abs();
         these.sort_by(|one, other| distance(one).total_cmp(&distance(other)));
-        let (least, most) = (these.first()?.1, these.last()?.1);
         let ending = ending(said, self.metric);
         if these.len() <= EACH_MAX {
-            let each = these.iter().map(|(row, it)| format!("{} {}", row.arm.name, self.size(it)));
-            return Some(format!("{}{ending}", each.collect::<Vec<_>>().join(", ")));
+            return Some(self.each(&these)? + ending);
+        }
+        let (emulated, others): (Vec<_>, Vec<_>) =
+            these.into_iter().partition(|(row, _)| emulation::is_of(row.arm));
+        let groups = [others, emulated];
+        Some(joined(groups.iter().filter_map(|group| self.group(group)), ", ")? + ending)
+    }
+
+    /// Each of these with its size; `None` of none.
+    fn each(&self, these: &[(&Row<'_>, Interval)]) -> Option<String> {
+        let each = these.iter().map(|(row, it)| {
+            let mark = if emulation::is_of(row.arm) { EMULATED } else { "" };
+            format!("{}{mark} {}", row.arm.name, self.size(it))
+        });
+        joined(each, ", ")
+    }
+
+    /// The same of those that are all emulated or none: many from the least to the most.
+    fn group(&self, these: &[(&Row<'_>, Interval)]) -> Option<String> {
+        let ((first, least), (_, most)) = (these.first()?, these.last()?);
+        if these.len() <= EACH_MAX {
+            return self.each(these);
         }
         let who = self.who(these.iter().map(|(row, _)| *row))?;
-        Some(format!("{who} {} to {}{ending}", self.size(&least), self.size(&most)))
+        let mark = if emulation::is_of(first.arm) { EMULATED } else { "" };
+        Some(format!("{who}{mark} {} to {}", self.size(least), self.size(most)))
     }
 
     fn size(&self, ratio: &Interval) -> String {
@@ -325,7 +349,7 @@ fn capital(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::finding::{Gap, JudgementFindings};
+    use crate::finding::{Gap, JudgementFindings, KeyValue, LevelEvidence};
     use crate::report::html::tests::sample;
 
     /// The sample with these stacks compared instead of its own: their verdicts and what they cost.
@@ -407,6 +431,30 @@ mod tests {
             assert_eq!(answer.headline(), format!("runc: {words}"));
             assert_eq!(answer.rows[0].words, words);
         }
+    }
+
+    #[test]
+    fn what_was_emulated_is_called_so_and_is_no_end_of_the_others() {
+        let tcg = ("qemu", Verdict::Differs, Some([25.0, 24.0, 26.0]));
+        let some = |count: usize| {
+            let names = ["crun", "runc", "podman", "docker"];
+            let each = names.map(|name| (name, Verdict::Differs, Some([1.5, 1.4, 1.6])));
+            let mut findings =
+                findings(&each[..count].iter().cloned().chain([tcg.clone()]).collect::<Vec<_>>());
+            let of_tcg = findings.arms.last_mut().unwrap();
+            of_tcg.evidence = vec![LevelEvidence {
+                layer: String::from("qemu"),
+                facts: vec![KeyValue {
+                    key: String::from("accelerator"),
+                    value: String::from("tcg"),
+                    source: String::from("QMP"),
+                }],
+            }];
+            Answer::of(&findings).headline()
+        };
+        assert_eq!(some(1), "crun 1.5×, qemu (emulated) 25× slower");
+        let said = "crun, runc, podman and docker 1.5× to 1.5×, qemu (emulated) 25× slower";
+        assert_eq!(some(4), said);
     }
 
     #[test]

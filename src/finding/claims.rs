@@ -70,7 +70,7 @@ pub(crate) fn remark(findings: &Findings) -> Option<String> {
         format!("{what}, which {ELSEWHERE} counts and of which this host sees nothing")
     });
     let workload = (!claimed(findings, WORKLOAD, |_| true).is_empty())
-        .then(|| String::from("what the workload prints of itself"));
+        .then(|| String::from("the workload's own numbers"));
     joined([inside, elsewhere, workload].into_iter().flatten(), "; ")
 }
 

@@ -16,6 +16,7 @@ pub mod diff;
 pub mod history;
 pub mod same_machine;
 pub(crate) mod distribution;
+pub(crate) mod emulation;
 pub(crate) mod estimate;
 pub(crate) mod findings;
 pub mod foreign;

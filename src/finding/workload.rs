@@ -84,8 +84,8 @@ pub(crate) fn remark(rows: &[Row<'_>]) -> Option<String> {
     let names = named(rows.iter().filter(is_rate).map(|row| row.metric));
     let rates = (!names.is_empty()).then_some(names)?;
     Some(format!(
-        "of {rates} more is better, so it is what one of them costs: +25 % is four fifths of the \
-         number"
+        "of {rates} more is better, and an overhead is a cost: with +25 % a stack reaches four fifths \
+         of the baseline's number"
     ))
 }
 

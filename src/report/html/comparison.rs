@@ -15,7 +15,7 @@ const OTHERS: &str = "all who work for a stack beside the command";
 /// As many of them are named of a stack: who took the most CPU time.
 const PAYERS_MAX: usize = 4;
 /// As many different lists of them are told.
-const LISTS_MAX: usize = 4;
+const LISTS_MAX: usize = 5;
 
 /// The section.
 pub fn comparison(findings: &Findings, arms: &[Arm<'_>], answer: &Answer<'_>) -> String {
@@ -29,7 +29,8 @@ pub fn comparison(findings: &Findings, arms: &[Arm<'_>], answer: &Answer<'_>) ->
     columns
         .extend(["#CPU, command", "#CPU, others", "#Memory, command", "#Memory, others", "#Runs"]);
     let caption = format!(
-        "Medians of the runs that count. Others: {}. —: not known; ≤: may be less.",
+        "Medians of the runs that count; memory at its peak. Others: {}. —: not known; ≤: may be \
+         less.",
         others(arms)
     );
     let mut table = Table::new(&caption, &columns).sortable();
@@ -74,11 +75,11 @@ pub fn comparison(findings: &Findings, arms: &[Arm<'_>], answer: &Answer<'_>) ->
     )
 }
 
-/// Names who works for each compared stack beside the command, stacks with the same together.
+/// Names who works for each stack beside the command, stacks with the same together.
 fn others(arms: &[Arm<'_>]) -> String {
-    let all = Stacks::of(arms.iter().map(|arm| arm.found).filter(|found| found.is_compared()));
-    let compared = arms.iter().map(|arm| arm.found).filter(|found| found.is_compared());
-    let named = compared.filter_map(|found| {
+    let once = || arms.iter().map(|arm| arm.found).filter(|found| !found.is_again());
+    let all = Stacks::of(once());
+    let named = once().filter_map(|found| {
         let others = found.payers.iter().filter(|payer| payer.role != Role::Workload.word());
         let mut others: Vec<&PayerFindings> = others.filter(|payer| payer.cpu_ns > 0.0).collect();
         others.sort_by(|one, other| other.cpu_ns.total_cmp(&one.cpu_ns));

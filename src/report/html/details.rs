@@ -33,7 +33,7 @@ pub fn facts(caption: &str, facts: &[KeyValue]) -> String {
 }
 
 fn arm(arm: &Arm<'_>) -> String {
-    let trial_count = number::count(arm.found.trials.len(), "trial");
+    let trial_count = number::count(arm.found.trials.len(), "run");
     let counted = match usize::try_from(arm.found.trial_count) {
         Ok(count) if count == arm.found.trials.len() => trial_count,
         _ if arm.found.trials.len() == 1 => {

@@ -3,11 +3,12 @@
 use super::legend::Arm;
 use super::{details, escape};
 use crate::finding::answer::Answer;
+use crate::finding::emulation;
 use crate::finding::kept::is_that_nobody_vouches;
 use crate::finding::number;
 use crate::finding::prices::List;
 use crate::finding::stacks::grouped;
-use crate::finding::{ArmFindings, Caution, Findings, KeyValue, RunFacts};
+use crate::finding::{Caution, Findings, KeyValue, RunFacts};
 use crate::plan::shell_line;
 use crate::table::rows;
 use surtax_instrument::quantity::Bytes;
@@ -18,8 +19,6 @@ const LONG_FROM: usize = 140;
 const HEADLINE_MAX: usize = 600;
 /// Facts of the machine that stand above an answer.
 const HEAD_FACTS: [&str; 3] = ["cpu_model", "cpus_online", "virtualised"];
-/// Accelerator of a machine whose instructions are translated.
-const EMULATED: &str = "tcg";
 /// As many lines of a command's last words are shown.
 const LAST_LINES: usize = 6;
 /// As much is told of what a workload measures.
@@ -30,6 +29,8 @@ const CHIPS_MAX: usize = 10;
 const CHIP_STACKS_MAX: usize = 2;
 /// Codes of cautions that say too little to whoever does not know them, and what is shown.
 const CHIPS: &str = include_str!("chips.tsv");
+/// As few cautions are shown without being opened.
+const OPEN_MAX: usize = 1;
 /// As many cautions are shown.
 const CAUTIONS_MAX: usize = 60;
 
@@ -95,7 +96,7 @@ fn around(findings: &Findings) -> Vec<String> {
         .flatten()
         .chain([blocks(run)])
         .chain(machine.filter_map(said))
-        .chain(is_emulated(findings).then(|| String::from("virtual machines are emulated")))
+        .chain(emulation::is_all(findings).then(|| String::from("virtual machines are emulated")))
         .collect()
 }
 
@@ -128,23 +129,6 @@ fn blocks(run: &RunFacts) -> String {
 fn date(run: &RunFacts) -> String {
     let minute = run.began_at.get(..16).unwrap_or(&run.began_at);
     minute.replace('T', " ") + " UTC"
-}
-
-/// Tells whether machines ran here, and none of them on the CPU itself.
-fn is_emulated(findings: &Findings) -> bool {
-    let words = || findings.arms.iter().flat_map(accelerators);
-    words().next().is_some() && words().all(|word| word == EMULATED)
-}
-
-/// Tells whether a machine of a stack ran here, and not on the CPU itself.
-pub fn has_emulated(arm: &ArmFindings) -> bool {
-    accelerators(arm).any(|word| word == EMULATED)
-}
-
-/// Lists what executed the instructions of a stack's machines.
-fn accelerators(arm: &ArmFindings) -> impl Iterator<Item = &str> {
-    let facts = arm.evidence.iter().flat_map(|level| &level.facts);
-    facts.filter(|fact| fact.key == "accelerator").map(|fact| fact.value.as_str())
 }
 
 /// A fact of the machine as a person would say it; `None` for what nobody knows.
@@ -247,8 +231,10 @@ pub fn cautions(cautions: &[Caution], arms: &[Arm<'_>]) -> Option<String> {
     });
     let rest = cautions.len().saturating_sub(CHIPS_MAX);
     let rest = if rest > 0 { format!("and {rest} more") } else { String::new() };
-    // That nobody vouches for the run is said before all that it says.
-    let open = if cautions.iter().any(|it| is_that_nobody_vouches(it)) { " open" } else { "" };
+    // That nobody vouches for the run is said before all that it says, and few are read at once.
+    let is_open =
+        cautions.len() <= OPEN_MAX || cautions.iter().any(|it| is_that_nobody_vouches(it));
+    let open = if is_open { " open" } else { "" };
     Some(format!(
         "<section id=\"cautions\" aria-label=\"Cautions\"><details data-paper{open}>\
          <summary>Before you believe a number: {}{rest}</summary>\n\

@@ -35,9 +35,7 @@ const KINDS: &str = include_str!("looks.tsv");
 /// anything of the other was run, the stack has one arm.
 pub fn arms(findings: &Findings) -> Vec<Arm<'_>> {
     let has_wall = !findings.run.is_of_fixed_time;
-    let is_not_run =
-        |found: &&ArmFindings| matches!(found.verdict, Verdict::Invalid { gap: Gap::NotRun, .. });
-    let is_alone = findings.arms.iter().any(|found| !found.is_compared() && is_not_run(&found))
+    let is_alone = findings.arms.iter().any(|found| !found.is_compared() && is_not_run(found))
         && reasons::failed_baseline(findings).is_some();
     let compared = findings.arms.iter().filter(|found| found.is_compared());
     let mut places = places(compared.map(|found| found.stack.as_str())).into_iter();
@@ -109,6 +107,7 @@ impl Arm<'_> {
         }
         let word = self.found.verdict.word();
         let class = match self.found.verdict {
+            Verdict::Invalid { gap: Gap::NotRun, .. } => "inconclusive",
             Verdict::Invalid { .. } => "invalid",
             Verdict::Inconclusive => "inconclusive",
             _ => word,
@@ -157,9 +156,15 @@ fn of_class(row: &Row<'_>, words: &str) -> String {
         Said::Gain | Said::Alike => "equivalent",
         Said::Loss => "differs",
         Said::Open => "inconclusive",
+        Said::Nothing if is_not_run(row.arm) => "inconclusive",
         Said::Nothing => "invalid",
     };
     format!("<span class=\"verdict {class}\">{}</span>", escape::line(words))
+}
+
+/// Tells whether a stack was not even tried: that is no fault of its own.
+fn is_not_run(found: &ArmFindings) -> bool {
+    matches!(found.verdict, Verdict::Invalid { gap: Gap::NotRun, .. })
 }
 
 /// Tells whether a trial counts.

@@ -1,9 +1,9 @@
 //! The key of the answer's chart: each mark that is drawn, with what it means.
 
-use super::super::{chart, escape, heading, legend};
+use super::super::{chart, escape, legend};
 use super::{Line, axis, margin};
 use crate::finding::answer::{Answer, Said};
-use crate::finding::{Findings, number};
+use crate::finding::{Findings, emulation, number};
 use chart::{Canvas, Frame};
 
 /// Says what is drawn, in marks and words that are always there.
@@ -34,14 +34,16 @@ pub fn key(findings: &Findings, answer: &Answer<'_>, lines: &[Line<'_>], frame: 
         })
         .collect();
     let mut text = String::from(
-        "Overheads compare runs that were made side by side; the ratio of two medians differs a \
-         little.",
+        "Overheads compare runs that were made side by side, so they need not be the ratio of two \
+         medians, nor have its sign.",
     );
+    if axis(answer, lines, frame).is_log {
+        text += " The scale is logarithmic.";
+    }
     if answer.metric.is_none() {
         text += " Times are the command's, without the start of its stack.";
     }
-    let emulated =
-        findings.arms.iter().filter(|arm| heading::has_emulated(arm)).map(|arm| &*arm.name);
+    let emulated = findings.arms.iter().filter(|arm| emulation::is_of(arm)).map(|arm| &*arm.name);
     let emulated: Vec<&str> = emulated.collect();
     if !emulated.is_empty() {
         text += &format!(
