@@ -33,6 +33,7 @@ fn main() -> ExitCode {
     shut_to_writers();
     hear_of_children();
     hear_of_full_files();
+    surtax::lab::hear_where_we_are();
     cli::catch_bugs(|| {
         let first = std::env::args_os().nth(1);
         let role = ROLES.iter().find(|(word, _)| first.as_ref().is_some_and(|first| first == word));

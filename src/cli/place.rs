@@ -11,7 +11,7 @@ mod way;
 
 use super::say;
 use crate::fault::{Doing, Fault};
-use crate::lab::{exclusive, sudoer};
+use crate::lab::{exclusive, sudoer, us};
 use crate::ledger::EXTENSION;
 use crate::plan::shell_path;
 use crate::regular_file::handed_down;
@@ -364,7 +364,7 @@ fn begins_with(named: &Named, expected: &[u8]) -> bool {
 
 /// That what somebody else could have put there is not obeyed.
 fn require_ours(path: &Path, what: &str, found: &Metadata) -> Result<(), Fault> {
-    let owner = found.uid();
+    let owner = us::owner_of(path, found.uid());
     if exclusive::is_trusted(owner) {
         return Ok(());
     }

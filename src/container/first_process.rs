@@ -6,7 +6,7 @@
 //! Source: `proc(5)`, `namespaces(7)`, `cgroups(7)`.
 
 use crate::fault::{Doing, Fault};
-use crate::lab::{IoLimits, Limits, held};
+use crate::lab::{IoLimits, Limits, held, us};
 use crate::layer::{Payer, Source, value_of};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -117,9 +117,19 @@ impl FirstProcess {
         })
     }
 
+    /// All processes of a group; of one that could not be made, all that there are.
     fn all_in(group: &Path, hierarchies: &Hierarchies) -> impl Iterator<Item = Self> {
-        let directories = hierarchies.0.iter().map(|hierarchy| hierarchy.directory(group));
-        directories.flat_map(|it| pids_below(&it)).map(|pid| Self::of(pid, hierarchies))
+        let pids: Vec<u32> = match is_there(group, hierarchies) {
+            true => {
+                let directories = hierarchies.0.iter().map(|hierarchy| hierarchy.directory(group));
+                directories.flat_map(|it| pids_below(&it)).collect()
+            }
+            false => {
+                let names = fs::read_dir("/proc").into_iter().flatten().flatten();
+                names.filter_map(|it| it.file_name().to_str()?.parse().ok()).collect()
+            }
+        };
+        pids.into_iter().map(|pid| Self::of(pid, hierarchies))
     }
 
     /// Returns its process id on this level.
@@ -272,6 +282,18 @@ impl FirstProcess {
     /// # Errors
     /// It is elsewhere: its usage would be counted for somebody else.
     pub fn group_is(&self, group: &Path) -> Result<Fact, Fault> {
+        if !is_there(group, &self.hierarchies) {
+            let none = "none of its own, since none can be made here";
+            return Ok(Fact::new("cgroup", none, "/sys/fs/cgroup"));
+        }
+        self.is_in_group(group)
+    }
+
+    /// The same of a group that is known to be there.
+    ///
+    /// # Errors
+    /// It is in another.
+    pub fn is_in_group(&self, group: &Path) -> Result<Fact, Fault> {
         let table = self.text("cgroup")?;
         let mut paths = table.lines().filter_map(|line| line.splitn(3, ':').nth(2));
         match paths.find(|path| is_in(path, group)) {
@@ -360,6 +382,13 @@ pub(crate) fn pids_below(directory: &Path) -> Vec<u32> {
         }
     }
     pids
+}
+
+/// Tells whether a group is there, or would be: who is root of a namespace of their own may often
+/// make none.
+fn is_there(group: &Path, hierarchies: &Hierarchies) -> bool {
+    !us::is_in_a_namespace()
+        || hierarchies.0.iter().any(|hierarchy| hierarchy.directory(group).is_dir())
 }
 
 /// Tells whether a path of `/proc/PID/cgroup` is that of a group or of one below it. In a nested

@@ -26,7 +26,7 @@ use crate::lab::{self, HeldProcess, Lab, Limits, Mount, Process, Program, Room, 
 use crate::layer::publish::Port;
 use crate::layer::{
     Descriptor, Inner, Layer, LayerSpec, Payer, Running, Site, Source, Started, TOOL, ToolFile,
-    Unavailable, Usable, WorkloadNetwork, medium, require_root,
+    Unavailable, Usable, WorkloadNetwork, medium, require_namespace, require_root,
 };
 use crate::rootfs::root::Lower;
 use crate::rootfs::{root, scratch, secrets};
@@ -173,7 +173,10 @@ impl Layer for ContainerTool {
     fn check(&self, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
         let tool = ToolFile::find(spec, self.program, &self.remedy())?;
         let why = format!("`{}` needs root for a throw-away layer over `/`", self.program);
-        require_root(&why)?;
+        match self.descriptor.without_root {
+            true => require_namespace(&why)?,
+            false => require_root(&why)?,
+        }
         tool_network::require(spec, self.networks)?;
         init::require(spec, site)?;
         (self.require)(spec, site)?;
@@ -401,7 +404,7 @@ impl RunningContainer {
         let text = fs::read_to_string(file).unwrap_or_default();
         let Ok(pid) = text.trim().parse() else { return Ok(()) };
         let Some(held) = HeldProcess::of(pid) else { return Ok(()) };
-        if FirstProcess::of(pid, &self.hierarchies).group_is(&self.group).is_ok() {
+        if FirstProcess::of(pid, &self.hierarchies).is_in_group(&self.group).is_ok() {
             held.signal(Signal::TERM);
         }
         Ok(())

@@ -21,6 +21,7 @@ const VARIANTS: &[&str] = &["bubblewrap", "bubblewrap:net=host"];
 pub static BUBBLEWRAP: ContainerTool = ContainerTool {
     descriptor: &Descriptor {
         kind: "bubblewrap",
+        without_root: true,
         summary: "namespaces and bind mounts by bwrap, as Flatpak uses them",
         package: "bubblewrap",
         aliases: &[("bwrap", "")],

@@ -17,7 +17,7 @@ use crate::container::first_process::FirstProcess;
 use crate::container::oci::{Oci, PRIVILEGED};
 use crate::container::tool_network::{self, Wiring};
 use crate::fault::Fault;
-use crate::lab;
+use crate::lab::{self, us};
 use crate::layer::{
     BINARY, Descriptor, Inner, LayerSpec, Limit, NETWORK, Need, Reach, Site, StartGuess,
     Unavailable, impairment, medium, option, value_of,
@@ -42,6 +42,7 @@ const VARIANTS: &[&str] = &[
 pub static GVISOR: Oci = Oci {
     descriptor: &Descriptor {
         kind: "gvisor",
+        without_root: true,
         summary: "a container on gVisor's kernel in user space, by runsc",
         aliases: &[("runsc", "")],
         reach: &[("host", Reach::Level), ("sandbox", Reach::Link)],
@@ -113,6 +114,9 @@ fn platform(spec: &LayerSpec) -> &str {
 fn arguments(spec: &LayerSpec) -> Vec<String> {
     let network = spec.option("net").unwrap_or("none");
     let mut words = vec![format!("--platform={}", platform(spec)), format!("--network={network}")];
+    if us::is_in_a_namespace() {
+        words.push(String::from("--ignore-cgroups"));
+    }
     words.extend(file_system(spec).map(|(flag, value)| format!("--{flag}={value}")));
     words
 }

@@ -17,7 +17,7 @@ use crate::fault::{Doing, Fault};
 use crate::lab::{Limits, Room};
 use crate::layer::{
     Descriptor, Inner, Layer, LayerSpec, Limit, OptionSpec, Payer, Reach, Running, Site,
-    StartGuess, Started, Unavailable, Usable, WorkloadNetwork, medium, option, require_root,
+    StartGuess, Started, Unavailable, Usable, WorkloadNetwork, medium, option, require_namespace,
 };
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -40,6 +40,7 @@ const VARIANTS: &[&str] = &[
 
 static DESCRIPTOR: Descriptor = Descriptor {
     kind: "namespaces",
+    without_root: true,
     summary: "plain namespaces without any tool: the least that a container costs",
     reach: &[("host", Reach::Level)],
     options: &[
@@ -120,7 +121,7 @@ impl Layer for Namespaces {
     }
 
     fn check(&self, spec: &LayerSpec, _: &Site<'_>) -> Result<Usable, Unavailable> {
-        require_root("namespaces and a throw-away layer over `/` need root")?;
+        require_namespace("namespaces and a throw-away layer over `/` need root")?;
         let kinds = private(spec);
         let is_missing = |kind: &&&str| !Path::new("/proc/self/ns").join(kind).exists();
         if let Some(kind) = kinds.iter().find(is_missing) {

@@ -12,10 +12,10 @@ use crate::container::first_process::FirstProcess;
 use crate::container::stdio;
 use crate::fault::{Doing, Fault};
 use crate::lab::network::OUTSIDE;
-use crate::lab::{self, Limits, Process, Program, Room};
+use crate::lab::{self, Limits, Process, Program, Room, us};
 use crate::layer::{
     Descriptor, Layer, LayerSpec, Limit, Payer, Reach, Root, RootKind, Running, Site, Source,
-    StartGuess, Started, Unavailable, Usable, WorkloadNetwork, medium,
+    StartGuess, Started, Unavailable, Usable, WorkloadNetwork, medium, require_namespace,
 };
 use crate::rootfs::{root, scratch};
 use std::fs::File;
@@ -42,6 +42,7 @@ const VARIANTS: &[&str] = &[
 
 static DESCRIPTOR: Descriptor = Descriptor {
     kind: "native",
+    without_root: true,
     summary: "an ordinary process of this machine, on a throw-away layer over its files",
     aliases: &[("host", "")],
     reach: &[("", Reach::Level)],
@@ -59,12 +60,9 @@ impl Layer for Native {
     }
 
     fn check(&self, spec: &LayerSpec, _: &Site<'_>) -> Result<Usable, Unavailable> {
-        let is_root = rustix::process::geteuid().is_root();
-        if !is_root && !spec.says("root", "host") {
-            return Err(Unavailable::new(
-                "a throw-away layer over `/` can only be mounted by root",
-                "sudo surtax …, or `native:root=host`",
-            ));
+        if !spec.says("root", "host") {
+            require_namespace("a throw-away layer over `/` can only be mounted by root")
+                .map_err(|it| Unavailable::new(it.why, "sudo surtax …, or `native:root=host`"))?;
         }
         let release = rustix::system::uname().release().to_string_lossy().into_owned();
         Ok(Usable { facts: vec![Fact::new("kernel_release", release, "uname(2)")] })
@@ -135,6 +133,7 @@ impl PlainProcess {
             stdio: ends,
             group: group.clone(),
             is_ungrouped: group.is_none(),
+            as_themselves: kind == DESCRIPTOR.kind,
             network_namespace: network,
             ..Program::default()
         };
@@ -270,6 +269,10 @@ impl Running for RunningNative {
             let path = format!("/proc/self/ns/{namespace}");
             let ours = match &self.elsewhere {
                 Some(link) if namespace == "net" => link.clone(),
+                // Of who is root of a namespace of their own, it is them again, in one below.
+                _ if namespace == "user" && us::is_in_a_namespace() => {
+                    us::below_ours(self.plain.process.pid())?
+                }
                 _ => link_of(Path::new(&path))?,
             };
             let key = format!("namespace_{namespace}");

@@ -45,15 +45,18 @@ const fn descriptor(
 /// The reference runtime, in Go.
 pub static RUNC: Oci = Oci::plain(&RUNC_DESCRIPTOR, "runc", "apt-get install runc");
 
-static RUNC_DESCRIPTOR: Descriptor = descriptor(
-    "runc",
-    "runc",
-    "a container by runc, the reference OCI runtime",
-    &[
-        "runc", "runc:net=host", "runc:net=veth", "runc:net=veth,delay=20ms",
-        "runc:privileged=true", "runc+runc",
-    ],
-);
+static RUNC_DESCRIPTOR: Descriptor = Descriptor {
+    without_root: true,
+    ..descriptor(
+        "runc",
+        "runc",
+        "a container by runc, the reference OCI runtime",
+        &[
+            "runc", "runc:net=host", "runc:net=veth", "runc:net=veth,delay=20ms",
+            "runc:privileged=true", "runc+runc",
+        ],
+    )
+};
 
 /// The one in C.
 pub static CRUN: Oci = Oci {

@@ -5,7 +5,7 @@
 //! machine has no package lists, they are fetched into a directory of ours.
 
 use crate::fault::{Doing, Fault};
-use crate::lab::{Room, ToolRun, Undo};
+use crate::lab::{Room, ToolRun, Undo, us};
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -166,6 +166,10 @@ struct Apt {
 impl Apt {
     fn options(&self) -> Vec<String> {
         let mut options = vec!["-o".into(), format!("Dir::Cache={}", self.cache.display())];
+        // Root of a namespace of their own can become nobody else.
+        if us::is_in_a_namespace() {
+            options.extend(["-o".into(), "APT::Sandbox::User=root".into()]);
+        }
         if let Some(lists) = &self.lists {
             options.extend(["-o".into(), format!("Dir::State::Lists={}", lists.display())]);
         }

@@ -6,14 +6,16 @@
 //!
 //! Source: Linux `Documentation/filesystems/overlayfs.rst`, "whiteouts and opaque directories".
 
+use super::us;
 use crate::fault::{Doing, Fault};
 use rustix::fs::{CWD, FileType, Mode, XattrFlags};
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 
-/// By this a directory of an upper layer hides the one below, and by whom it is believed.
-const OPAQUE: &str = "trusted.overlay.opaque";
+/// By this a directory of an upper layer hides the one below, in an overlay that root mounts, and
+/// in one that root of a user namespace does.
+const OPAQUE: [&str; 2] = ["trusted.overlay.opaque", "user.overlay.opaque"];
 
 /// Whose files an upper layer holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,15 +93,19 @@ pub fn remove_if_empty(path: &Path) -> Result<(), Fault> {
 }
 
 fn look_like(path: &Path, model: &fs::Metadata, owners: Owners) -> std::io::Result<()> {
-    let (user, group) = (owners.of(model.uid()), owners.of(model.gid()));
+    let [user, group] = [model.uid(), model.gid()].map(|owner| us::like(owners.of(owner)));
     std::os::unix::fs::chown(path, Some(user), Some(group))?;
     fs::set_permissions(path, fs::Permissions::from_mode(model.mode() & 0o7777))
+}
+
+fn opaque() -> &'static str {
+    OPAQUE[usize::from(us::is_in_a_namespace())]
 }
 
 /// Says that nothing of the directory below is seen; where that cannot be said, that there is none.
 fn hide(directory: &Path, owners: Owners) -> std::io::Result<()> {
     let is_said = !matches!(owners, Owners::Theirs(_))
-        && rustix::fs::setxattr(directory, OPAQUE, b"y", XattrFlags::empty()).is_ok();
+        && rustix::fs::setxattr(directory, opaque(), b"y", XattrFlags::empty()).is_ok();
     if is_said {
         return Ok(());
     }

@@ -2,6 +2,7 @@
 //!
 //! Source: `capabilities(7)`, `PR_SET_NO_NEW_PRIVS(2const)`.
 
+use super::us;
 use rustix::io::Errno;
 use rustix::process::{Gid, Uid};
 pub use rustix::thread::CapabilitySet;
@@ -44,7 +45,10 @@ impl Confinement {
 /// alone: what the C library does for all threads is nothing to do after `fork`.
 pub(super) fn become_user(user: u32) -> Result<(), Errno> {
     let (group, user) = (Gid::from_raw(user), Uid::from_raw(user));
-    thread::set_thread_groups(&[])?;
+    // Where nobody may, there are none but our own.
+    if !us::is_in_a_namespace() {
+        thread::set_thread_groups(&[])?;
+    }
     thread::set_thread_res_gid(group, group, group)?;
     thread::set_thread_res_uid(user, user, user)
 }

@@ -11,6 +11,7 @@ mod trusted_path;
 
 pub(super) use self::trusted_path::trusted_file;
 use self::trusted_path::{Resolved, resolve};
+use super::us;
 use crate::fault::{Doing, Fault};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
@@ -312,7 +313,10 @@ fn open_to_others(path: &Path, facts: &Stat) -> Fault {
 }
 
 fn facts_of(directory: &OwnedFd, path: &Path) -> Result<Stat, Fault> {
-    rustix::fs::fstat(directory).doing(format_args!("read the owner of `{}`", path.display()))
+    let mut facts = rustix::fs::fstat(directory)
+        .doing(format_args!("read the owner of `{}`", path.display()))?;
+    facts.st_uid = us::owner(directory, facts.st_uid);
+    Ok(facts)
 }
 
 /// Opens a directory without following a link at its end; only to look at it.

@@ -134,7 +134,7 @@ pub(super) fn state_directory() -> Result<PathBuf, Fault> {
     let made = state::ensured().and_then(|_| exclusive::ensure_closed(&state::journals()?));
     made.map_err(|fault| {
         let hint = fault.hint.clone().map_or_else(String::new, |hint| format!("{hint}; or "));
-        let root = if rustix::process::geteuid().is_root() { "" } else { "run it as root, or " };
+        let root = if super::us::is_machines_root() { "" } else { "run it as root, or " };
         fault
             .during("the directory of the journals")
             .hint(format!("{hint}{root}name a directory of your own in `SURTAX_STATE_DIR`"))

@@ -55,6 +55,8 @@ pub mod turn;
 mod undo;
 mod unmount;
 mod unprivileged;
+pub(crate) mod us;
+pub use us::hear as hear_where_we_are;
 mod user_numbers;
 pub mod users;
 mod xen_domain;

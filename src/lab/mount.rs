@@ -5,9 +5,11 @@
 
 mod seen;
 
+mod overlay;
+
 use super::conceal::{Owners, conceal};
 use super::exclusive::c_path;
-use super::unmount;
+use super::{unmount, us};
 use crate::fault::{Doing, Fault};
 use rustix::fs::CWD;
 use rustix::mount::{MountFlags, MoveMountFlags, OpenTreeFlags};
@@ -190,7 +192,7 @@ pub(super) fn make(mount: &Mount, ours: &[PathBuf]) -> Result<(), Fault> {
             c"mode=0755,size=50%",
         )
         .doing(format_args!("mount a tmpfs at `{at}`")),
-        Mount::Overlay { lower, upper, work, .. } => overlay(lower, upper, work, target),
+        Mount::Overlay { lower, upper, work, .. } => overlay::overlay(lower, upper, work, target),
         Mount::Bind { source, recursive, read_only, .. } => {
             let from = source.display();
             let bound = match recursive {
@@ -289,39 +291,6 @@ fn prepare_target(target: &Path, is_file: bool, ours: &[PathBuf]) -> Result<(), 
     Ok(())
 }
 
-fn overlay(lower: &Path, upper: &Path, work: &Path, target: &Path) -> Result<(), Fault> {
-    for path in [lower, upper, work] {
-        if path.as_os_str().as_encoded_bytes().iter().any(|byte| b",:\\".contains(byte)) {
-            let text = format!(
-                "`{}` cannot be part of an overlay: `,`, `:` or `\\` in it",
-                path.display()
-            );
-            return Err(Fault::user(text).hint("give it a plainer name with a symbolic link"));
-        }
-    }
-    for directory in [upper, work] {
-        fs::create_dir_all(directory)
-            .doing(format_args!("make the overlay directory `{}`", directory.display()))?;
-    }
-    look_like(upper, lower)?;
-    let mut data = Vec::new();
-    for (key, path) in [("lowerdir=", lower), (",upperdir=", upper), (",workdir=", work)] {
-        data.extend_from_slice(key.as_bytes());
-        data.extend_from_slice(path.as_os_str().as_encoded_bytes());
-    }
-    let data = CString::new(data)
-        .map_err(|_| Fault::user("a path of an overlay has a zero byte in it"))?;
-    rustix::mount::mount("surtax", target, "overlay", MountFlags::empty(), data.as_c_str())
-        .doing(format_args!(
-            "mount an overlay over `{}` at `{}`",
-            lower.display(),
-            target.display()
-        ))
-        .map_err(|fault| {
-            fault.hint("`upper` and `work` must be on a tmpfs or a disk, not on another overlay")
-        })
-}
-
 /// Gives a directory the owner and the mode of another: what an overlay shows as its root is
 /// `upper`.
 ///
@@ -330,7 +299,7 @@ fn overlay(lower: &Path, upper: &Path, work: &Path, target: &Path) -> Result<(),
 pub fn look_like(upper: &Path, lower: &Path) -> Result<(), Fault> {
     let model =
         fs::metadata(lower).doing(format_args!("read the mode of `{}`", lower.display()))?;
-    std::os::unix::fs::chown(upper, Some(model.uid()), Some(model.gid()))
+    std::os::unix::fs::chown(upper, Some(us::like(model.uid())), Some(us::like(model.gid())))
         .and_then(|()| fs::set_permissions(upper, model.permissions()))
         .doing(format_args!("give `{}` the mode of `{}`", upper.display(), lower.display()))
 }

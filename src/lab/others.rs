@@ -7,16 +7,16 @@
 
 use super::census::is_of_others;
 use super::exclusive::{is_trusted, require_ours_alone};
-use super::processes;
 use super::reaper::ARGUMENT;
 use super::undo::is_lab;
+use super::{processes, us};
 use crate::fault::Fault;
 use rustix::fs::{Mode, OFlags};
 use serde_json::Value;
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The most of a journal that is read: its first line says whose it is.
 const JOURNAL_LIMIT: u64 = 64 << 10;
@@ -83,7 +83,8 @@ pub(super) fn owners() -> Result<Vec<u32>, Fault> {
 /// The lab that a process reaps, and its living owner. Whatever a process of another user says of
 /// itself is not believed, nor a program that gives its caller root's rights: its words are his.
 fn reaped(pid: u32) -> Option<(String, u32)> {
-    if !is_trusted(processes::user(Path::new(&format!("/proc/{pid}")))?) {
+    let process = PathBuf::from(format!("/proc/{pid}"));
+    if !is_trusted(us::owner_of(&process, processes::user(&process)?)) {
         return None;
     }
     let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;

@@ -29,7 +29,7 @@ pub fn cache_place() -> Result<PathBuf, Fault> {
     if let Some(named) = std::env::var_os("SURTAX_CACHE_DIR") {
         return Ok(PathBuf::from(named));
     }
-    if rustix::process::geteuid().is_root() {
+    if super::us::is_machines_root() {
         return Ok(PathBuf::from("/var/cache/surtax"));
     }
     if let Some(cache) = std::env::var_os("XDG_CACHE_HOME") {
@@ -55,7 +55,7 @@ pub fn cache_directory() -> Result<PathBuf, Fault> {
 /// Returns the directory that the labs' directories are in.
 #[must_use]
 pub fn run_directory() -> PathBuf {
-    if rustix::process::geteuid().is_root() {
+    if super::us::is_machines_root() {
         return PathBuf::from("/run/surtax");
     }
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);

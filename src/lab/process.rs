@@ -5,10 +5,13 @@
 //! thread are started from the main one. Between `fork` and `exec` only system calls are made that
 //! allocate nothing and take no lock; everything else is prepared before.
 
+mod descriptors;
+
+use self::descriptors::{raise_descriptors, report_above};
 use super::birth::{Birth, Doors, Image};
 use super::confinement::{Confinement, become_user, last_errno};
 use super::exclusive::c_path;
-use super::{environment, keyring, open_files};
+use super::{environment, keyring, open_files, us};
 use crate::fault::{Doing, Fault};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -58,6 +61,8 @@ pub struct Program {
     pub user: Option<u32>,
     /// Whom it runs as and the little that it may, where it serves somebody who is not trusted.
     pub confinement: Option<Confinement>,
+    /// True if it is to be the user who runs us, where we are root of a namespace of theirs.
+    pub as_themselves: bool,
     /// Largest number of files that it may have open; as for the user's own programs where absent.
     pub open_files: Option<u64>,
     /// True if it begins with an empty session keyring: for what runs a command that is not to have
@@ -178,16 +183,17 @@ struct Entry {
     /// Limit on the files that it may have open.
     open_files: Rlimit,
     parent: u32,
+    themselves: Option<us::Themselves>,
     program: Program,
 }
 
 /// The steps of [`Entry::run`], for messages.
-const STEPS: [&str; 13] = [
+const STEPS: [&str; 14] = [
     "die with surtax", "enter its group", "enter its network namespace",
     "enter its mount namespace", "enter its working directory", "begin a session",
     "close foreign descriptors", "take its descriptors", "become its user",
     "have as many files open as it may", "give up its privileges", "begin a session keyring",
-    "take its input and output",
+    "take its input and output", "be the user again who runs us",
 ];
 
 /// In place of a step: all were done, and there is no such program.
@@ -237,6 +243,9 @@ impl Entry {
         if let Some(confinement) = &self.program.confinement {
             confinement.enter().map_err(at(10))?;
             self.die_with_surtax()?;
+        }
+        if let Some(themselves) = &self.themselves {
+            themselves.become_them().map_err(at(13))?;
         }
         Ok(())
     }
@@ -301,6 +310,7 @@ pub(super) fn spawn(mut program: Program, doors: Doors) -> Result<Process, Fault
             None => open_files::before(),
         },
         parent: std::process::id(),
+        themselves: program.as_themselves.then(us::Themselves::outside).flatten(),
         program,
     };
     // SAFETY: the child makes system calls only, and ends or is another program.
@@ -390,28 +400,6 @@ fn refusal(name: &str, step: u8, error: Errno) -> Fault {
         None => Fault::machine(format!("cannot start `{name}`: {error}"))
             .because(Cause::of_start(&error)),
     }
-}
-
-/// Moves descriptors above all the numbers that they must get, so that none is overwritten before
-/// it is copied; and says the first number above them.
-fn raise_descriptors(descriptors: InheritedFds) -> Result<(InheritedFds, RawFd), Fault> {
-    if let Some((_, to)) = descriptors.iter().find(|(_, to)| *to < 3) {
-        return Err(Fault::bug(format!("descriptor {to} is handed down through `stdio`")));
-    }
-    let above = descriptors.iter().map(|(_, to)| to + 1).max().unwrap_or(3);
-    let copy = |(from, to): (OwnedFd, RawFd)| raised(&from, above).map(|copy| (copy, to));
-    Ok((descriptors.into_iter().map(copy).collect::<Result<_, Fault>>()?, above))
-}
-
-/// A pipe for what a child could not do, which writes to it when it has taken its descriptors.
-/// Whoever frees one of their numbers meanwhile, it sits on none.
-fn report_above(above: RawFd) -> Result<(OwnedFd, OwnedFd), Fault> {
-    pipe().and_then(|(report, sent)| Ok((report, raised(&sent, above)?)))
-}
-
-fn raised(from: &OwnedFd, above: RawFd) -> Result<OwnedFd, Fault> {
-    rustix::io::fcntl_dupfd_cloexec(from, above)
-        .doing(format_args!("copy a descriptor above {above}"))
 }
 
 /// Sends a signal to a process that somebody else started; one that has ended already is no error.

@@ -6,11 +6,12 @@
 //! too, the next start does the same.
 
 use super::journal::Journal;
-use super::open_files;
+use super::{open_files, us};
 use crate::fault::{Doing, Fault};
+use rustix::io::FdFlags;
 use std::ffi::OsString;
 use std::io::{Read, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -38,11 +39,20 @@ impl Reaper {
         let mut command = Command::new(program);
         command.args(arguments).arg(journal).current_dir("/");
         command.stdin(Stdio::from(read)).stdout(Stdio::null());
-        let detach = || {
+        let told = us::told();
+        command.envs(told.iter().map(|(name, value, _)| (name, value)));
+        let witness = told.map(|(_, _, witness)| witness);
+        let detach = move || {
             rustix::process::setsid()?;
-            Ok(open_files::close_others_on_exec()?)
+            open_files::close_others_on_exec()?;
+            if let Some(witness) = witness {
+                // SAFETY: the number is an open descriptor of ours, which nobody closes.
+                let witness = unsafe { BorrowedFd::borrow_raw(witness) };
+                rustix::io::fcntl_setfd(witness, FdFlags::empty())?;
+            }
+            Ok(())
         };
-        // SAFETY: `detach` makes two system calls; it neither allocates nor takes a lock.
+        // SAFETY: `detach` makes system calls only; it neither allocates nor takes a lock.
         unsafe { command.pre_exec(detach) };
         let child = command.spawn().doing("start the reaper")?;
         Ok(Self { lifeline: Some(write), child })

@@ -12,6 +12,9 @@ use std::time::Duration;
 /// Largest number of times that the list of processes is read before giving up.
 const PASS_LIMIT: usize = 100;
 
+/// Largest number of times that it is read for who leaves without being killed.
+const GRACE_LIMIT: usize = 20;
+
 /// Reads when a process was started, in clock ticks since boot; `None` where it is gone.
 pub(super) fn started_ticks(pid: u32) -> Option<u64> {
     field(pid, 22)?.parse().ok()
@@ -31,6 +34,13 @@ fn has_ended(pid: u32) -> bool {
 pub(super) fn end(leader: u32, leader_started_ticks: u64) -> Result<Vec<String>, Fault> {
     let is_it = || started_ticks(leader).is_none_or(|ticks| ticks == leader_started_ticks);
     let mut found = Vec::new();
+    // Who is about to leave by itself is not one that was left.
+    for _ in 0..GRACE_LIMIT {
+        if members(leader)?.is_empty() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
     for _ in 0..PASS_LIMIT {
         let members = members(leader)?;
         if members.is_empty() || !is_it() {

@@ -32,7 +32,7 @@ pub fn directory() -> Result<PathBuf, Fault> {
     if let Some(named) = named() {
         return Ok(named);
     }
-    if rustix::process::geteuid().is_root() {
+    if super::us::is_machines_root() {
         return Ok(PathBuf::from(OF_ROOT));
     }
     of_user(std::env::var_os("XDG_STATE_HOME"), std::env::var_os("HOME")).ok_or_else(|| {

@@ -39,7 +39,7 @@ const OTHER: u16 = 0x20;
 #[must_use]
 pub fn uid() -> Option<u32> {
     let typed = std::env::var("SUDO_UID").ok()?.parse().ok()?;
-    (rustix::process::geteuid().is_root() && typed != 0 && typed != NOBODY).then_some(typed)
+    (super::us::is_machines_root() && typed != 0 && typed != NOBODY).then_some(typed)
 }
 
 /// Group of the user who typed `sudo`.

@@ -12,7 +12,7 @@
 //! Source: `capabilities(7)`, `PR_SET_NO_NEW_PRIVS(2const)`.
 
 use super::confinement::{CapabilitySet, Confinement};
-use super::{Room, byte_lock, exclusive, journal, user_numbers};
+use super::{Room, byte_lock, exclusive, journal, us, user_numbers};
 use crate::fault::{Doing, Fault};
 use std::fs::{self, File};
 use std::path::Path;
@@ -34,7 +34,7 @@ const MAP: &str = "/proc/self/uid_map";
 #[derive(Debug)]
 pub struct Unprivileged {
     number: u32,
-    _held: File,
+    _held: Option<File>,
 }
 
 impl Room {
@@ -43,6 +43,10 @@ impl Room {
     /// # Errors
     /// The machine's: the file of numbers cannot be locked, or all are taken.
     pub fn unprivileged(&self) -> Result<Unprivileged, Fault> {
+        if us::is_in_a_namespace() {
+            // There is one user alone, and what the machine lets them do is little.
+            return Ok(Unprivileged { number: 0, _held: None });
+        }
         let map = fs::read_to_string(MAP).doing(format_args!("read `{MAP}`"))?;
         let first = first_of(&map).ok_or_else(|| {
             Fault::machine("this user namespace has too few users for one without privileges")
@@ -53,7 +57,7 @@ impl Room {
         let begin =
             std::process::id().wrapping_mul(97).wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
         take(&path, begin)?
-            .map(|(offset, held)| Unprivileged { number: first + offset, _held: held })
+            .map(|(offset, held)| Unprivileged { number: first + offset, _held: Some(held) })
             .ok_or_else(|| {
                 Fault::machine(format!("all {COUNT} users without privileges are taken"))
                     .hint("end another surtax that runs on this machine")

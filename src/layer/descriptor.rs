@@ -84,6 +84,8 @@ pub struct Descriptor {
     pub translates: fn(&LayerSpec) -> bool,
     /// True if the doctor asks about it; false for a layer that tests surtax itself.
     pub is_listed: bool,
+    /// True if root of a user namespace can start it, and not the machine's alone.
+    pub without_root: bool,
     /// Variants that the doctor asks about: every way in which two of the kind differ in what they
     /// need or cost. The kind alone, if none is given.
     pub variants: &'static [&'static str],
@@ -122,6 +124,7 @@ impl Descriptor {
         may_prove_kvm: |_| false,
         translates: |_| false,
         is_listed: true,
+        without_root: false,
         variants: &[],
         not_yet_run: &[],
         is_seen_from_outside: true,

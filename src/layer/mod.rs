@@ -18,7 +18,7 @@ mod tool_file;
 
 use crate::agent::Link;
 use crate::fault::{Blame, Fault};
-use crate::lab::{self, Limits, Room};
+use crate::lab::{self, Limits, Room, us};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use surtax_instrument::probe::command_group::CommandGroup;
@@ -245,8 +245,24 @@ impl Unavailable {
 /// # Errors
 /// It is not, and `why` it has to be.
 pub(crate) fn require_root(why: &str) -> Result<(), Unavailable> {
-    let is_root = rustix::process::geteuid().is_root();
-    if is_root { Ok(()) } else { Err(Unavailable::new(why, "sudo surtax …")) }
+    match us::is_machines_root() {
+        true => Ok(()),
+        false => Err(Unavailable::new(why, "sudo surtax …")),
+    }
+}
+
+/// The same of what root of a user namespace may do, too.
+///
+/// # Errors
+/// It is neither, and `why` it has to be.
+pub(crate) fn require_namespace(why: &str) -> Result<(), Unavailable> {
+    if us::is_machines_root() || us::is_in_a_namespace() {
+        return Ok(());
+    }
+    let refused = us::refused().map_or_else(String::new, |refused| {
+        format!(", or a user namespace of your own, which this machine refuses: {refused}")
+    });
+    Err(Unavailable::new(format!("{why}{refused}"), "sudo surtax …"))
 }
 
 /// The path of a program, which is installed by `remedy`.

@@ -6,6 +6,7 @@
 //!
 //! What cannot be read says `unknown`; it is never zero.
 
+use crate::lab::us;
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -43,6 +44,10 @@ pub const UNKNOWN: &str = "unknown";
 pub fn facts(tools: &[Fact]) -> Vec<Fact> {
     let mut facts = facts_below(Path::new("/"));
     facts.push(fact("surtax_version", Some(env!("CARGO_PKG_VERSION").into()), "this binary"));
+    if us::is_in_a_namespace() {
+        let whose = Some(String::from("root of a user namespace, and nobody's on the machine"));
+        facts.push(fact("privileges", whose, "/proc/self/uid_map"));
+    }
     facts.extend_from_slice(tools);
     facts
 }

@@ -12,11 +12,12 @@
 //! Source: Filesystem Hierarchy Standard 3.0; `shadow(5)`, `gshadow(5)`.
 
 use crate::fault::{Doing, Fault};
-use crate::lab::{Mount, Room, conceal, state};
+use crate::lab::{Mount, Room, conceal, state, us};
 use crate::layer::OWN_PLACES;
 use crate::layer::{Root, View};
 use crate::rootfs::engines;
 use etcetera::BaseStrategy;
+use rustix::fs::{Access, access};
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::io::ErrorKind;
@@ -80,6 +81,8 @@ pub fn hidden(view: &View) -> Vec<Hidden> {
         .into_iter()
         .map(|(path, keeps_users)| Hidden { is_directory: path.is_dir(), path, keeps_users })
         .filter(|hidden| !named.iter().any(|named| named.starts_with(&hidden.path)))
+        // What we cannot read, nobody below us can.
+        .filter(|hidden| us::is_machines_root() || access(&hidden.path, Access::READ_OK).is_ok())
         // What is there is each level's own.
         .filter(|hidden| !OWN_PLACES.iter().any(|place| hidden.path.starts_with(place)))
         .collect();

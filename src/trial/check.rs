@@ -4,7 +4,8 @@ use super::command;
 use super::trial_workload::TrialWorkload;
 use crate::driver;
 use crate::fault::Fault;
-use crate::layer::{StackSpec, Unavailable};
+use crate::lab::{Limits, us};
+use crate::layer::{LayerSpec, StackSpec, Unavailable};
 use crate::plan::{Arm, Neighbour, Plan};
 use crate::stack::start::StartContext;
 
@@ -17,6 +18,19 @@ pub fn prepare(stack: &StackSpec, context: &StartContext<'_>) -> Result<(), Faul
     let (view, limits) = (context.view(outermost)?, outermost.limits()?);
     let site = context.site(&view, &limits, stack.layers.len() > 1);
     driver::find(&outermost.kind)?.prepare(outermost, &site)
+}
+
+/// Says what of a stack takes root of the machine, though none of its layers may.
+fn takes_root(stack: &StackSpec, limits: &Limits) -> Option<Unavailable> {
+    let has_own = |it: &LayerSpec| driver::descriptor(&it.kind).is_some_and(|it| it.has_own_memory);
+    let why = match &stack.layers[..] {
+        [_, _, ..] => "a stack of several layers takes root",
+        [only] if *limits != Limits::default() && !has_own(only) => {
+            "limits are those of a control group, which takes root to make"
+        }
+        _ => return None,
+    };
+    Some(Unavailable::new(why, "sudo surtax …"))
 }
 
 /// Tells whether the outermost layer of an arm can run; the deeper ones can only be asked from
@@ -35,6 +49,11 @@ pub fn check(
         return Ok(Err(gap));
     }
     let (view, limits) = (context.view(outermost)?, outermost.limits()?);
+    if us::is_in_a_namespace()
+        && let Some(gap) = takes_root(&arm.stack, &limits)
+    {
+        return Ok(Err(gap));
+    }
     let command = work.inside(&command::command(plan, &arm.stack));
     let context = StartContext { command: Some(&command), ..*context };
     let site = context.site(&view, &limits, arm.stack.layers.len() > 1);

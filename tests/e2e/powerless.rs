@@ -1,11 +1,13 @@
 //! Without root rights: what still works, and what the rest says.
 
-use crate::machine::{Machine, text, turn_at};
+use crate::machine::{Machine, is_usable, text, turn_at};
 use serde_json::Value;
 use std::fs;
+use std::io::Read;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 /// The user and the group called `nobody` on Debian.
 const NOBODY: u32 = 65_534;
@@ -14,6 +16,8 @@ const NOBODY: u32 = 65_534;
 struct Nobody<'a> {
     machine: &'a Machine,
     home: PathBuf,
+    /// A user namespace in which they are, and may make none, where that is not the machine's own.
+    shut_in: Option<ShutIn>,
 }
 
 impl<'a> Nobody<'a> {
@@ -26,7 +30,7 @@ impl<'a> Nobody<'a> {
         for path in [home.clone(), home.join("run")] {
             chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
         }
-        Self { machine, home }
+        Self { machine, home, shut_in: None }
     }
 
     fn surtax(&self, arguments: &[&str], home: &str) -> Output {
@@ -34,15 +38,28 @@ impl<'a> Nobody<'a> {
     }
 
     fn surtax_as(&self, user: u32, arguments: &[&str], home: &str) -> Output {
+        let output = self.command(user, arguments, home).output().unwrap();
+        let said = text(&output.stderr);
+        assert!(!said.contains("bug in surtax"), "{arguments:?}: {said}");
+        output
+    }
+
+    /// The binary as this user, ready to start.
+    fn command(&self, user: u32, arguments: &[&str], home: &str) -> Command {
+        let (user, group) = (format!("--reuid={user}"), format!("--regid={user}"));
+        let mut words = vec!["setpriv", &user, &group, "--clear-groups"];
+        let namespace =
+            self.shut_in.as_ref().map(|it| format!("--user=/proc/{}/ns/user", it.0.id()));
+        if let Some(namespace) = &namespace {
+            words.splice(0..0, ["nsenter", namespace, "--setuid", "0", "--setgid", "0"]);
+        }
         #[expect(
             clippy::disallowed_methods,
             reason = "the test starts the binary as somebody else"
         )]
-        let mut command = Command::new("setpriv");
-        let user = [format!("--reuid={user}"), format!("--regid={user}")];
-        let output = command
-            .args(user)
-            .arg("--clear-groups")
+        let mut command = Command::new(words[0]);
+        command
+            .args(&words[1..])
             .arg(self.machine.path("surtax"))
             .args(arguments)
             .current_dir("/")
@@ -50,12 +67,20 @@ impl<'a> Nobody<'a> {
             .env("XDG_RUNTIME_DIR", self.home.join("run"))
             .env_remove("XDG_DATA_HOME")
             .env_remove("XDG_STATE_HOME")
-            .env_remove("XDG_CACHE_HOME")
-            .output()
-            .unwrap();
-        let said = text(&output.stderr);
-        assert!(!said.contains("bug in surtax"), "{arguments:?}: {said}");
-        output
+            .env_remove("XDG_CACHE_HOME");
+        command
+    }
+
+    /// Proves that no lab and no journal of theirs is there.
+    fn assert_nothing_left(&self) {
+        for place in ["run/surtax", ".local/state/surtax/labs"] {
+            let place = self.home.join(place);
+            let left = fs::read_dir(&place).into_iter().flatten().flatten();
+            let is_lab = |name: &String| name != "users" && !name.ends_with(".lock");
+            let names = left.filter_map(|it| it.file_name().into_string().ok());
+            let left: Vec<String> = names.filter(is_lab).collect();
+            assert_eq!(left, [""; 0], "left in {}", place.display());
+        }
     }
 
     fn home(&self) -> &str {
@@ -64,9 +89,10 @@ impl<'a> Nobody<'a> {
 }
 
 #[test]
-fn native_without_a_layer_over_its_files_needs_no_root() {
+fn native_without_a_layer_over_its_files_needs_no_root_and_no_namespace() {
     let machine = Machine::take();
-    let nobody = Nobody::of(&machine);
+    let mut nobody = Nobody::of(&machine);
+    nobody.shut_in = Some(ShutIn::new());
     let stacks = "native:root=host,native,runc,gvisor,qemu:accel=tcg";
     let output = nobody.surtax(
         &[
@@ -83,7 +109,8 @@ fn native_without_a_layer_over_its_files_needs_no_root() {
             assert_eq!(arm["trial_count"], 1, "{}", arm["trouble"]);
         } else {
             assert_eq!(arm["trial_count"], 0, "{}", arm["stack"]);
-            assert!(arm["trouble"]["why"].as_str().unwrap().contains("root"), "{}", arm["trouble"]);
+            let why = arm["trouble"]["why"].as_str().unwrap();
+            assert!(why.contains("root") && why.contains("refuses: "), "{why}");
             assert!(
                 arm["trouble"]["remedy"].as_str().unwrap().contains("sudo"),
                 "{}",
@@ -95,7 +122,189 @@ fn native_without_a_layer_over_its_files_needs_no_root() {
     assert_eq!(text(&output.stdout), "65534\n", "{}", text(&output.stderr));
     let labs = nobody.home.join("run/surtax");
     assert_eq!(fs::read_dir(labs).map_or(0, Iterator::count), 0, "a lab was left");
+    drop(nobody);
     machine.assert_as_before();
+}
+
+/// The distribution's kernel that serves files by 9p, which root has fetched.
+fn fetched_kernel(machine: &Machine) -> PathBuf {
+    let output =
+        machine.command(&["enter", "qemu:accel=tcg,files=9p", "--", "true"]).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let kernels = fs::read_dir("/var/cache/surtax/kernels").unwrap();
+    let names = kernels.filter_map(|it| it.unwrap().file_name().into_string().ok());
+    let is_full = |name: &String| name.ends_with("-amd64") && !name.contains("cloud");
+    let release = names.filter(is_full).max().expect("a kernel was fetched");
+    Path::new("/var/cache/surtax/kernels").join(&release).join(format!("boot/vmlinuz-{release}"))
+}
+
+#[test]
+fn seven_stacks_answer_without_root() {
+    let machine = Machine::beside_one();
+    let takes = ["bubblewrap", "runc", "gvisor", "qemu:accel=tcg"];
+    if !takes.iter().all(|stack| is_usable(&machine, stack)) {
+        return;
+    }
+    let kernel = fetched_kernel(&machine);
+    let nobody = Nobody::of(&machine);
+    let qemu = format!("qemu:accel=tcg,kernel={}", kernel.display());
+    let stacks =
+        format!("native,native:root=host,namespaces,bubblewrap,runc:net=veth,gvisor,{qemu}");
+    // What is written is seen by who wrote it and by nobody else; what nobody may read is not read.
+    let command = "cat /etc/shadow 2>&1 && exit 7; \
+                   test -w / || exit 0; \
+                   test ! -e /of-nobody || exit 8; echo x >/of-nobody || exit 9; \
+                   test ! -e /opt/of-nobody || exit 10; echo x >/opt/of-nobody || exit 11";
+    let output = nobody.surtax(
+        &["compare", "--in", &stacks, "--runs", "3", "--format", "json", "--", "sh", "-c", command],
+        nobody.home(),
+    );
+    let answer: Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|_| panic!("{}", text(&output.stderr)));
+    let arms = answer["arms"].as_array().unwrap();
+    assert_eq!(arms.len(), 8);
+    for arm in arms {
+        assert_eq!(arm["trial_count"], 3, "{}: {}", arm["stack"], arm["trouble"]);
+    }
+    let privileges = answer["machine"].as_array().unwrap();
+    assert!(privileges.iter().any(|fact| fact["key"] == "privileges"), "{privileges:?}");
+    for path in ["/of-nobody", "/opt/of-nobody"] {
+        assert!(!Path::new(path).exists(), "{path} was written to this machine");
+    }
+    nobody.assert_nothing_left();
+    machine.assert_as_before();
+}
+
+#[test]
+fn who_is_not_root_is_themselves_in_native_and_root_in_a_container() {
+    let machine = Machine::take();
+    if !["bubblewrap", "runc"].iter().all(|stack| is_usable(&machine, stack)) {
+        return;
+    }
+    let nobody = Nobody::of(&machine);
+    let aws = nobody.home.join(".aws");
+    fs::create_dir(&aws).unwrap();
+    fs::write(aws.join("credentials"), "a secret").unwrap();
+    for path in [aws.clone(), aws.join("credentials")] {
+        chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
+    }
+    let command = format!("id -u; cat {}/credentials", aws.display());
+    for (stack, expected) in [
+        ("native:root=host", "65534\na secret"),
+        ("native", "65534\na secret"),
+        ("bubblewrap", "0\n"),
+        ("runc", "0\n"),
+    ] {
+        let arguments = ["enter", stack, "--", "sh", "-c", &command];
+        let output = nobody.surtax(&arguments, nobody.home());
+        assert_eq!(text(&output.stdout), expected, "{stack}: {}", text(&output.stderr));
+    }
+    for (stack, why) in [
+        ("runc+runc", "a stack of several layers takes root"),
+        ("runc:cpus=1", "limits are those of a control group, which takes root to make"),
+        ("docker", "can only be started by root"),
+        ("crun", "needs root"),
+    ] {
+        let runs = ["--runs", "1", "--format", "json", "--", "true"];
+        let stacks = format!("native,{stack}");
+        let arguments = [&["compare", "--in", &stacks], &runs[..]].concat();
+        let output = nobody.surtax(&arguments, nobody.home());
+        assert!(text(&output.stdout).contains(why), "{stack}: {}", text(&output.stdout));
+    }
+    nobody.assert_nothing_left();
+    machine.assert_as_before();
+}
+
+#[test]
+fn in_a_namespace_somebody_elses_directory_is_not_taken_for_roots() {
+    let machine = Machine::take();
+    let nobody = Nobody::of(&machine);
+    let theirs = machine.path("of-somebody");
+    let below = theirs.join("state");
+    fs::create_dir_all(&below).unwrap();
+    chown(&theirs, Some(SUDOER), Some(SUDOER)).unwrap();
+    chown(&below, Some(NOBODY), Some(NOBODY)).unwrap();
+    let output = nobody
+        .command(NOBODY, &["enter", "native", "--", "true"], nobody.home())
+        .env("SURTAX_STATE_DIR", &below)
+        .output()
+        .unwrap();
+    let said = text(&output.stderr);
+    assert!(!output.status.success(), "{said}");
+    assert!(said.contains(&format!("belongs to user {SUDOER}")), "{said}");
+    machine.assert_as_before();
+}
+
+#[test]
+fn what_is_killed_without_root_leaves_nothing() {
+    let machine = Machine::take();
+    let nobody = Nobody::of(&machine);
+    for stack in ["native", "runc", "gvisor"] {
+        if !is_usable(&machine, stack) {
+            continue;
+        }
+        let arguments = ["enter", stack, "--", "sh", "-c", "echo begun; sleep 1000"];
+        let mut command = nobody.command(NOBODY, &arguments, nobody.home());
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = [0; 5];
+        child.stdout.as_mut().unwrap().read_exact(&mut line).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        // The reaper has what was left.
+        let has_left = || processes_of(NOBODY).is_empty();
+        assert!(wait_until(has_left), "{stack}: {:?}", processes_of(NOBODY));
+        nobody.assert_nothing_left();
+    }
+    machine.assert_as_before();
+}
+
+/// Holder of a user namespace of everybody's, in which nobody may make another.
+struct ShutIn(Child);
+
+impl ShutIn {
+    #[expect(clippy::disallowed_methods, reason = "the namespace is no lab's")]
+    fn new() -> Self {
+        let holder = Command::new("unshare").args(["--user", "sleep", "1000"]).spawn().unwrap();
+        let shut_in = Self(holder);
+        let pid = shut_in.0.id();
+        let users = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/user")).unwrap();
+        assert!(wait_until(|| users(&pid.to_string()) != users("self")));
+        for map in ["uid_map", "gid_map"] {
+            fs::write(format!("/proc/{pid}/{map}"), "0 0 4294967294").unwrap();
+        }
+        let namespace = format!("--user=/proc/{pid}/ns/user");
+        let forbid = "echo 0 >/proc/sys/user/max_user_namespaces";
+        let mut command = Command::new("nsenter");
+        command.args([&namespace, "--setuid", "0", "--setgid", "0", "sh", "-c", forbid]);
+        assert!(command.status().unwrap().success());
+        shut_in
+    }
+}
+
+impl Drop for ShutIn {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Names of what this user runs.
+fn processes_of(user: u32) -> Vec<String> {
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    let is_theirs = |path: &PathBuf| fs::metadata(path).is_ok_and(|it| it.uid() == user);
+    let paths = entries.map(|entry| entry.path()).filter(is_theirs);
+    paths.filter_map(|path| fs::read_to_string(path.join("comm")).ok()).collect()
+}
+
+fn wait_until(is_so: impl Fn() -> bool) -> bool {
+    let begun = Instant::now();
+    while !is_so() {
+        if begun.elapsed() > Duration::from_secs(20) {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    true
 }
 
 #[test]
@@ -115,7 +324,7 @@ fn every_other_command_answers_or_says_what_it_cannot_write() {
     fs::remove_dir(lab).unwrap();
     let note = "surtax: note: to remove what other users' runs left takes root: `sudo surtax gc`\n";
     assert_eq!(text(&output.stderr), note);
-    for stack in ["native", "runc"] {
+    for stack in ["docker", "nspawn"] {
         let output = nobody.surtax(&["enter", stack, "--", "true"], nobody.home());
         let said = text(&output.stderr);
         assert!(!output.status.success(), "{stack}: {said}");

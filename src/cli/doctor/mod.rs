@@ -14,6 +14,7 @@ use super::rows::Rows;
 use super::run_and_report::OpenedLab;
 use super::{Format, Globals, answer};
 use crate::fault::{Doing, Fault};
+use crate::lab::us;
 use crate::report::json;
 use crate::report::page::Page;
 use crate::report::terminal::{Colour, Look};
@@ -60,6 +61,11 @@ pub(super) struct Diagnosis {
     #[serde(skip_serializing_if = "Option::is_none")]
     host: Option<Vec<Disturbance>>,
 }
+
+/// Words for who is not root, above all else.
+const WITHOUT_ROOT: &str = "Without root layers run in a user namespace of your own. `sudo` adds \
+                            limits, stacks of several layers, what those who work for a stack \
+                            use, and the layers that ask for it below.";
 
 /// Asks every layer and this host, and prints what they say.
 ///
@@ -113,6 +119,10 @@ fn shown(diagnosis: &Diagnosis, is_brief: bool, width: u16) -> String {
     let names = lines.iter().map(|line| line.name.chars().count());
     let names = names.chain(host.iter().map(|seen| seen.code.len())).max().unwrap_or(0);
     let indent = MARK_WIDTH + names + 2;
+    if us::is_in_a_namespace() {
+        page.paragraph("", WITHOUT_ROOT, 0);
+        page.add("\n");
+    }
     page.add("Layers\n");
     for Line { name, usable, found, remedy } in &lines {
         let mark = if *usable { GOOD } else { BAD };

@@ -3,7 +3,7 @@
 use crate::container::oci::resources::resources;
 use crate::fault::{Doing, Fault};
 use crate::lab::disk::Disk;
-use crate::lab::{CapabilitySet, Limits};
+use crate::lab::{CapabilitySet, Limits, us};
 use crate::layer::medium::Medium;
 use crate::layer::{Root, View};
 use oci_spec::OciSpecError;
@@ -144,6 +144,10 @@ fn mounts(container: &Container<'_>) -> Result<Vec<Mount>, OciSpecError> {
             // Half of the memory, as on the level itself: docker's 64 MiB fail databases for no
             // reason.
             Some("/dev/shm") => drop_options(mount, |option| option.starts_with("size=")),
+            // The group of terminals, which a namespace of one user does not have.
+            Some("/dev/pts") if us::is_in_a_namespace() => {
+                drop_options(mount, |option| option == "gid=5");
+            }
             Some("/sys/fs/cgroup" | "/sys") if container.is_privileged => {
                 drop_options(mount, |option| option == "ro");
             }
@@ -197,10 +201,12 @@ fn drop_options(mount: &mut Mount, is_dropped: fn(&str) -> bool) {
 }
 
 fn linux(container: &Container<'_>) -> Result<Linux, OciSpecError> {
-    let linux = LinuxBuilder::default()
-        .cgroups_path(container.group)
-        .namespaces(namespaces(container)?)
-        .resources(resources(container)?);
+    let mut linux =
+        LinuxBuilder::default().namespaces(namespaces(container)?).resources(resources(container)?);
+    // Where no group can be made, a runtime does without one that nobody names.
+    if !us::is_in_a_namespace() {
+        linux = linux.cgroups_path(container.group);
+    }
     if container.is_privileged {
         return linux.build();
     }

@@ -1,19 +1,23 @@
 //! Way in which files come to a guest of QEMU's: the option, and what QEMU is told.
 
 use crate::guest::share::{Protocol, SERVED_WRITABLE, Share, TAG, WRITABLE_TAG};
+use crate::lab::us;
 use crate::layer::{LayerSpec, OptionSpec, option};
 use std::path::Path;
 
 /// The option.
 pub(super) const FILES: OptionSpec = option("files", &["virtiofs", "9p"]).help(
     "how this level's files come to the guest; `9p` takes the distribution's full kernel (default: \
-     virtiofs)",
+     virtiofs; without root 9p)",
 );
 
 /// Reads the option.
 pub(super) fn read(spec: &LayerSpec) -> Protocol {
     match spec.option("files") {
         Some("9p") => Protocol::Ninep,
+        // Who is not root may not read another's file without a mark that it was read, which is
+        // how an overlay reads, and virtiofsd passes that on.
+        None if us::is_in_a_namespace() => Protocol::Ninep,
         _ => Protocol::Virtiofs,
     }
 }

@@ -130,12 +130,12 @@ fn page(descriptor: &Descriptor) -> String {
     row("root file systems", if roots.is_empty() { "its own".into() } else { listed(&roots) });
     let yes = |is: bool| String::from(if is { "yes" } else { "no" });
     row("another layer can be started in it", yes(descriptor.holds_layers));
+    row("can be started without root", yes(descriptor.without_root));
     row("memory of its own, which no limit outside ends", yes(descriptor.has_own_memory));
     if descriptor.shuts_keyrings {
         row("the kernel's keyrings, of which root's are this machine's", "shut".into());
     }
-    let both: &[&str] = descriptor.both_ways;
-    if !both.is_empty() {
+    if let both @ [_, ..] = descriptor.both_ways {
         row("`net=` by which it and the outside can call each other", listed(both));
     }
     if !variants.is_empty() {

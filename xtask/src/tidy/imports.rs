@@ -29,7 +29,7 @@ const ROOMS: &[(&str, &[&str])] = &[
         "ledger",
         &[
             "trial", "workload", "plan", "stack", "layer", "lab::state", "lab::byte_lock",
-            "lab::sudoer", "lab::exclusive", "fault",
+            "lab::sudoer", "lab::exclusive", "lab::us", "fault",
         ],
     ),
     ("campaign", &["ledger", "trial", "plan", "stack", "layer", "fault"]),
