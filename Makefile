@@ -124,7 +124,7 @@ deb: build ## Packs it for Debian into target/debian, and has lintian look at it
 try-deb: deb ## Installs the package on a fresh Debian 12, measures there, and removes it (a few minutes, as root)
 	$(AS_ROOT) packaging/try-deb.sh
 
-try-readers: build ## Has pandas, Polars, DuckDB and promtool read what surtax exports (a minute)
+try-readers: build ## Has pandas, Prometheus, Jupyter and others read what surtax exports, and act run the GitHub Action (a minute, as root)
 	tests/readers/run.sh
 
 try-pages: build ## Has Chromium look at ten reports, wide, dark, on a phone and printed (three minutes, as root)

@@ -11,9 +11,6 @@
 set -eu
 
 gvisor_version=v0.0.0-20260905035102-160fafc42237
-gvisor_go=1.26.3             # what that version's go.mod asks for
-backported_go=golang-1.23    # the newest Debian 12 has; it fetches the one asked for by itself
-toolchain_switch_since=1.21
 
 deny_version=0.20.2          # cargo-deny, which `make check` asks about every dependency
 
@@ -24,10 +21,7 @@ export DEBIAN_FRONTEND=noninteractive
 policy=
 again="make setup"
 . "$root/setup/steps.sh"
-
-at_least() { # VERSION WANTED
-    [ "$(printf '%s\n%s\n' "$1" "$2" | sort -V | head -n 1)" = "$2" ]
-}
+. "$root/setup/go.sh"
 
 clean_up() {
     if [ -n "$policy" ]; then as_root rm -f "$policy"; fi
@@ -182,61 +176,15 @@ usable_runsc() {
     esac
 }
 
-# Sets `go` to a Go that can build gVisor, if the machine has one.
-find_go() {
-    for go in "$(command -v go || true)" /usr/local/go/bin/go; do
-        [ -x "$go" ] || continue
-        have=$(GOTOOLCHAIN=local "$go" env GOVERSION 2>/dev/null | sed 's/^go//')
-        if at_least "$have" "$toolchain_switch_since"; then return 0; fi
-    done
-    return 1
-}
-
-debian_mirror() {
-    apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Codename: bookworm' \
-        'Label: Debian' | head -n 1
-}
-
-# Unpacks the backport from the mirror that the machine's own sources name, with apt's signature
-# check, and leaves apt's lists and the installed packages as they are.
-unpack_go() {
-    mirror=$(debian_mirror)
-    if [ -z "$mirror" ]; then # apt learns a source's code name from its lists
-        quietly "read the package lists" as_root apt-get -q update
-        mirror=$(debian_mirror)
-    fi
-    [ -n "$mirror" ] || fail "no apt source of Debian 12 is configured, so there is no Go to build gVisor" \
-        "install Go $gvisor_go or later, then run \`make setup\` again"
-    say "gVisor: fetching Go for the build ($backported_go of bookworm-backports, 46 MB)"
-    mkdir -p "$scratch/apt/lists/partial" "$scratch/apt/sources" "$scratch/apt/cache" "$scratch/apt/packages"
-    cat >"$scratch/apt/sources/backports.sources" <<END
-Types: deb
-URIs: $mirror
-Suites: bookworm-backports
-Components: main
-Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
-END
-    set -- -q -o Dir::Etc::SourceList=/dev/null -o Dir::Etc::SourceParts="$scratch/apt/sources" \
-        -o Dir::State::Lists="$scratch/apt/lists" -o Dir::Cache="$scratch/apt/cache" \
-        -o APT::Sandbox::User=
-    quietly "read the lists of bookworm-backports" apt-get "$@" update
-    (cd "$scratch/apt/packages" && quietly "fetch Go" apt-get "$@" download "$backported_go-go" "$backported_go-src")
-    for package in "$scratch"/apt/packages/*.deb; do
-        quietly "unpack Go" dpkg-deb -x "$package" "$scratch/go-root"
-    done
-    go=$scratch/go-root/usr/lib/go-${backported_go#golang-}/bin/go
-}
-
 install_gvisor() {
     if usable_runsc; then
         say "gVisor: $runsc is there"
         return
     fi
-    find_go || unpack_go
+    find_go || unpack_go gVisor
     say "gVisor: building runsc with $("$go" env GOVERSION) (two minutes on two cores, fetches 100 MB)"
-    quietly "build runsc" env CGO_ENABLED=0 GOTOOLCHAIN=auto GOBIN="$scratch/bin" GOPATH="$scratch/go" \
-        GOCACHE="$scratch/go-cache" GOFLAGS="$("$go" env GOFLAGS) -modcacherw" \
-        "$go" install -ldflags "-X gvisor.dev/gvisor/runsc/version.version=$gvisor_version" \
+    quietly "build runsc" with_go install \
+        -ldflags "-X gvisor.dev/gvisor/runsc/version.version=$gvisor_version" \
         "gvisor.dev/gvisor/runsc@$gvisor_version"
     as_root install -D -m 755 "$scratch/bin/runsc" /usr/local/bin/runsc
     hash -r
