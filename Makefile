@@ -38,7 +38,7 @@ FUZZ_ROUNDS  ?= 1
 MDBOOK_VERSION = 0.5.4
 MDBOOK         = $(TARGET)/mdbook/bin/mdbook
 
-.PHONY: help setup appliance build demo test test-all bench protocol mutants fuzz check docs install deb tarball try-deb try-readers try-pages clean
+.PHONY: help setup appliance build demo test test-all bench protocol mutants fuzz check docs install deb tarball image try-deb try-readers try-pages clean
 
 help: ## Lists these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-16s%s\n", $$1, $$2 }'
@@ -62,7 +62,7 @@ test: setup appliance ## Runs every test; the layers named in REQUIRED must run 
 	    CARGO="$(CARGO)" tests/run.sh
 
 test-all: export SURTAX_SLOW_TESTS = 1
-test-all: test try-deb tarball try-readers try-pages ## Runs every test with all of its cases, and those that take minutes, too
+test-all: test try-deb tarball image try-readers try-pages ## Runs every test with all of its cases, and those that take minutes, too
 
 # The images of `appliance:arceos` and `appliance:grub-xen` and its PVH twin are built once, and only where their tests must run.
 appliance:
@@ -126,6 +126,9 @@ try-deb: deb ## Installs the package on a fresh Debian 12, measures there, and r
 
 tarball: ## Packs a surtax without libraries into target/tarball, with checksum and bill of materials, and tries it (five minutes)
 	packaging/tarball.sh
+
+image: deb ## Makes a container image of the package and its layers, and has a Docker of its own run it (two minutes, as root)
+	$(AS_ROOT) packaging/image.sh
 
 try-readers: build ## Has pandas, Prometheus, Jupyter and others read what surtax exports, and act run the GitHub Action (a minute, as root)
 	tests/readers/run.sh
