@@ -38,7 +38,7 @@ FUZZ_ROUNDS  ?= 1
 MDBOOK_VERSION = 0.5.4
 MDBOOK         = $(TARGET)/mdbook/bin/mdbook
 
-.PHONY: help setup appliance build demo test test-all bench protocol mutants fuzz check docs install deb tarball image try-deb try-readers try-pages clean
+.PHONY: help setup appliance build demo test test-all bench protocol mutants fuzz check docs install deb tarball image try-deb try-readers try-arm64 try-pages clean
 
 help: ## Lists these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-16s%s\n", $$1, $$2 }'
@@ -62,7 +62,7 @@ test: setup appliance ## Runs every test; the layers named in REQUIRED must run 
 	    CARGO="$(CARGO)" tests/run.sh
 
 test-all: export SURTAX_SLOW_TESTS = 1
-test-all: test try-deb tarball image try-readers try-pages ## Runs every test with all of its cases, and those that take minutes, too
+test-all: test try-deb tarball image try-readers try-arm64 try-pages ## Runs every test with all of its cases, and those that take minutes, too
 
 # The images of `appliance:arceos` and `appliance:grub-xen` and its PVH twin are built once, and only where their tests must run.
 appliance:
@@ -132,6 +132,9 @@ image: deb ## Makes a container image of the package and its layers, and has a D
 
 try-readers: build ## Has pandas, Prometheus, Jupyter and others read what surtax exports, and act run the GitHub Action (a minute, as root)
 	tests/readers/run.sh
+
+try-arm64: build ## Builds surtax for arm64 and runs its libraries' unit tests there, in QEMU's user mode (six minutes)
+	tests/arm64.sh
 
 try-pages: build ## Has Chromium look at ten reports, wide, dark, on a phone and printed (three minutes, as root)
 	$(AS_ROOT) tests/pages/run.sh

@@ -156,7 +156,7 @@ pub fn request(link: &str) -> io::Result<libc::ifreq> {
         return Err(io::ErrorKind::InvalidInput.into());
     }
     for (place, byte) in request.ifr_name.iter_mut().zip(link.bytes()) {
-        *place = byte.cast_signed();
+        *place = libc::c_char::from_ne_bytes([byte]);
     }
     Ok(request)
 }
@@ -254,7 +254,7 @@ fn socket_address(address: Ipv4Addr) -> libc::sockaddr {
     plain.sa_family = libc::sa_family_t::try_from(libc::AF_INET).unwrap_or_default();
     // `sockaddr_in`: two bytes of port, then the address in network order.
     for (place, byte) in plain.sa_data[2..].iter_mut().zip(address.octets()) {
-        *place = byte.cast_signed();
+        *place = libc::c_char::from_ne_bytes([byte]);
     }
     plain
 }
@@ -287,7 +287,8 @@ mod tests {
     #[test]
     fn an_address_stands_behind_the_port() {
         let address = socket_address(Ipv4Addr::new(198, 18, 0, 1));
-        let bytes: Vec<u8> = address.sa_data[..6].iter().map(|byte| byte.cast_unsigned()).collect();
+        let bytes: Vec<u8> =
+            address.sa_data[..6].iter().map(|byte| byte.to_ne_bytes()[0]).collect();
         assert_eq!(bytes, [0, 0, 198, 18, 0, 1]);
     }
 }

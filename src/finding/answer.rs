@@ -212,10 +212,8 @@ impl<'a> Answer<'a> {
 
     /// Each of these with its size; `None` of none.
     fn each(&self, these: &[(&Row<'_>, Interval)]) -> Option<String> {
-        let each = these.iter().map(|(row, it)| {
-            let mark = if emulation::is_of(row.arm) { EMULATED } else { "" };
-            format!("{}{mark} {}", row.arm.name, self.size(it))
-        });
+        let name = |row: &Row<'_>| emulation::name(row.arm);
+        let each = these.iter().map(|(row, it)| format!("{} {}", name(row), self.size(it)));
         joined(each, ", ")
     }
 

@@ -18,6 +18,16 @@ pub(crate) fn is_of(arm: &ArmFindings) -> bool {
     accelerators(arm).any(|word| word == EMULATED)
 }
 
+/// The name of a stack, marked where a machine of it was emulated.
+pub(crate) fn name(arm: &ArmFindings) -> String {
+    if !is_of(arm) {
+        return arm.name.clone();
+    }
+    // A machine that was emulated for want of better has a mark of its own.
+    let name = arm.name.strip_suffix(&format!(" ({EMULATED})")).unwrap_or(&arm.name);
+    format!("{name} (emulated)")
+}
+
 /// Lists what executed the instructions of a stack's machines.
 fn accelerators(arm: &ArmFindings) -> impl Iterator<Item = &str> {
     let facts = arm.evidence.iter().flat_map(|level| &level.facts);

@@ -301,12 +301,19 @@ fn require_linux(kind: Kind) -> Result<(), Unavailable> {
 }
 
 /// Tells whether the processor is QEMU's translator, which Dom0 sees through Xen.
+#[cfg(target_arch = "x86_64")]
 fn is_translated() -> bool {
     const SIGNATURE: &[u8] = b"TCGTCGTCGTCG";
     let leaf = std::arch::x86_64::__cpuid(0x4000_0000);
     let seen: Vec<u8> =
         [leaf.ebx, leaf.ecx, leaf.edx].into_iter().flat_map(u32::to_le_bytes).collect();
     seen == SIGNATURE
+}
+
+/// Other processors are not asked so.
+#[cfg(not(target_arch = "x86_64"))]
+fn is_translated() -> bool {
+    false
 }
 
 /// The same part of what everybody else has.
