@@ -1,6 +1,6 @@
 //! Places in which a lab makes what it makes, and the beginning of the names there.
 
-use super::exclusive;
+use super::{exclusive, us};
 use crate::fault::Fault;
 use std::path::{Path, PathBuf};
 
@@ -29,7 +29,7 @@ pub fn cache_place() -> Result<PathBuf, Fault> {
     if let Some(named) = std::env::var_os("SURTAX_CACHE_DIR") {
         return Ok(PathBuf::from(named));
     }
-    if super::us::is_machines_root() {
+    if us::is_machines_root() {
         return Ok(PathBuf::from("/var/cache/surtax"));
     }
     if let Some(cache) = std::env::var_os("XDG_CACHE_HOME") {
@@ -55,12 +55,14 @@ pub fn cache_directory() -> Result<PathBuf, Fault> {
 /// Returns the directory that the labs' directories are in.
 #[must_use]
 pub fn run_directory() -> PathBuf {
-    if super::us::is_machines_root() {
+    if us::is_machines_root() {
         return PathBuf::from("/run/surtax");
     }
+    // The specification has it that a relative one is as none.
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-    runtime.map_or_else(
-        || PathBuf::from(format!("/tmp/surtax-{}", rustix::process::geteuid().as_raw())),
+    let user = us::outside().map_or_else(|| rustix::process::geteuid().as_raw(), |(user, _)| user);
+    runtime.filter(|runtime| runtime.is_absolute()).map_or_else(
+        || PathBuf::from(format!("/tmp/surtax-{user}")),
         |runtime| runtime.join("surtax"),
     )
 }

@@ -81,8 +81,12 @@ pub fn hidden(view: &View) -> Vec<Hidden> {
         .into_iter()
         .map(|(path, keeps_users)| Hidden { is_directory: path.is_dir(), path, keeps_users })
         .filter(|hidden| !named.iter().any(|named| named.starts_with(&hidden.path)))
-        // What we cannot read, nobody below us can.
-        .filter(|hidden| us::is_machines_root() || access(&hidden.path, Access::READ_OK).is_ok())
+        // What we cannot read, nobody below us can; of a directory it is enough to enter it.
+        .filter(|hidden| {
+            let may = |how| access(&hidden.path, how).is_ok();
+            let enters = || hidden.is_directory && may(Access::EXEC_OK);
+            us::is_machines_root() || may(Access::READ_OK) || enters()
+        })
         // What is there is each level's own.
         .filter(|hidden| !OWN_PLACES.iter().any(|place| hidden.path.starts_with(place)))
         .collect();

@@ -16,6 +16,8 @@ const NOBODY: u32 = 65_534;
 struct Nobody<'a> {
     machine: &'a Machine,
     home: PathBuf,
+    /// Lines of a shell that change their view of the machine's mounts.
+    mounts: Option<String>,
     /// A user namespace in which they are, and may make none, where that is not the machine's own.
     shut_in: Option<ShutIn>,
 }
@@ -30,7 +32,7 @@ impl<'a> Nobody<'a> {
         for path in [home.clone(), home.join("run")] {
             chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
         }
-        Self { machine, home, shut_in: None }
+        Self { machine, home, mounts: None, shut_in: None }
     }
 
     fn surtax(&self, arguments: &[&str], home: &str) -> Output {
@@ -52,6 +54,11 @@ impl<'a> Nobody<'a> {
             self.shut_in.as_ref().map(|it| format!("--user=/proc/{}/ns/user", it.0.id()));
         if let Some(namespace) = &namespace {
             words.splice(0..0, ["nsenter", namespace, "--setuid", "0", "--setgid", "0"]);
+        }
+        let wrapped = self.mounts.as_ref().map(|mounts| format!("{mounts}; exec \"$@\""));
+        if let Some(wrapped) = &wrapped {
+            let begin = ["unshare", "--mount", "--propagation", "private", "sh", "-ec"];
+            words.splice(0..0, begin.into_iter().chain([wrapped.as_str(), "sh"]));
         }
         #[expect(
             clippy::disallowed_methods,
@@ -154,7 +161,8 @@ fn seven_stacks_answer_without_root() {
     let command = "cat /etc/shadow 2>&1 && exit 7; \
                    test -w / || exit 0; \
                    test ! -e /of-nobody || exit 8; echo x >/of-nobody || exit 9; \
-                   test ! -e /opt/of-nobody || exit 10; echo x >/opt/of-nobody || exit 11";
+                   test ! -e /var/tmp/of-nobody || exit 10; echo x >/var/tmp/of-nobody || exit 11; \
+                   echo x >$HOME/of-nobody || exit 12";
     let output = nobody.surtax(
         &["compare", "--in", &stacks, "--runs", "3", "--format", "json", "--", "sh", "-c", command],
         nobody.home(),
@@ -168,8 +176,9 @@ fn seven_stacks_answer_without_root() {
     }
     let privileges = answer["machine"].as_array().unwrap();
     assert!(privileges.iter().any(|fact| fact["key"] == "privileges"), "{privileges:?}");
-    for path in ["/of-nobody", "/opt/of-nobody"] {
-        assert!(!Path::new(path).exists(), "{path} was written to this machine");
+    let at_home = nobody.home.join("of-nobody");
+    for path in [Path::new("/of-nobody"), Path::new("/var/tmp/of-nobody"), &at_home] {
+        assert!(!path.exists(), "{} was written to this machine", path.display());
     }
     nobody.assert_nothing_left();
     machine.assert_as_before();
@@ -232,6 +241,55 @@ fn in_a_namespace_somebody_elses_directory_is_not_taken_for_roots() {
     let said = text(&output.stderr);
     assert!(!output.status.success(), "{said}");
     assert!(said.contains(&format!("belongs to user {SUDOER}")), "{said}");
+    machine.assert_as_before();
+}
+
+#[test]
+fn no_name_and_no_mount_of_somebodys_reveals_a_secret_or_ends_a_run() {
+    let machine = Machine::take();
+    if !is_usable(&machine, "runc") {
+        return;
+    }
+    let mut nobody = Nobody::of(&machine);
+    let aws = nobody.home.join(".aws");
+    fs::create_dir(&aws).unwrap();
+    fs::write(aws.join("credentials"), "a secret").unwrap();
+    for path in [aws.clone(), aws.join("credentials")] {
+        chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
+    }
+    // Mounts below what everybody may write to, deep below, and below what nobody may list; names
+    // that a list of layers would take apart; and a link to where a secret is.
+    nobody.mounts = Some(format!(
+        "mount -t tmpfs -o mode=1777 x /opt; cd /opt; mkdir m a 'a:.aws' 'a:.' 'x,y' 'b\\\\c'; \
+         ln -s {home} home; mkdir -p 1/2/3/4/5/6/7/8 shut/a/b; chmod 700 shut; \
+         for at in m 1/2/3/4/5/6/7/8 shut/a/b; do mount -t tmpfs x $at; done; cd {home}",
+        home = nobody.home()
+    ));
+    let command = "cd /opt; cat 'a:./.aws/credentials' 'a:.aws/credentials' home/.aws/credentials; \
+                   cat /opt/*/credentials; ls /opt/1/2/3/4/5/6/7/8; echo done";
+    for stack in ["native", "runc"] {
+        let mut surtax =
+            nobody.command(NOBODY, &["enter", stack, "--", "sh", "-c", command], nobody.home());
+        let output = surtax.current_dir(&nobody.home).output().unwrap();
+        let said = text(&output.stdout);
+        let expected = if stack == "native" { "a secretdone\n" } else { "done\n" };
+        assert_eq!(said, expected, "{stack}: {}", text(&output.stderr));
+    }
+    nobody.assert_nothing_left();
+    machine.assert_as_before();
+}
+
+#[test]
+fn a_runtime_directory_that_is_none_is_not_believed_and_no_other_user_has_ours() {
+    let machine = Machine::take();
+    let nobody = Nobody::of(&machine);
+    let ours = Path::new("/tmp/surtax-65534");
+    let mut command = nobody.command(NOBODY, &["enter", "native", "--", "true"], nobody.home());
+    let output = command.env("XDG_RUNTIME_DIR", "run").current_dir(nobody.home()).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(!Path::new("/tmp/surtax-0").exists(), "a name that every user's would be");
+    let _ = fs::remove_dir(ours);
+    nobody.assert_nothing_left();
     machine.assert_as_before();
 }
 

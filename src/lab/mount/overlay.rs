@@ -11,16 +11,18 @@
 use super::{look_like, make_read_only};
 use crate::fault::{Doing, Fault};
 use crate::lab::us;
-use rustix::fs::CWD;
+use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, MoveMountFlags, OpenTreeFlags};
 use std::ffi::CString;
 use std::fs;
+use std::io::ErrorKind;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Deepest directory that is taken apart, below the one that was asked for.
-const DEEPEST: usize = 4;
+const DEEPEST: usize = 40;
 
 /// Mounts an overlay over a directory; its `upper` and `work` are made if absent.
 ///
@@ -41,6 +43,9 @@ pub(super) fn overlay(lower: &Path, upper: &Path, work: &Path, target: &Path) ->
             .doing(format_args!("make the overlay directory `{}`", directory.display()))?;
     }
     look_like(upper, lower)?;
+    if us::is_in_a_namespace() {
+        open_to_write(lower, upper)?;
+    }
     let mounted = match mount(lower, upper, work, target) {
         Err(Errno::INVAL) if us::is_in_a_namespace() => {
             return by_parts(lower, upper, work, target);
@@ -80,48 +85,106 @@ fn by_parts(lower: &Path, upper: &Path, work: &Path, target: &Path) -> Result<()
     rustix::mount::mount("surtax", target, "tmpfs", MountFlags::empty(), None)
         .doing(format_args!("mount memory at `{at}`"))?;
     look_like(target, lower)?;
-    let device = fs::metadata(lower).doing(format_args!("look at `{}`", lower.display()))?.dev();
-    parts((lower, device), upper, work, (target, 0))
+    let doing = format!("look at `{}`", lower.display());
+    let held = Held::open(lower).doing(&doing)?;
+    let device = rustix::fs::fstat(&held.0).doing(&doing)?.st_dev;
+    parts((&held, lower, device), upper, work, (target, 0))
 }
 
+/// A directory that is held, whatever its name leads to meanwhile: another user may have made it,
+/// and given it any name.
+struct Held(OwnedFd);
+
+impl Held {
+    /// Holds a directory, and nothing that a link leads to.
+    fn open(path: &Path) -> rustix::io::Result<Self> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        rustix::fs::open(path, flags, Mode::empty()).map(Self)
+    }
+
+    /// A path of it, in which there is nothing that a list of mount options takes for its own.
+    fn path(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/self/fd/{}", self.0.as_raw_fd()))
+    }
+}
+
+/// Mounts the parts of a directory, which is `shown` by this name; `upper` and `work` are ours.
 fn parts(
-    (lower, device): (&Path, u64),
+    (lower, shown, device): (&Held, &Path, u64),
     upper: &Path,
     work: &Path,
     (target, depth): (&Path, usize),
 ) -> Result<(), Fault> {
     let doing = |what: &str, path: &Path| format!("{what} `{}`", path.display());
-    let listed = fs::read_dir(lower).doing(doing("list", lower))?;
+    let listed = match fs::read_dir(lower.path()) {
+        // Nobody below us can list it either; what is mounted in it keeps it from being shown.
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => return Ok(()),
+        listed => listed.doing(doing("list", shown))?,
+    };
     for entry in listed {
-        let entry = entry.doing(doing("list", lower))?;
-        let (name, below) = (entry.file_name(), entry.path());
+        let name = entry.doing(doing("list", shown))?.file_name();
+        let (below, shown) = (lower.path().join(&name), shown.join(&name));
         let [above, beside, there] = [upper, work, target].map(|it| it.join(&name));
-        let found = entry.metadata().doing(doing("look at", &below))?;
+        // What somebody removed meanwhile is not there.
+        let Ok(found) = fs::symlink_metadata(&below) else { continue };
         if found.is_symlink() {
-            let to = fs::read_link(&below).doing(doing("read the link", &below))?;
+            let to = fs::read_link(&below).doing(doing("read the link", &shown))?;
             std::os::unix::fs::symlink(to, &there).doing(doing("make the link", &there))?;
         } else if found.is_dir() {
             make(&there)?;
             look_like(&there, &below)?;
-            if found.dev() != device {
-                continue;
-            }
             // What is concealed of it is there already.
             for directory in [&above, &beside] {
                 make(directory)?;
             }
             look_like(&above, &below)?;
-            match mount(&below, &above, &beside, &there) {
-                Err(Errno::INVAL) if depth < DEEPEST => {
-                    parts((&below, device), &above, &beside, (&there, depth + 1))?;
-                }
-                // Nobody below us can look into it either.
-                Err(Errno::ACCESS) => {}
-                mounted => mounted.doing(doing("mount an overlay over", &below))?,
+            if found.dev() == device {
+                part((&below, &shown, device), [&above, &beside], (&there, depth))?;
             }
         } else if found.is_file() {
-            let shown = if above.exists() { &above } else { &below };
-            show(shown, &there)?;
+            show(if above.exists() { &above } else { &below }, &shown, &there)?;
+        }
+    }
+    Ok(())
+}
+
+/// Mounts an overlay over one directory, or over its parts again.
+fn part(
+    (below, shown, device): (&Path, &Path, u64),
+    [above, beside]: [&Path; 2],
+    (there, depth): (&Path, usize),
+) -> Result<(), Fault> {
+    let doing = format!("mount an overlay over `{}`", shown.display());
+    // One that was exchanged for something else meanwhile is none.
+    let Ok(lower) = Held::open(below) else { return Ok(()) };
+    let [upper, work] = [above, beside].map(Held::open);
+    let (upper, work) = (upper.doing(&doing)?, work.doing(&doing)?);
+    match mount(&lower.path(), &upper.path(), &work.path(), there) {
+        Err(Errno::INVAL) if depth < DEEPEST => {
+            parts((&lower, shown, device), above, beside, (there, depth + 1))
+        }
+        // Nobody below us can look into it either.
+        Err(Errno::ACCESS) => Ok(()),
+        mounted => mounted.doing(doing),
+    }
+}
+
+/// Has the directories in which whoever runs us may write lie in the upper layer, with all above
+/// them. To change one the kernel copies it up with its owner, and root's is none in a namespace.
+fn open_to_write(lower: &Path, upper: &Path) -> Result<(), Fault> {
+    let named = ["HOME", "TMPDIR"].map(std::env::var_os).into_iter().flatten().map(PathBuf::from);
+    let usual = ["/tmp", "/var/tmp", "/var/lock", "/var/crash"].map(PathBuf::from);
+    for place in usual.into_iter().chain(named).chain(std::env::current_dir()) {
+        let Ok(below) = place.strip_prefix(lower) else { continue };
+        let (mut from, mut to) = (lower.to_path_buf(), upper.to_path_buf());
+        for part in below.components() {
+            from.push(part);
+            to.push(part);
+            if !fs::symlink_metadata(&from).is_ok_and(|it| it.is_dir()) {
+                break;
+            }
+            make(&to)?;
+            look_like(&to, &from)?;
         }
     }
     Ok(())
@@ -129,7 +192,7 @@ fn parts(
 
 fn make(directory: &Path) -> Result<(), Fault> {
     match fs::create_dir(directory) {
-        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => {
             Err(error).doing(format_args!("make the directory `{}`", directory.display()))
         }
         _ => Ok(()),
@@ -137,15 +200,17 @@ fn make(directory: &Path) -> Result<(), Fault> {
 }
 
 /// Shows a file at a place where there is none, read-only.
-fn show(file: &Path, at: &Path) -> Result<(), Fault> {
+fn show(file: &Path, shown: &Path, at: &Path) -> Result<(), Fault> {
     fs::write(at, "").doing(format_args!("make the file to mount over `{}`", at.display()))?;
     let tree = rustix::mount::open_tree(
         CWD,
         file,
-        OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC,
+        OpenTreeFlags::OPEN_TREE_CLONE
+            | OpenTreeFlags::OPEN_TREE_CLOEXEC
+            | OpenTreeFlags::AT_SYMLINK_NOFOLLOW,
     );
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
     tree.and_then(|tree| rustix::mount::move_mount(tree, "", CWD, at, flags))
-        .doing(format_args!("show `{}` at `{}`", file.display(), at.display()))?;
+        .doing(format_args!("show `{}` at `{}`", shown.display(), at.display()))?;
     make_read_only(at, false)
 }

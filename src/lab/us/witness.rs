@@ -5,6 +5,7 @@
 
 use crate::fault::{Doing, Fault};
 use rustix::io::FdFlags;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recv, recvmsg, send, sendmsg,
@@ -13,13 +14,18 @@ use rustix::net::{
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 /// Bytes of control data: one descriptor.
 const CONTROL: usize = rustix::cmsg_space!(ScmRights(1));
 
 /// Bytes of an answer: a user's number.
-const ANSWER: usize = size_of::<u32>();
+const ANSWER: usize = size_of::<u64>() + size_of::<u32>();
+
+/// The longest wait for an answer: who is stopped says nothing.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Our end of what it is asked by; one question at a time.
 static WITNESS: OnceLock<Mutex<OwnedFd>> = OnceLock::new();
@@ -78,40 +84,57 @@ pub(super) fn owner(file: BorrowedFd<'_>) -> Option<u32> {
     if !control.push(SendAncillaryMessage::ScmRights(&files)) {
         return None;
     }
-    sendmsg(&*witness, &[IoSlice::new(b"?")], &mut control, SendFlags::NOSIGNAL).ok()?;
-    let mut said = [0; ANSWER];
-    let (length, _) = recv(&*witness, &mut said, RecvFlags::empty()).ok()?;
-    (length == ANSWER).then(|| u32::from_ne_bytes(said))
+    // Another process of ours may have asked and not waited: its answer is not for us.
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = u64::from(std::process::id()) << 32 | u64::from(NEXT.fetch_add(1, Relaxed));
+    let number = number.to_ne_bytes();
+    sendmsg(&*witness, &[IoSlice::new(&number)], &mut control, SendFlags::NOSIGNAL).ok()?;
+    set_socket_timeout(&*witness, Timeout::Recv, Some(PATIENCE)).ok()?;
+    loop {
+        let mut said = [0; ANSWER];
+        let (length, _) = recv(&*witness, &mut said, RecvFlags::empty()).ok()?;
+        let (of, owner) = said.split_at(number.len());
+        if of == number && length > 0 {
+            let owner = <[u8; 4]>::try_from(owner).ok().filter(|_| length == ANSWER)?;
+            return Some(u32::from_ne_bytes(owner));
+        }
+        if length == 0 {
+            return None;
+        }
+    }
 }
 
 /// Answers until nobody is left who asks.
 fn testify(asked: &OwnedFd) {
     // A key that ends a run is not pressed for us: we leave with it.
     let _ = rustix::process::setsid();
-    while let Some(file) = question(asked) {
+    while let Some((number, file)) = question(asked) {
         let owner = file.and_then(|file| rustix::fs::fstat(file).ok()).map(|it| it.st_uid);
-        let answer = owner.map_or_else(|| vec![0], |owner| owner.to_ne_bytes().to_vec());
+        let owner = owner.map_or_else(Vec::new, |owner| owner.to_ne_bytes().to_vec());
+        let answer = [&number[..], &owner].concat();
         if send(asked, &answer, SendFlags::NOSIGNAL).is_err() {
             return;
         }
     }
 }
 
-/// The next file that is asked for, if one came with the question; `None` when nobody asks any
-/// more.
-fn question(asked: &OwnedFd) -> Option<Option<OwnedFd>> {
+/// The next question's number, and the file that came with it, if one did; `None` when nobody asks
+/// any more.
+fn question(asked: &OwnedFd) -> Option<([u8; 8], Option<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); CONTROL];
     let mut control = RecvAncillaryBuffer::new(&mut space);
-    let mut byte = [0];
-    let parts = &mut [IoSliceMut::new(&mut byte)];
+    let mut number = [0; 8];
+    let parts = &mut [IoSliceMut::new(&mut number)];
     let got =
         rustix::io::retry_on_intr(|| recvmsg(asked, parts, &mut control, RecvFlags::CMSG_CLOEXEC));
-    if got.ok()?.bytes == 0 {
+    let length = got.ok()?.bytes;
+    if length == 0 {
         return None;
     }
     let mut files = control.drain().filter_map(|message| match message {
         RecvAncillaryMessage::ScmRights(files) => Some(files),
         _ => None,
     });
-    Some(files.next().and_then(|mut files| files.next()))
+    let file = files.next().and_then(|mut files| files.next());
+    Some((number, file))
 }
