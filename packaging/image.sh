@@ -11,6 +11,7 @@ set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 again="make image"
 . "$root/setup/steps.sh"
+. "$root/packaging/fresh.sh"
 cd "$root"
 target=$(cd "${CARGO_TARGET_DIR:-target}" && pwd)
 
@@ -33,18 +34,9 @@ stop() {
 trap stop EXIT
 trap 'exit 130' INT TERM HUP
 scratch=$(mktemp -d /var/tmp/surtax-image.XXXXXX)
-if ! command -v debootstrap >/dev/null; then
-    quietly "list what Debian has" apt-get update
-    quietly "install debootstrap" apt-get install -y --no-install-recommends debootstrap
-fi
 
-fresh=$scratch/debian
 say "a fresh Debian 12 with what surtax measures with (three minutes)"
-quietly "make a fresh Debian" debootstrap --variant=minbase bookworm "$fresh"
-cp -L /etc/resolv.conf "$fresh/etc/resolv.conf"
-cp "$package" "$fresh/surtax.deb"
-printf '#!/bin/sh\nexit 101\n' >"$fresh/usr/sbin/policy-rc.d"
-chmod 755 "$fresh/usr/sbin/policy-rc.d"
+fresh_debian "$package"
 cat >"$fresh/make" <<'END'
 set -eu
 export DEBIAN_FRONTEND=noninteractive
@@ -56,16 +48,7 @@ rm -f /surtax.deb /usr/sbin/policy-rc.d /etc/resolv.conf /make
 apt-get -q clean
 rm -rf /var/lib/apt/lists/*
 END
-unshare --mount --pid --fork --kill-child --propagation private sh -eu -c '
-    mount --bind "$1" "$1"
-    mount -t proc proc "$1/proc"
-    mount --rbind /sys "$1/sys"
-    mount --rbind /dev "$1/dev"
-    mkdir "$1/old"
-    cd "$1"
-    # A namespace is entered at its own root, so that is what the directory must be.
-    pivot_root . old
-    exec chroot . sh -eu -c "umount -l /old; rmdir /old; exec sh /make"' sh "$fresh" >"$scratch/log" 2>&1 || {
+in_fresh_debian /make "$scratch/log" || {
     tail -n 40 "$scratch/log" | sed 's/^/    /' >&2
     fail "surtax and its layers could not be installed there (above: the last lines)" "mend that"
 }

@@ -9,6 +9,7 @@ set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 again="make try-deb"
 . "$root/setup/steps.sh"
+. "$root/packaging/fresh.sh"
 
 package=$(echo "$root"/target/debian/surtax_*.deb)
 [ -f "$package" ] || fail "there is no package in target/debian" "make deb"
@@ -17,18 +18,8 @@ package=$(echo "$root"/target/debian/surtax_*.deb)
 trap remove_scratch EXIT
 trap 'exit 130' INT TERM HUP
 scratch=$(mktemp -d /var/tmp/surtax-fresh.XXXXXX)
-if ! command -v debootstrap >/dev/null; then
-    quietly "list what Debian has" apt-get update
-    quietly "install debootstrap" apt-get install -y --no-install-recommends debootstrap
-fi
-fresh=$scratch/debian
 say "a fresh Debian 12 (a minute)"
-quietly "make a fresh Debian" debootstrap --variant=minbase bookworm "$fresh"
-cp -L /etc/resolv.conf "$fresh/etc/resolv.conf"
-cp "$package" "$fresh/surtax.deb"
-# Nothing that a package brings is started there.
-printf '#!/bin/sh\nexit 101\n' >"$fresh/usr/sbin/policy-rc.d"
-chmod 755 "$fresh/usr/sbin/policy-rc.d"
+fresh_debian "$package"
 
 cat >"$fresh/try" <<'END'
 set -eu
@@ -54,16 +45,7 @@ if [ -e /usr/bin/surtax ] || [ -e /usr/share/doc/surtax ]; then
 fi
 END
 say "the package there (a few minutes)"
-unshare --mount --pid --fork --kill-child --propagation private sh -eu -c '
-    mount --bind "$1" "$1"
-    mount -t proc proc "$1/proc"
-    mount --rbind /sys "$1/sys"
-    mount --rbind /dev "$1/dev"
-    mkdir "$1/old"
-    cd "$1"
-    # A namespace is entered at its own root, so that is what the directory must be.
-    pivot_root . old
-    exec chroot . sh -eu -c "umount -l /old; exec sh /try"' sh "$fresh" >"$scratch/log" 2>&1 || {
+in_fresh_debian /try "$scratch/log" || {
     tail -n 40 "$scratch/log" | sed 's/^/    /' >&2
     fail "the package does not work on a fresh Debian (above: its last lines)" "make deb"
 }

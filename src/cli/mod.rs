@@ -140,6 +140,9 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 /// Becomes root of a user namespace of our own, where layers are started by who is not root. A
 /// machine that does not let them has fewer layers, and each says so.
+///
+/// # Errors
+/// The machine's: what it let a process of ours do it does not let us do.
 fn own_namespace(cli: &Cli) -> Result<(), Fault> {
     let starts = matches!(
         cli.command,
@@ -150,10 +153,7 @@ fn own_namespace(cli: &Cli) -> Result<(), Fault> {
             | Command::Enter(_)
             | Command::Doctor(_)
     );
-    if starts {
-        let _ = us::enter_namespace();
-    }
-    Ok(())
+    if starts { us::enter_namespace() } else { Ok(()) }
 }
 
 fn dispatch(cli: Cli) -> Result<ExitCode, Fault> {

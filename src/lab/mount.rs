@@ -321,6 +321,10 @@ fn make_all_read_only(except: &Path) -> Result<(), Fault> {
             // One that another hides, which no path leads to.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}
+            // Without root, one that none of us can reach.
+            Err(error)
+                if us::is_in_a_namespace()
+                    && error.kind() == std::io::ErrorKind::PermissionDenied => {}
             done => done.doing(format_args!("keep `{}` from being written", point.display()))?,
         }
     }

@@ -90,6 +90,17 @@ impl<'a> Nobody<'a> {
         }
     }
 
+    /// Puts a secret into their home; returns its directory.
+    fn keeps_a_secret(&self) -> PathBuf {
+        let aws = self.home.join(".aws");
+        fs::create_dir(&aws).unwrap();
+        fs::write(aws.join("credentials"), "a secret").unwrap();
+        for path in [aws.clone(), aws.join("credentials")] {
+            chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
+        }
+        aws
+    }
+
     fn home(&self) -> &str {
         self.home.to_str().unwrap()
     }
@@ -153,7 +164,10 @@ fn seven_stacks_answer_without_root() {
         return;
     }
     let kernel = fetched_kernel(&machine);
-    let nobody = Nobody::of(&machine);
+    let mut nobody = Nobody::of(&machine);
+    // A mount that they cannot reach, as a lab of root's has.
+    let unreached = "mount -t tmpfs -o mode=700 x /opt; mkdir /opt/m; mount -t tmpfs x /opt/m";
+    nobody.mounts = Some(String::from(unreached));
     let qemu = format!("qemu:accel=tcg,kernel={}", kernel.display());
     let stacks =
         format!("native,native:root=host,namespaces,bubblewrap,runc:net=veth,gvisor,{qemu}");
@@ -191,12 +205,7 @@ fn who_is_not_root_is_themselves_in_native_and_root_in_a_container() {
         return;
     }
     let nobody = Nobody::of(&machine);
-    let aws = nobody.home.join(".aws");
-    fs::create_dir(&aws).unwrap();
-    fs::write(aws.join("credentials"), "a secret").unwrap();
-    for path in [aws.clone(), aws.join("credentials")] {
-        chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
-    }
+    let aws = nobody.keeps_a_secret();
     let command = format!("id -u; cat {}/credentials", aws.display());
     for (stack, expected) in [
         ("native:root=host", "65534\na secret"),
@@ -251,12 +260,7 @@ fn no_name_and_no_mount_of_somebodys_reveals_a_secret_or_ends_a_run() {
         return;
     }
     let mut nobody = Nobody::of(&machine);
-    let aws = nobody.home.join(".aws");
-    fs::create_dir(&aws).unwrap();
-    fs::write(aws.join("credentials"), "a secret").unwrap();
-    for path in [aws.clone(), aws.join("credentials")] {
-        chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
-    }
+    nobody.keeps_a_secret();
     // Mounts below what everybody may write to, deep below, and below what nobody may list; names
     // that a list of layers would take apart; and a link to where a secret is.
     nobody.mounts = Some(format!(

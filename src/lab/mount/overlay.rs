@@ -19,7 +19,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// Deepest directory that is taken apart, below the one that was asked for.
 const DEEPEST: usize = 40;
@@ -176,6 +176,9 @@ fn open_to_write(lower: &Path, upper: &Path) -> Result<(), Fault> {
     let usual = ["/tmp", "/var/tmp", "/var/lock", "/var/crash"].map(PathBuf::from);
     for place in usual.into_iter().chain(named).chain(std::env::current_dir()) {
         let Ok(below) = place.strip_prefix(lower) else { continue };
+        if below.components().any(|part| !matches!(part, Component::Normal(_))) {
+            continue;
+        }
         let (mut from, mut to) = (lower.to_path_buf(), upper.to_path_buf());
         for part in below.components() {
             from.push(part);
