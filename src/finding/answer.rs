@@ -26,9 +26,6 @@ const SHARE_MIN: f64 = 0.001;
 /// As many stacks that differ have a number each in the sentence.
 const EACH_MAX: usize = 3;
 
-/// Mark of a stack whose machine's instructions were translated: that says nothing of a real one.
-const EMULATED: &str = " (emulated)";
-
 /// Words for a stack whose cost is within the margin.
 const NO_COST: &str = "no measurable cost";
 
@@ -224,7 +221,7 @@ impl<'a> Answer<'a> {
             return self.each(these);
         }
         let who = self.who(these.iter().map(|(row, _)| *row))?;
-        let mark = if emulation::is_of(first.arm) { EMULATED } else { "" };
+        let mark = if emulation::is_of(first.arm) { emulation::MARK } else { "" };
         Some(format!("{who}{mark} {} to {}", self.size(least), self.size(most)))
     }
 

@@ -7,6 +7,9 @@ use crate::finding::{ArmFindings, Findings};
 /// Accelerator of a machine whose instructions are translated.
 const EMULATED: &str = "tcg";
 
+/// Mark of a stack whose machine was emulated, behind its name.
+pub(crate) const MARK: &str = " (emulated)";
+
 /// Tells whether machines ran here, and none of them on the CPU itself.
 pub(crate) fn is_all(findings: &Findings) -> bool {
     let words = || findings.arms.iter().flat_map(accelerators);
@@ -25,7 +28,7 @@ pub(crate) fn name(arm: &ArmFindings) -> String {
     }
     // A machine that was emulated for want of better has a mark of its own.
     let name = arm.name.strip_suffix(&format!(" ({EMULATED})")).unwrap_or(&arm.name);
-    format!("{name} (emulated)")
+    format!("{name}{MARK}")
 }
 
 /// Lists what executed the instructions of a stack's machines.

@@ -265,6 +265,14 @@ pub(crate) fn require_namespace(why: &str) -> Result<(), Unavailable> {
     Err(Unavailable::new(format!("{why}{refused}"), "sudo surtax …"))
 }
 
+/// That this process has the rights that a kind of layer takes: those of one or of the other.
+///
+/// # Errors
+/// It has not, and `why` it has to.
+pub(crate) fn require_rights(descriptor: &Descriptor, why: &str) -> Result<(), Unavailable> {
+    if descriptor.without_root { require_namespace(why) } else { require_root(why) }
+}
+
 /// The path of a program, which is installed by `remedy`.
 ///
 /// # Errors

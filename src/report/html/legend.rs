@@ -107,7 +107,7 @@ impl Arm<'_> {
         }
         let word = self.found.verdict.word();
         let class = match self.found.verdict {
-            Verdict::Invalid { gap: Gap::NotRun, .. } => "inconclusive",
+            _ if is_not_run(self.found) => "inconclusive",
             Verdict::Invalid { .. } => "invalid",
             Verdict::Inconclusive => "inconclusive",
             _ => word,

@@ -135,8 +135,7 @@ fn heights(count: usize) -> impl Iterator<Item = f64> {
     (0..count).map(move |place| first + step * of(place))
 }
 
-/// Writes what a price is a multiple of, behind the plot; in the stack's colour where it is shown
-/// to differ.
+/// Writes what a price is a multiple of, behind the plot; in grey where it is not shown to differ.
 fn number(canvas: &mut Canvas, arm: &Arm<'_>, cell: &Price<'_>, at: (f64, f64)) {
     let text = ratio(cell).map_or_else(|| GAP.to_owned(), |found| number::short(found.ratio));
     let class = if cell.shown().is_some() { "value" } else { "aside" };

@@ -8,7 +8,7 @@ use chart::{Canvas, Frame};
 
 /// Says what is drawn, in marks and words that are always there.
 pub fn key(findings: &Findings, answer: &Answer<'_>, lines: &[Line<'_>], frame: &Frame) -> String {
-    let baseline = &findings.run.baseline;
+    let (baseline, axis) = (&findings.run.baseline, axis(answer, lines, frame));
     let mut items = vec![(interval_swatch(), String::from("95 % interval"))];
     if answer.floor.is_some() {
         let band = Canvas::swatch(|canvas| {
@@ -19,7 +19,7 @@ pub fn key(findings: &Findings, answer: &Answer<'_>, lines: &[Line<'_>], frame: 
     if lines.iter().any(|line| line.row.ratio.is_some() && line.row.said == Said::Open) {
         items.push((legend::hollow(), String::from("hollow: not decided")));
     }
-    if margin(findings, &axis(answer, lines, frame)).is_some() {
+    if margin(findings, &axis).is_some() {
         let dotted = Canvas::swatch(|canvas| {
             let line = |canvas: &mut Canvas| canvas.line((7.0, 0.0), (7.0, 14.0), 1.5, Some("2 2"));
             canvas.group("margin", line);
@@ -37,7 +37,7 @@ pub fn key(findings: &Findings, answer: &Answer<'_>, lines: &[Line<'_>], frame: 
         "Overheads compare runs that were made side by side, so they need not be the ratio of two \
          medians, nor have its sign.",
     );
-    if axis(answer, lines, frame).is_log {
+    if axis.is_log {
         text += " The scale is logarithmic.";
     }
     if answer.metric.is_none() {
