@@ -24,6 +24,7 @@ pub fn plan(stack: &str, command: &[&str]) -> Plan {
         runs: None,
         time_budget_ns: None,
         precision_ppm: None,
+        looks: 1,
         warm_up: 0,
         conduct: TrialSettings::plain(),
         command_deadline_ns: 600_000_000_000,

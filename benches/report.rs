@@ -140,6 +140,7 @@ fn plan(blocks: u32) -> Plan {
         runs: Some(blocks),
         time_budget_ns: None,
         precision_ppm: None,
+        looks: 1,
         warm_up: 0,
         conduct: TrialSettings::plain(),
         command_deadline_ns: 60_000_000_000,

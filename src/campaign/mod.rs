@@ -35,7 +35,13 @@ pub trait Observer {
     fn run_stopped(&mut self, _why: &str) {}
     /// Disturbed trials are not repeated any more.
     fn repeats_ended(&mut self, _why: &str) {}
+    /// A look has not decided every threshold, and a further one comes after so many blocks.
+    fn goes_on(&mut self, _why: &str, _blocks: u32) {}
 }
+
+/// Question that a plan of more than one look asks at each but the last: why it is to go on. `None`
+/// where it is to end.
+pub type Undecided<'a> = dyn Fn(&Ledger) -> Result<Option<String>, Fault> + 'a;
 
 /// One plan on its way through.
 pub struct Campaign<'a> {
@@ -54,6 +60,8 @@ pub struct Campaign<'a> {
     is_stopped_by_failure: bool,
     /// The widths so far, where the plan names a precision.
     enough: Option<Enough>,
+    /// Question at each look, if anybody asks.
+    undecided: Option<&'a Undecided<'a>>,
     /// The longest block so far.
     longest_block: Duration,
     /// Rule by which disturbed trials are repeated.
@@ -80,6 +88,7 @@ impl<'a> Campaign<'a> {
             done: HashSet::new(),
             dropped: BTreeSet::new(),
             enough: None,
+            undecided: None,
             tally: HashMap::new(),
             is_stopped_by_failure: true,
             longest_block: Duration::ZERO,
@@ -92,6 +101,13 @@ impl<'a> Campaign<'a> {
     /// asks how commands fail.
     pub(crate) fn beyond_failures(self) -> Self {
         Self { is_stopped_by_failure: false, ..self }
+    }
+
+    /// The same campaign, which at each look of its plan asks whether to go on. Without such a
+    /// question it ends at the first.
+    #[must_use]
+    pub fn asking(self, undecided: &'a Undecided<'a>) -> Self {
+        Self { undecided: Some(undecided), ..self }
     }
 
     /// Runs what is not yet in the ledger.
@@ -115,6 +131,9 @@ impl<'a> Campaign<'a> {
         let mut is_prepared = false;
         for block in 0..self.plan.block_limit() {
             if self.dropped.len() == arms.len() || self.is_over(began) || self.is_enough() {
+                break;
+            }
+            if self.is_decided(block)? {
                 break;
             }
             let trials = self.plan.block(block);
@@ -161,6 +180,20 @@ impl<'a> Campaign<'a> {
         let is_narrow = look == Look::Narrow;
         self.observer.width_seen(look);
         is_narrow
+    }
+
+    /// Tells whether the plan looks before this block, and whoever asks has nothing left to decide.
+    /// A look that an earlier session has made is not made again.
+    fn is_decided(&mut self, block: u32) -> Result<bool, Fault> {
+        let looks = self.plan.looks();
+        let next = looks.iter().position(|look| *look == block).and_then(|at| looks.get(at + 1));
+        let is_made = self.done.iter().any(|trial| trial.block >= block);
+        let Some(next) = next.filter(|_| !is_made) else { return Ok(false) };
+        let Some(undecided) = self.undecided else { return Ok(true) };
+        let Some(why) = undecided(self.ledger)? else { return Ok(true) };
+        self.ledger.log(Severity::Note, &why)?;
+        self.observer.goes_on(&why, *next);
+        Ok(false)
     }
 
     fn trial(&mut self, trial: TrialId, arms: &[Arm]) -> Result<(), Fault> {

@@ -60,9 +60,10 @@ fn shown(plan: &Plan, path: &Path) -> String {
         environment,
         inherit_environment,
         writable,
-        runs,
-        time_budget_ns,
+        runs: _,
+        time_budget_ns: _,
         precision_ppm: _,
+        looks: _,
         warm_up,
         conduct,
         command_deadline_ns,
@@ -94,11 +95,8 @@ fn shown(plan: &Plan, path: &Path) -> String {
     for directory in writable {
         page.unbroken("  writes to  ", &directory.to_string_lossy());
     }
-    let blocks = blocks(*runs, *time_budget_ns);
-    page.unbroken(
-        "  how often  ",
-        &format!("{blocks} of each stack, {}", each(*conduct, *warm_up)),
-    );
+    let often = format!("{} of each stack, {}", blocks(plan), each(*conduct, *warm_up));
+    page.unbroken("  how often  ", &often);
     page.unbroken("  at most    ", &format!("{} for each command", length(*command_deadline_ns)));
     if conduct.cache == Cache::Cold {
         page.unbroken(
@@ -114,9 +112,9 @@ fn length(nanoseconds: u64) -> String {
 }
 
 /// Says in words how many runs there will be.
-fn blocks(runs: Option<u32>, time_budget_ns: Option<u64>) -> String {
-    match (runs, time_budget_ns) {
-        (Some(runs), _) => format!("{runs} runs"),
+fn blocks(plan: &Plan) -> String {
+    match (plan.runs, plan.time_budget_ns) {
+        (Some(_), _) => format!("{} runs", plan.block_limit()),
         (None, Some(budget)) => format!("as many runs as begin within {}", length(budget)),
         (None, None) => String::from("as many runs as it takes"),
     }

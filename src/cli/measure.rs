@@ -250,7 +250,8 @@ impl ResultArguments {
     /// The question of a draft: its plan, with its notes said.
     pub(super) fn question(&self, draft: Draft, globals: &Globals) -> Result<Question, Fault> {
         self.check()?;
-        let CheckedPlan { plan, notes } = complete(draft, &defaults(&registered())?)?;
+        let CheckedPlan { plan, notes } =
+            complete(self.results.gate.over(draft), &defaults(&registered())?)?;
         self.results.gate.require_an_answer(&plan)?;
         notes.iter().for_each(|text| super::note(text, globals));
         let Self { output, results } = self.clone();

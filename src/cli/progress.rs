@@ -63,6 +63,7 @@ impl Meter {
             limit: plan.block_limit(),
             widest: None,
         };
+        meter.plan.looks = 1; // it may end at the first look, and is expected to
         if plan.precision_ppm.is_some() {
             meter.see(Look::TooEarly);
         }
@@ -378,6 +379,11 @@ impl Observer for Progress {
 
     fn repeats_ended(&mut self, why: &str) {
         self.say(why);
+    }
+
+    fn goes_on(&mut self, why: &str, blocks: u32) {
+        self.meter.plan.runs = Some(blocks);
+        self.say(&format!("goes on to {blocks} blocks: {why}"));
     }
 }
 

@@ -4,10 +4,10 @@ use super::export::Exports;
 use super::place;
 use crate::driver::registered;
 use crate::fault::Fault;
-use crate::finding::threshold::{Metrics, Standing, Threshold, held};
+use crate::finding::threshold::{self, Metrics, Standing, Threshold, held};
 use crate::finding::{Findings, RunFacts};
 use crate::layer::StackSpec;
-use crate::plan::{Arm, Plan, shell_line};
+use crate::plan::{Arm, Draft, LOOKS, Plan, shell_line};
 use crate::workload::Workload;
 use clap::{Args, ValueEnum};
 use std::path::{Path, PathBuf};
@@ -55,7 +55,12 @@ pub(super) struct GateArguments {
     /// that nothing is decided, and 0 if every limit is kept.
     #[arg(long, value_name = "THRESHOLD", help_heading = "Results")]
     pub(super) fail_if: Vec<Threshold>,
-    /// Exits with 1 (`fail`) or 0 (`pass`) where a threshold is not decided, and not with 4.
+    /// Exits with 1 (`fail`) or 0 (`pass`) where a threshold is not decided, and not with 4; or
+    /// goes on (`retry`).
+    ///
+    /// With `retry` thresholds are looked at after `--runs` blocks, after twice, and after four
+    /// times as many, and the run ends as soon as all are decided, or one is crossed. So that three
+    /// looks are wrong as rarely as one, each holds them against intervals of 98.3 %.
     #[arg(long, value_name = "HOW", requires = "fail_if", help_heading = "Results")]
     pub(super) undecided: Option<Undecided>,
 }
@@ -67,6 +72,8 @@ pub enum Undecided {
     Fail,
     /// The same as one that is kept.
     Pass,
+    /// A reason to measure more: up to four times as many blocks.
+    Retry,
 }
 
 impl GateArguments {
@@ -115,6 +122,31 @@ impl GateArguments {
             }
             threshold.require_stack(compared)
         })
+    }
+
+    /// Lays over a draft how often its thresholds are looked at.
+    pub(super) fn over(&self, draft: Draft) -> Draft {
+        let looks = (self.undecided == Some(Undecided::Retry)).then_some(LOOKS);
+        Draft { looks: looks.or(draft.looks), ..draft }
+    }
+
+    /// Refuses to retry what cannot go on: a run that was begun to end after its blocks, or one
+    /// that is only shown.
+    pub(super) fn require_looks(&self, plan: Option<&Plan>) -> Result<(), Fault> {
+        let can = plan.is_some_and(|plan| !plan.looks().is_empty());
+        if self.undecided != Some(Undecided::Retry) || can {
+            return Ok(());
+        }
+        Err(Fault::user(
+            "`--undecided retry` is said when a run begins: how often it looks at its thresholds \
+             is fixed before the first look",
+        )
+        .hint("give it to `surtax compare` or `surtax run`, or leave it out here"))
+    }
+
+    /// See [`threshold::why_go_on`].
+    pub(super) fn why_go_on(&self, findings: &Findings) -> Option<String> {
+        threshold::why_go_on(&self.thresholds(Path::new(&findings.run.cwd)), &findings.arms)
     }
 
     /// Refuses thresholds that a run of this plan could not decide, however it ends.

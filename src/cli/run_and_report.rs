@@ -213,6 +213,7 @@ pub(super) fn resume(arguments: &Resume, globals: &Globals) -> Result<ExitCode, 
     let path = shelf::find(&shelf::directories()?, run)?;
     let ledger = Ledger::open(&path)?;
     results.gate.require_metrics(&ledger.plan()?)?;
+    results.gate.require_looks(Some(&ledger.plan()?))?;
     if ledger.run()?.state == RunState::Finished {
         note("the run is finished: nothing is left to do, and this is what it found", globals);
         return conclude(&ledger, RunState::Finished, results, globals);
@@ -254,8 +255,9 @@ fn carry_out(
     let done = ledger.done()?;
     let mut observer = progress::of_plan(plan, done, globals);
     let context = opened.context(plan);
+    let undecided = |ledger: &Ledger| Ok(results.gate.why_go_on(&kept::findings(ledger)?));
     let campaign = Campaign::new(plan, &mut ledger, &context, observer.as_mut(), &interrupts);
-    let ended = campaign.run();
+    let ended = campaign.asking(&undecided).run();
     drop(observer);
     // The lab is closed whatever happened; the first fault is the one that is told. What could not
     // be taken away is told last: it takes nothing from what was measured.

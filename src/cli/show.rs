@@ -27,6 +27,7 @@ pub struct Arguments {
 
 pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<ExitCode, Fault> {
     arguments.exports.require_places()?;
+    arguments.gate.require_looks(None)?;
     let (_, mut findings) = run_and_report::findings(&arguments.run, globals)?;
     let metrics = findings.arms.iter().flat_map(|arm| &arm.metrics);
     let names: BTreeSet<String> = metrics.map(|metric| metric.metric.clone()).collect();

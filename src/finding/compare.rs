@@ -24,7 +24,7 @@ use crate::finding::{
     harmless, instances, isolation, memory, steady, step,
 };
 use crate::ledger::{Absences, KnownMetric, Ledger, Proofs, StoredTrial, TrialState};
-use crate::plan::ArmPart;
+use crate::plan::{ArmPart, Plan};
 use crate::trial::disturbance::Disturbance;
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
@@ -42,7 +42,7 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
     let (mut trials, proofs) = (ledger.trials()?, ledger.evidence()?);
     let warm_ups = steady::leave_out(&mut trials);
     let columns = columns(&plan, &trials);
-    let baseline = baseline_of(&columns);
+    let baseline = baseline_of(&plan, &columns);
     let measures = measures(ledger)?;
     // A file that this surtax does not understand any more has been run all the same; and nothing
     // of a stranger's is compiled.
@@ -99,9 +99,10 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
 }
 
 /// The trials of both arms of the baseline.
-fn baseline_of<'a>(columns: &'a [ArmTrials<'a>]) -> Baseline<'a> {
+fn baseline_of<'a>(plan: &Plan, columns: &'a [ArmTrials<'a>]) -> Baseline<'a> {
     let counted = |arm: usize| columns.get(arm).map_or(&[][..], |column| &column.counted);
-    Baseline::of(counted(0), counted(1))
+    let at_look = (!plan.looks().is_empty()).then(|| plan.threshold_confidence());
+    Baseline::of(counted(0), counted(1)).held_at(at_look)
 }
 
 /// Returns the program that the baseline ran.

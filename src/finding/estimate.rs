@@ -12,7 +12,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use surtax_statistics::{
     Block, ByBlock, Confidence, Estimate, NoiseFloor, Sample, Summary, critical_value, noise_floor,
-    overhead, quantile_interval, relative_half_width,
+    overhead, overhead_at, quantile_interval, relative_half_width,
 };
 
 /// The quantiles of wall time that are reported as far as the trials support them.
@@ -47,12 +47,20 @@ pub(crate) struct Baseline<'a> {
     pub(crate) first: &'a [&'a StoredTrial],
     /// Arm 1.
     pub(crate) again: &'a [&'a StoredTrial],
+    /// Confidence of the intervals that thresholds are held against, of a run that may look at
+    /// them more than once.
+    at_look: Option<Confidence>,
     cached: Cached,
 }
 
 impl<'a> Baseline<'a> {
     pub(crate) fn of(first: &'a [&'a StoredTrial], again: &'a [&'a StoredTrial]) -> Self {
-        Self { first, again, cached: Cached::default() }
+        Self { first, again, at_look: None, cached: Cached::default() }
+    }
+
+    /// The same, of a run whose thresholds are held at this confidence.
+    pub(crate) fn held_at(self, at_look: Option<Confidence>) -> Self {
+        Self { at_look, ..self }
     }
 
     /// The blocks of an arm on one metric, in their order; `None` where a ratio has no meaning.
@@ -108,6 +116,9 @@ pub(crate) fn metrics(
         }
         let summary = Summary::of(&sample);
         let blocks = baseline.and_then(|baseline| baseline.blocks_of(&in_blocks, measure));
+        let strict = baseline.and_then(|baseline| baseline.at_look);
+        let at_look = strict.zip(blocks.as_ref());
+        let at_look = at_look.and_then(|(strict, blocks)| overhead_at(blocks, strict).ok());
         let overhead = blocks.and_then(|blocks| overhead(&blocks).ok());
         let quantiles = if metric == WALL { quantiles(&sample) } else { Vec::new() };
         found.push(MetricFindings {
@@ -120,6 +131,7 @@ pub(crate) fn metrics(
             quartiles: (summary.quartile_first, summary.quartile_third),
             quantiles,
             overhead: overhead.as_ref().map(interval),
+            overhead_at_look: at_look.as_ref().map(interval),
             judgement: None,
             claimed_by: None,
         });

@@ -125,7 +125,7 @@ foreign! {
     DisturbanceFinding { tame: key what; leave: value limit; }
     MetricFindings {
         tame: metric unit better quantiles judgement;
-        leave: median min max quartiles overhead claimed_by;
+        leave: median min max quartiles overhead overhead_at_look claimed_by;
     }
     QuantileFindings { tame: why; leave: p value low high confidence; }
     JudgementFindings {

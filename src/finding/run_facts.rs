@@ -36,7 +36,7 @@ pub(super) fn run_facts(
         repeat_with: line(&repeat_with(plan)),
         began_at: calendar::rfc3339(run.began_at),
         seed: plan.seed,
-        blocks_planned: plan.runs,
+        blocks_planned: plan.runs.filter(|_| plan.looks().is_empty()),
         blocks_done,
         state: run.state.word().into(),
         wall_ns: last_ended.unwrap_or(0).saturating_sub(first_began(trials)),

@@ -2,7 +2,9 @@
 //!
 //! A threshold is crossed when that is shown, and never because a point estimate lies beyond it:
 //! the whole interval must, and of wall time the verdict must be that the stack differs at all. It
-//! is kept when the whole interval lies on the other side. What is neither is undecided.
+//! is kept when the whole interval lies on the other side. What is neither is undecided. Of a run
+//! that may look at its thresholds more than once the interval is wider, so that all looks together
+//! decide wrongly as rarely as one.
 
 use crate::fault::Fault;
 use crate::finding::number::{PERCENT_UNTIL, percent};
@@ -111,6 +113,23 @@ pub fn held(thresholds: &[Threshold], arms: &[ArmFindings]) -> Vec<ThresholdFind
         .iter()
         .flat_map(|it| compared().filter(|arm| it.is_of(&arm.stack)).map(|arm| of(it, arm)))
         .collect()
+}
+
+/// Says why a run is to go on: a threshold is not decided, and none is crossed. `None` where more
+/// blocks would decide nothing more, or nothing that still matters.
+#[must_use]
+pub fn why_go_on(thresholds: &[Threshold], arms: &[ArmFindings]) -> Option<String> {
+    let held = held(thresholds, arms);
+    if held.iter().any(|it| it.standing == Standing::Crossed) {
+        return None;
+    }
+    let mut open = held.iter().filter(|it| it.standing == Standing::Undecided);
+    let first = open.next()?;
+    Some(match open.count() {
+        0 => first.to_string(),
+        1 => format!("{first}; nor is 1 other"),
+        more => format!("{first}; nor are {more} others"),
+    })
 }
 
 impl FromStr for Threshold {
@@ -243,7 +262,8 @@ impl Threshold {
     }
 
     fn overhead<'a>(&self, arm: &'a ArmFindings) -> Option<&'a Interval> {
-        arm.metric(&self.metric)?.overhead.as_ref()
+        let metric = arm.metric(&self.metric)?;
+        metric.overhead_at_look.as_ref().or(metric.overhead.as_ref())
     }
 }
 

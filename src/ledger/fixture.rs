@@ -32,6 +32,7 @@ pub(crate) fn plan(stacks: &[&str]) -> Plan {
         runs: Some(10),
         time_budget_ns: None,
         precision_ppm: None,
+        looks: 1,
         warm_up: 1,
         conduct: TrialSettings::plain(),
         command_deadline_ns: 60_000_000_000,

@@ -9,7 +9,7 @@ impl Plan {
     /// Returns the largest number of blocks that it may have.
     #[must_use]
     pub fn block_limit(&self) -> u32 {
-        self.runs.unwrap_or(BLOCK_LIMIT)
+        self.looks().last().copied().or(self.runs).unwrap_or(BLOCK_LIMIT)
     }
 
     /// Counts its arms: the baseline twice, every other stack once; and all once more beside

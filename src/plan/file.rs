@@ -20,11 +20,11 @@ use toml::de::{DeTable, DeValue};
 const FILE_LIMIT: u64 = 1 << 20;
 
 /// Every key of a plan file, in the order in which [`write()`] writes them.
-pub const KEYS: [&str; 25] = [
+pub const KEYS: [&str; 26] = [
     "title", "command", "workload", "stacks", "baseline", "beside", "runs", "time", "precision",
-    "warm_up", "iterations", "instances", "cache", "settle", "env_padding", "ignore_failure",
-    "keep_disturbed", "seed", "margin", "deadline", "start_deadline", "cwd", "writable",
-    "inherit_environment", "environment",
+    "looks", "warm_up", "iterations", "instances", "cache", "settle", "env_padding",
+    "ignore_failure", "keep_disturbed", "seed", "margin", "deadline", "start_deadline", "cwd",
+    "writable", "inherit_environment", "environment",
 ];
 
 /// Reads a plan file, or one of the plans that come with surtax where no file has that name; stacks
@@ -112,6 +112,7 @@ impl Reader<'_> {
             "runs" => draft.runs = Some(self.whole(field, value)?),
             "time" => draft.time = Some(self.duration(field, value)?),
             "precision" => draft.precision_ppm = Some(self.share(field, value)?),
+            "looks" => draft.looks = Some(self.whole(field, value)?),
             "warm_up" => draft.warm_up = Some(self.whole(field, value)?),
             "iterations" => draft.conduct.iterations = Some(self.whole(field, value)?),
             "instances" => draft.conduct.instances = Some(self.whole(field, value)?),
@@ -344,6 +345,7 @@ pub fn write(plan: &Plan) -> String {
         ("runs", plan.runs.map(|runs| runs.to_string())),
         ("time", plan.time_budget().map(time)),
         ("precision", plan.precision_ppm.map(share)),
+        ("looks", (!plan.looks().is_empty()).then(|| plan.looks.to_string())),
         ("warm_up", Some(plan.warm_up.to_string())),
         ("iterations", Some(conduct.iterations.to_string())),
         ("instances", (conduct.instances > 1).then(|| conduct.instances.to_string())),

@@ -12,6 +12,7 @@ mod estimate;
 mod expand;
 pub mod file;
 mod instances;
+mod looks;
 mod networks;
 pub mod percentage;
 pub mod order;
@@ -29,6 +30,7 @@ pub use beside::Neighbour;
 pub use conduct::{Cache, TrialSettings, TrialSettingsDraft};
 pub use estimate::Costs;
 pub use expand::BLOCK_LIMIT;
+pub use looks::LOOKS;
 pub use refuse::{CheckedPlan, Defaults, Draft, TITLE_MAX};
 use serde::{Deserialize, Serialize};
 pub use shell::{line as shell_line, path as shell_path};
@@ -80,6 +82,10 @@ pub struct Plan {
     /// this share of its ratio. In parts per million.
     #[serde(default)]
     pub precision_ppm: Option<u32>,
+    /// Number of times that it asks whether its thresholds are decided: after `runs` blocks, twice,
+    /// four times as many. It ends as soon as they are; of 1 it does not ask.
+    #[serde(default = "looks::one", skip_serializing_if = "looks::is_one")]
+    pub looks: u32,
     /// Runs of the command inside each started stack before the measured one.
     pub warm_up: u32,
     /// Settings of each trial.

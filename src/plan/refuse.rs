@@ -5,7 +5,7 @@
 
 use super::expand::BLOCK_LIMIT;
 use super::stacks::{Checked, names_scratch};
-use super::{Neighbour, Plan, SCHEMA_VERSION, TrialSettingsDraft, Word, budget, shell};
+use super::{Neighbour, Plan, SCHEMA_VERSION, TrialSettingsDraft, Word, budget, looks, shell};
 use crate::driver;
 use crate::fault::Fault;
 use crate::layer::{Descriptor, Root, StackSpec};
@@ -60,6 +60,8 @@ pub struct Draft {
     pub time: Option<Duration>,
     /// See [`Plan::precision_ppm`]; by default the count or the time decides alone.
     pub precision_ppm: Option<u32>,
+    /// See [`Plan::looks`]; by default one.
+    pub looks: Option<u32>,
     /// See [`Plan::warm_up`]; by default none.
     pub warm_up: Option<u32>,
     /// See [`Plan::conduct`].
@@ -141,6 +143,7 @@ impl Draft {
             runs: other.runs.or(self.runs),
             time: other.time.or(self.time),
             precision_ppm: other.precision_ppm.or(self.precision_ppm),
+            looks: other.looks.or(self.looks),
             warm_up: other.warm_up.or(self.warm_up),
             conduct: self.conduct.overlaid_by(other.conduct),
             deadline: other.deadline.or(self.deadline),
@@ -162,6 +165,7 @@ impl Draft {
             "writable" => !self.writable.is_empty(),
             "runs" => self.runs.is_some(),
             "precision" => self.precision_ppm.is_some(),
+            "looks" => self.looks.is_some(),
             "warm_up" => self.warm_up.is_some(),
             "iterations" => self.conduct.iterations.is_some(),
             "instances" => self.conduct.instances.is_some(),
@@ -183,6 +187,7 @@ impl Draft {
         let command = self.checked_command()?;
         self.check_counts()?;
         self.check_precision()?;
+        self.check_looks()?;
         let cwd = self.checked_cwd(&around.cwd)?;
         let writable = self.checked_writable(&cwd)?;
         let links: Vec<String> = self.links_note(&cwd).collect();
@@ -194,7 +199,9 @@ impl Draft {
         let added = added_baseline(&self, &stacks, &baseline);
         let connected = self.network_note(&joined);
         let usual = if self.precision_ppm.is_some() { PRECISION_RUNS } else { DEFAULT_RUNS };
-        let runs = if self.time.is_none() { self.runs.or(Some(usual)) } else { self.runs };
+        let looks = self.looks.unwrap_or(looks::one());
+        let is_told = self.time.is_some() && looks::is_one(&looks);
+        let runs = if is_told { self.runs } else { self.runs.or(Some(usual)) };
         let deadline = Nanoseconds::from(self.deadline.unwrap_or(DEFAULT_DEADLINE));
         let start_deadline =
             Nanoseconds::from(self.start_deadline.unwrap_or(DEFAULT_START_DEADLINE));
@@ -213,6 +220,7 @@ impl Draft {
             runs,
             time_budget_ns: self.time.map(|time| Nanoseconds::from(time).0),
             precision_ppm: self.precision_ppm,
+            looks,
             warm_up,
             conduct,
             command_deadline_ns: deadline.0,
@@ -404,6 +412,7 @@ fn notes(plan: &Plan) -> Vec<String> {
              another end"
         ));
     }
+    notes.extend(looks::notes(plan));
     notes.extend(budget::notes(plan));
     let shell_words = ["|", "||", "&&", ";", "<", ">", ">>", "2>&1", "&"];
     let mut texts = plan.command.iter().filter_map(Word::text);

@@ -4,9 +4,10 @@ use super::notebook::{Notebook, Origin};
 use super::selection::Selection;
 use super::toil::TOIL;
 use crate::campaign::interrupts::{Interrupts, Urgency};
-use crate::campaign::{Campaign, GIVE_UP_AFTER, Observer};
+use crate::campaign::{Campaign, GIVE_UP_AFTER, Observer, Undecided};
 use crate::driver::{self, NOISE_SHAPES, registered};
 use crate::fault::{Doing, Fault};
+use crate::finding::threshold::{Threshold, why_go_on};
 use crate::finding::{ArmFindings, Findings, Interval, compare};
 use crate::lab::{self, Lab, Process, Program, Room, environment};
 use crate::ledger::{Ledger, RunState};
@@ -256,24 +257,45 @@ impl<'a> Bench<'a> {
         self.read(draft, compare)
     }
 
+    /// The same of a run that may look at these thresholds so often, and goes on where they are not
+    /// decided.
+    pub(super) fn findings_retried(
+        &self,
+        draft: Draft,
+        looks: u32,
+        thresholds: &[Threshold],
+    ) -> Result<Findings, Fault> {
+        let undecided = |ledger: &Ledger| Ok(why_go_on(thresholds, &compare(ledger)?.arms));
+        self.read_asked(Draft { looks: Some(looks), ..draft }, &undecided, compare)
+    }
+
     /// The same, and reads from it what is asked for.
     pub(super) fn read<T>(
         &self,
         draft: Draft,
         read: impl FnOnce(&Ledger) -> Result<T, Fault>,
     ) -> Result<T, Fault> {
+        self.read_asked(draft, &|_| Ok(None), read)
+    }
+
+    fn read_asked<T>(
+        &self,
+        draft: Draft,
+        undecided: &Undecided<'_>,
+        read: impl FnOnce(&Ledger) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
         let descriptors = registered();
         let around = Defaults::of_no_machine(&descriptors);
         let plan = draft.complete(&around)?.plan;
         let file = self.directory()?.join("run.surtax");
-        let found = self.run(&plan, &file).and_then(|()| read(&Ledger::open(&file)?));
+        let found = self.run(&plan, &file, undecided).and_then(|()| read(&Ledger::open(&file)?));
         // A ledger that could not be removed would make the next run fail, and say so.
         let _ = std::fs::remove_file(&file);
         (self.ended)();
         found
     }
 
-    fn run(&self, plan: &Plan, file: &Path) -> Result<(), Fault> {
+    fn run(&self, plan: &Plan, file: &Path, undecided: &Undecided<'_>) -> Result<(), Fault> {
         let context = StartContext {
             lab: self.lab,
             level: 0,
@@ -288,7 +310,7 @@ impl<'a> Bench<'a> {
         let mut ledger = Ledger::create(file, plan, &[])?;
         let mut observer = Silent;
         let campaign = Campaign::new(plan, &mut ledger, &context, &mut observer, self.interrupts);
-        let state = campaign.beyond_failures().run()?;
+        let state = campaign.beyond_failures().asking(undecided).run()?;
         drop(ledger);
         match state {
             RunState::Finished => Ok(()),

@@ -36,6 +36,7 @@ mod real_false_positives;
 mod real_planted;
 mod recounted;
 mod selection;
+mod retried;
 mod thresholds;
 pub mod toil;
 
@@ -52,6 +53,7 @@ pub static REGISTRY: &[Proof] = &[
     centre::PROOF,
     equivalence::PROOF,
     thresholds::PROOF,
+    retried::PROOF,
     differences::PROOF,
     histories::PROOF,
     order::PROOF,

@@ -173,18 +173,18 @@ impl RunCourse {
     }
 
     fn words(&self, now: Nanoseconds, rest: Rest) -> String {
-        // How many there will be is known beforehand where neither time nor precision decides.
-        let is_counted = self.plan.precision_ppm.is_none() && self.plan.time_budget().is_none();
         let limit = self.plan.block_limit();
         let block = self.blocks.saturating_add(1).min(limit);
-        let of = if is_counted { format!(" of {limit}") } else { String::new() };
+        let of = if self.plan.is_counted() { format!(" of {limit}") } else { String::new() };
         let mut words = vec![format!("run {block}{of} of each stack")];
         if let Some((stack, since)) = &self.running {
             words.push(format!("{stack} for {}", number::span(now.since(*since).0)));
         }
         match rest {
             Rest::ThisTrial => words.push(String::from("ends after this trial")),
-            Rest::Planned if self.plan.precision_ppm.is_none() => words.push(self.left(now)),
+            Rest::Planned if self.plan.precision_ppm.is_none() && self.plan.looks().is_empty() => {
+                words.push(self.left(now));
+            }
             Rest::Planned => {}
         }
         words.join(" · ")

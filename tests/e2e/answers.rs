@@ -141,6 +141,36 @@ fn a_threshold_fails_a_run_only_when_it_is_shown_to_be_crossed() {
 }
 
 #[test]
+fn a_run_goes_on_where_a_threshold_is_not_decided_and_ends_where_it_is() {
+    let machine = Machine::take();
+    let retried = |limit: &str| {
+        let flags = ["--runs", "10", "--fail-if", limit, "--undecided", "retry"];
+        let ended = machine.surtax(&simulated(&flags));
+        let answer: Value = serde_json::from_slice(&ended.stdout).unwrap();
+        let held = &answer["thresholds"][0]["overhead"]["confidence"];
+        assert!((held.as_f64().unwrap() - (1.0 - 0.05 / 3.0)).abs() < 1e-9, "{held}");
+        let said = text(&ended.stderr);
+        let count = said.matches("goes on to").count();
+        (ended.status.code(), answer["run"]["blocks_done"].as_u64().unwrap(), count)
+    };
+    assert_eq!(retried("wall > +50%"), (Some(0), 10, 0));
+    assert_eq!(retried("wall > +1%"), (Some(1), 10, 0));
+    // The truth is 7 %: so near to it nothing is decided by so few blocks.
+    assert_eq!(retried("wall > +7%"), (Some(4), 40, 2));
+    for command in ["show", "resume"] {
+        let threshold = ["last", "--fail-if", "wall > +7%", "--undecided", "retry"];
+        let refused = machine.surtax(&[&[command][..], &threshold].concat());
+        let is_looked_at = command == "resume"; // the last run may look: it only has ended
+        assert_eq!(refused.status.code(), Some(if is_looked_at { 4 } else { 2 }));
+    }
+    assert!(machine.surtax(&simulated(&["--runs", "5"])).status.success());
+    let refused = machine.surtax(&["resume", "--fail-if", "wall > +7%", "--undecided", "retry"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains("is said when a run begins"));
+    machine.assert_as_before();
+}
+
+#[test]
 fn an_answer_is_written_for_other_programs_as_the_exit_code_has_it() {
     let machine = Machine::take();
     let (tests, times) = (machine.path("tests.xml"), machine.path("times.json"));

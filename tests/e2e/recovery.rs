@@ -61,6 +61,7 @@ fn plan(seed: u64) -> Plan {
         runs: Some(BLOCKS),
         time_budget_ns: None,
         precision_ppm: None,
+        looks: 1,
         warm_up: 0,
         conduct: TrialSettings::plain(),
         command_deadline_ns: 60_000_000_000,

@@ -47,6 +47,14 @@ fn thresholds_are_not_decided_against_a_planted_cost() {
 }
 
 #[test]
+fn thresholds_that_are_looked_at_again_are_not_decided_against_a_planted_cost() {
+    let machine = Machine::take();
+    let (lines, fifth) = a_share(5, &machine, "retried");
+    assert_eq!(tried(&lines, "retried", "cost "), 3 * 10 * fifth(5));
+    machine.assert_as_before();
+}
+
+#[test]
 fn differences_between_runs_are_found_and_none_is_made_up() {
     let machine = Machine::take();
     let (lines, half) = a_share(2, &machine, "differences");

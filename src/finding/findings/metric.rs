@@ -28,6 +28,10 @@ pub struct MetricFindings {
     pub quantiles: Vec<QuantileFindings>,
     /// Overhead over the baseline, as a ratio of the costs: 1.12 is 12 % slower, dearer or larger.
     pub overhead: Option<Interval>,
+    /// The same at the confidence that thresholds are held at, of a run that may look at them more
+    /// than once; `None` of any other, where that is the confidence of `overhead`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub overhead_at_look: Option<Interval>,
     /// Of a metric of the workload, where the arm is compared. The verdict on wall time is the
     /// arm's, and the other metrics that every trial has get none.
     pub judgement: Option<JudgementFindings>,

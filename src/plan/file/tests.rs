@@ -35,6 +35,7 @@ keep_disturbed = true
 seed = 42
 margin = "2.5%"
 precision = "2%"
+looks = 1
 workload = "cpu.sysbench:threads=2"
 deadline = "10s"
 start_deadline = "1m"
@@ -60,7 +61,7 @@ fn an_unknown_key_is_answered_with_the_nearest_and_its_line() {
     refused(
         "command = [\"true\"]\nwarmup = 3\n",
         "plans/io.toml:2: unknown key `warmup`
-  hint: use `warm_up`; the keys of a plan are `title`, `command`, `workload`, `stacks`, `baseline`, `beside`, `runs`, `time`, `precision`, `warm_up`, `iterations`, `instances`, `cache`, `settle`, `env_padding`, `ignore_failure`, `keep_disturbed`, `seed`, `margin`, `deadline`, `start_deadline`, `cwd`, `writable`, `inherit_environment`, `environment`",
+  hint: use `warm_up`; the keys of a plan are `title`, `command`, `workload`, `stacks`, `baseline`, `beside`, `runs`, `time`, `precision`, `looks`, `warm_up`, `iterations`, `instances`, `cache`, `settle`, `env_padding`, `ignore_failure`, `keep_disturbed`, `seed`, `margin`, `deadline`, `start_deadline`, `cwd`, `writable`, `inherit_environment`, `environment`",
     );
 }
 
@@ -162,6 +163,7 @@ fn a_plan_that_was_written_reads_as_the_same_plan() {
     let with_one = Draft { workload, command: Vec::new(), ..draft(&["native"]) };
     plans.push(with_one.complete(&around).unwrap().plan);
     assert_eq!(plans[2].command[2], "--threads=2");
+    plans.push(Plan { looks: 3, ..plan(&["native", "runc"]) });
     for plan in plans {
         let text = write(&plan);
         let read = parse(&text, "written.toml", DESCRIPTORS)

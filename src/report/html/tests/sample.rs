@@ -56,6 +56,7 @@ fn metrics(median: f64, ratio: f64, compared: Option<Interval>) -> Vec<MetricFin
         quartiles: (median * 0.99, median * 1.02),
         quantiles: if name == "wall_ns" { quantiles(median) } else { Vec::new() },
         overhead: compared,
+        overhead_at_look: None,
         judgement: None,
         claimed_by: None,
     };
