@@ -12,7 +12,7 @@ use crate::container::oci::NET;
 use crate::container::oci::config::{self, AGENT};
 use crate::container::tool::{ContainerRequest, ContainerTool, ToolStart, agent_words, word};
 use crate::fault::Fault;
-use crate::layer::{BINARY, Descriptor, Limit, Reach, StartGuess, medium};
+use crate::layer::{BINARY, Descriptor, Limit, Reach, Rights, StartGuess, medium};
 
 /// Variants that the doctor asks about.
 const VARIANTS: &[&str] = &["bubblewrap", "bubblewrap:net=host"];
@@ -21,7 +21,7 @@ const VARIANTS: &[&str] = &["bubblewrap", "bubblewrap:net=host"];
 pub static BUBBLEWRAP: ContainerTool = ContainerTool {
     descriptor: &Descriptor {
         kind: "bubblewrap",
-        without_root: true,
+        rights: |_| Rights::Namespace,
         summary: "namespaces and bind mounts by bwrap, as Flatpak uses them",
         package: "bubblewrap",
         aliases: &[("bwrap", "")],

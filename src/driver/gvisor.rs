@@ -19,7 +19,7 @@ use crate::container::tool_network::{self, Wiring};
 use crate::fault::Fault;
 use crate::lab::{self, us};
 use crate::layer::{
-    BINARY, Descriptor, Inner, LayerSpec, Limit, NETWORK, Need, Reach, Site, StartGuess,
+    BINARY, Descriptor, Inner, LayerSpec, Limit, NETWORK, Need, Reach, Rights, Site, StartGuess,
     Unavailable, impairment, medium, option, value_of,
 };
 use std::path::Path;
@@ -42,7 +42,11 @@ const VARIANTS: &[&str] = &[
 pub static GVISOR: Oci = Oci {
     descriptor: &Descriptor {
         kind: "gvisor",
-        without_root: true,
+        // Its server of files becomes another user.
+        rights: |spec| match spec.says("directfs", "false") {
+            true => Rights::Root,
+            false => Rights::Namespace,
+        },
         summary: "a container on gVisor's kernel in user space, by runsc",
         aliases: &[("runsc", "")],
         reach: &[("host", Reach::Level), ("sandbox", Reach::Link)],

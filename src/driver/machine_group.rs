@@ -15,12 +15,12 @@ pub(super) struct MachineGroup {
 }
 
 impl MachineGroup {
-    /// Makes it. CPUs and memory are the machine's own; all else is a matter of its group.
+    /// Makes it.
     ///
     /// # Errors
     /// The machine's: it cannot be limited so.
     pub(super) fn make(site: &Site<'_>, room: &Room) -> Result<Self, Fault> {
-        let limits = Limits { cpu_millis: None, memory: None, ..site.limits.clone() };
+        let limits = site.limits.of_a_machines_group();
         let is_limited = limits != Limits::default();
         let path = is_limited.then(|| room.subgroup("machine", &limits)).transpose()?;
         Ok(Self { path, limits })

@@ -16,6 +16,7 @@ mod nspawn;
 mod oci;
 mod podman;
 mod qemu;
+pub mod rights;
 pub mod scratch_proof;
 mod simulated;
 mod ssh;

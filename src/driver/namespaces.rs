@@ -16,8 +16,8 @@ use crate::container::oci::NET;
 use crate::fault::{Doing, Fault};
 use crate::lab::{Limits, Room};
 use crate::layer::{
-    Descriptor, Inner, Layer, LayerSpec, Limit, OptionSpec, Payer, Reach, Running, Site,
-    StartGuess, Started, Unavailable, Usable, WorkloadNetwork, medium, option, require_namespace,
+    Descriptor, Inner, Layer, LayerSpec, Limit, OptionSpec, Payer, Reach, Rights, Running, Site,
+    StartGuess, Started, Unavailable, Usable, WorkloadNetwork, medium, option,
 };
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -40,7 +40,8 @@ const VARIANTS: &[&str] = &[
 
 static DESCRIPTOR: Descriptor = Descriptor {
     kind: "namespaces",
-    without_root: true,
+    // Nobody but root has users to map.
+    rights: |spec| if spec.says("user", "private") { Rights::Root } else { Rights::Namespace },
     summary: "plain namespaces without any tool: the least that a container costs",
     reach: &[("host", Reach::Level)],
     options: &[
@@ -121,7 +122,6 @@ impl Layer for Namespaces {
     }
 
     fn check(&self, spec: &LayerSpec, _: &Site<'_>) -> Result<Usable, Unavailable> {
-        require_namespace("namespaces and a throw-away layer over `/` need root")?;
         let kinds = private(spec);
         let is_missing = |kind: &&&str| !Path::new("/proc/self/ns").join(kind).exists();
         if let Some(kind) = kinds.iter().find(is_missing) {

@@ -14,8 +14,8 @@ use crate::fault::{Doing, Fault};
 use crate::lab::network::OUTSIDE;
 use crate::lab::{self, Limits, Process, Program, Room, us};
 use crate::layer::{
-    Descriptor, Layer, LayerSpec, Limit, Payer, Reach, Root, RootKind, Running, Site, Source,
-    StartGuess, Started, Unavailable, Usable, WorkloadNetwork, medium, require_namespace,
+    Descriptor, Layer, LayerSpec, Limit, Payer, Reach, Rights, Root, RootKind, Running, Site,
+    Source, StartGuess, Started, Unavailable, Usable, WorkloadNetwork, medium,
 };
 use crate::rootfs::{root, scratch};
 use std::fs::File;
@@ -42,7 +42,7 @@ const VARIANTS: &[&str] = &[
 
 static DESCRIPTOR: Descriptor = Descriptor {
     kind: "native",
-    without_root: true,
+    rights: |spec| if spec.says("root", "host") { Rights::User } else { Rights::Namespace },
     summary: "an ordinary process of this machine, on a throw-away layer over its files",
     aliases: &[("host", "")],
     reach: &[("", Reach::Level)],
@@ -59,11 +59,7 @@ impl Layer for Native {
         &DESCRIPTOR
     }
 
-    fn check(&self, spec: &LayerSpec, _: &Site<'_>) -> Result<Usable, Unavailable> {
-        if !spec.says("root", "host") {
-            require_namespace("a throw-away layer over `/` can only be mounted by root")
-                .map_err(|it| Unavailable::new(it.why, "sudo surtax …, or `native:root=host`"))?;
-        }
+    fn check(&self, _: &LayerSpec, _: &Site<'_>) -> Result<Usable, Unavailable> {
         let release = rustix::system::uname().release().to_string_lossy().into_owned();
         Ok(Usable { facts: vec![Fact::new("kernel_release", release, "uname(2)")] })
     }

@@ -9,7 +9,9 @@
 
 use crate::container::oci::{Oci, PRIVILEGED};
 use crate::container::tool_network;
-use crate::layer::{BINARY, Descriptor, Limit, Need, OptionSpec, Reach, impairment, medium};
+use crate::layer::{
+    BINARY, Descriptor, Limit, Need, OptionSpec, Reach, Rights, impairment, medium,
+};
 
 /// The options of all three.
 const OPTIONS: &[OptionSpec] = &[
@@ -46,7 +48,8 @@ const fn descriptor(
 pub static RUNC: Oci = Oci::plain(&RUNC_DESCRIPTOR, "runc", "apt-get install runc");
 
 static RUNC_DESCRIPTOR: Descriptor = Descriptor {
-    without_root: true,
+    // Whose network it is mounts `/sys`.
+    rights: |spec| if spec.says("net", "host") { Rights::Root } else { Rights::Namespace },
     ..descriptor(
         "runc",
         "runc",

@@ -19,8 +19,8 @@ use crate::agent::{Link, Listener, Speaker, Stamped};
 use crate::fault::Fault;
 use crate::lab::Room;
 use crate::layer::{
-    Descriptor, Files, Layer, LayerSpec, Payer, Running, Site, StartGuess, Started, Unavailable,
-    Usable, option,
+    Descriptor, Files, Layer, LayerSpec, Payer, Rights, Running, Site, StartGuess, Started,
+    Unavailable, Usable, option,
 };
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -50,6 +50,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
         option("seed", &[]).help("seed of the noise (default 0)"),
     ],
     limits: &[],
+    rights: |_| Rights::User,
     files: Files::AsTheyAre,
     start_guess: StartGuess::of(0),
     is_listed: false,

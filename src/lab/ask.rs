@@ -28,6 +28,14 @@ pub fn ask(
     run(Program { argv, mount_namespace, ..Program::default() }, deadline)
 }
 
+/// The same of a program that is to be the user who runs us, with what is in their home.
+///
+/// # Errors
+/// As [`ask`].
+pub fn ask_as_themselves(argv: &[String], deadline: Duration) -> Result<String, Fault> {
+    run(Program { argv: argv.to_vec(), as_themselves: true, ..Program::default() }, deadline)
+}
+
 /// The same of a program that is started in another way; what it reads and prints to is set here.
 pub(super) fn run(program: Program, deadline: Duration) -> Result<String, Fault> {
     let argv = program.argv.clone();

@@ -18,21 +18,9 @@ use super::processes;
 use crate::fault::Fault;
 use rustix::fs::{AtFlags, StatxFlags, statx};
 use serde::{Deserialize, Serialize};
-use std::collections::HashSet;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 use surtax_instrument::{counters, mountinfo};
-
-/// Largest number of passes over the list of processes: a process forked during one is killed by
-/// the next.
-const PASS_LIMIT: u32 = 200;
-
-/// Between two passes.
-const PAUSE: Duration = Duration::from_millis(10);
-
-/// Largest number of processes that are named, of however many there were.
-const NAMED: usize = 10;
 
 /// An overlay that somebody may have as a root.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,35 +45,13 @@ pub(super) enum Are {
 /// # Errors
 /// The machine's: they cannot be listed, or do not die.
 pub(super) fn end(overlays: &[Overlaid], are: Are) -> Result<Vec<String>, Fault> {
-    let (mut named, mut seen) = (Vec::new(), HashSet::new());
     if overlays.is_empty() {
-        return Ok(named);
+        return Ok(Vec::new());
     }
     let directory = processes::directory()?;
-    for _ in 0..PASS_LIMIT {
-        let mut is_empty = true;
-        for pid in processes::ids()? {
-            if !is_rooted_in(directory.as_fd(), pid, overlays, are) {
-                continue;
-            }
-            is_empty = false;
-            if seen.insert(pid) && named.len() < NAMED {
-                named.push(format!(
-                    "process `{}` ({pid}) had left its groups",
-                    processes::name(pid)
-                ));
-            }
-            processes::kill(pid, || is_rooted_in(directory.as_fd(), pid, overlays, are));
-        }
-        if is_empty {
-            let others = seen.len() - named.len();
-            named.extend((others > 0).then(|| format!("{others} further processes, too")));
-            return Ok(named);
-        }
-        std::thread::sleep(PAUSE);
-    }
-    Err(Fault::machine(format!("{}, and {} in all do not die", named.join(", "), seen.len()))
-        .hint("look for processes in state D with `ps -eo pid,stat,wchan,comm`"))
+    processes::end_all("had left its groups", |pid| {
+        is_rooted_in(directory.as_fd(), pid, overlays, are)
+    })
 }
 
 fn is_rooted_in(all: BorrowedFd<'_>, pid: u32, overlays: &[Overlaid], are: Are) -> bool {
@@ -108,11 +74,13 @@ fn device_of_root(all: BorrowedFd<'_>, pid: u32) -> Option<u64> {
     Some(rustix::fs::makedev(found.stx_dev_major, found.stx_dev_minor))
 }
 
-/// Tells whether the mount table of a process says that its root is an overlay over this directory.
+/// Tells whether the mount table of a process says that its root is an overlay over this directory,
+/// or is named after it.
 fn has_root(table: &[u8], upper: &Path) -> bool {
-    mountinfo::parse(table)
-        .iter()
-        .any(|it| it.point == Path::new("/") && it.upper().as_deref() == Some(upper))
+    mountinfo::parse(table).iter().any(|it| {
+        let is_named = it.upper().as_deref() == Some(upper) || Path::new(&it.source) == upper;
+        it.point == Path::new("/") && is_named
+    })
 }
 
 #[cfg(test)]
@@ -131,6 +99,9 @@ mod tests {
             "a name is compared as a whole"
         );
         assert!(!has_root(table.as_bytes(), Path::new("/run/surtax/2/b/upper")), "it is no root");
+        // One that was put together of parts lies in memory.
+        let table = "61 22 0:44 / / rw - tmpfs /run/surtax/1/a/root/0/upper rw\n";
+        assert!(has_root(table.as_bytes(), Path::new("/run/surtax/1/a/root/0/upper")));
     }
 
     /// Somebody in namespaces of their own, whose root is an overlay over this directory; `None`
@@ -155,7 +126,7 @@ mod tests {
                 let device = device_of_root(all.as_fd(), other.id())?;
                 return Some((other, Overlaid { upper, device }));
             }
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(std::time::Duration::from_millis(10));
         }
         None
     }

@@ -296,6 +296,13 @@ pub(crate) fn is_trusted(owner: u32) -> bool {
 
 fn foreign(path: &Path, what: &str, facts: &Stat) -> Fault {
     let at = path.display();
+    if us::is_unmapped(facts.st_uid) {
+        return Fault::machine(format!(
+            "the {what} `{at}` belongs to a user whom the user namespace of this process does not \
+             have, so that nobody can tell whose it is"
+        ))
+        .hint("start surtax outside of that user namespace");
+    }
     Fault::machine(format!(
         "the {what} `{at}` belongs to user {}, who could put something else in its place",
         facts.st_uid

@@ -6,7 +6,7 @@
 
 use super::escaped::Overlaid;
 use super::mount::{self, KeptInSight, Mount};
-use super::process;
+use super::{process, us};
 use crate::fault::{Doing, Fault};
 use rustix::fs::CWD;
 use rustix::mount::{FsPickFlags, MountPropagationFlags};
@@ -15,6 +15,8 @@ use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use surtax_instrument::mountinfo::Mounted;
+use surtax_instrument::{counters, mountinfo};
 
 /// A mount namespace, and the overlays that somebody in it may have as a root.
 #[derive(Debug)]
@@ -46,6 +48,25 @@ pub(super) fn mount_namespace(
     })
 }
 
+/// Lists the overlays of which one was put together at `target`, where it was: each may be
+/// somebody's root.
+fn parts(target: &Path, upper: &Path) -> Vec<(PathBuf, Overlaid)> {
+    if !us::is_in_a_namespace() {
+        return Vec::new();
+    }
+    let table = counters::bytes_of("/proc/thread-self/mountinfo").unwrap_or_default();
+    let is_part = |it: &Mounted| {
+        it.point != target
+            && it.point.starts_with(target)
+            && Path::new(&it.source).starts_with(upper)
+    };
+    let overlaid = |it: Mounted| {
+        let device = rustix::fs::makedev(it.device.0, it.device.1);
+        (it.point, Overlaid { upper: PathBuf::from(it.source), device })
+    };
+    mountinfo::parse(&table).into_iter().filter(is_part).map(overlaid).collect()
+}
+
 fn enter_and_mount(
     mounts: &[Mount],
     mut ours: Vec<PathBuf>,
@@ -74,6 +95,10 @@ fn enter_and_mount(
             let device = std::fs::metadata(target).doing(doing())?.dev();
             overlays.push(Overlaid { upper: upper.clone(), device });
             held.extend(rustix::mount::fspick(CWD, target, FsPickFlags::FSPICK_CLOEXEC));
+            for (part, overlaid) in parts(target, upper) {
+                overlays.push(overlaid);
+                held.extend(rustix::mount::fspick(CWD, &part, FsPickFlags::FSPICK_CLOEXEC));
+            }
         }
         if let Some(kept) = kept {
             kept.put_back()?;

@@ -27,6 +27,14 @@ pub struct Limits {
     pub io: IoLimits,
 }
 
+impl Limits {
+    /// Returns those that the group of a machine is to keep: its CPUs and its memory are its own.
+    #[must_use]
+    pub fn of_a_machines_group(&self) -> Self {
+        Self { cpu_millis: None, memory: None, ..self.clone() }
+    }
+}
+
 /// Way in which CPUs are kept from everybody else: a kind of cpuset partition of cgroup v2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Partition {

@@ -39,7 +39,7 @@ mod patient;
 mod ports;
 mod process;
 mod processes;
-mod program_file;
+pub(crate) mod program_file;
 mod reaper;
 mod room;
 mod same_place;
@@ -62,7 +62,7 @@ pub mod users;
 mod xen_domain;
 
 use crate::fault::{Doing, Fault};
-pub use ask::ask;
+pub use ask::{ask, ask_as_themselves};
 pub use cgroup::limit::{held, list, shares};
 pub use cgroup::{LoggedGroup, labs};
 pub use confinement::{CapabilitySet, Confinement};
@@ -323,9 +323,11 @@ impl Lab {
     /// What could not be removed; it stays in the journal, and the next start tries again.
     pub fn close(mut self) -> Result<Vec<String>, Fault> {
         let services = self.end_services();
+        let outlived = us::kin::end(self.reaper.as_ref().map(Reaper::pid));
         let swept = self.base.end()?;
         if swept.kept.is_empty() {
             let mut forced = services?;
+            forced.extend(outlived?);
             forced.extend(swept.undone);
             return Ok(forced);
         }
@@ -341,6 +343,7 @@ impl Drop for Lab {
     fn drop(&mut self) {
         // What cannot be undone stays in the journal, and the reaper tries once more.
         let _ = self.end_services();
+        let _ = us::kin::end(self.reaper.as_ref().map(Reaper::pid));
         let _ = self.base.end();
     }
 }

@@ -3,14 +3,26 @@
 use crate::fault::{Doing, Fault};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use surtax_instrument::counters;
 
 /// Largest number of processes of a line that are looked at.
 const DEPTH_LIMIT: usize = 64;
+
+/// Largest number of passes over the list of processes: one forked during a pass is killed by the
+/// next.
+const PASS_LIMIT: u32 = 200;
+
+/// Between two passes.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Largest number of processes that are named, of however many there were.
+const NAMED: usize = 10;
 
 /// Directory of them all, for who asks about each.
 ///
@@ -119,6 +131,36 @@ pub(super) fn kill(pid: u32, is_meant: impl Fn() -> bool) {
     if let Some(held) = HeldProcess::of(pid).filter(|_| is_meant()) {
         held.signal(Signal::KILL);
     }
+}
+
+/// Kills every process that is meant, and whom it forks meanwhile. Says who they were, each with
+/// what it `had_done`.
+///
+/// # Errors
+/// The machine's: they cannot be listed, or do not die.
+pub(super) fn end_all(
+    had_done: &str,
+    is_meant: impl Fn(u32) -> bool,
+) -> Result<Vec<String>, Fault> {
+    let (mut named, mut seen) = (Vec::new(), HashSet::new());
+    for _ in 0..PASS_LIMIT {
+        let mut is_empty = true;
+        for pid in ids()?.filter(|pid| is_meant(*pid)) {
+            is_empty = false;
+            if seen.insert(pid) && named.len() < NAMED {
+                named.push(format!("process `{}` ({pid}) {had_done}", name(pid)));
+            }
+            kill(pid, || is_meant(pid));
+        }
+        if is_empty {
+            let others = seen.len() - named.len();
+            named.extend((others > 0).then(|| format!("{others} further processes, too")));
+            return Ok(named);
+        }
+        std::thread::sleep(PAUSE);
+    }
+    Err(Fault::machine(format!("{}, and {} in all do not die", named.join(", "), seen.len()))
+        .hint("look for processes in state D with `ps -eo pid,stat,wchan,comm`"))
 }
 
 /// A process, its parent, and so on up to the first.

@@ -1,4 +1,4 @@
-//! Programs that a user names, and that root executes.
+//! Files that root obeys: programs that a user names, and what is found without being named.
 
 use super::{exclusive, sudoer};
 use crate::fault::Fault;
@@ -32,6 +32,15 @@ pub fn trusted_program(named: &Path) -> Result<PathBuf, Fault> {
     let at = file.display();
     let fault = Fault::user(format!("`{at}` is not a file that may be executed"));
     Err(if file.is_file() { fault.hint(format!("chmod a+x {at}")) } else { fault })
+}
+
+/// Requires that nobody but root, we and whoever typed `sudo` can change a file that nobody named,
+/// or put another in its place.
+///
+/// # Errors
+/// The user's: it is not there. The machine's: somebody else could.
+pub fn require_trusted_file(path: &Path) -> Result<(), Fault> {
+    exclusive::trusted_file(path, sudoer::uid()).map(drop)
 }
 
 /// Requires that everybody may execute a program, as who has no privileges needs it.

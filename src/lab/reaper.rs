@@ -109,7 +109,15 @@ pub fn reaper_main(mut arguments: impl Iterator<Item = OsString>) -> ! {
 fn inherit(journal: &Path) -> Result<Vec<String>, Fault> {
     match Journal::inherit(journal)? {
         None => Ok(Vec::new()),
-        Some(journal) => Ok(super::sweep::undo(journal)?.kept),
+        Some(journal) => {
+            // Whoever is left would make anew what is removed, and is in no group without root.
+            let us_to_be =
+                rustix::process::getppid().map(|it| it.as_raw_nonzero().get().unsigned_abs());
+            let ended = us::kin::end(us_to_be);
+            let mut kept = super::sweep::undo(journal)?.kept;
+            kept.extend(ended.err().map(|fault| fault.to_string()));
+            Ok(kept)
+        }
     }
 }
 

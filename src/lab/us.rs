@@ -1,11 +1,12 @@
-//! Us: whose process this is, and of how much of the machine it is root.
+//! The user namespace that this process made, and who it is outside.
 //!
 //! Who is not root can be root of a user namespace of their own: may mount, and make namespaces,
-//! and is to the machine still the user who made it. The files of all others are there nobody's in
-//! particular, so a witness who stayed outside says whose one really is.
+//! and is to the machine still the user who made it. Files of other users are shown there as those
+//! of 65534, so a helper who stayed outside tells the real owner.
 //!
 //! Source: `user_namespaces(7)`, `unix(7)`.
 
+pub(super) mod kin;
 mod witness;
 
 use crate::fault::{Doing, Fault};
@@ -81,6 +82,14 @@ pub(crate) fn owner_of(path: &Path, shown: u32) -> u32 {
     rustix::fs::open(path, flags, Mode::empty()).map_or(shown, |file| owner(file, shown))
 }
 
+/// Tells whether an owner is one whom the user namespace of this process does not have.
+pub(crate) fn is_unmapped(owner: u32) -> bool {
+    let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    let mut words = map.split_whitespace();
+    let is_whole = words.next() == Some("0") && words.next() == Some("0");
+    owner == NOBODYS && !is_whole && !is_in_a_namespace()
+}
+
 /// Says why this process is in no namespace of its own, where one was wanted.
 pub(crate) fn refused() -> Option<&'static str> {
     REFUSED.get().map(String::as_str)
@@ -98,7 +107,7 @@ pub(crate) fn enter_namespace() -> Result<(), Fault> {
         return Ok(());
     }
     let made = || {
-        // Files in `/proc` of a process that nobody may look into are root's.
+        // The files in `/proc` of a process that is not dumpable are root's.
         let _ = set_dumpable_behavior(DumpableBehavior::Dumpable);
         let made = make_namespace(user.as_raw(), group.as_raw());
         let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
@@ -114,8 +123,8 @@ pub(crate) fn enter_namespace() -> Result<(), Fault> {
     begin_again(user.as_raw(), group.as_raw(), &witness)
 }
 
-/// Becomes this program once more, as one that was begun in the namespace: only then may who helps
-/// us there look into our files in `/proc`, and nobody outside may.
+/// Executes this program once more in the namespace: only then may helpers there read what is of us
+/// in `/proc`, and processes outside not.
 fn begin_again(user: u32, group: u32, witness: &OwnedFd) -> Result<(), Fault> {
     let doing = "begin again in a user namespace";
     rustix::io::fcntl_setfd(witness, FdFlags::empty()).doing(doing)?;
@@ -139,8 +148,8 @@ pub(super) fn told() -> Option<(&'static str, String, RawFd)> {
     Some((TOLD, format!("{user} {group} {witness}"), witness))
 }
 
-/// Hears, as a program that was begun again, where it is. Before there is another thread. What
-/// somebody else wrote there is not believed: the namespace has just such a map.
+/// Hears, as a program that was begun again, where it is. Before there is another thread. The
+/// variable is believed only where `/proc/self/uid_map` agrees.
 pub fn hear() {
     let Ok(said) = std::env::var(TOLD) else { return };
     // SAFETY: there is no other thread that could read it.
@@ -151,7 +160,7 @@ pub fn hear() {
     let is_so = map.split_whitespace().eq(["0", &user.to_string(), "1"]);
     if is_so && rustix::process::geteuid().is_root() && witness::is_at(witness) {
         let _ = OUTSIDE.set((user, group));
-        // By the way it was begun again its name is that of a link.
+        // Executed as `/proc/self/exe` it is called `exe`.
         let _ = rustix::thread::set_name(c"surtax");
     }
 }
@@ -225,13 +234,7 @@ pub(crate) fn below_ours(pid: u32) -> Result<String, Fault> {
     let path = format!("/proc/{pid}/ns/user");
     let doing = || format!("look at `{path}`");
     let theirs = File::open(&path).doing(doing())?;
-    // SAFETY: the call takes no argument, and gives a new descriptor or fails.
-    let parent = unsafe { libc::ioctl(theirs.as_raw_fd(), GET_PARENT) };
-    if parent < 0 {
-        return Err(std::io::Error::last_os_error()).doing(doing());
-    }
-    // SAFETY: nobody else has the descriptor.
-    let parent = File::from(unsafe { OwnedFd::from_raw_fd(parent) });
+    let parent = parent(&theirs).doing(doing())?;
     let number = |file: &File| file.metadata().map(|it| it.ino());
     let ours = File::open("/proc/self/ns/user").and_then(|file| number(&file));
     if number(&parent).doing(doing())? != ours.doing("look at our user namespace")? {
@@ -239,6 +242,17 @@ pub(crate) fn below_ours(pid: u32) -> Result<String, Fault> {
     }
     let link = fs::read_link(&path).doing(doing())?;
     Ok(link.to_string_lossy().into_owned())
+}
+
+/// The user namespace in which one lies. It fails for one that we are not above.
+fn parent(namespace: &File) -> std::io::Result<File> {
+    // SAFETY: the call takes no argument, and gives a new descriptor or fails.
+    let parent = unsafe { libc::ioctl(namespace.as_raw_fd(), GET_PARENT) };
+    if parent < 0 {
+        return Err(std::io::Error::last_os_error());
+    }
+    // SAFETY: nobody else has the descriptor.
+    Ok(File::from(unsafe { OwnedFd::from_raw_fd(parent) }))
 }
 
 fn make_namespace(user: u32, group: u32) -> Result<(), Fault> {

@@ -1,7 +1,7 @@
 //! Descriptors: what the registry, the grammar, `doctor`, the help and other layers ask of a kind
 //! of layer.
 
-use super::{LayerSpec, Reaches};
+use super::{LayerSpec, Reaches, Rights};
 
 /// The layer that is to be started inside of another.
 #[derive(Clone, Copy, Debug)]
@@ -84,8 +84,8 @@ pub struct Descriptor {
     pub translates: fn(&LayerSpec) -> bool,
     /// True if the doctor asks about it; false for a layer that tests surtax itself.
     pub is_listed: bool,
-    /// True if root of a user namespace can start it, and not the machine's alone.
-    pub without_root: bool,
+    /// Tells what rights it takes to start.
+    pub rights: fn(&LayerSpec) -> Rights,
     /// Variants that the doctor asks about: every way in which two of the kind differ in what they
     /// need or cost. The kind alone, if none is given.
     pub variants: &'static [&'static str],
@@ -124,7 +124,7 @@ impl Descriptor {
         may_prove_kvm: |_| false,
         translates: |_| false,
         is_listed: true,
-        without_root: false,
+        rights: |_| Rights::Root,
         variants: &[],
         not_yet_run: &[],
         is_seen_from_outside: true,

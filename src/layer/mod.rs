@@ -12,6 +12,7 @@ mod nearest;
 mod parse;
 pub(crate) mod publish;
 mod reach;
+mod rights;
 mod site;
 mod spec;
 mod tool_file;
@@ -33,6 +34,7 @@ pub use parse::DEPTH_LIMIT;
 #[cfg(test)]
 pub(crate) use parse::tests;
 pub use reach::{NETWORK, Reach, Reaches};
+pub use rights::Rights;
 pub use site::{OWN_PLACES, Root, Site, View};
 pub use spec::{LayerSpec, StackSpec};
 pub use tool_file::BINARY;
@@ -249,28 +251,6 @@ pub(crate) fn require_root(why: &str) -> Result<(), Unavailable> {
         true => Ok(()),
         false => Err(Unavailable::new(why, "sudo surtax …")),
     }
-}
-
-/// The same of what root of a user namespace may do, too.
-///
-/// # Errors
-/// It is neither, and `why` it has to be.
-pub(crate) fn require_namespace(why: &str) -> Result<(), Unavailable> {
-    if us::is_machines_root() || us::is_in_a_namespace() {
-        return Ok(());
-    }
-    let refused = us::refused().map_or_else(String::new, |refused| {
-        format!(", or a user namespace of your own, which this machine refuses: {refused}")
-    });
-    Err(Unavailable::new(format!("{why}{refused}"), "sudo surtax …"))
-}
-
-/// That this process has the rights that a kind of layer takes: those of one or of the other.
-///
-/// # Errors
-/// It has not, and `why` it has to.
-pub(crate) fn require_rights(descriptor: &Descriptor, why: &str) -> Result<(), Unavailable> {
-    if descriptor.without_root { require_namespace(why) } else { require_root(why) }
 }
 
 /// The path of a program, which is installed by `remedy`.

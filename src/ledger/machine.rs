@@ -6,7 +6,7 @@
 //!
 //! What cannot be read says `unknown`; it is never zero.
 
-use crate::lab::us;
+use crate::layer::Rights;
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -44,12 +44,18 @@ pub const UNKNOWN: &str = "unknown";
 pub fn facts(tools: &[Fact]) -> Vec<Fact> {
     let mut facts = facts_below(Path::new("/"));
     facts.push(fact("surtax_version", Some(env!("CARGO_PKG_VERSION").into()), "this binary"));
-    if us::is_in_a_namespace() {
-        let whose = Some(String::from("root of a user namespace, and nobody's on the machine"));
-        facts.push(fact("privileges", whose, "/proc/self/uid_map"));
-    }
+    facts.push(fact("privileges", Some(String::from(privileges())), "/proc/self/uid_map"));
     facts.extend_from_slice(tools);
     facts
+}
+
+/// Says whose rights layers are started with.
+fn privileges() -> &'static str {
+    match Rights::here() {
+        Rights::Root => "root",
+        Rights::Namespace => "root of a user namespace, and the user's own on the machine",
+        Rights::User => "the user's own",
+    }
 }
 
 /// The facts that the files below `root` tell.

@@ -2,10 +2,9 @@
 
 use super::command;
 use super::trial_workload::TrialWorkload;
-use crate::driver;
+use crate::driver::{self, rights};
 use crate::fault::Fault;
-use crate::lab::{Limits, us};
-use crate::layer::{LayerSpec, StackSpec, Unavailable};
+use crate::layer::{StackSpec, Unavailable};
 use crate::plan::{Arm, Neighbour, Plan};
 use crate::stack::start::StartContext;
 
@@ -18,19 +17,6 @@ pub fn prepare(stack: &StackSpec, context: &StartContext<'_>) -> Result<(), Faul
     let (view, limits) = (context.view(outermost)?, outermost.limits()?);
     let site = context.site(&view, &limits, stack.layers.len() > 1);
     driver::find(&outermost.kind)?.prepare(outermost, &site)
-}
-
-/// Says what of a stack takes root of the machine, though none of its layers may.
-fn takes_root(stack: &StackSpec, limits: &Limits) -> Option<Unavailable> {
-    let has_own = |it: &LayerSpec| driver::descriptor(&it.kind).is_some_and(|it| it.has_own_memory);
-    let why = match &stack.layers[..] {
-        [_, _, ..] => "a stack of several layers takes root",
-        [only] if *limits != Limits::default() && !has_own(only) => {
-            "limits are those of a control group, which takes root to make"
-        }
-        _ => return None,
-    };
-    Some(Unavailable::new(why, "sudo surtax …"))
 }
 
 /// Tells whether the outermost layer of an arm can run; the deeper ones can only be asked from
@@ -49,10 +35,8 @@ pub fn check(
         return Ok(Err(gap));
     }
     let (view, limits) = (context.view(outermost)?, outermost.limits()?);
-    if us::is_in_a_namespace()
-        && let Some(gap) = takes_root(&arm.stack, &limits)
-    {
-        return Ok(Err(gap));
+    if let Err(refused) = rights::require(&arm.stack.layers, &limits) {
+        return Ok(Err(refused));
     }
     let command = work.inside(&command::command(plan, &arm.stack));
     let context = StartContext { command: Some(&command), ..*context };
@@ -67,6 +51,9 @@ pub fn check(
         }
         let Some(outermost) = stack.layers.first() else { continue };
         let (view, limits) = (context.view(outermost)?, outermost.limits()?);
+        if let Err(refused) = rights::require(&stack.layers, &limits) {
+            return Ok(Err(refused));
+        }
         let site = context.site(&view, &limits, false);
         if let Err(unavailable) = driver::find(&outermost.kind)?.check(outermost, &site) {
             return Ok(Err(unavailable));

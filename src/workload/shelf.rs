@@ -2,6 +2,7 @@
 
 use super::bounds::TEXT_MAX;
 use crate::fault::{Doing, Fault};
+use crate::lab::program_file::require_trusted_file;
 use crate::layer::instead;
 use crate::regular_file;
 use etcetera::BaseStrategy;
@@ -99,7 +100,13 @@ pub fn text(name: &str) -> Result<String, Fault> {
         )));
     };
     match &found.path {
-        Some(path) => read(path),
+        Some(path) => {
+            // What it says is executed, by root too, and its name does not tell whose it is.
+            require_trusted_file(path).map_err(|fault| {
+                fault.hint(format!("where you know whose it is, name it: `{}`", path.display()))
+            })?;
+            read(path)
+        }
         None => {
             let ready = READY.iter().find(|(ready, _)| *ready == name);
             ready

@@ -199,6 +199,36 @@ fn seven_stacks_answer_without_root() {
 }
 
 #[test]
+fn who_is_not_root_is_themselves_to_ssh_and_what_takes_root_is_refused_before_it_is_tried() {
+    let machine = Machine::take();
+    let nobody = Nobody::of(&machine);
+    let (config, who) = (nobody.home.join("config"), nobody.home.join("who"));
+    let proxy = format!("Host box\n ProxyCommand sh -c 'id -u >{}; exit 1'\n", who.display());
+    fs::write(&config, proxy).unwrap();
+    let stack = format!("ssh:box,config={}", config.display());
+    let output = nobody.surtax(&["enter", &stack, "--", "true"], nobody.home());
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+    assert_eq!(fs::read_to_string(who).unwrap(), "65534\n", "{}", text(&output.stderr));
+    for stack in [
+        "crun", "firecracker:root=packed", "libvirt:web", "runc:net=host", "runc+runc",
+        "runc:memory=1G", "qemu:weight=50", "qemu:files=virtiofs", "gvisor:directfs=false",
+        "namespaces:user=private",
+    ] {
+        let output = nobody.surtax(&["enter", stack, "--", "true"], nobody.home());
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{stack}: {said}");
+        assert!(said.contains("root") && said.contains("hint: sudo surtax"), "{stack}: {said}");
+        let asked = nobody.surtax(&["doctor", stack, "--format", "json"], nobody.home());
+        let answer: Value = serde_json::from_slice(&asked.stdout).unwrap_or_default();
+        let forms = answer["layers"].as_array().into_iter().flatten();
+        let form = forms.into_iter().find(|form| form["layer"] == stack);
+        assert!(form.is_none_or(|form| form["usable"] == false), "{stack}: {form:?}");
+    }
+    nobody.assert_nothing_left();
+    machine.assert_as_before();
+}
+
+#[test]
 fn who_is_not_root_is_themselves_in_native_and_root_in_a_container() {
     let machine = Machine::take();
     if !["bubblewrap", "runc"].iter().all(|stack| is_usable(&machine, stack)) {
@@ -221,7 +251,7 @@ fn who_is_not_root_is_themselves_in_native_and_root_in_a_container() {
         ("runc+runc", "a stack of several layers takes root"),
         ("runc:cpus=1", "limits are those of a control group, which takes root to make"),
         ("docker", "can only be started by root"),
-        ("crun", "needs root"),
+        ("crun", "can only be started by root"),
     ] {
         let runs = ["--runs", "1", "--format", "json", "--", "true"];
         let stacks = format!("native,{stack}");
@@ -305,7 +335,8 @@ fn what_is_killed_without_root_leaves_nothing() {
         if !is_usable(&machine, stack) {
             continue;
         }
-        let arguments = ["enter", stack, "--", "sh", "-c", "echo begun; sleep 1000"];
+        let command = "setsid sleep 1000 & echo begun; sleep 1000";
+        let arguments = ["enter", stack, "--", "sh", "-c", command];
         let mut command = nobody.command(NOBODY, &arguments, nobody.home());
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = [0; 5];
@@ -315,6 +346,47 @@ fn what_is_killed_without_root_leaves_nothing() {
         // The reaper has what was left.
         let has_left = || processes_of(NOBODY).is_empty();
         assert!(wait_until(has_left), "{stack}: {:?}", processes_of(NOBODY));
+        nobody.assert_nothing_left();
+    }
+    machine.assert_as_before();
+}
+
+#[test]
+fn a_runtime_that_is_killed_while_it_starts_without_root_leaves_nothing() {
+    let machine = Machine::take();
+    if !is_usable(&machine, "runc") {
+        return;
+    }
+    let nobody = Nobody::of(&machine);
+    for delay_ms in (0..200).step_by(8) {
+        let arguments = ["enter", "runc", "--", "sleep", "1000"];
+        let mut child = nobody.command(NOBODY, &arguments, nobody.home()).spawn().unwrap();
+        let has_begun = || processes_of(NOBODY).iter().any(|name| name.contains("runc"));
+        assert!(wait_until(has_begun), "{:?}", processes_of(NOBODY));
+        std::thread::sleep(Duration::from_millis(delay_ms));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let has_left = || processes_of(NOBODY).is_empty();
+        assert!(wait_until(has_left), "{delay_ms} ms: {:?}", processes_of(NOBODY));
+        nobody.assert_nothing_left();
+    }
+    machine.assert_as_before();
+}
+
+#[test]
+fn what_a_command_leaves_in_a_session_and_a_root_of_its_own_ends_with_its_run_without_root() {
+    let machine = Machine::take();
+    let mut nobody = Nobody::of(&machine);
+    let unreached = "mount -t tmpfs -o mode=700 x /opt; mkdir /opt/m; mount -t tmpfs x /opt/m";
+    for mounts in [None, Some(String::from(unreached))] {
+        nobody.mounts = mounts;
+        let leaves = "setsid unshare -Ur chroot /usr /bin/sleep 999 </dev/null >/dev/null 2>&1 &
+                      sleep .2; kill -9 $PPID; sleep 1";
+        let arguments = ["compare", "--in", "native", "--runs", "1", "--", "sh", "-c", leaves];
+        nobody.surtax(&arguments, nobody.home());
+        // Whoever has ended is listed until somebody waits for it.
+        let has_left = || processes_of(NOBODY).is_empty();
+        assert!(wait_until(has_left), "{:?}", processes_of(NOBODY));
         nobody.assert_nothing_left();
     }
     machine.assert_as_before();

@@ -55,6 +55,34 @@ fn what_is_no_run_file_is_refused_at_once_by_every_command() {
 }
 
 #[test]
+fn a_workload_that_somebody_else_could_change_is_not_taken_by_its_name() {
+    let machine = Machine::take();
+    let config = machine.path("config");
+    let folder = config.join("surtax/workloads");
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("cpu.pi.toml");
+    let definition = "about = \"x\"\ncommand = [\"echo\", \"x 1\"]\n\
+                      [[check]]\nabout = \"x\"\nregex = 'x (1)'\nmin = 1\nmax = 1\n";
+    std::fs::write(&file, definition).unwrap();
+    let run = || {
+        let question = ["compare", "--in", "native", "--runs", "1", "--workload", "cpu.pi"];
+        let mut command = machine.command(&question);
+        command.env("XDG_CONFIG_HOME", &config).output().unwrap()
+    };
+    let ended = run();
+    assert!(ended.status.success(), "{}", text(&ended.stderr));
+    for theirs in [&file, &folder] {
+        std::os::unix::fs::chown(theirs, Some(54_321), Some(54_321)).unwrap();
+        let refused = run();
+        let said = text(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(3), "{said}");
+        assert!(said.contains("belongs to user 54321") && said.contains("name it"), "{said}");
+        std::os::unix::fs::chown(theirs, Some(0), Some(0)).unwrap();
+    }
+    machine.assert_as_before();
+}
+
+#[test]
 fn a_run_that_was_not_begun_here_is_shown_and_executes_nothing_until_somebody_says_so() {
     let machine = Machine::alone();
     let (file, mark) = (machine.path("run.surtax"), machine.path("marks/mark"));

@@ -2,7 +2,7 @@
 
 use super::checks::Check;
 use crate::cli::run_and_report::OpenedLab;
-use crate::driver::{self, registered};
+use crate::driver::{self, registered, rights};
 use crate::fault::Fault;
 use crate::layer::{Descriptor, Layer, LayerSpec, Root, Unavailable, Usable, View};
 use std::collections::{BTreeMap, BTreeSet};
@@ -82,6 +82,7 @@ fn question(text: &'static str, opened: &Arc<OpenedLab>) -> Result<Check, Fault>
     }
     let spec = layers.remove(0);
     let driver = driver::find(&spec.kind)?;
+    let stack = [&[spec.clone()][..], &layers].concat();
     let inner: Vec<LayerSpec> = layers.into_iter().filter(is_seen_from_here).collect();
     let opened = Arc::clone(opened);
     Ok(Check {
@@ -91,6 +92,7 @@ fn question(text: &'static str, opened: &Arc<OpenedLab>) -> Result<Check, Fault>
             && !driver.descriptor().not_yet_run.contains(&text),
         deadline: if may_prove(text) { PROOF_DEADLINE } else { DEADLINE },
         ask: Box::new(move || {
+            rights::require(&stack, &spec.limits()?)?;
             let usable = look(driver, &spec, &opened)?;
             for spec in &inner {
                 look(driver::find(&spec.kind)?, spec, &opened)?;

@@ -42,7 +42,7 @@ use crate::lab::{Jail, Limits, Process, Room};
 use crate::layer::{
     BINARY, Descriptor, Inner, Layer, LayerSpec, Limit, Need, Payer, Reach, RootKind, Running,
     Site, Source, StartGuess, Started, TOOL, Unavailable, Usable, WorkloadNetwork, impairment,
-    option, require_namespace,
+    option,
 };
 use crate::vm::disk;
 use crate::vm::nic::{self, NetBackend};
@@ -125,7 +125,7 @@ const VARIANTS: &[&str] = &[
 
 static DESCRIPTOR: Descriptor = Descriptor {
     kind: "qemu",
-    without_root: true,
+    rights: |spec| share::rights(spec),
     summary: "a virtual machine with a kernel of its own, by QEMU",
     package: "qemu-system-x86",
     aliases: &[("vm", ""), ("kvm", "accel=kvm")],
@@ -226,7 +226,6 @@ impl Layer for Qemu {
     /// Changes nothing but our own cache: where KVM might be usable, a reference guest is booted
     /// once per boot of this level, and the kernel for it is fetched if there is none.
     fn check(&self, spec: &LayerSpec, site: &Site<'_>) -> Result<Usable, Unavailable> {
-        require_namespace("this machine's files can only be shown to a guest by root")?;
         // The doctor asks about several at the same time, and layers that need what this one needs.
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);

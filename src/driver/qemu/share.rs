@@ -2,7 +2,7 @@
 
 use crate::guest::share::{Protocol, SERVED_WRITABLE, Share, TAG, WRITABLE_TAG};
 use crate::lab::us;
-use crate::layer::{LayerSpec, OptionSpec, option};
+use crate::layer::{LayerSpec, OptionSpec, Rights, option};
 use std::path::Path;
 
 /// The option.
@@ -19,6 +19,14 @@ pub(super) fn read(spec: &LayerSpec) -> Protocol {
         // how an overlay reads, and virtiofsd passes that on.
         None if us::is_in_a_namespace() => Protocol::Ninep,
         _ => Protocol::Virtiofs,
+    }
+}
+
+/// Rights that it takes to start a guest with such files.
+pub(super) fn rights(spec: &LayerSpec) -> Rights {
+    match spec.option("files") {
+        Some("virtiofs") => Rights::Root,
+        _ => Rights::Namespace,
     }
 }
 

@@ -29,8 +29,8 @@ use crate::agent::{ConsoleTail, Link, ssh_bootstrap};
 use crate::fault::{Doing, Fault, last_words};
 use crate::lab::{self, Process, Program, Room, tool_version};
 use crate::layer::{
-    Descriptor, Files, Layer, LayerSpec, Payer, Reach, RootKind, Running, Site, Source, StartGuess,
-    Started, Unavailable, Usable, WorkloadNetwork, option, require_program, value_of,
+    Descriptor, Files, Layer, LayerSpec, Payer, Reach, Rights, RootKind, Running, Site, Source,
+    StartGuess, Started, Unavailable, Usable, WorkloadNetwork, option, require_program, value_of,
 };
 use crate::regular_file;
 use client::Client;
@@ -56,6 +56,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     kind: "ssh",
     summary: "another machine by ssh: its own kernel and files, on which writes stay",
     reach: &[("", Reach::Far)],
+    rights: |_| Rights::User,
     options: &[
         option("host", &[])
             .help("the machine, as `ssh` and its configuration know it: `ssh:lab7`, `ssh:me@lab7`"),
@@ -105,6 +106,8 @@ impl Layer for Ssh {
         let process = room.spawn(Program {
             argv: client.run(Some(&log.0), says_key, &script),
             stdio: [Some(requests), Some(from_agent), Some(stderr)],
+            // The keys and the settings are theirs.
+            as_themselves: true,
             ..Program::default()
         })?;
         let console = ConsoleTail::new();
@@ -220,7 +223,7 @@ impl Running for RunningSsh {
 
 /// Logs in once and asks what machine it is.
 fn look(client: &Client) -> Result<Fact, Unavailable> {
-    let answer = lab::ask(&client.run(None, false, "uname -sm"), None, LOGIN_DEADLINE);
+    let answer = lab::ask_as_themselves(&client.run(None, false, "uname -sm"), LOGIN_DEADLINE);
     let answer = answer.map_err(|fault| Fault {
         hint: client.remedy(&fault.message),
         ..Fault::machine(client.refusal(&fault.message))

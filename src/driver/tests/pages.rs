@@ -5,7 +5,7 @@
 //! package suggests; the tests hold that all are what they would write.
 
 use crate::driver::registered;
-use crate::layer::{Descriptor, OptionSpec, RootKind};
+use crate::layer::{Descriptor, LayerSpec, OptionSpec, Rights, RootKind};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -92,6 +92,15 @@ fn options_table(options: &[OptionSpec]) -> String {
     text
 }
 
+/// Says who can start the plain form of a kind.
+fn starter(descriptor: &Descriptor) -> &'static str {
+    match (descriptor.rights)(&LayerSpec::of(descriptor.kind, &[])) {
+        Rights::User => "any user",
+        Rights::Namespace => "any user, in a user namespace of their own",
+        Rights::Root => "root",
+    }
+}
+
 fn page(descriptor: &Descriptor) -> String {
     let Descriptor {
         kind, summary, aliases, options, limits, roots, variants, not_yet_run, ..
@@ -130,7 +139,7 @@ fn page(descriptor: &Descriptor) -> String {
     row("root file systems", if roots.is_empty() { "its own".into() } else { listed(&roots) });
     let yes = |is: bool| String::from(if is { "yes" } else { "no" });
     row("another layer can be started in it", yes(descriptor.holds_layers));
-    row("can be started without root", yes(descriptor.without_root));
+    row("can be started by", starter(descriptor).into());
     row("memory of its own, which no limit outside ends", yes(descriptor.has_own_memory));
     if descriptor.shuts_keyrings {
         row("the kernel's keyrings, of which root's are this machine's", "shut".into());

@@ -10,6 +10,7 @@
 
 use super::{look_like, make_read_only};
 use crate::fault::{Doing, Fault};
+use crate::lab::undo::TAG;
 use crate::lab::us;
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
@@ -46,7 +47,7 @@ pub(super) fn overlay(lower: &Path, upper: &Path, work: &Path, target: &Path) ->
     if us::is_in_a_namespace() {
         open_to_write(lower, upper)?;
     }
-    let mounted = match mount(lower, upper, work, target) {
+    let mounted = match mount((lower, upper, work), upper, target) {
         Err(Errno::INVAL) if us::is_in_a_namespace() => {
             return by_parts(lower, upper, work, target);
         }
@@ -63,7 +64,13 @@ pub(super) fn overlay(lower: &Path, upper: &Path, work: &Path, target: &Path) ->
         })
 }
 
-fn mount(lower: &Path, upper: &Path, work: &Path, target: &Path) -> rustix::io::Result<()> {
+/// Mounts an overlay. In a namespace of ours its source is `named`, by which whoever has it as a
+/// root is found: the path of its upper directory may be that of a descriptor.
+fn mount(
+    (lower, upper, work): (&Path, &Path, &Path),
+    named: &Path,
+    target: &Path,
+) -> rustix::io::Result<()> {
     let mut data = Vec::new();
     for (key, path) in [("lowerdir=", lower), (",upperdir=", upper), (",workdir=", work)] {
         data.extend_from_slice(key.as_bytes());
@@ -73,7 +80,8 @@ fn mount(lower: &Path, upper: &Path, work: &Path, target: &Path) -> rustix::io::
         data.extend_from_slice(b",userxattr");
     }
     let data = CString::new(data).map_err(|_| Errno::INVAL)?;
-    rustix::mount::mount("surtax", target, "overlay", MountFlags::empty(), data.as_c_str())
+    let source = if us::is_in_a_namespace() { named } else { Path::new(TAG) };
+    rustix::mount::mount(source, target, "overlay", MountFlags::empty(), data.as_c_str())
 }
 
 /// Puts together at `target` what an overlay over `lower` would show, from overlays over its parts.
@@ -82,7 +90,7 @@ fn mount(lower: &Path, upper: &Path, work: &Path, target: &Path) -> rustix::io::
 /// The machine's: a part cannot be mounted or made.
 fn by_parts(lower: &Path, upper: &Path, work: &Path, target: &Path) -> Result<(), Fault> {
     let at = target.display();
-    rustix::mount::mount("surtax", target, "tmpfs", MountFlags::empty(), None)
+    rustix::mount::mount(upper, target, "tmpfs", MountFlags::empty(), None)
         .doing(format_args!("mount memory at `{at}`"))?;
     look_like(target, lower)?;
     let doing = format!("look at `{}`", lower.display());
@@ -159,7 +167,7 @@ fn part(
     let Ok(lower) = Held::open(below) else { return Ok(()) };
     let [upper, work] = [above, beside].map(Held::open);
     let (upper, work) = (upper.doing(&doing)?, work.doing(&doing)?);
-    match mount(&lower.path(), &upper.path(), &work.path(), there) {
+    match mount((&lower.path(), &upper.path(), &work.path()), above, there) {
         Err(Errno::INVAL) if depth < DEEPEST => {
             parts((&lower, shown, device), above, beside, (there, depth + 1))
         }

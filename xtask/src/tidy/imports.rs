@@ -22,7 +22,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("vm", &["guest", "rootfs", "layer", "agent", "lab", "fault"]),
     ("driver", &["vm", "guest", "container", "rootfs", "layer", "agent", "lab", "fault"]),
     ("stack", &["driver", "rootfs", "layer", "agent", "lab", "fault"]),
-    ("workload", &["driver", "layer", "fault"]),
+    ("workload", &["driver", "layer", "lab::program_file", "fault"]),
     ("plan", &["workload", "stack", "driver", "layer", "fault"]),
     ("trial", &["workload", "plan", "stack", "driver", "layer", "agent", "lab", "fault"]),
     (
