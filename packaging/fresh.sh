@@ -10,7 +10,7 @@ fresh_debian() { # PACKAGE
     fi
     # shellcheck disable=SC2154  # the script sets it
     fresh=$scratch/debian
-    quietly "make a fresh Debian" debootstrap --variant=minbase bookworm "$fresh"
+    quietly "make a fresh Debian" debootstrap --force-check-gpg --variant=minbase bookworm "$fresh"
     cp -L /etc/resolv.conf "$fresh/etc/resolv.conf"
     cp "$1" "$fresh/surtax.deb"
     printf '#!/bin/sh\nexit 101\n' >"$fresh/usr/sbin/policy-rc.d"

@@ -14,6 +14,7 @@ mod diff;
 mod history;
 pub mod doctor;
 mod enter;
+mod exit_code;
 mod export;
 mod gc;
 mod globals;

@@ -82,10 +82,18 @@ fn fault_of_file(plan: &Plan, program: &Word, shown: &str) -> Option<Fault> {
     }
 }
 
+/// Words that a shell obeys itself, and that are no programs.
+const OF_A_SHELL: [&str; 12] = [
+    ".", "alias", "cd", "eval", "exec", "exit", "export", "set", "source", "ulimit", "umask",
+    "wait",
+];
+
 /// Returns a hint for somebody whose program is not there.
 fn hint_of(program: &str) -> String {
     if program.contains(|letter: char| letter.is_whitespace() || "|&;<>$".contains(letter)) {
         format!("for a line of the shell write `-- {}`", shell_line(["sh", "-c", program]))
+    } else if OF_A_SHELL.contains(&program) {
+        format!("`{program}` is a part of the shell: write `-- sh -c '{program} …'`")
     } else {
         String::from("check its spelling, or install it on this machine")
     }
@@ -94,6 +102,13 @@ fn hint_of(program: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_no_program_is_told_from_one_that_is_not_here() {
+        assert_eq!(hint_of("cd"), "`cd` is a part of the shell: write `-- sh -c 'cd …'`");
+        assert!(hint_of("a b").starts_with("for a line of the shell"));
+        assert!(hint_of("mak").starts_with("check its spelling"));
+    }
 
     #[test]
     fn a_layer_over_the_root_of_something_else_does_not_see_our_files() {

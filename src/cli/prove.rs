@@ -128,7 +128,7 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<ExitCode, 
         answer(&text(&said, globals)?)?;
     }
     if was_interrupted {
-        return Ok(ExitCode::from(super::run_and_report::INTERRUPTED));
+        return Ok(ExitCode::from(super::exit_code::INTERRUPTED));
     }
     proved?;
     closed?;

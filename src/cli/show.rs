@@ -2,7 +2,7 @@
 
 use super::export::Exports;
 use super::results::{GateArguments, hold};
-use super::{Globals, answer, note, run_and_report};
+use super::{Globals, answer, exit_code, note, run_and_report};
 use crate::fault::Fault;
 use crate::finding::RunFacts;
 use crate::finding::caution::compared;
@@ -47,5 +47,5 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<ExitCode, 
         let run = shell_line([arguments.run.as_str()]);
         note(&format!("the run was interrupted: `surtax resume {run}` continues it"), globals);
     }
-    Ok(run_and_report::exit_code(&findings, arguments.gate.undecided))
+    Ok(exit_code::of_thresholds(&findings, arguments.gate.undecided))
 }

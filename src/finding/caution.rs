@@ -104,12 +104,15 @@ fn outputs(signs: &Signs<'_>) -> Option<Caution> {
         ));
     }
     let others = compared(arms).filter(|arm| arm.trial_count > 0 && hashes(arm) != expected);
-    let names = Stacks::counted(arms).words_of(others).filter(|_| !expected.is_empty())?;
-    Some(caution(
-        "outputs-differ",
-        format!("the command printed something else in {names} than in the baseline"),
-        "make sure that it did the same work: run it there with `surtax enter STACK`",
-    ))
+    let names = Stacks::counted(arms).those(others).filter(|_| !expected.is_empty())?;
+    Some(
+        caution(
+            "outputs-differ",
+            format!("the command printed something else in {names} than in the baseline"),
+            "make sure that it did the same work: run it there with `surtax enter STACK`",
+        )
+        .of_those(names),
+    )
 }
 
 fn changed_evidence(signs: &Signs<'_>) -> Vec<Caution> {
@@ -142,7 +145,8 @@ fn changed_evidence(signs: &Signs<'_>) -> Vec<Caution> {
         }
     }
     let all = Stacks::counted(signs.arms);
-    let each = all.by_words(changes).map(|((key, values), stacks)| {
+    let each = by_words(changes).into_iter().map(|((key, values), set)| {
+        let stacks = all.words(&set);
         let shown = values.iter().take(4).map(|value| line(value)).collect::<Vec<_>>();
         let finding = format!(
             "{stacks} changed during the run: `{}` was {}",
@@ -154,7 +158,7 @@ fn changed_evidence(signs: &Signs<'_>) -> Vec<Caution> {
         } else {
             "compare the trials before and after the change as runs of their own"
         };
-        caution("evidence-changed", finding, advice)
+        caution("evidence-changed", finding, advice).of(set)
     });
     each.collect()
 }
@@ -197,8 +201,9 @@ fn unavailable(signs: &Signs<'_>) -> Vec<Caution> {
         (arm.stack.as_str(), (why, remedy.unwrap_or("see `surtax doctor`")))
     });
     let all = Stacks::of(signs.arms);
-    let each = all.by_words(said).map(|((why, advice), stacks)| {
-        caution("layer-unavailable", format!("{stacks} was not measured: {why}"), advice)
+    let each = by_words(said).into_iter().map(|((why, advice), set)| {
+        let finding = format!("{} was not measured: {why}", all.words(&set));
+        caution("layer-unavailable", finding, advice).of(set)
     });
     each.collect()
 }
@@ -232,10 +237,13 @@ fn lost_trials(signs: &Signs<'_>) -> Vec<Caution> {
     let all = Stacks::counted(signs.arms);
     let each = by_words(said).into_iter().map(|((lost, words), stacks)| {
         let each = if stacks.len() > 1 { "each of " } else { "" };
-        format!("{lost} of {each}{} did not count: {words}", all.words(&stacks))
+        (format!("{lost} of {each}{} did not count: {words}", all.words(&stacks)), stacks)
     });
+    let alone = alone.into_iter().map(|finding| (finding, BTreeSet::new()));
     let advice = "see why in the report; slow or fast trials may be among those that are missing";
-    each.chain(alone).map(|finding| caution("trials-lost", finding, advice)).collect()
+    each.chain(alone)
+        .map(|(finding, stacks)| caution("trials-lost", finding, advice).of(stacks))
+        .collect()
 }
 
 fn leftovers(signs: &Signs<'_>) -> Option<Caution> {
@@ -246,13 +254,16 @@ fn leftovers(signs: &Signs<'_>) -> Option<Caution> {
     let first = trials.flat_map(|trial| &trial.leftovers).next()?;
     let stacks: BTreeSet<String> =
         left.iter().map(|column| line(&column.arm.stack.to_string())).collect();
-    Some(caution(
-        "leftovers",
-        format!(
-            "{} left something behind, which was removed by force: {}",
-            Stacks::of(signs.arms).words(&stacks.iter().map(String::as_str).collect()),
-            line(first.lines().next().unwrap_or_default())
-        ),
-        "see `surtax doctor` for what is left on this machine; later trials may have suffered",
-    ))
+    Some(
+        caution(
+            "leftovers",
+            format!(
+                "{} left something behind, which was removed by force: {}",
+                Stacks::of(signs.arms).words(&stacks.iter().map(String::as_str).collect()),
+                line(first.lines().next().unwrap_or_default())
+            ),
+            "see `surtax doctor` for what is left on this machine; later trials may have suffered",
+        )
+        .of(stacks.iter().map(String::as_str)),
+    )
 }

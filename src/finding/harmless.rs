@@ -99,7 +99,7 @@ foreign! {
         tame: surtax_version run machine arms cautions;
         leave: schema_version noise_floor thresholds;
     }
-    Caution { tame: code; join: finding advice; }
+    Caution { tame: code stacks; join: finding advice; }
     RunFacts {
         tame: id title workload cwd repeat_with began_at state baseline conduct about;
         leave: command seed blocks_planned blocks_done wall_ns equivalence_margin;

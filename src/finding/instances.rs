@@ -116,17 +116,17 @@ pub(crate) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
         median(&own.collect::<Vec<_>>()).filter(|share| *share < AT_ONCE_MIN)
     };
     let least = signs.columns.iter().filter_map(apart).reduce(f64::min)?;
+    let stacks = signs.stacks(|column, _| apart(column).is_some())?;
     Some(caution(
         "instances-apart",
         format!(
-            "the instances did not end together in {}: all of them ran for {} of the longest one's \
+            "the instances did not end together in {stacks}: all of them ran for {} of the longest one's \
              time, so what they did at once is less than the sum of their rates",
-            signs.stacks(|column, _| apart(column).is_some())?,
             number::percent(least)
         ),
         "let each work for a fixed time rather than a fixed amount, or give the stack a CPU for \
          each instance",
-    ))
+    ).of_those(stacks))
 }
 
 #[cfg(test)]

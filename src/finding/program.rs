@@ -146,12 +146,14 @@ pub(crate) fn cautions(signs: &Signs<'_>) -> Vec<Caution> {
                 "take what it costs as that of stack and program together, or name one `root=` \
                  for all",
             )
+            .of([stack.as_str()])
         } else {
             caution(
                 "another-program",
                 format!("`{stack}` is not compared: {words}"),
                 "give every stack the same program: look at `PATH`, and at what replaces the file",
             )
+            .of([stack.as_str()])
         });
     }
     cautions

@@ -5,6 +5,7 @@
 
 use crate::finding::ArmFindings;
 use std::collections::BTreeSet;
+use std::fmt;
 
 /// As many stacks are named one by one.
 pub(crate) const FEW: usize = 4;
@@ -20,6 +21,19 @@ pub(crate) const OTHERS: &str = "the others";
 #[derive(Clone, Debug)]
 pub(crate) struct Stacks<'a> {
     names: Vec<&'a str>,
+}
+
+/// A set of stacks: in words, and by name.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Those {
+    words: String,
+    pub(crate) names: Vec<String>,
+}
+
+impl fmt::Display for Those {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.words)
+    }
 }
 
 impl<'a> Stacks<'a> {
@@ -54,6 +68,16 @@ impl<'a> Stacks<'a> {
             return format!("every stack but {}", named(others));
         }
         self.in_common(&these)
+    }
+
+    /// The stacks of some arms; `None` of none.
+    pub(crate) fn those<'s>(
+        &self,
+        arms: impl IntoIterator<Item = &'s ArmFindings>,
+    ) -> Option<Those> {
+        let set: BTreeSet<&str> = arms.into_iter().map(|arm| arm.stack.as_str()).collect();
+        let names = || set.iter().map(|name| (*name).to_owned()).collect();
+        (!set.is_empty()).then(|| Those { words: self.words(&set), names: names() })
     }
 
     /// The stacks of some arms, as [`words`](Self::words) has them; `None` of none.

@@ -91,7 +91,7 @@ pub(crate) fn caution_of(arms: &[ArmFindings]) -> Option<Caution> {
             arm.stack, found.left_out, found.iterations
         ),
         format!("ask for more: `--iterations {}`", found.iterations.saturating_mul(4)),
-    ))
+    ).of([arm.stack.as_str()]))
 }
 
 /// Says how each trial was carried out, where that is not the usual way.

@@ -95,8 +95,9 @@ impl fmt::Display for ThresholdFindings {
 pub fn held(thresholds: &[Threshold], arms: &[ArmFindings]) -> Vec<ThresholdFindings> {
     let compared = || arms.iter().filter(|arm| arm.is_compared());
     let is_baseline_lost = arms.iter().filter(|arm| !arm.is_compared()).any(has_lost_most);
+    let wall_floor = wall_floor(arms);
     let of = |threshold: &Threshold, arm: &ArmFindings| {
-        let standing = match threshold.standing(arm) {
+        let standing = match threshold.standing_over(arm, wall_floor) {
             Standing::Kept if is_baseline_lost => Standing::Undecided,
             standing => standing,
         };
@@ -137,6 +138,10 @@ impl FromStr for Threshold {
 
     fn from_str(text: &str) -> Result<Self, Fault> {
         let shown = text.escape_debug();
+        if text.contains(">=") {
+            return Err(Fault::user(format!("`{shown}` is no threshold: it has `>=`"))
+                .hint("write `>`: an interval ends nowhere so exactly that it would matter"));
+        }
         let (name, limit) = text.split_once('>').ok_or_else(|| {
             Fault::user(format!("`{shown}` is no threshold: it has no `>`")).hint(
                 "write it as in `wall > +3%`; of every metric more is worse, so there is no `<`",
@@ -221,19 +226,39 @@ impl Threshold {
         let (name, typed) = (self.name.escape_debug().to_string(), self.typed.escape_debug());
         let ours = TRIAL_METRICS.iter().map(|it| it.typed);
         let known = of_workload.iter().map(String::as_str).chain(ours);
-        Err(Fault::user(format!("`{name}` in `{typed}` is no metric"))
-            .hint(instead(&name, "metrics", known)))
+        let fault = Fault::user(format!("`{name}` in `{typed}` is no metric"));
+        let divided = self.name.split_once(' ').filter(|_| self.stack.is_none());
+        Err(match divided.filter(|(_, metric)| TrialMetric::of(metric.trim()).is_some()) {
+            Some((stack, metric)) => {
+                let metric = metric.trim();
+                fault.hint(format!("put a `:` behind the stack, as in `{stack}: {metric} > …`"))
+            }
+            None => fault.hint(instead(&name, "metrics", known)),
+        })
     }
 
-    /// Returns how an arm stands to it.
+    /// Returns how an arm stands to it, of a run whose noise is not known.
     #[must_use]
     pub fn standing(&self, arm: &ArmFindings) -> Standing {
+        self.standing_over(arm, None)
+    }
+
+    /// Returns how an arm stands to it. That it is above a limit of what costs more is shown by the
+    /// verdict that it differs; above one of what costs less, such as `wall > -30%`, also by its
+    /// distance from that, where it is more than the noise floor.
+    fn standing_over(&self, arm: &ArmFindings, wall_floor: Option<f64>) -> Standing {
         let Some(overhead) = self.overhead(arm) else { return Standing::Unknown };
         let judged = arm.metric(&self.metric).and_then(|metric| metric.judgement.as_ref());
         let is_shown = match judged {
             Some(judged) => judged.verdict == Verdict::Differs,
             None => self.name != "wall" || arm.verdict == Verdict::Differs,
         };
+        let floor = match judged {
+            Some(judged) => judged.noise_floor.as_ref().map(floor),
+            None => wall_floor,
+        };
+        let is_far = |floor: f64| self.ratio < 1.0 && overhead.low > self.ratio * (1.0 + floor);
+        let is_shown = is_shown || floor.is_some_and(is_far);
         let rounded_away = judged.and_then(|judged| judged.step_share).unwrap_or(0.0);
         if is_shown && overhead.low > self.ratio {
             Standing::Crossed
@@ -273,6 +298,17 @@ pub(crate) fn has_lost_most(arm: &ArmFindings) -> bool {
     let is_lost =
         |trial: &&TrialPoint| ["failed", "broken", "invalid"].contains(&trial.state.as_str());
     arm.trials.iter().filter(is_lost).count() > arm.trial_count as usize
+}
+
+/// The noise floor of wall time: how far the baseline may be from itself, as a share.
+fn wall_floor(arms: &[ArmFindings]) -> Option<f64> {
+    let again = arms.iter().find(|arm| arm.is_again())?;
+    again.progress.last().map(|point| floor(&point.overhead))
+}
+
+/// The largest departure from 1 in an interval, as a share, counted from the smaller side.
+fn floor(interval: &Interval) -> f64 {
+    surtax_statistics::departure(interval.low).max(surtax_statistics::departure(interval.high))
 }
 
 /// A stack without its options: `qemu+runc` of `qemu:memory=1G,accel=tcg+runc`.
@@ -340,8 +376,33 @@ mod tests {
         assert_eq!(threshold("cpu > 3%").require(fixed), Ok(()));
         let fault = "wall < 3%".parse::<Threshold>().unwrap_err();
         assert_eq!(fault.message, "`wall < 3%` is no threshold: it has no `>`");
+        let fault = threshold("runc wall > 3%").require(metrics(&[])).unwrap_err();
+        assert_eq!(
+            fault.hint.as_deref(),
+            Some("put a `:` behind the stack, as in `runc: wall > …`")
+        );
+        let fault = "wall >= 3%".parse::<Threshold>().unwrap_err();
+        assert_eq!(fault.message, "`wall >= 3%` is no threshold: it has `>=`");
         let fault = "wall > 3".parse::<Threshold>().unwrap_err();
         assert_eq!(fault.message, "`3` in `wall > 3` is no limit of a cost");
+    }
+
+    #[test]
+    fn a_stack_that_is_to_cost_less_and_costs_the_same_has_crossed_that() {
+        let over = |low, high, verdict, floor| {
+            threshold("wall > -30%").standing_over(&arm(low, high, verdict), floor)
+        };
+        let alike = Verdict::Equivalent;
+        assert_eq!(over(0.98, 1.02, alike.clone(), Some(0.03)), Standing::Crossed);
+        assert_eq!(over(0.9, 1.1, Verdict::Inconclusive, Some(0.2)), Standing::Crossed);
+        // So far may the baseline be from itself.
+        assert_eq!(over(0.9, 1.1, Verdict::Inconclusive, Some(0.3)), Standing::Undecided);
+        assert_eq!(over(0.98, 1.02, alike, None), Standing::Undecided);
+        assert_eq!(over(0.75, 0.8, Verdict::Differs, Some(0.03)), Standing::Crossed);
+        assert_eq!(over(0.6, 0.65, Verdict::Differs, Some(0.03)), Standing::Kept);
+        // The noise of a run is found among its arms.
+        let arms = crate::finding::compare::tests::example(6, |_| {}).arms;
+        assert!(wall_floor(&arms).is_some_and(|floor| floor < 0.1), "{:?}", wall_floor(&arms));
     }
 
     #[test]

@@ -50,7 +50,7 @@ pub(super) fn remove(path: &Path) -> Result<Vec<String>, Fault> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let parent = match rustix::fs::open(parent, flags, Mode::empty()) {
         Ok(parent) => parent,
-        Err(Errno::NOENT) => return Ok(Vec::new()),
+        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(Vec::new()),
         Err(error) => {
             return Err(error).doing(format_args!("open the parent of `{}`", path.display()));
         }

@@ -299,9 +299,14 @@ fn prepare_target(target: &Path, is_file: bool, ours: &[PathBuf]) -> Result<(), 
 pub fn look_like(upper: &Path, lower: &Path) -> Result<(), Fault> {
     let model =
         fs::metadata(lower).doing(format_args!("read the mode of `{}`", lower.display()))?;
+    look_like_one(upper, &model, lower)
+}
+
+/// The same of another that is `shown` so, and looked as this when it was looked at.
+fn look_like_one(upper: &Path, model: &fs::Metadata, shown: &Path) -> Result<(), Fault> {
     std::os::unix::fs::chown(upper, Some(us::like(model.uid())), Some(us::like(model.gid())))
         .and_then(|()| fs::set_permissions(upper, model.permissions()))
-        .doing(format_args!("give `{}` the mode of `{}`", upper.display(), lower.display()))
+        .doing(format_args!("give `{}` the mode of `{}`", upper.display(), shown.display()))
 }
 
 /// Makes a mount read-only, if asked with everything mounted below it.

@@ -258,7 +258,12 @@ fn parent(namespace: &File) -> std::io::Result<File> {
 fn make_namespace(user: u32, group: u32) -> Result<(), Fault> {
     let flags = UnshareFlags::NEWUSER | UnshareFlags::NEWNS | UnshareFlags::FS;
     // SAFETY: no other thread is there that could share what is taken apart.
-    unsafe { rustix::thread::unshare_unsafe(flags) }.doing("make a user namespace")?;
+    unsafe { rustix::thread::unshare_unsafe(flags) }.map_err(|error| match error {
+        Errno::NOSPC => Fault::machine(
+            "no more user namespaces may be made: `user.max_user_namespaces` (`sysctl`) is reached",
+        ),
+        error => Fault::machine(format!("cannot make a user namespace: {error}")),
+    })?;
     for (file, text) in [
         ("setgroups", String::from("deny")),
         ("uid_map", format!("0 {user} 1")),

@@ -1,6 +1,7 @@
 //! Measurements of a workload itself: its metrics among the samples, and its histograms whole.
 
 use super::record::{insert_row, integer};
+use super::row::short;
 use super::{KnownMetric, Ledger};
 use crate::fault::Fault;
 use crate::workload::definition::METRICS_MAX;
@@ -62,7 +63,8 @@ impl Ledger {
         let read = |row: &Row| {
             let word: String = row.get(2)?;
             let better = Better::of_word(&word).unwrap_or(Better::Lower);
-            Ok(KnownMetric { name: row.get(0)?, unit: row.get(1)?, better })
+            let (name, unit) = (short(row, 0)?, short(row, 1)?);
+            Ok(KnownMetric { name, unit, better })
         };
         let query = "SELECT metric, unit, better FROM metrics ORDER BY position";
         let metrics = self.all("read the metrics", query, read)?;

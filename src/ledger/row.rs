@@ -34,6 +34,24 @@ pub(super) struct Names {
     units: Interned,
 }
 
+/// The longest name of a metric and the longest unit, in bytes: they stand beside every number.
+const LONGEST: usize = 200;
+
+/// Reads the name of a metric, or a unit.
+pub(super) fn short(row: &Row, column: usize) -> rusqlite::Result<String> {
+    short_text(row, column).map(str::to_owned)
+}
+
+fn short_text<'row>(row: &'row Row, column: usize) -> rusqlite::Result<&'row str> {
+    let text = row.get_ref(column)?.as_str().map_err(|error| {
+        rusqlite::Error::FromSqlConversionFailure(column, Type::Text, error.into())
+    })?;
+    if text.len() > LONGEST {
+        return Err(odd(column, Type::Text, format!("a name of {} bytes", text.len())));
+    }
+    Ok(text)
+}
+
 /// Texts of one column.
 #[derive(Default)]
 struct Interned {
@@ -47,9 +65,7 @@ impl Interned {
     const MOST: usize = 256;
 
     fn of(&mut self, row: &Row, column: usize) -> rusqlite::Result<Arc<str>> {
-        let text = row.get_ref(column)?.as_str().map_err(|error| {
-            rusqlite::Error::FromSqlConversionFailure(column, Type::Text, error.into())
-        })?;
+        let text = short_text(row, column)?;
         let is_meant = |known: &Arc<str>| **known == *text;
         let place = match self.texts.get(self.next).is_some_and(is_meant) {
             true => Some(self.next),

@@ -339,8 +339,10 @@ pub fn find<P: AsRef<Path>>(directories: &[P], name: &str) -> Result<PathBuf, Fa
     }
     let fault = Fault::user(format!("there is no run `{name}`"));
     Err(match fs::symlink_metadata(path) {
-        Ok(_) => fault.hint(format!("for the file of that name here, write `./{name}`")),
-        Err(_) => fault.hint("see `surtax list`, or name the file itself"),
+        Ok(_) if name.ends_with(EXTENSION) => {
+            fault.hint(format!("for the file of that name here, write `./{name}`"))
+        }
+        _ => fault.hint("see `surtax list`, or name the file itself"),
     })
 }
 

@@ -208,6 +208,29 @@ fn a_trial_with_more_payers_or_levels_than_any_run_has_is_refused() {
     assert!(said.contains("no stack has a level 9"), "{said}");
 }
 
+#[test]
+fn a_name_or_a_unit_that_is_longer_than_any_is_refused() {
+    for column in ["metric", "unit"] {
+        let shelf = tempfile::tempdir().unwrap();
+        let path = shelf.path().join("run.surtax");
+        let mut writer = ledger(&path, &["runc"]);
+        add(&mut writer, &done(id(0, 0), 10));
+        drop(writer);
+        let change = |length: u32| {
+            let text = "x".repeat(length as usize);
+            let statement = format!(
+                "UPDATE samples SET {column} = '{text}'
+                 WHERE metric = (SELECT max(metric) FROM samples)"
+            );
+            rusqlite::Connection::open(&path).unwrap().execute_batch(&statement).unwrap();
+            Ledger::open(&path).unwrap().trials()
+        };
+        assert!(change(200).is_ok());
+        let said = change(201).unwrap_err().message;
+        assert!(said.contains("a name of 201 bytes"), "{said}");
+    }
+}
+
 /// Makes a ledger as format 7 had it, with all that it says.
 fn as_in_format_7(path: &Path) {
     let columns: Vec<String> =

@@ -15,8 +15,12 @@ pub fn markdown(findings: &Findings) -> String {
     let run = &findings.run;
     let mut text = format!("# {}\n\n", plain(&run.title));
     text += &format!(
-        "Run `{}`, {}, {}, {} blocks done, by surtax {}.\n\n",
-        run.id, run.began_at, run.state, run.blocks_done, findings.surtax_version
+        "Run {}, {}, {}, {} blocks done, by surtax {}.\n\n",
+        code(&run.id),
+        run.began_at,
+        run.state,
+        run.blocks_done,
+        findings.surtax_version
     );
     if !run.conduct.is_empty() {
         text += &format!("Conduct: {}.\n\n", plain(&run.conduct));
@@ -51,7 +55,7 @@ pub(crate) fn plain(text: &str) -> String {
             '<' => safe += "&lt;",
             '>' => safe += "&gt;",
             '&' => safe += "&amp;",
-            '|' | '*' | '_' | '[' | ']' | '#' | '\\' => safe.extend(['\\', letter]),
+            '|' | '*' | '_' | '[' | ']' | '#' | '\\' | '`' => safe.extend(['\\', letter]),
             _ => safe.push(letter),
         }
     }
@@ -74,7 +78,9 @@ pub(crate) fn sentence(text: &str) -> String {
 
 /// Text as code within a line, also within a table.
 pub(super) fn code(text: &str) -> String {
-    format!("`{}`", foreign::line(text).replace('`', "'").replace('|', "¦"))
+    let text = foreign::line(text).replace('`', "'").replace('|', "¦");
+    // Two backticks are no code, but the beginning of some.
+    if text.is_empty() { String::from("“”") } else { format!("`{text}`") }
 }
 
 /// Text as lines of code; its fence is longer than any run of backticks in it.

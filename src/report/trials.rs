@@ -91,9 +91,11 @@ pub(super) fn columns(findings: &Findings) -> Vec<Column> {
     });
     let metrics = rows.iter().flat_map(|row| row.trial.metrics.keys());
     let metrics: BTreeSet<&String> = metrics.collect();
-    let own = metrics.into_iter().map(|name| Column {
-        name: named(name),
-        cells: Cells::Number(rows.iter().map(|row| row.trial.metrics.get(name).copied()).collect()),
+    let own = metrics.iter().map(|name| Column {
+        name: named(name, &metrics),
+        cells: Cells::Number(
+            rows.iter().map(|row| row.trial.metrics.get(*name).copied()).collect(),
+        ),
     });
     fixed.chain(own).collect()
 }
@@ -104,11 +106,13 @@ fn known(text: String) -> Option<String> {
 }
 
 /// Returns the name of a workload's column: that of its metric, unless every run has one of it.
-fn named(metric: &str) -> String {
-    match COLUMNS.iter().any(|(name, _)| *name == metric) {
-        true => format!("metric_{metric}"),
-        false => metric.to_owned(),
+fn named(metric: &String, all: &BTreeSet<&String>) -> String {
+    let is_of_every_run = |name: &str| COLUMNS.iter().any(|(known, _)| *known == name);
+    let mut name = metric.clone();
+    while is_of_every_run(&name) || (name != *metric && all.contains(&name)) {
+        name.insert_str(0, "metric_");
     }
+    name
 }
 
 impl Column {
@@ -146,7 +150,8 @@ mod tests {
     fn a_metric_of_a_name_that_every_run_has_is_another_column() {
         let mut findings = example(6, |_| {});
         let trial = &mut findings.arms[0].trials[0];
-        trial.metrics = [("block", 7.0), ("rate", 2.5)].map(|(name, it)| (name.into(), it)).into();
+        let own = [("block", 7.0), ("metric_block", 8.0), ("rate", 2.5)];
+        trial.metrics = own.map(|(name, it)| (name.into(), it)).into();
         let columns = columns(&findings);
         let texts = |name: &str| {
             let found: Vec<&Column> = columns.iter().filter(|it| it.name == name).collect();
@@ -154,7 +159,8 @@ mod tests {
             [column.text(0), column.text(1)]
         };
         assert_eq!(texts("block"), ["0", "1"]);
-        assert_eq!(texts("metric_block"), ["7", ""]);
+        assert_eq!(texts("metric_metric_block"), ["7", ""]);
+        assert_eq!(texts("metric_block"), ["8", ""]);
         assert_eq!(texts("rate"), ["2.5", ""]);
     }
 

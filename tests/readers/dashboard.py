@@ -183,7 +183,7 @@ def hold_layout():
 def hold_costs():
     """Holds the table of costs against the JSON of the run."""
     answer = json.loads((place / "answer.json").read_text())
-    rows = hold(panel_of(COSTS), OPENED | {"metric": "wall_ns"})
+    rows = hold(panel_of(COSTS), OPENED | {"metric": "wall"})
     shown = {row["Stack"]: row for row in rows if row["Run"] == answer["run"]["title"]}
     wanted = {arm["name"]: arm["overhead"] for arm in answer["arms"] if arm["overhead"] is not None}
     assert wanted and shown.keys() == wanted.keys(), f"costs of {shown.keys()}, not {wanted.keys()}"

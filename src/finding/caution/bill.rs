@@ -7,6 +7,7 @@
 use crate::finding::arm_trials::ArmTrials;
 use crate::finding::caution::signs::{Signs, caution};
 use crate::finding::number::percent;
+use crate::finding::stacks::Those;
 use crate::finding::ticks::are_too_coarse;
 use crate::finding::{ArmFindings, BillGap, Caution};
 use std::collections::BTreeSet;
@@ -22,7 +23,7 @@ pub(super) fn cautions(signs: &Signs<'_>) -> impl Iterator<Item = Caution> {
 
 /// Arms whose bill has a gap of such a kind.
 struct Gaps<'a> {
-    stacks: String,
+    stacks: Those,
     gaps: Vec<&'a BillGap>,
     counted: u32,
 }
@@ -58,7 +59,7 @@ fn overdrawn(signs: &Signs<'_>) -> Option<Caution> {
             "trust {measured} and the sum there, or repeat on a machine that does nothing else: a \
              kernel that is not told when this machine takes the CPU away counts waiting as work"
         ),
-    ))
+    ).of_those(stacks))
 }
 
 /// A command's CPU time was counted in ticks, and used few of them.
@@ -78,7 +79,7 @@ fn in_ticks(signs: &Signs<'_>) -> Option<Caution> {
         ),
         "repeat with so many `--iterations` that the command uses at least 100 ms in a trial, \
          where the parts are asked for",
-    ))
+    ).of_those(stacks))
 }
 
 /// Somebody whose CPU time belongs to the bill could not be read.
@@ -87,17 +88,20 @@ fn unread(signs: &Signs<'_>) -> Option<Caution> {
     let payers: BTreeSet<&str> =
         gaps.iter().flat_map(|gap| &gap.unread_payers).map(String::as_str).collect();
     let partial: u32 = gaps.iter().map(|gap| gap.partial_count).sum();
-    Some(caution(
-        "bill-partial",
-        format!(
-            "in {partial} of {counted} trials of {stacks} {} could not be read: gone when the \
+    Some(
+        caution(
+            "bill-partial",
+            format!(
+                "in {partial} of {counted} trials of {stacks} {} could not be read: gone when the \
              command had ended, or nothing tells which process that is; no sum of CPU time or \
              memory is known there of which that is a part, nothing is divided, and what payers \
              used is told by the other trials alone",
-            payers.into_iter().collect::<Vec<_>>().join(" and "),
-        ),
-        "look whether it ended and why (the log of its service, on the machine or in the guest \
+                payers.into_iter().collect::<Vec<_>>().join(" and "),
+            ),
+            "look whether it ended and why (the log of its service, on the machine or in the guest \
          that it ran on), and repeat; where it did not, run surtax as root and among the same \
          processes as the daemon",
-    ))
+        )
+        .of_those(stacks),
+    )
 }

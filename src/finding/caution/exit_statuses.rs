@@ -39,12 +39,17 @@ fn differ(arms: &[ArmFindings]) -> Option<Caution> {
         .filter(|arm| !arm.exit_statuses.is_empty() && statuses(arm) != expected)
         .map(|arm| (arm.stack.as_str(), arm.exit_statuses.join(", ")));
     let all = Stacks::of(arms);
-    let words = all.by_words(others).map(|(words, stacks)| format!("{stacks} ended with {words}"));
+    let others: Vec<(&str, String)> = others.collect();
+    let told = others.iter().map(|(stack, words)| (*stack, words));
+    let words = all.by_words(told).map(|(words, stacks)| format!("{stacks} ended with {words}"));
     let (baseline, words) = (joined(expected.iter().cloned(), ", ")?, joined(words, "; ")?);
-    Some(caution(
-        "exit-statuses-differ",
-        format!("the baseline ended with {baseline}, but {words}"),
-        "see the command's last words; unless failure is ignored, only trials that ended with \
+    Some(
+        caution(
+            "exit-statuses-differ",
+            format!("the baseline ended with {baseline}, but {words}"),
+            "see the command's last words; unless failure is ignored, only trials that ended with \
          `exit 0` count",
-    ))
+        )
+        .of(others.iter().map(|(stack, _)| *stack)),
+    )
 }

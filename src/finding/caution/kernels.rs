@@ -51,11 +51,15 @@ pub(super) fn differ(arms: &[ArmFindings]) -> Option<Caution> {
              machine, as in `qemu:kernel=/boot/vmlinuz-…`, where that has its drivers",
         )
     };
-    Some(caution(
-        "kernels-differ",
-        format!("the kernels were not the same: {}", joined(words, "; ")?),
-        advice,
-    ))
+    let elsewhere = found.iter().filter(|(_, release)| *release != own);
+    Some(
+        caution(
+            "kernels-differ",
+            format!("the kernels were not the same: {}", joined(words, "; ")?),
+            advice,
+        )
+        .of(elsewhere.map(|(stack, _)| *stack)),
+    )
 }
 
 #[cfg(test)]
@@ -88,6 +92,7 @@ mod tests {
             "the kernels were not the same: `native` on `6.18.44`; `runc` on `6.1.0-56-cloud-amd64`"
         );
         assert!(caution.advice.contains("`qemu:kernel="), "{}", caution.advice);
+        assert_eq!(caution.stacks, ["runc"]);
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub(super) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
         ),
         "keep it in the foreground (a daemon's `--foreground`, a shell's `wait`), or measure its \
          server with a workload that has one",
-    ))
+    ).of_those(stacks))
 }
 
 #[cfg(test)]

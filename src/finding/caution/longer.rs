@@ -14,19 +14,19 @@ use std::time::Duration;
 
 pub(super) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
     let (arm, first) = signs.arms.iter().find_map(|arm| Some((arm, longer(arm)?)))?;
+    let stacks = signs.stacks(|_, arm| longer(arm).is_some())?;
     Some(caution(
         "longer-than-command",
         format!(
-            "in {} `{}` is a longer time than any command ran there, in `{}` up to {} where none \
+            "in {stacks} `{}` is a longer time than any command ran there, in `{}` up to {} where none \
              ran for more than {}: it is the workload's claim, and no part of it was seen",
-            signs.stacks(|_, arm| longer(arm).is_some())?,
             line(&first.metric),
             arm.name,
             number::time(first.max),
             number::time(wall(arm)?),
         ),
         "if it is a sum over many at once, divide it; else look at the workload's unit and pattern",
-    ))
+    ).of_those(stacks))
 }
 
 fn wall(arm: &ArmFindings) -> Option<f64> {

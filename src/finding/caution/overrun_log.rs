@@ -19,7 +19,7 @@ pub(super) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
              held back by the kernel): that a limit stopped a process may be unknown"
         ),
         "find out what is logged meanwhile (`dmesg --follow`): the command itself may be why",
-    ))
+    ).of_those(stacks))
 }
 
 #[cfg(test)]

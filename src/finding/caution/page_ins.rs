@@ -46,7 +46,7 @@ pub(super) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
             number::amount(expected, "bytes")
         ),
         "let every stack find the same: let the command read its files once more with `--warmup 1`",
-    ))
+    ).of(found.iter().map(|(stack, _)| *stack)))
 }
 
 #[cfg(test)]

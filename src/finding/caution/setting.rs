@@ -7,7 +7,7 @@
 use crate::finding::caution::kernels::NOT_LINUX;
 use crate::finding::caution::signs::{Signs, baseline, caution, compared};
 use crate::finding::number::{self, percent};
-use crate::finding::stacks::{Stacks, joined};
+use crate::finding::stacks::{Stacks, Those, joined};
 use crate::finding::{ArmFindings, Caution, LevelEvidence, estimate};
 use std::collections::BTreeSet;
 use surtax_instrument::backing::{DISK, MEMORY};
@@ -40,9 +40,9 @@ fn said<'a>(evidence: &'a [LevelEvidence], key: &str) -> Option<&'a str> {
     evidence.iter().rev().find_map(|level| level.fact(key))
 }
 
-/// The compared stacks of which `holds` is true, in words; nothing where it is true of none.
-fn stacks(arms: &[ArmFindings], holds: impl Fn(&ArmFindings) -> bool) -> Option<String> {
-    Stacks::counted(arms).words_of(compared(arms).filter(|arm| holds(arm)))
+/// The compared stacks of which `holds` is true; nothing where it is true of none.
+fn stacks(arms: &[ArmFindings], holds: impl Fn(&ArmFindings) -> bool) -> Option<Those> {
+    Stacks::counted(arms).those(compared(arms).filter(|arm| holds(arm)))
 }
 
 /// A number that the innermost level proved.
@@ -91,11 +91,16 @@ pub(super) fn cpus(arms: &[ArmFindings]) -> Option<Caution> {
     let words = Stacks::counted(arms).with_numbers("had", &others, cpus_text);
     let least = others.iter().map(|(_, millis)| *millis).fold(expected, u64::min);
     let (expected, least) = (cpus_text(expected), cpus_text(least.next_multiple_of(1000)));
-    Some(caution(
-        "unequal-cpus",
-        format!("the baseline had {expected} CPUs, but {words}"),
-        format!("give every stack the same, as in `native:cpus={least}` and `qemu:cpus={least}`"),
-    ))
+    Some(
+        caution(
+            "unequal-cpus",
+            format!("the baseline had {expected} CPUs, but {words}"),
+            format!(
+                "give every stack the same, as in `native:cpus={least}` and `qemu:cpus={least}`"
+            ),
+        )
+        .of(others.iter().map(|(stack, _)| *stack)),
+    )
 }
 
 pub(super) fn memory(arms: &[ArmFindings]) -> Option<Caution> {
@@ -117,12 +122,12 @@ pub(super) fn memory(arms: &[ArmFindings]) -> Option<Caution> {
              with `memory=`",
             Bytes(least)
         ),
-    ))
+    ).of(others.iter().map(|(stack, _)| *stack)))
 }
 
 /// A limit that holds for those who work for the stack, too.
-pub(super) fn helpers(arms: &[ArmFindings]) -> Option<Caution> {
-    let of_arm = |arm: &ArmFindings| {
+pub(super) fn helpers<'s>(arms: &'s [ArmFindings]) -> Option<Caution> {
+    let of_arm = |arm: &'s ArmFindings| {
         let (level, limit) = arm.evidence.iter().enumerate().find_map(|(index, level)| {
             let has = |key: &str| level.fact(key).is_some();
             let limits = ["limit_cpu_quota_us", "limit_cpuset"];
@@ -138,10 +143,12 @@ pub(super) fn helpers(arms: &[ArmFindings]) -> Option<Caution> {
         let share = helpers / command;
         (command > 0.0 && share >= HELPERS_SHARE_MIN).then(|| {
             let what = if limit == "limit_cpuset" { "CPUs" } else { "quota" };
-            format!("those of `{}` used {} of its {what}", arm.stack, percent(share))
+            let words = format!("those of `{}` used {} of its {what}", arm.stack, percent(share));
+            (words, arm.stack.as_str())
         })
     };
-    let words = joined(compared(arms).filter_map(of_arm), ", ")?;
+    let (words, stacks): (Vec<String>, Vec<&str>) = compared(arms).filter_map(of_arm).unzip();
+    let words = joined(words, ", ")?;
     Some(caution(
         "helpers-limited",
         format!(
@@ -149,7 +156,7 @@ pub(super) fn helpers(arms: &[ArmFindings]) -> Option<Caution> {
              the command used itself"
         ),
         "give the layer one CPU more than the command has, or put the limit on a layer inside it",
-    ))
+    ).of(stacks))
 }
 
 /// A guest's disk whose writes end in this machine's memory; gVisor's files, which it opens for its
@@ -172,7 +179,7 @@ pub(super) fn page_cache(arms: &[ArmFindings]) -> Option<Caution> {
         ),
         "compare disks with `cache=none`, which gVisor has not, or read the times as those of a \
          cache",
-    ))
+    ).of_those(found))
 }
 
 /// Data of some stacks in memory, and of others on a disk.
@@ -214,6 +221,7 @@ pub(super) fn networks(arms: &[ArmFindings]) -> impl Iterator<Item = Caution> {
             ),
             "use `net=tap` to measure a machine's network, and `net=bridge` for a container's",
         )
+        .of_those(user)
     });
     let is_translated = |arm: &ArmFindings| match translation(arm) {
         Some(translation) => translation != "none",
@@ -229,6 +237,7 @@ pub(super) fn networks(arms: &[ArmFindings]) -> impl Iterator<Item = Caution> {
             ),
             "compare with a network without it, such as `net=host`, `net=macvlan` or `net=tap`",
         )
+        .of_those(translated)
     });
     user_mode.into_iter().chain(translated)
 }
@@ -248,7 +257,7 @@ pub(super) fn filters(arms: &[ArmFindings]) -> Option<Caution> {
         ),
         "to see what the filter costs, compare with a stack that differs in nothing else, such as \
          `docker:seccomp=unconfined`",
-    ))
+    ).of_those(found))
 }
 
 /// Kernels that do not work around the same weaknesses of the processor.
@@ -268,15 +277,19 @@ pub(super) fn mitigations<'s>(signs: &'s Signs<'_>) -> Option<Caution> {
         Some((arm.stack.as_str(), words))
     };
     let all = Stacks::counted(signs.arms);
-    let words = all.by_words(compared(signs.arms).filter_map(of_arm));
+    let told: Vec<(&str, String)> = compared(signs.arms).filter_map(of_arm).collect();
+    let words = all.by_words(told.iter().map(|(stack, words)| (*stack, words)));
     let words = joined(words.map(|(words, stacks)| format!("{stacks} around {words}")), ", ")?;
-    Some(caution(
-        "mitigations-differ",
-        format!(
-            "this machine's kernel works around {} weaknesses of its processor, but {words}: \
+    Some(
+        caution(
+            "mitigations-differ",
+            format!(
+                "this machine's kernel works around {} weaknesses of its processor, but {words}: \
              system calls and switches cost them differently",
-            ours.len()
-        ),
-        "see `inside_mitigations` in the evidence; a guest's CPU model and kernel decide",
-    ))
+                ours.len()
+            ),
+            "see `inside_mitigations` in the evidence; a guest's CPU model and kernel decide",
+        )
+        .of(told.iter().map(|(stack, _)| *stack)),
+    )
 }

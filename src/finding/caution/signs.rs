@@ -2,7 +2,8 @@
 
 use crate::fault::Fault;
 use crate::finding::arm_trials::ArmTrials;
-use crate::finding::stacks::Stacks;
+use crate::finding::foreign::line;
+use crate::finding::stacks::{Stacks, Those};
 use crate::finding::wall::Wall;
 use crate::finding::{ArmFindings, Caution};
 use crate::ledger::{Ledger, Proofs};
@@ -42,13 +43,13 @@ impl<'a> Signs<'a> {
         self.columns.iter().zip(self.arms)
     }
 
-    /// The stacks with an arm of which something is true, in words; `None` where there is none.
+    /// The stacks with an arm of which something is true; `None` where there is none.
     pub(crate) fn stacks(
         &self,
         is_true: impl Fn(&ArmTrials<'_>, &ArmFindings) -> bool,
-    ) -> Option<String> {
+    ) -> Option<Those> {
         let arms = self.arms().filter(|(column, arm)| is_true(column, arm));
-        Stacks::counted(self.arms).words_of(arms.map(|(_, arm)| arm))
+        Stacks::counted(self.arms).those(arms.map(|(_, arm)| arm))
     }
 }
 
@@ -87,7 +88,19 @@ impl Conditions {
 
 /// A caution by its code, what was found, and what to do.
 pub(crate) fn caution(code: &str, finding: String, advice: impl Into<String>) -> Caution {
-    Caution { code: code.into(), finding, advice: advice.into() }
+    Caution { code: code.into(), finding, advice: advice.into(), stacks: Vec::new() }
+}
+
+impl Caution {
+    /// The same, of these stacks alone.
+    pub(crate) fn of<'s>(self, stacks: impl IntoIterator<Item = &'s str>) -> Self {
+        Self { stacks: stacks.into_iter().map(line).collect(), ..self }
+    }
+
+    /// The same, of these stacks alone.
+    pub(crate) fn of_those(self, those: Those) -> Self {
+        Self { stacks: those.names, ..self }
+    }
 }
 
 /// The two arms of the baseline.

@@ -33,7 +33,7 @@ pub(super) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
         ),
         "measure on a machine that does nothing else; where it stays, look who can speak for the \
          agent there (root beside it, a guest's kernel)",
-    ))
+    ).of_those(stacks))
 }
 
 /// Returns the excess of every trial that is late, in nanoseconds.

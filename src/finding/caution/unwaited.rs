@@ -30,7 +30,7 @@ pub(super) fn caution_of(signs: &Signs<'_>) -> Option<Caution> {
         ),
         "have the command wait for what it starts: it ignores SIGCHLD, or hides it in a PID \
          namespace of its own, and no other tool would see that time either",
-    ))
+    ).of(stacks))
 }
 
 /// Says of stacks in which nobody sees such time as the command's, since its group was not read:

@@ -31,8 +31,8 @@ pub(super) fn few_trials(signs: &Signs<'_>) -> Option<Caution> {
     let fewest = few.clone().map(|arm| arm.trial_count).min()?;
     let most = few.map(|arm| arm.trial_count).max()?;
     let all = Stacks::counted(signs.arms);
-    let stacks =
-        if all.are_all(&stacks) { String::from("every stack") } else { all.words(&stacks) };
+    let is_of_all = all.are_all(&stacks);
+    let words = if is_of_all { String::from("every stack") } else { all.words(&stacks) };
     let trials = match (fewest, most) {
         (1, 1) => String::from("1 trial counts"),
         _ if fewest == most => format!("{fewest} trials count"),
@@ -48,11 +48,14 @@ pub(super) fn few_trials(signs: &Signs<'_>) -> Option<Caution> {
         ),
         _ => format!("repeat with {} or more", runs(signs, RUNS_USUAL)),
     };
-    Some(caution(
-        "few-trials",
-        format!("only {trials} of {stacks}; the fewer, the more an interval takes on trust"),
-        advice,
-    ))
+    Some(
+        caution(
+            "few-trials",
+            format!("only {trials} of {words}; the fewer, the more an interval takes on trust"),
+            advice,
+        )
+        .of(stacks.into_iter().filter(|_| !is_of_all)),
+    )
 }
 
 /// A noise floor that hides what the margin would allow. That of a wall time which says nothing
@@ -61,7 +64,9 @@ pub(super) fn noise(signs: &Signs<'_>) -> Option<Caution> {
     if signs.is_of_fixed_time {
         return None;
     }
-    let noise = signs.noise.filter(|noise| noise.floor > signs.margin)?;
+    // What reads as the margin is not wider.
+    let is_wider = |floor: f64| floor > signs.margin && departure(floor) != percent(signs.margin);
+    let noise = signs.noise.filter(|noise| is_wider(noise.floor))?;
     let own = (noise.estimate.ratio - 1.0).abs();
     let have = noise.estimate.block_count;
     let more = blocks_needed(&noise.estimate, signs.margin - own);
@@ -69,7 +74,7 @@ pub(super) fn noise(signs: &Signs<'_>) -> Option<Caution> {
         Some(more) => format!(
             "end what else runs on this machine, or repeat with {}, which would bring the floor \
              down to the margin",
-            runs(signs, have + more)
+            runs(signs, have + more.max(1))
         ),
         None if noise.floor * 1e6 <= f64::from(LARGEST_PPM) => format!(
             "end what else runs on this machine: no reasonable number of runs would bring the \

@@ -438,4 +438,6 @@ pub struct Caution {
     pub finding: String,
     /// Advice on what to do.
     pub advice: String,
+    /// The stacks that it is of; none where it is of the run, or of all.
+    pub stacks: Vec<String>,
 }

@@ -8,11 +8,11 @@
 //! Source: Linux `fs/namespace.c`, `clone_private_mount()` and `has_locked_children()`;
 //! `Documentation/filesystems/overlayfs.rst`, "userxattr".
 
-use super::{look_like, make_read_only};
+use super::{look_like, look_like_one, make_read_only};
 use crate::fault::{Doing, Fault};
 use crate::lab::undo::TAG;
 use crate::lab::us;
-use rustix::fs::{CWD, Mode, OFlags};
+use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, MoveMountFlags, OpenTreeFlags};
 use std::ffi::CString;
@@ -133,19 +133,19 @@ fn parts(
         let name = entry.doing(doing("list", shown))?.file_name();
         let (below, shown) = (lower.path().join(&name), shown.join(&name));
         let [above, beside, there] = [upper, work, target].map(|it| it.join(&name));
-        // What somebody removed meanwhile is not there.
+        // What somebody removes meanwhile, or exchanges, is not there.
         let Ok(found) = fs::symlink_metadata(&below) else { continue };
         if found.is_symlink() {
-            let to = fs::read_link(&below).doing(doing("read the link", &shown))?;
+            let Ok(to) = fs::read_link(&below) else { continue };
             std::os::unix::fs::symlink(to, &there).doing(doing("make the link", &there))?;
         } else if found.is_dir() {
             make(&there)?;
-            look_like(&there, &below)?;
+            look_like_one(&there, &found, &shown)?;
             // What is concealed of it is there already.
             for directory in [&above, &beside] {
                 make(directory)?;
             }
-            look_like(&above, &below)?;
+            look_like_one(&above, &found, &shown)?;
             if found.dev() == device {
                 part((&below, &shown, device), [&above, &beside], (&there, depth))?;
             }
@@ -221,7 +221,22 @@ fn show(file: &Path, shown: &Path, at: &Path) -> Result<(), Fault> {
             | OpenTreeFlags::AT_SYMLINK_NOFOLLOW,
     );
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
-    tree.and_then(|tree| rustix::mount::move_mount(tree, "", CWD, at, flags))
-        .doing(format_args!("show `{}` at `{}`", shown.display(), at.display()))?;
+    // A file was found, and what is mounted over one must be no directory: both may be gone by now.
+    let is_of_a_file = |tree: &OwnedFd| {
+        rustix::fs::fstat(tree)
+            .is_ok_and(|it| FileType::from_raw_mode(it.st_mode) != FileType::Directory)
+    };
+    let tree = match tree {
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS) => None,
+        tree => Some(tree.doing(format_args!("show `{}`", shown.display()))?),
+    };
+    let Some(tree) = tree.filter(is_of_a_file) else {
+        return fs::remove_file(at).doing(format_args!("take `{}` away again", at.display()));
+    };
+    rustix::mount::move_mount(tree, "", CWD, at, flags).doing(format_args!(
+        "show `{}` at `{}`",
+        shown.display(),
+        at.display()
+    ))?;
     make_read_only(at, false)
 }

@@ -24,7 +24,8 @@ pub(super) fn metric_format(findings: &Findings) -> String {
         let measures = all.entry(&arm.name).or_default();
         let (lower_value, upper_value) = metric.quartiles;
         let spread = Value { value: metric.median, lower_value, upper_value };
-        measures.insert(metric.metric.clone(), spread);
+        // A workload may call a number of its own what a cost is called here.
+        measures.entry(metric.metric.clone()).or_insert(spread);
         if let Some(Interval { ratio, low, high, .. }) = metric.overhead {
             let cost = Value { value: ratio, lower_value: low, upper_value: high };
             measures.insert(format!("{}_cost_ratio", metric.metric), cost);
@@ -87,6 +88,20 @@ mod tests {
         assert_eq!(found["lower_value"].as_f64(), Some(cost.low));
         assert!(text["native"]["wall_ns_cost_ratio"].is_null());
         assert_eq!(text.as_object().unwrap().len(), 2);
+    }
+
+    #[test]
+    fn no_number_of_a_workload_stands_in_the_place_of_a_cost() {
+        for place in [0, 1] {
+            let mut findings = example(6, |_| {});
+            let mut forged = findings.arms[2].metric("wall_ns").unwrap().clone();
+            let cost = forged.overhead.unwrap().ratio;
+            (forged.metric, forged.median) = (String::from("wall_ns_cost_ratio"), 0.25);
+            let end = findings.arms[2].metrics.len() * place;
+            findings.arms[2].metrics.insert(end, forged);
+            let text: serde_json::Value = serde_json::from_str(&metric_format(&findings)).unwrap();
+            assert_eq!(text["runc"]["wall_ns_cost_ratio"]["value"].as_f64(), Some(cost));
+        }
     }
 
     #[test]

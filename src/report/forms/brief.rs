@@ -11,19 +11,22 @@ const ROWS: usize = 8;
 const HELD: usize = 5;
 const CAUTIONS: usize = 3;
 
+/// Letters of a text within a line: what holds comments takes 64 KiB.
+const LENGTH_MAX: usize = 500;
+
 /// Findings in a few lines.
 pub(super) fn brief(findings: &Findings) -> String {
     let mut lines = Vec::new();
     let answer = match findings.has_numbers() {
-        true => plain(&(Answer::of(findings).headline() + ".")),
-        false => sentence(&no_numbers(findings)),
+        true => plain(&short(&(Answer::of(findings).headline() + "."))),
+        false => sentence(&short(&no_numbers(findings))),
     };
-    lines.push(format!("**{}**: {answer}", plain(&findings.run.title)));
+    lines.push(format!("**{}**: {answer}", plain(&short(&findings.run.title))));
     lines.push(String::new());
     thresholds(findings, &mut lines);
     stacks(findings, &mut lines);
     let cautions = findings.cautions.iter().take(CAUTIONS);
-    lines.extend(cautions.map(|caution| format!("- {}", sentence(&caution.finding))));
+    lines.extend(cautions.map(|caution| format!("- {}", sentence(&short(&caution.finding)))));
     more(findings.cautions.len(), CAUTIONS, "caution", &mut lines);
     if !findings.cautions.is_empty() {
         lines.push(String::new());
@@ -49,7 +52,7 @@ fn thresholds(findings: &Findings, lines: &mut Vec<String>) {
             Standing::Unknown => "no number",
         };
         let mark = if held.passes { "" } else { "**" };
-        lines.push(format!("- {mark}{word}{mark}: {}", sentence(&held.to_string())));
+        lines.push(format!("- {mark}{word}{mark}: {}", sentence(&short(&held.to_string()))));
     }
     more(held.len(), HELD, "threshold", lines);
     if !held.is_empty() {
@@ -66,18 +69,27 @@ fn stacks(findings: &Findings, lines: &mut Vec<String>) {
     lines.push(format!("| Stack | {metric}, median | Cost | 95 % interval |"));
     lines.push(String::from("|---|---|---|---|"));
     if let Some(baseline) = &answer.baseline {
-        let (name, median) = (code(&findings.run.baseline), plain(baseline));
+        let (name, median) = (code(&short(&findings.run.baseline)), plain(&short(baseline)));
         lines.push(format!("| {name} | {median} | baseline | |"));
     }
     for row in answer.rows.iter().take(ROWS) {
-        let median = plain(row.median.as_deref().unwrap_or(""));
-        let (name, words, range) = (code(&row.arm.name), plain(&row.words), plain(&row.range));
+        let median = plain(&short(row.median.as_deref().unwrap_or("")));
+        let [words, range] = [&row.words, &row.range].map(|it| plain(&short(it)));
+        let name = code(&short(&row.arm.name));
         lines.push(format!("| {name} | {median} | {words} | {range} |"));
     }
     lines.push(String::new());
     more(answer.rows.len(), ROWS, "stack", lines);
     if answer.rows.len() > ROWS {
         lines.push(String::new());
+    }
+}
+
+/// A text of somebody else's, as long as a line may be.
+fn short(text: &str) -> String {
+    match text.char_indices().nth(LENGTH_MAX) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
     }
 }
 
@@ -114,6 +126,7 @@ mod tests {
                 code: String::new(),
                 finding: format!("finding {index}"),
                 advice: String::new(),
+                stacks: Vec::new(),
             })
             .collect();
         let text = brief(&findings);
@@ -123,6 +136,19 @@ mod tests {
         for said in ["and 24 more stacks", "and 17 more cautions", "and 27 more thresholds"] {
             assert!(text.contains(said), "{said}: {text}");
         }
+    }
+
+    #[test]
+    fn however_long_a_text_is_a_comment_holds_all() {
+        let mut findings = example(6, |_| {});
+        let long = "ä`<".repeat(100_000);
+        findings.run.title.clone_from(&long);
+        findings.run.baseline.clone_from(&long);
+        findings.arms.iter_mut().for_each(|arm| arm.name.clone_from(&long));
+        let (code, advice, stacks) = (String::new(), String::new(), Vec::new());
+        let caution = Caution { code, finding: long, advice, stacks };
+        findings.cautions = vec![caution; 5];
+        assert!(brief(&findings).len() < 1 << 16, "{}", brief(&findings).len());
     }
 
     #[test]

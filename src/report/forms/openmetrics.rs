@@ -2,16 +2,19 @@
 //!
 //! Source: OpenMetrics 1.0, <https://prometheus.io/docs/specs/om/open_metrics_spec/>.
 
-use crate::finding::{ArmFindings, Findings, foreign};
+use crate::finding::trial_metric::WALL;
+use crate::finding::{ArmFindings, Findings, MetricFindings, foreign};
 use std::collections::BTreeMap;
 
 /// Names, units and helps of the families, in the order in which they are written.
-const FAMILIES: [(&str, &str, &str); 5] = [
+const FAMILIES: [(&str, &str, &str); 7] = [
     ("surtax_median_seconds", "seconds", "Median over the trials that count, of a time."),
     ("surtax_median_bytes", "bytes", "Median over the trials that count, of a size."),
     ("surtax_median", "", "Median over the trials that count, in the unit of its label."),
     ("surtax_cost_ratio", "ratio", "Cost over the baseline, with its 95 % interval."),
+    ("surtax_verdict", "", "1 at the verdict on a metric of a stack."),
     ("surtax_trials", "", "Trials that count."),
+    ("surtax_run_info", "", "1 at what is known of the run."),
 ];
 
 /// Lines of each family, by its name.
@@ -23,6 +26,17 @@ pub(super) fn text(findings: &Findings) -> String {
     for arm in findings.arms.iter().filter(|arm| !arm.is_again()) {
         of_an_arm(findings, arm, &mut samples);
     }
+    let run = &findings.run;
+    let known = [
+        ("title", run.title.as_str()),
+        ("run", &run.id),
+        ("began", &run.began_at),
+        ("state", &run.state),
+        ("baseline", &run.baseline),
+        ("machine", findings.machine_hash().unwrap_or_default()),
+        ("surtax", &findings.surtax_version),
+    ];
+    add(&mut samples, "surtax_run_info", &known, 1.0);
     let mut text = String::new();
     for (name, unit, help) in FAMILIES {
         let Some(lines) = samples.get(name) else { continue };
@@ -38,28 +52,46 @@ pub(super) fn text(findings: &Findings) -> String {
 
 fn of_an_arm(findings: &Findings, arm: &ArmFindings, samples: &mut Samples) {
     let known = [("title", findings.run.title.as_str()), ("stack", &arm.name)];
-    let mut add = |family: &'static str, own: &[(&str, &str)], value: f64| {
-        let labels =
-            known.iter().chain(own).map(|(key, value)| format!("{key}=\"{}\"", label(value)));
-        let labels = labels.collect::<Vec<_>>().join(",");
-        samples.entry(family).or_default().push(format!("{family}{{{labels}}} {value}\n"));
+    let mut add = |family, own: &[(&str, &str)], value| {
+        add(samples, family, &[&known[..], own].concat(), value);
     };
     add("surtax_trials", &[], arm.trial_count.into());
     for metric in &arm.metrics {
-        let whole = metric.metric.as_str();
-        // Its unit is the family's.
-        let bare = whole.strip_suffix("_ns").or(whole.strip_suffix("_bytes")).unwrap_or(whole);
-        let name = ("metric", bare);
+        let name = ("metric", named(metric, arm));
         match metric.unit.as_str() {
             "ns" => add("surtax_median_seconds", &[name], metric.median / 1e9),
             "bytes" => add("surtax_median_bytes", &[name], metric.median),
             unit => add("surtax_median", &[name, ("unit", unit)], metric.median),
         }
+        let own = metric.judgement.as_ref().map(|judged| &judged.verdict);
+        let verdict = if metric.metric == WALL { Some(&arm.verdict) } else { own };
+        if let Some(verdict) = verdict.filter(|_| arm.is_compared()) {
+            add("surtax_verdict", &[name, ("verdict", verdict.word())], 1.0);
+        }
         let Some(cost) = &metric.overhead else { continue };
         for (end, value) in [("estimate", cost.ratio), ("low", cost.low), ("high", cost.high)] {
-            add("surtax_cost_ratio", &[("metric", whole), ("bound", end)], value);
+            add("surtax_cost_ratio", &[name, ("bound", end)], value);
         }
     }
+}
+
+fn add(samples: &mut Samples, family: &'static str, labels: &[(&str, &str)], value: f64) {
+    let labels = labels.iter().map(|(key, value)| format!("{key}=\"{}\"", label(value)));
+    let labels = labels.collect::<Vec<_>>().join(",");
+    samples.entry(family).or_default().push(format!("{family}{{{labels}}} {value}\n"));
+}
+
+/// Returns the name of a metric without its unit, which is the family's, unless another of the arm
+/// has that name.
+fn named<'a>(metric: &'a MetricFindings, arm: &ArmFindings) -> &'a str {
+    let (whole, bare) = (metric.metric.as_str(), bare(&metric.metric));
+    let is_anothers = |it: &&MetricFindings| it.metric == bare || bare == self::bare(&it.metric);
+    let mut others = arm.metrics.iter().filter(|it| it.metric != whole);
+    if others.any(|it| is_anothers(&it)) { whole } else { bare }
+}
+
+fn bare(name: &str) -> &str {
+    name.strip_suffix("_ns").or(name.strip_suffix("_bytes")).unwrap_or(name)
 }
 
 /// Text within the quotes of a label.
@@ -71,6 +103,26 @@ fn label(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::finding::compare::tests::example;
+
+    #[test]
+    fn no_two_samples_have_the_same_name_and_labels() {
+        let mut findings = example(6, |_| {});
+        let of = findings.arms[2].metric("memory_peak_bytes").unwrap().clone();
+        for (name, unit) in
+            [("memory_peak", "bytes"), ("lat", "ns"), ("lat_ns", "ns"), ("lat_ns_ns", "ns")]
+        {
+            let (metric, unit) = (String::from(name), String::from(unit));
+            findings.arms[2].metrics.push(MetricFindings { metric, unit, ..of.clone() });
+        }
+        let text = text(&findings);
+        let series = text.lines().filter_map(|line| Some(line.rsplit_once(' ')?.0));
+        let series: Vec<&str> = series.filter(|it| !it.starts_with('#')).collect();
+        let distinct: std::collections::BTreeSet<&str> = series.iter().copied().collect();
+        assert_eq!(series.len(), distinct.len(), "{text}");
+        let wall =
+            "surtax_cost_ratio{title=\"make of a small tree\",stack=\"runc\",metric=\"wall\"";
+        assert!(text.contains(wall), "{text}");
+    }
 
     #[test]
     fn families_are_whole_and_a_label_ends_where_its_text_does() {

@@ -8,7 +8,7 @@ use crate::finding::kept::is_that_nobody_vouches;
 use crate::finding::number;
 use crate::finding::prices::List;
 use crate::finding::stacks::grouped;
-use crate::finding::{Caution, Findings, KeyValue, RunFacts};
+use crate::finding::{ArmFindings, Caution, Findings, KeyValue, RunFacts};
 use crate::plan::shell_line;
 use crate::table::rows;
 use surtax_instrument::quantity::Bytes;
@@ -250,10 +250,8 @@ fn chip(caution: &Caution, arms: &[Arm<'_>]) -> String {
     let plainer = rows(CHIPS).find(|[of, _]| of == code);
     let words = plainer.map_or_else(|| code.replace('-', " "), |[_, words]| words.to_owned());
     let compared = arms.iter().map(|arm| arm.found).filter(|found| found.is_compared());
-    let named: Vec<&str> = compared
-        .map(|found| found.stack.as_str())
-        .filter(|stack| caution.finding.contains(&format!("`{stack}`")))
-        .collect();
+    let is_named = |found: &&ArmFindings| caution.stacks.contains(&found.stack);
+    let named: Vec<&str> = compared.filter(is_named).map(|found| found.stack.as_str()).collect();
     match named.len() {
         1..=CHIP_STACKS_MAX => format!("{words}: {}", named.join(", ")),
         _ => words,

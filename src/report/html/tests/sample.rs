@@ -327,6 +327,7 @@ pub fn empty() -> Findings {
         code: code.into(),
         finding: finding.into(),
         advice: advice.into(),
+        stacks: Vec::new(),
     };
     Findings {
         schema_version: 1,
