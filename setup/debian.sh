@@ -83,6 +83,8 @@ iputils-ping        ping
 rt-tests            cyclictest
 7zip                7zz
 bc                  bc
+skopeo              skopeo
+docker-registry     docker-registry
 openssh-client      ssh
 openssh-server      /usr/sbin/sshd
 libvirt-clients     virsh
@@ -120,7 +122,7 @@ refuse_other_systems() {
 # agent inside of a guest; workloads start their servers themselves.
 start_no_services() {
     if [ -e /usr/sbin/policy-rc.d ]; then return; fi
-    if [ -d /run/systemd/system ]; then refused='case $1 in ssh* | qemu-guest-agent* | nginx* | redis* | memcached* | openvswitch* | ovs* | lxd* | lxcfs*) exit 101 ;; esac'; else refused='exit 101'; fi
+    if [ -d /run/systemd/system ]; then refused='case $1 in ssh* | docker-registry* | qemu-guest-agent* | nginx* | redis* | memcached* | openvswitch* | ovs* | lxd* | lxcfs*) exit 101 ;; esac'; else refused='exit 101'; fi
     policy=/usr/sbin/policy-rc.d
     printf '#!/bin/sh\n%s\n' "$refused" | as_root tee "$policy" >/dev/null
     as_root chmod 755 "$policy"
@@ -133,7 +135,7 @@ keep_services_off() { # PACKAGES
     case " $1" in *' openssh-server '*)
         quietly "leave sshd off" as_root systemctl --quiet disable ssh.service ;;
     esac
-    for service in nginx redis-server memcached openvswitch-switch; do
+    for service in nginx redis-server memcached openvswitch-switch docker-registry; do
         case " $1" in *" $service "*)
             quietly "leave $service off" as_root systemctl --quiet disable "$service.service" ;;
         esac

@@ -44,6 +44,12 @@ pub const CPU_COMMAND_GROUP: Key = Key(14);
 /// Involuntary context switches, a part of all: who would have gone on lost the CPU, or asked for
 /// that (`sched_yield`).
 pub const PREEMPTIONS: Key = Key(15);
+/// Time of threads that were ready to run and had no CPU.
+pub const CPU_WAIT: Key = Key(16);
+/// Page faults for which something was read from a disk, a part of all.
+pub const MAJOR_FAULTS: Key = Key(17);
+/// Time for which a group's quota of CPU time held it back, over its CPUs.
+pub const THROTTLED: Key = Key(18);
 
 /// Course of an amount while its payer lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,7 +119,7 @@ const fn apart(key: Key, name: &'static str, unit: Unit, course: Course) -> Quan
 }
 
 /// Every quantity, in the order of its columns and of its numbers.
-pub static QUANTITIES: [Quantity; 15] = [
+pub static QUANTITIES: [Quantity; 18] = [
     quantity(CPU_USER, "cpu_user_ns", Unit::Nanoseconds, Counter, "User"),
     quantity(CPU_SYSTEM, "cpu_system_ns", Unit::Nanoseconds, Counter, "System"),
     quantity(MEMORY_PEAK, "memory_peak_bytes", Unit::Bytes, Peak, "Memory, peak"),
@@ -129,6 +135,9 @@ pub static QUANTITIES: [Quantity; 15] = [
     apart(PROCESSES_REFUSED, "process_refused_count", Unit::Count, Events),
     apart(CPU_COMMAND_GROUP, "command_group_cpu_ns", Unit::Nanoseconds, Counter),
     quantity(PREEMPTIONS, "preemption_count", Unit::Count, Counter, "Preemptions"),
+    quantity(CPU_WAIT, "cpu_wait_ns", Unit::Nanoseconds, Counter, "Waited for a CPU"),
+    apart(MAJOR_FAULTS, "major_fault_count", Unit::Count, Counter),
+    quantity(THROTTLED, "throttled_ns", Unit::Nanoseconds, Counter, "Throttled"),
 ];
 
 impl Quantity {

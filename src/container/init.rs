@@ -126,7 +126,7 @@ pub(crate) fn require(spec: &LayerSpec, site: &Site<'_>) -> Result<(), Unavailab
     let root = match &site.view.root {
         Root::Directory(path) => path.as_path(),
         // An image is unpacked when it is used, and one of a disk is for virtual machines.
-        Root::Oci(_) | Root::Image(_) => return Ok(()),
+        Root::Oci(_) | Root::Registry(_) | Root::Image(_) => return Ok(()),
         Root::Overlay | Root::Host | Root::Packed => Path::new("/"),
     };
     match init.program(root) {

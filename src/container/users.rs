@@ -132,7 +132,8 @@ pub(crate) fn prove_map(first: &FirstProcess, asked: &str) -> Result<Fact, Fault
 /// # Errors
 /// The user's: it cannot be, and where it can.
 pub fn refuse_users_on_a_layer(outer: &LayerSpec, inner: Inner<'_>) -> Result<(), Fault> {
-    let is_layered = matches!(outer.root()?, Root::Overlay | Root::Directory(_) | Root::Oci(_));
+    let root = outer.root()?;
+    let is_layered = !matches!(root, Root::Host | Root::Image(_) | Root::Packed);
     let Inner { spec: inner, descriptor } = inner;
     let (option, instead) = match ContainerUsers::of(inner, descriptor) {
         ContainerUsers::OfTheLevel => return Ok(()),

@@ -288,7 +288,7 @@ fn median_of_baseline(findings: &Findings, metric: &str) -> Option<f64> {
         WALL => trial.wall_ns.map(estimate::float),
         _ => trial.metrics.get(metric).copied(),
     };
-    let values: Vec<f64> = trials.filter(|it| it.state == "done").filter_map(value).collect();
+    let values: Vec<f64> = trials.filter(|it| it.is_counted()).filter_map(value).collect();
     estimate::median(&values)
 }
 

@@ -7,7 +7,7 @@
 use crate::fault::Fault;
 use crate::lab::huge_pages::HUGE_PAGE_MIB;
 use crate::lab::{IoLimits, Limits, Partition};
-use crate::layer::{Descriptor, Files, LayerSpec, Limit, Root, RootKind};
+use crate::layer::{Descriptor, Files, LayerSpec, Limit, Root, RootKind, TRANSPORT};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use surtax_instrument::probe::cgroup::CPUS_MAX;
@@ -15,6 +15,9 @@ use surtax_instrument::quantity::Bytes;
 
 /// The option that says whether a level's secrets are shown.
 const SECRETS: &str = "secrets";
+
+/// The longest name of an image, in bytes.
+const NAME_MAX: usize = 300;
 
 /// Their keys, in the order of the help.
 pub(super) const COMMON: [&str; 14] = [
@@ -92,7 +95,10 @@ impl LayerSpec {
         if let Some(value) = self.options.get_mut("root")
             && let Some((from, path)) = value.split_once(':')
         {
-            *value = format!("{from}:{}", cwd.join(path).display());
+            // The name of an image in a registry is no path.
+            if from != TRANSPORT {
+                *value = format!("{from}:{}", cwd.join(path).display());
+            }
         }
     }
 }
@@ -171,6 +177,10 @@ fn refuse_root(descriptor: &Descriptor, value: &str) -> Result<(), Fault> {
         Root::Image(_) if !takes(RootKind::Image) => (
             format!("`{kind}` boots no disk, and `{value}` is the image of one"),
             "use `qemu`, or `root=dir:PATH` or `root=oci:PATH`",
+        ),
+        Root::Registry(_) if !takes(RootKind::Oci) => (
+            format!("`{kind}` takes no image, and `{value}` is one of a registry"),
+            "use a container, or `root=dir:PATH`",
         ),
         Root::Host if !takes(RootKind::Host) => (
             format!(
@@ -377,17 +387,31 @@ fn per_second(text: &str) -> Result<u32, Fault> {
     whole(text, 1..=u32::MAX, "a number of operations a second", hint)
 }
 
+/// Reads the name of an image in a registry.
+fn reference(name: &str) -> Result<Root, Fault> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-/:@".contains(&byte);
+    let begins = name.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
+    if begins && name.len() <= NAME_MAX && name.bytes().all(is_plain) {
+        return Ok(Root::Registry(name.to_owned()));
+    }
+    Err(Fault::user(format!("`{name}` is not the name of an image"))
+        .hint("write it as an engine knows it, such as `alpine:3` or `ghcr.io/me/tool:1`"))
+}
+
 fn root(text: &str) -> Result<Root, Fault> {
     match text.split_once(':') {
         Some(("dir", path)) if !path.is_empty() => Ok(Root::Directory(PathBuf::from(path))),
         Some(("oci", path)) if !path.is_empty() => Ok(Root::Oci(PathBuf::from(path))),
+        Some((TRANSPORT, name)) if name.starts_with("//") => {
+            reference(name.trim_start_matches('/'))
+        }
         Some(("image", path)) if !path.is_empty() => Ok(Root::Image(PathBuf::from(path))),
         None if text == "overlay" => Ok(Root::Overlay),
         None if text == "host" => Ok(Root::Host),
         None if text == "packed" => Ok(Root::Packed),
         _ => Err(Fault::user(format!("`{text}` is not a root file system")).hint(
             "use `overlay`, `host` (`native` and other machines only), `packed` (machines only), \
-             `image:PATH` (`qemu` only), `dir:PATH` or `oci:PATH`",
+             `image:PATH` (`qemu` only), `dir:PATH`, `oci:PATH` or `docker://NAME`",
         )),
     }
 }

@@ -178,7 +178,7 @@ pub enum RootKind {
     Host,
     /// `dir:PATH`.
     Directory,
-    /// `oci:PATH`.
+    /// `oci:PATH`, or `docker://NAME` in a registry.
     Oci,
     /// `image:PATH`.
     Image,
@@ -194,7 +194,7 @@ impl RootKind {
             Self::Overlay => "overlay",
             Self::Host => "host",
             Self::Directory => "dir:PATH",
-            Self::Oci => "oci:PATH",
+            Self::Oci => "oci:PATH, docker://NAME",
             Self::Image => "image:PATH",
             Self::Packed => "packed",
         }

@@ -35,7 +35,7 @@ pub use parse::DEPTH_LIMIT;
 pub(crate) use parse::tests;
 pub use reach::{NETWORK, Reach, Reaches};
 pub use rights::Rights;
-pub use site::{OWN_PLACES, Root, Site, View};
+pub use site::{OWN_PLACES, Root, Site, TRANSPORT, View};
 pub use spec::{LayerSpec, StackSpec};
 pub use tool_file::BINARY;
 pub(crate) use tool_file::{TOOL, ToolFile};

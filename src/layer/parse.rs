@@ -3,13 +3,16 @@
 //! Every refusal points into the text, says what is valid, and names the nearest word to what was
 //! typed. What comes out prints as a text that reads as the same stack again.
 
+mod choice;
+mod image;
+
 use crate::fault::Fault;
 use crate::layer::common_options::{
     ALIASES, ANY_VARIABLE, COMMON, instead_of_huge_machine, instead_of_outer, refuse_name,
     refuse_value, variable,
 };
 use crate::layer::nearest::instead;
-use crate::layer::{Descriptor, LayerSpec, OptionSpec, StackSpec, medium};
+use crate::layer::{Descriptor, LayerSpec, StackSpec, medium};
 use std::collections::BTreeMap;
 
 /// The most layers in one stack.
@@ -155,6 +158,9 @@ impl<'a> Source<'a> {
                 _ => self.option(kind, option).map_err(|fault| {
                     match after_comma(option, layer.options.last(), descriptors) {
                         Some(hint) => fault.hint(hint),
+                        None if image::is_an_image(kind, option, descriptors) => {
+                            fault.hint(format!("write `{kind}:image={option}`"))
+                        }
                         None => fault,
                     }
                 })?,
@@ -311,6 +317,11 @@ impl<'a> Source<'a> {
                         )));
                     }
                 }
+                None if image::is_image_of(descriptor, key) => {
+                    let root = self.image(descriptor, layer, (key, value), descriptors)?;
+                    options.insert(String::from("root"), root);
+                    continue;
+                }
                 None if variable(key).is_some() => {
                     self.check_variable(layer, innermost, (key, value), descriptors)?;
                 }
@@ -335,34 +346,6 @@ impl<'a> Source<'a> {
                 .hint("add it, as in `cpuset=1,partition=isolated`"));
         }
         Ok(LayerSpec { kind: descriptor.kind.to_owned(), options })
-    }
-
-    fn check_choice(
-        &self,
-        descriptor: &Descriptor,
-        choice: &OptionSpec,
-        value: &str,
-    ) -> Result<(), Fault> {
-        if choice.values.is_empty() || choice.values.contains(&value) {
-            return Ok(());
-        }
-        let (kind, key) = (descriptor.kind, choice.key);
-        Err(self
-            .refuse(value, format!("`{value}` is not a value of option `{key}` of `{kind}`"))
-            .hint(instead(value, &format!("values of `{key}`"), choice.values.iter().copied())))
-    }
-
-    /// Refuses what is no name or address of a place: a foreign tool could take it for an option.
-    fn check_subject(&self, choice: &OptionSpec, value: &str) -> Result<(), Fault> {
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || "._:@%-".contains(c);
-        let is_option = value.split('@').any(|part| part.is_empty() || part.starts_with('-'));
-        if value.chars().all(is_plain) && !is_option {
-            return Ok(());
-        }
-        let key = choice.key;
-        Err(self
-            .refuse(value, format!("`{value}` is not a `{key}`"))
-            .hint("use letters, digits and `.`, `_`, `:`, `@`, `%`, `-`, and no `-` first"))
     }
 
     /// Refuses what is for the command on a layer in which it does not run.

@@ -72,10 +72,13 @@ impl Root {
     pub fn path(&self) -> Option<&Path> {
         match self {
             Self::Directory(path) | Self::Oci(path) | Self::Image(path) => Some(path),
-            Self::Overlay | Self::Host | Self::Packed => None,
+            Self::Overlay | Self::Host | Self::Packed | Self::Registry(_) => None,
         }
     }
 }
+
+/// Word for images of registries, as `containers-transports(5)` has it.
+pub const TRANSPORT: &str = "docker";
 
 /// Source of a root file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,6 +92,8 @@ pub enum Root {
     Directory(PathBuf),
     /// An OCI image layout, a directory or an archive: `root=oci:/path`.
     Oci(PathBuf),
+    /// An image of a registry, by its name: `root=docker://alpine:3`, or `image=alpine:3`.
+    Registry(String),
     /// The image of a disk with a whole system, for virtual machines: `root=image:/path`.
     Image(PathBuf),
     /// The command's own file and its libraries, and nothing else: `root=packed`, for a machine of

@@ -200,9 +200,20 @@ impl Draft {
             for (what, path) in paths.filter_map(|key| Some((key, layer.option(key)?))) {
                 self.require_one_word(field, what, path)?;
             }
-            let (Root::Directory(path) | Root::Oci(path) | Root::Image(path)) = layer.root()?
-            else {
-                continue;
+            let path = match layer.root()? {
+                Root::Directory(path) | Root::Oci(path) | Root::Image(path) => path,
+                Root::Registry(name) if depth > 0 => {
+                    let message = format!(
+                        "`{}` inside of another layer cannot fetch `{name}`: this machine does, and \
+                         for its own level",
+                        layer.kind
+                    );
+                    return Err(self.refuse(field, message).hint(format!(
+                        "fetch it to a directory, `skopeo copy docker://{name} oci:DIRECTORY`, and \
+                         write `root=oci:DIRECTORY`"
+                    )));
+                }
+                Root::Overlay | Root::Host | Root::Packed | Root::Registry(_) => continue,
             };
             let shown = path.display().to_string();
             self.require_one_word(field, "root", &shown)?;

@@ -61,7 +61,7 @@ fn one(bench: &Bench<'_>, seed: u64) -> Result<(bool, u32), Fault> {
 
 /// In how many blocks an arm ran before all others.
 fn first_places(arm: &ArmFindings) -> u32 {
-    let first = arm.trials.iter().filter(|trial| trial.position == 0 && trial.state == "done");
+    let first = arm.trials.iter().filter(|trial| trial.position == 0 && trial.is_counted());
     u32::try_from(first.count()).unwrap_or(u32::MAX)
 }
 

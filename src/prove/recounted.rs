@@ -119,7 +119,7 @@ fn agrees(findings: &Findings, blocks: u32) -> Result<bool, Fault> {
 /// The wall times of an arm that count, by block.
 fn walls(arm: &ArmFindings) -> BTreeMap<u32, Vec<f64>> {
     let mut walls: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
-    for trial in arm.trials.iter().filter(|trial| trial.state == "done") {
+    for trial in arm.trials.iter().filter(|trial| trial.is_counted()) {
         let wall = trial.wall_ns.unwrap_or(0) as f64;
         walls.entry(trial.block).or_default().push(wall);
     }

@@ -69,8 +69,10 @@ impl Look {
     pub fn of_standard_output() -> Self {
         let output = std::io::stdout();
         let size = rustix::termios::tcgetwinsize(&output).ok();
-        let width = size.map(|size| size.ws_col).filter(|columns| *columns > 0);
         let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+        // Where there is no terminal, somebody may say how wide one would be.
+        let said = || set("COLUMNS")?.to_str()?.parse().ok();
+        let width = size.map(|size| size.ws_col).or_else(said).filter(|columns| *columns > 0);
         let refused = set("NO_COLOR").is_some();
         let forced = set("CLICOLOR_FORCE").is_some_and(|value| value != "0");
         let shown = output.is_terminal() && set("TERM").is_none_or(|term| term != "dumb");

@@ -68,7 +68,7 @@ const COLUMNS: [(&str, Of); 24] = [
         Of::Count(|it| it.trial.usage.memory_others_page_cache_bytes),
     ),
     ("memory_shared_peak_bytes", Of::Count(|it| it.trial.usage.memory_shared_peak_bytes)),
-    ("is_counted", Of::Flag(|it| it.trial.state == "done")),
+    ("is_counted", Of::Flag(|it| it.trial.is_counted())),
     ("run_id", Of::Run(|it| &it.run.id)),
     ("run_title", Of::Run(|it| &it.run.title)),
     ("run_began_at", Of::Run(|it| &it.run.began_at)),

@@ -145,10 +145,16 @@ const ASIDE_TRIES: u32 = 8;
 
 /// A directory beside the finished trees that is removed whatever happens. Its lock says that
 /// somebody unpacks there.
-struct Aside(PathBuf, #[expect(dead_code, reason = "held for its lock")] OwnedFd);
+pub(super) struct Aside(PathBuf, #[expect(dead_code, reason = "held for its lock")] OwnedFd);
 
 impl Aside {
-    fn new(store: &Path) -> Result<Self, Fault> {
+    /// Path of it.
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Makes one, and takes away those that were left.
+    pub(super) fn new(store: &Path) -> Result<Self, Fault> {
         let entries = fs::read_dir(store).doing(format_args!("list `{}`", store.display()))?;
         for entry in entries.flatten() {
             let is_aside = entry.file_name().to_string_lossy().starts_with(ASIDE);

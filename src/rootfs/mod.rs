@@ -2,6 +2,7 @@
 
 pub(crate) mod engines;
 pub mod image;
+pub mod registry;
 pub mod root;
 pub mod scratch;
 pub mod secrets;

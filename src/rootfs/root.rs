@@ -14,7 +14,7 @@ use crate::lab::conceal::Owners;
 use crate::lab::{Mount, users};
 use crate::layer::{OWN_PLACES, Root, View};
 use crate::rootfs::secrets::Hidden;
-use crate::rootfs::{engines, image, secrets};
+use crate::rootfs::{engines, image, registry, secrets};
 use std::fs;
 use std::path::{Path, PathBuf};
 use surtax_instrument::counters::bytes_of;
@@ -50,6 +50,7 @@ pub fn lowers(root: &Root, cache: &Path) -> Result<Vec<Lower>, Fault> {
         Root::Overlay => PathBuf::from("/"),
         Root::Directory(path) => directory(path)?,
         Root::Oci(path) => image::unpack_oci(path, cache)?,
+        Root::Registry(name) => image::unpack_oci(&registry::fetch(name, cache)?, cache)?,
         Root::Image(path) => {
             let path = path.display();
             return Err(Fault::bug(format!("the image `{path}` was to be a layer of files")));
@@ -207,13 +208,18 @@ pub fn facts(root: &Root, lowers: &[Lower]) -> Vec<Fact> {
         Root::Overlay => "overlay",
         Root::Host => "host",
         Root::Directory(_) => "dir",
-        Root::Oci(_) => "oci",
+        Root::Oci(_) | Root::Registry(_) => "oci",
         Root::Image(_) => "image",
         Root::Packed => "packed",
     };
     let sources: Vec<_> = lowers.iter().map(|lower| lower.source.display().to_string()).collect();
     let source = "mounts of the room";
-    vec![Fact::new("root", kind, source), Fact::new("root_lower", sources.join(" "), source)]
+    let mut facts =
+        vec![Fact::new("root", kind, source), Fact::new("root_lower", sources.join(" "), source)];
+    if let Root::Registry(name) = root {
+        facts.push(Fact::new("root_image", name, "as it was asked for"));
+    }
+    facts
 }
 
 fn directory(path: &Path) -> Result<PathBuf, Fault> {

@@ -358,6 +358,7 @@ impl InnerLevel<'_> {
             Root::Overlay | Root::Host | Root::Packed => return fault,
             Root::Directory(path) => format!("root=dir:{}", path.display()),
             Root::Oci(path) => format!("root=oci:{}", path.display()),
+            Root::Registry(name) => format!("root=docker://{name}"),
             Root::Image(path) => format!("root=image:{}", path.display()),
         };
         fault.during(format_args!("surtax cannot start the next layer in `{place}`")).hint(

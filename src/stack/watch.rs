@@ -8,8 +8,8 @@
 use crate::layer::{Payer, Source};
 use std::path::Path;
 use surtax_instrument::amount::{
-    Amounts, CONTEXT_SWITCHES, CPU_COMMAND_GROUP, CPU_SYSTEM, CPU_USER, MEMORY_PEAK, OOM_KILLS,
-    PAGE_FAULTS, PROCESSES_REFUSED,
+    Amounts, CONTEXT_SWITCHES, CPU_COMMAND_GROUP, CPU_SYSTEM, CPU_USER, MAJOR_FAULTS, MEMORY_PEAK,
+    OOM_KILLS, PAGE_FAULTS, PROCESSES_REFUSED,
 };
 use surtax_instrument::probe::cgroup::{Group, Hierarchies};
 use surtax_instrument::probe::command_group::CommandGroup;
@@ -43,9 +43,9 @@ struct Watched {
 /// Source from which one payer's usage is read.
 enum Meter {
     Group {
-        all: Group,
+        all: Box<Group>,
         /// The group in it that holds the agent and the command alone.
-        command: Option<Group>,
+        command: Option<Box<Group>>,
     },
     Processes,
     Domain(Domain),
@@ -149,6 +149,7 @@ fn used(payer: &Payer, before: &Usage, after: &Usage) -> Amounts {
     // The kernel adds up a group's once there are enough of them: none may be a few.
     if matches!(payer.source, Source::Group(_)) && amounts.get(PAGE_FAULTS) == Some(0) {
         amounts.remove(PAGE_FAULTS);
+        amounts.remove(MAJOR_FAULTS);
     }
     amounts.with(CPU_USER, user.0).with(CPU_SYSTEM, system.0)
 }
@@ -205,8 +206,8 @@ impl Meter {
     fn open(payer: &Payer, hierarchies: &Hierarchies) -> Option<Self> {
         match &payer.source {
             Source::Group(path) => {
-                let all = Group::open(hierarchies, path).ok()?;
-                let command = payer.command.as_ref().and_then(CommandGroup::open);
+                let all = Box::new(Group::open(hierarchies, path).ok()?);
+                let command = payer.command.as_ref().and_then(CommandGroup::open).map(Box::new);
                 Some(Self::Group { all, command })
             }
             Source::Process(_) | Source::Threads { .. } | Source::OtherThreads { .. } => {

@@ -4,17 +4,22 @@ use super::command;
 use super::trial_workload::TrialWorkload;
 use crate::driver::{self, rights};
 use crate::fault::Fault;
-use crate::layer::{StackSpec, Unavailable};
+use crate::layer::{Root, StackSpec, Unavailable};
 use crate::plan::{Arm, Neighbour, Plan};
+use crate::rootfs;
 use crate::stack::start::StartContext;
 
-/// Starts what outlives a trial for the outermost layer of a stack.
+/// Starts what outlives a trial for the outermost layer of a stack, and unpacks its image, which is
+/// fetched where it is not here.
 ///
 /// # Errors
 /// The driver's.
 pub fn prepare(stack: &StackSpec, context: &StartContext<'_>) -> Result<(), Fault> {
     let Some(outermost) = stack.layers.first() else { return Ok(()) };
     let (view, limits) = (context.view(outermost)?, outermost.limits()?);
+    if let Root::Oci(_) | Root::Registry(_) = view.root {
+        rootfs::root::lowers(&view.root, context.cache)?;
+    }
     let site = context.site(&view, &limits, stack.layers.len() > 1);
     driver::find(&outermost.kind)?.prepare(outermost, &site)
 }
@@ -37,6 +42,11 @@ pub fn check(
     let (view, limits) = (context.view(outermost)?, outermost.limits()?);
     if let Err(refused) = rights::require(&arm.stack.layers, &limits) {
         return Ok(Err(refused));
+    }
+    if let Root::Registry(name) = &view.root
+        && let Err(gap) = rootfs::registry::require(name, context.cache)
+    {
+        return Ok(Err(gap));
     }
     let command = work.inside(&command::command(plan, &arm.stack));
     let context = StartContext { command: Some(&command), ..*context };

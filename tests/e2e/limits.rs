@@ -288,6 +288,27 @@ fn a_part_of_a_cpu_is_all_that_a_command_gets() {
 }
 
 #[test]
+fn the_time_that_a_quota_takes_is_in_the_bill_of_whom_it_held_back() {
+    let machine = Machine::take();
+    let spin = "i=0; while [ $i -lt 150000 ]; do i=$((i+1)); done";
+    for stack in ["native:cpus=0.2", "runc:cpus=0.2", "docker:cpus=0.2"] {
+        if !is_usable(&machine, stack) {
+            continue;
+        }
+        let arm = holds(&machine, stack, spin);
+        let (wall, cpu) = (median(&arm, "wall_ns"), median(&arm, "cpu_total_ns"));
+        let payers = arm["payers"].as_array().unwrap();
+        let throttled: f64 = payers.iter().filter_map(|it| it["throttled_ns"].as_f64()).sum();
+        // The rest of the time it was held back, or waited for a CPU that others had.
+        let rest = wall - cpu;
+        assert!(cpu > 5e7 && wall > 3.0 * cpu, "{stack}: {cpu} of {wall}");
+        let is_most = (0.2 * rest..1.1 * rest).contains(&throttled);
+        assert!(is_most, "{stack}: {throttled} of {rest}: {payers:?}");
+    }
+    machine.assert_as_before();
+}
+
+#[test]
 fn a_virtual_machine_has_the_cpus_and_the_memory_that_were_asked_for() {
     let machine = Machine::take();
     let stack = "qemu:accel=tcg,cpus=1,cpuset=1,memory=512M";

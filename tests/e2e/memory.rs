@@ -156,6 +156,7 @@ fn the_bill_has_disks_faults_and_switches_of_whoever_had_them() {
     let switches = vcpus["context_switch_count"].as_f64().unwrap();
     assert!(switches > 10.0, "{vcpus}");
     assert!(vcpus["preemption_count"].as_f64().unwrap() <= switches, "{vcpus}");
+    assert!(vcpus["cpu_wait_ns"].is_number(), "{vcpus}");
     let group = payers.iter().find(|it| it["memory_anon_bytes"].is_number());
     assert!(group.is_none_or(|it| it["context_switch_count"].is_null()), "{group:?}");
     machine.assert_as_before();

@@ -129,6 +129,103 @@ fn a_root_of_the_users_is_seen_in_every_layer_and_stays_as_it_was() {
     assert!(!root.join("written").exists() && root.join("etc/only-here").exists());
 }
 
+/// A registry on loopback, ended with this.
+struct Registry(std::process::Child, u16);
+
+impl Registry {
+    #[expect(clippy::disallowed_methods, reason = "somebody else's server, which the test ends")]
+    fn start(machine: &Machine) -> Option<Self> {
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let (config, store) = (machine.path("registry.yml"), machine.path("registry"));
+        let text = format!(
+            "version: 0.1\nlog: {{level: error}}\nstorage: {{filesystem: {{rootdirectory: {}}}}}\n\
+             http: {{addr: '127.0.0.1:{port}'}}\n",
+            store.display()
+        );
+        fs::write(&config, text).unwrap();
+        let mut server = Command::new("docker-registry");
+        let Ok(server) =
+            server.arg("serve").arg(&config).stderr(std::process::Stdio::null()).spawn()
+        else {
+            skip("registry", "`docker-registry` is not installed");
+            return None;
+        };
+        let registry = Self(server, port);
+        let begun = std::time::Instant::now();
+        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(begun.elapsed() < std::time::Duration::from_secs(20), "no registry came up");
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        Some(registry)
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the test gives the registry its image")]
+    fn push(&self, layout: &Path, name: &str) -> String {
+        let name = format!("127.0.0.1:{}/{name}", self.1);
+        let mut copy = Command::new("skopeo");
+        copy.args(["copy", "--quiet", "--dest-tls-verify=false"]);
+        copy.args([format!("oci:{}", layout.display()), format!("docker://{name}")]);
+        assert!(copy.status().unwrap().success());
+        name
+    }
+}
+
+impl Drop for Registry {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn an_image_of_a_registry_is_fetched_once_and_its_files_are_what_a_container_has() {
+    let machine = Machine::take();
+    let Some(root) = small_root(&machine) else { return };
+    let layout = machine.path("image");
+    image_of(&root, &layout);
+    let Some(registry) = Registry::start(&machine) else { return };
+    let name = registry.push(&layout, "tools/small:1");
+    let script = "test \"$(cat /etc/only-here)\" = small && test ! -e /etc/os-release";
+    let asked = [format!("native:root=docker://{name}"), format!("runc:image={name}")];
+    let ask_all = || {
+        let answer = ask(&machine, &asked, "2", script);
+        let arms = answer["arms"].as_array().unwrap();
+        assert_eq!(arms.len(), 3);
+        for arm in arms {
+            assert_eq!(arm["trial_count"], 2, "{}: {}", arm["stack"], arm["trouble"]);
+            let level = &arm["evidence"][0];
+            assert_eq!((fact(level, "root"), fact(level, "root_image")), ("oci", name.as_str()));
+        }
+        assert_eq!(arms[2]["stack"], format!("runc:root=docker://{name}"));
+    };
+    ask_all();
+    drop(registry);
+    ask_all();
+    let gone = format!("runc:image={}", name.replace("small:1", "other:1"));
+    let answer = ask(&machine, &[String::from("native"), gone.clone()], "1", "true");
+    let arm = answer["arms"].as_array().unwrap().last().unwrap().clone();
+    let why = arm["trouble"]["why"].as_str().unwrap();
+    assert!(why.contains("other:1") && why.contains("connection refused"), "{why}");
+    machine.assert_as_before();
+}
+
+#[test]
+fn a_name_of_an_image_that_is_none_or_lies_too_deep_is_refused() {
+    let machine = Machine::alone();
+    for (stack, expected) in [
+        ("runc:image=--help", "is not the name of an image"),
+        ("runc:root=docker://a b", "is not the name of an image"),
+        ("firecracker:root=docker://alpine", "takes no image"),
+        ("runc:image=alpine,root=dir:/srv", "both say which files there are"),
+        ("qemu:accel=tcg+runc:image=alpine", "cannot fetch `alpine`"),
+    ] {
+        let refused = machine.surtax(&["compare", "--in", "native", "--in", stack, "--", "true"]);
+        let said = text(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(2), "{stack}: {said}");
+        assert!(said.contains(expected), "{stack}: {said}");
+    }
+}
+
 /// The names of everything below a directory, links not followed.
 fn everything_below(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();

@@ -9,6 +9,7 @@
 //! | memory now and page faults | `memory.stat`, as `memory_stat.rs` reads it | likewise |
 //! | kernel memory now | of the same | `memory.kmem.usage_in_bytes` |
 //! | read from and written to disks | as `disks.rs` reads it | likewise |
+//! | held back by its own quota | `cpu.stat`: `throttled_usec` | `cpu.stat`: `throttled_time` |
 //!
 //! - **Reads** the CPU time of everything that ever ran in the group or below it, also of what has
 //!   ended, by the scheduler's clock: version 1 counts its two parts in ticks, which a sandbox that
@@ -24,7 +25,9 @@
 use super::cpu_time::CpuTime;
 use super::disks::{self, Disks};
 use super::memory_stat::MemoryStat;
-use crate::amount::{Amounts, DISK_READ, DISK_WRITTEN, MEMORY_ANON, MEMORY_KERNEL, MEMORY_PEAK};
+use crate::amount::{
+    Amounts, DISK_READ, DISK_WRITTEN, MEMORY_ANON, MEMORY_KERNEL, MEMORY_PEAK, THROTTLED,
+};
 use crate::counters::{self, number, text, value};
 use crate::mountinfo::{self, Mounted};
 use crate::quantity::Nanoseconds;
@@ -231,6 +234,8 @@ pub struct Group {
     /// Version 1 counts the kernel's memory apart.
     memory_kernel: Option<File>,
     disks: Option<Disks>,
+    /// With the factor to nanoseconds, and the key.
+    throttled: Option<(File, u64, &'static str)>,
 }
 
 #[derive(Debug)]
@@ -281,7 +286,11 @@ impl Group {
             file(blkio, disks::VERSION_1)
         });
         let disks = disks.map(Disks::of);
-        Ok(Self { cpu, memory_peak, memory_stat, memory_kernel, disks })
+        let throttled = file(unified, "cpu.stat")
+            .filter(|stat| counts(stat, "throttled_usec"))
+            .map(|stat| (stat, 1_000, "throttled_usec"))
+            .or_else(|| Some((file(hierarchies.of("cpu"), "cpu.stat")?, 1, "throttled_time")));
+        Ok(Self { cpu, memory_peak, memory_stat, memory_kernel, disks, throttled })
     }
 
     /// Reads the CPU time of the group until now; `None` where this machine does not count it.
@@ -310,11 +319,22 @@ impl Group {
             self.memory_kernel.as_ref().filter(|_| now.get(MEMORY_ANON).is_some()).and_then(number)
         });
         let (read, written) = self.disks.as_ref().and_then(Disks::since_first).unzip();
+        let throttled = self.throttled.as_ref().and_then(|(stat, factor, key)| {
+            let mut buffer = [0; 2048];
+            Some(value(text(Some(stat), &mut buffer)?, key)?.saturating_mul(*factor))
+        });
         now.with(MEMORY_PEAK, self.memory_peak.as_ref().and_then(number))
             .with(MEMORY_KERNEL, kernel)
+            .with(THROTTLED, throttled)
             .with(DISK_READ, read)
             .with(DISK_WRITTEN, written)
     }
+}
+
+/// Tells whether a file has such a line.
+fn counts(file: &File, key: &str) -> bool {
+    let mut buffer = [0; 2048];
+    text(Some(file), &mut buffer).and_then(|text| value(text, key)).is_some()
 }
 
 fn microseconds(stat: &str, key: &str) -> Option<Nanoseconds> {
@@ -390,6 +410,28 @@ mod tests {
         assert_eq!(of_engine(&["engine", "box"]), Nanoseconds(167_000_000));
         fs::write(made.join("cgroup.events"), "populated 0\nfrozen 0\n").unwrap();
         assert_eq!(of_engine(&["engine", "box"]), Nanoseconds(2_000_000));
+    }
+
+    #[test]
+    fn what_a_quota_held_back_is_read_where_the_kernel_counts_it() {
+        let root = tree(&[
+            ("g/cpu.stat", "usage_usec 9\nuser_usec 4\nsystem_usec 5\nthrottled_usec 70\n"),
+            ("old/g/cpu.stat", "nr_periods 9\nnr_throttled 2\nthrottled_time 55\n"),
+            ("none/g/cpu.stat", "usage_usec 9\nuser_usec 4\nsystem_usec 5\n"),
+        ]);
+        let throttled = |below: &str, version| {
+            let hierarchy = Hierarchy {
+                mount_point: root.path().join(below),
+                root: PathBuf::from("/"),
+                version,
+                controllers: vec![String::from("cpu")],
+            };
+            let group = Group::open(&Hierarchies(vec![hierarchy]), Path::new("g")).unwrap();
+            group.amounts().get(THROTTLED)
+        };
+        assert_eq!(throttled("", Version::Two), Some(70_000));
+        assert_eq!(throttled("old", Version::One), Some(55));
+        assert_eq!(throttled("none", Version::Two), None);
     }
 
     #[test]

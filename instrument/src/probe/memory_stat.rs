@@ -22,7 +22,7 @@
 
 use super::cgroup::Hierarchy;
 use crate::amount::{
-    Amounts, MEMORY_ANON, MEMORY_KERNEL, MEMORY_PAGE_CACHE, MEMORY_SHMEM, PAGE_FAULTS,
+    Amounts, MAJOR_FAULTS, MEMORY_ANON, MEMORY_KERNEL, MEMORY_PAGE_CACHE, MEMORY_SHMEM, PAGE_FAULTS,
 };
 use crate::counters::{self, value};
 use std::fs;
@@ -90,7 +90,9 @@ fn is_version_1(stat: &str) -> bool {
 fn parts(stat: &str, prefix: &str) -> Amounts {
     let value = |key: &str| value(stat, &format!("{prefix}{key}"));
     let (anon, file) = if is_version_1(stat) { ("rss", "cache") } else { ("anon", "file") };
-    let faults = Amounts::default().with(PAGE_FAULTS, value("pgfault"));
+    let faults = Amounts::default()
+        .with(PAGE_FAULTS, value("pgfault"))
+        .with(MAJOR_FAULTS, value("pgmajfault"));
     let (Some(anon), Some(cached), Some(shmem)) = (value(anon), value(file), value("shmem")) else {
         return faults;
     };
@@ -182,6 +184,14 @@ mod tests {
         assert_eq!(told(Version::Two).unwrap().get(PAGE_FAULTS), Some(500));
         std::fs::remove_dir_all(root.path().join("layer/a")).unwrap();
         assert_eq!(told(Version::Two), Some(of_all(VERSION_2)));
+    }
+
+    #[test]
+    fn faults_that_read_a_disk_are_told_apart() {
+        let majors = |stat: &str| of_all(stat).get(MAJOR_FAULTS);
+        assert_eq!(majors("anon 1\npgfault 50\npgmajfault 4\n"), Some(4));
+        assert_eq!(majors("total_cache 1\npgmajfault 1\ntotal_pgmajfault 9\n"), Some(9));
+        assert_eq!(majors(VERSION_2), None);
     }
 
     #[test]

@@ -9,7 +9,7 @@
 //! | its weights of user and system | `utime` and `stime` in `stat` |
 //! | `memory_peak` | `VmHWM` of `/proc/PID/status` |
 //! | read from and written to disks | `read_bytes` and `write_bytes` of `io` |
-//! | page faults | `minflt` and `majflt` of `stat` |
+//! | page faults, and those of them that read a disk | `minflt` and `majflt` of `stat` |
 //! | context switches | `voluntary_ctxt_switches` and `nonvoluntary_ctxt_switches` of `task/TID/status` |
 //! | time of threads that have ended | its CPU clock without the first field of every `schedstat` |
 //! | preemptions | the latter of these two, of which some were asked for (`sched_yield`) |
@@ -27,7 +27,8 @@
 
 use super::cpu_time::CpuTime;
 use crate::amount::{
-    Amounts, CONTEXT_SWITCHES, DISK_READ, DISK_WRITTEN, MEMORY_PEAK, PAGE_FAULTS, PREEMPTIONS,
+    Amounts, CONTEXT_SWITCHES, CPU_WAIT, DISK_READ, DISK_WRITTEN, MAJOR_FAULTS, MEMORY_PEAK,
+    PAGE_FAULTS, PREEMPTIONS,
 };
 use crate::clock::monotonic_raw;
 use crate::counters;
@@ -68,11 +69,13 @@ impl Usage {
         used.amounts
     }
 
-    /// Leaves context switches and preemptions out, unless they are known.
+    /// Leaves out what only threads that live tell, context switches and waiting, unless it is
+    /// known.
     pub fn forget_switches_unless(&mut self, is_known: bool) {
         if !is_known {
             self.amounts.remove(CONTEXT_SWITCHES);
             self.amounts.remove(PREEMPTIONS);
+            self.amounts.remove(CPU_WAIT);
         }
     }
 }
@@ -107,10 +110,11 @@ pub fn usage(pid: u32) -> io::Result<Usage> {
         let least = most.saturating_sub(meanwhile + all.running * TICK);
         Some((Nanoseconds(least), Nanoseconds(most)))
     });
-    let all = all.map(|all| all.switches);
     let amounts = counted(Path::new(&home), &stat)
-        .with(MEMORY_PEAK, status.as_deref().ok().and_then(memory_peak));
-    let amounts = with_switches(amounts, all);
+        .with(MEMORY_PEAK, status.as_deref().ok().and_then(memory_peak))
+        // A kernel that does not count prints zeroes.
+        .with(CPU_WAIT, all.filter(|all| all.ran.0 > 0).map(|all| all.waited.0));
+    let amounts = with_switches(amounts, all.map(|all| all.switches));
     Ok(Usage { cpu: weighed(total, &stat)?, amounts, threads, of_ended })
 }
 
@@ -121,6 +125,8 @@ struct Living {
     switches: (u64, u64),
     /// CPU time as far as the kernel has written it down.
     ran: Nanoseconds,
+    /// Time in which they were ready to run and had no CPU.
+    waited: Nanoseconds,
     /// Number of those that run now, or wait for a CPU.
     running: u64,
 }
@@ -130,6 +136,7 @@ impl Living {
         Self {
             switches: (self.switches.0 + other.switches.0, self.switches.1 + other.switches.1),
             ran: self.ran + other.ran,
+            waited: self.waited + other.waited,
             running: self.running + other.running,
         }
     }
@@ -137,9 +144,9 @@ impl Living {
 
 /// Reads of a thread what is in its `schedstat`, and in the text of its `status`.
 fn living(thread: &Path, status: &str) -> Option<Living> {
-    let (ran, _) = scheduled(&counters::text_of(thread.join("schedstat")).ok()?).ok()?;
+    let (ran, waited) = scheduled(&counters::text_of(thread.join("schedstat")).ok()?).ok()?;
     let running = u64::from(status.lines().any(|line| line.starts_with("State:\tR")));
-    Some(Living { switches: switches_in(status)?, ran, running })
+    Some(Living { switches: switches_in(status)?, ran, waited, running })
 }
 
 /// Reads what these threads of a process have used. They have no memory of their own: that of the
@@ -205,10 +212,12 @@ fn scheduled(schedstat: &str) -> io::Result<(Nanoseconds, Nanoseconds)> {
 
 fn thread(pid: u32, tid: u32) -> io::Result<Usage> {
     let home = format!("/proc/{pid}/task/{tid}");
-    let (total, _) = scheduled(&counters::text_of(format!("{home}/schedstat"))?)?;
+    let (total, waited) = scheduled(&counters::text_of(format!("{home}/schedstat"))?)?;
     let stat = counters::text_of(format!("{home}/stat"))?;
     let home = Path::new(&home);
-    let amounts = with_switches(counted(home, &stat), switches(home));
+    let waited = Some(waited.0).filter(|_| total.0 > 0);
+    let amounts = counted(home, &stat).with(CPU_WAIT, waited);
+    let amounts = with_switches(amounts, switches(home));
     Ok(Usage { cpu: weighed(total, &stat)?, amounts, ..Usage::default() })
 }
 
@@ -216,11 +225,13 @@ fn thread(pid: u32, tid: u32) -> io::Result<Usage> {
 fn counted(home: &Path, stat: &str) -> Amounts {
     let io = counters::text_of(home.join("io")).unwrap_or_default();
     let bytes = |key: &str| io.lines().find_map(|line| line.strip_prefix(key)?.parse::<u64>().ok());
-    let faults = field(stat, 10).zip(field(stat, 12)).map(|(minor, major)| minor + major);
+    let major = field(stat, 12);
+    let faults = field(stat, 10).zip(major).map(|(minor, major)| minor + major);
     Amounts::default()
         .with(DISK_READ, bytes("read_bytes: "))
         .with(DISK_WRITTEN, bytes("write_bytes: "))
         .with(PAGE_FAULTS, faults)
+        .with(MAJOR_FAULTS, major)
 }
 
 /// Adds context switches, of which some gave a CPU up and some had it taken, where they are known.
@@ -427,6 +438,8 @@ mod tests {
         for used in both.into_iter().map(|thread| thread.join().unwrap()) {
             assert!(used.get(PREEMPTIONS).unwrap() >= 5, "{used:?}");
             assert!(used.get(PREEMPTIONS) <= used.get(CONTEXT_SWITCHES), "{used:?}");
+            // While one of them ran the other one waited, for half of the time.
+            assert!(used.get(CPU_WAIT).unwrap() >= 50_000_000, "{used:?}");
         }
     }
 
@@ -436,6 +449,7 @@ mod tests {
             amounts: Amounts::default()
                 .with(CONTEXT_SWITCHES, switches)
                 .with(PREEMPTIONS, switches)
+                .with(CPU_WAIT, switches)
                 .with(PAGE_FAULTS, switches),
             threads: threads.iter().map(OsString::from).collect(),
             ..Usage::default()
@@ -446,6 +460,7 @@ mod tests {
         assert_eq!(used(&["1", "2", "3"]).get(CONTEXT_SWITCHES), Some(300));
         assert_eq!(used(&["1", "3"]).get(CONTEXT_SWITCHES), None);
         assert_eq!(used(&["1", "3"]).get(PREEMPTIONS), None);
+        assert_eq!(used(&["1", "3"]).get(CPU_WAIT), None);
         assert_eq!(used(&["1", "3"]).get(PAGE_FAULTS), Some(300), "the process keeps those");
 
         let pid = std::process::id();

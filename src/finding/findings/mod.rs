@@ -232,6 +232,12 @@ pub struct TrialUsage {
 }
 
 impl TrialPoint {
+    /// Tells whether it counts.
+    #[must_use]
+    pub fn is_counted(&self) -> bool {
+        self.state == "done"
+    }
+
     /// All that disturbed it, in words; empty when nothing did.
     #[must_use]
     pub fn disturbed(&self) -> String {

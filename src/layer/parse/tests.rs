@@ -1,7 +1,7 @@
 //! Texts that the grammar accepts, and the words with which it refuses.
 
 use crate::layer::parse::*;
-use crate::layer::{Limit, RootKind, option};
+use crate::layer::{Limit, OptionSpec, RootKind, option};
 use proptest::prelude::*;
 
 const fn descriptor(
@@ -258,6 +258,15 @@ fn a_layer_without_its_subject_is_refused_with_the_form() {
                 ^^^^
   hint: write `lab7=VALUE`",
     );
+}
+
+#[test]
+fn a_bare_word_of_an_engine_is_probably_an_image() {
+    let hint = |text: &str| crate::driver::parse(text).unwrap_err().hint.unwrap();
+    assert_eq!(hint("docker:alpine"), "write `docker:image=alpine`");
+    assert_eq!(hint("docker:alpine:3"), "write `docker:image=alpine:3`");
+    assert_eq!(hint("docker:memory"), "write `memory=VALUE`");
+    assert_eq!(hint("docker:net"), "write `net=VALUE`");
 }
 
 #[test]

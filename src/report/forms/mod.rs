@@ -146,7 +146,7 @@ impl<'a> Stack<'a> {
     /// The trials that count, in the order of arms and time.
     fn counted(&self) -> impl Iterator<Item = &'a TrialPoint> {
         let trials = self.arms.iter().copied().flat_map(|arm| &arm.trials);
-        trials.filter(|trial| trial.state == "done")
+        trials.filter(|trial| trial.is_counted())
     }
 }
 

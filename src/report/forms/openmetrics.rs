@@ -33,7 +33,7 @@ pub(super) fn text(findings: &Findings) -> String {
         ("began", &run.began_at),
         ("state", &run.state),
         ("baseline", &run.baseline),
-        ("machine", findings.machine_hash().unwrap_or_default()),
+        ("machine", findings.machine_hash().unwrap_or("unknown")), // an empty label is none
         ("surtax", &findings.surtax_version),
     ];
     add(&mut samples, "surtax_run_info", &known, 1.0);

@@ -169,7 +169,7 @@ fn is_not_run(found: &ArmFindings) -> bool {
 
 /// Tells whether a trial counts.
 pub fn counts(trial: &TrialPoint) -> bool {
-    trial.state == "done" && trial.why.is_empty()
+    trial.is_counted() && trial.why.is_empty()
 }
 
 /// A hollow mark, to stand beside what it means.

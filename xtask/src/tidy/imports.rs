@@ -24,7 +24,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("stack", &["driver", "rootfs", "layer", "agent", "lab", "fault"]),
     ("workload", &["driver", "layer", "lab::program_file", "fault"]),
     ("plan", &["workload", "stack", "driver", "layer", "fault"]),
-    ("trial", &["workload", "plan", "stack", "driver", "layer", "agent", "lab", "fault"]),
+    ("trial", &["workload", "plan", "stack", "driver", "rootfs", "layer", "agent", "lab", "fault"]),
     (
         "ledger",
         &[
