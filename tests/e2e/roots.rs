@@ -147,7 +147,7 @@ impl Registry {
         let Ok(server) =
             server.arg("serve").arg(&config).stderr(std::process::Stdio::null()).spawn()
         else {
-            skip("registry", "`docker-registry` is not installed");
+            skip("runc", "`docker-registry`, which the test asks for images, is not installed");
             return None;
         };
         let registry = Self(server, port);
