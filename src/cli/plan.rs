@@ -132,13 +132,7 @@ fn head(plan: &Plan, costs: &Costs, block_count: u32, width: u16) -> String {
             format!("about {block_count}, within {}", time.map(text).unwrap_or_default())
         }
     };
-    let count = match plan.looks().split_last() {
-        Some((last, others)) => {
-            let others: Vec<String> = others.iter().map(u32::to_string).collect();
-            format!("{} or {last}", others.join(", "))
-        }
-        None => count,
-    };
+    let count = plan.looks_in_words().unwrap_or(count);
     let count = match plan.precision_ppm {
         Some(precision) => format!("until ±{}, {count}", percentage::text(precision)),
         None => count,

@@ -111,9 +111,9 @@ fn inherit(journal: &Path) -> Result<Vec<String>, Fault> {
         None => Ok(Vec::new()),
         Some(journal) => {
             // Whoever is left would make anew what is removed, and is in no group without root.
-            let us_to_be =
-                rustix::process::getppid().map(|it| it.as_raw_nonzero().get().unsigned_abs());
-            let ended = us::kin::end(us_to_be);
+            // A main process that lives waits for us.
+            let main = rustix::process::getppid();
+            let ended = us::kin::end(main.map(|it| it.as_raw_nonzero().get().unsigned_abs()));
             let mut kept = super::sweep::undo(journal)?.kept;
             kept.extend(ended.err().map(|fault| fault.to_string()));
             Ok(kept)

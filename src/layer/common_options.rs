@@ -399,12 +399,12 @@ fn reference(name: &str) -> Result<Root, Fault> {
 }
 
 fn root(text: &str) -> Result<Root, Fault> {
+    if let Some((TRANSPORT, name)) = text.split_once("://") {
+        return reference(name);
+    }
     match text.split_once(':') {
         Some(("dir", path)) if !path.is_empty() => Ok(Root::Directory(PathBuf::from(path))),
         Some(("oci", path)) if !path.is_empty() => Ok(Root::Oci(PathBuf::from(path))),
-        Some((TRANSPORT, name)) if name.starts_with("//") => {
-            reference(name.trim_start_matches('/'))
-        }
         Some(("image", path)) if !path.is_empty() => Ok(Root::Image(PathBuf::from(path))),
         None if text == "overlay" => Ok(Root::Overlay),
         None if text == "host" => Ok(Root::Host),

@@ -41,6 +41,16 @@ impl Plan {
         (0..self.looks.min(LOOKS_MAX)).map(|look| runs.saturating_mul(1 << look)).collect()
     }
 
+    /// Says after how many blocks it may end, as `10, 20 or 40`; `None` where it asks at its end
+    /// alone.
+    #[must_use]
+    pub fn looks_in_words(&self) -> Option<String> {
+        let looks = self.looks();
+        let (last, others) = looks.split_last()?;
+        let others: Vec<String> = others.iter().map(u32::to_string).collect();
+        Some(format!("{} or {last}", others.join(", ")))
+    }
+
     /// Tells whether it is known before the first trial how many blocks there will be.
     #[must_use]
     pub fn is_counted(&self) -> bool {
@@ -82,14 +92,11 @@ impl Draft {
 
 /// Lists what whoever asks for more than one look should know.
 pub(super) fn notes(plan: &Plan) -> Option<String> {
-    let looks = plan.looks();
-    let (last, others) = looks.split_last()?;
-    let others: Vec<String> = others.iter().map(u32::to_string).collect();
     Some(format!(
-        "ends after {} or {last} blocks, as soon as every threshold is decided; because it may \
+        "ends after {} blocks, as soon as every threshold is decided; because it may \
          look {} times, thresholds are held against intervals of {:.1} %",
-        others.join(", "),
-        looks.len(),
+        plan.looks_in_words()?,
+        plan.looks().len(),
         100.0 * plan.threshold_confidence().share()
     ))
 }

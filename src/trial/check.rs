@@ -34,24 +34,16 @@ pub fn check(
     plan: &Plan,
     context: &StartContext<'_>,
 ) -> Result<Result<(), Unavailable>, Fault> {
-    let Some(outermost) = arm.stack.layers.first() else { return Ok(Ok(())) };
+    if arm.stack.layers.is_empty() {
+        return Ok(Ok(()));
+    }
     let work = TrialWorkload::of(plan)?;
     if let Some(gap) = work.gap(&arm.stack) {
         return Ok(Err(gap));
     }
-    let (view, limits) = (context.view(outermost)?, outermost.limits()?);
-    if let Err(refused) = rights::require(&arm.stack.layers, &limits) {
-        return Ok(Err(refused));
-    }
-    if let Root::Registry(name) = &view.root
-        && let Err(gap) = rootfs::registry::require(name, context.cache)
-    {
-        return Ok(Err(gap));
-    }
     let command = work.inside(&command::command(plan, &arm.stack));
     let context = StartContext { command: Some(&command), ..*context };
-    let site = context.site(&view, &limits, arm.stack.layers.len() > 1);
-    let usable = driver::find(&outermost.kind)?.check(outermost, &site).map(|_| ());
+    let mut usable = outermost(&arm.stack, &context, arm.stack.layers.len() > 1)?;
     for (place, Neighbour { workload, stack }) in plan.neighbours(arm.index).iter().enumerate() {
         if usable.is_err() {
             break;
@@ -59,15 +51,26 @@ pub fn check(
         if let Some(gap) = TrialWorkload::beside(workload, place)?.gap(stack) {
             return Ok(Err(gap));
         }
-        let Some(outermost) = stack.layers.first() else { continue };
-        let (view, limits) = (context.view(outermost)?, outermost.limits()?);
-        if let Err(refused) = rights::require(&stack.layers, &limits) {
-            return Ok(Err(refused));
-        }
-        let site = context.site(&view, &limits, false);
-        if let Err(unavailable) = driver::find(&outermost.kind)?.check(outermost, &site) {
-            return Ok(Err(unavailable));
-        }
+        usable = outermost(stack, &context, false)?;
     }
     Ok(usable)
+}
+
+/// Tells whether the outermost layer of a stack can run: whoever starts it may, its image can be
+/// had, and its driver finds what it needs.
+fn outermost(
+    stack: &StackSpec,
+    context: &StartContext<'_>,
+    holds_layers: bool,
+) -> Result<Result<(), Unavailable>, Fault> {
+    let Some(layer) = stack.layers.first() else { return Ok(Ok(())) };
+    let (view, limits) = (context.view(layer)?, layer.limits()?);
+    let (driver, site) = (driver::find(&layer.kind)?, context.site(&view, &limits, holds_layers));
+    let image = || match &view.root {
+        Root::Registry(name) => rootfs::registry::require(name, context.cache),
+        _ => Ok(()),
+    };
+    Ok(rights::require(&stack.layers, &limits)
+        .and_then(|()| image())
+        .and_then(|()| driver.check(layer, &site).map(drop)))
 }

@@ -25,6 +25,7 @@
 use super::cpu_time::CpuTime;
 use super::disks::{self, Disks};
 use super::memory_stat::MemoryStat;
+use super::throttling::Stat;
 use crate::amount::{
     Amounts, DISK_READ, DISK_WRITTEN, MEMORY_ANON, MEMORY_KERNEL, MEMORY_PEAK, THROTTLED,
 };
@@ -234,8 +235,8 @@ pub struct Group {
     /// Version 1 counts the kernel's memory apart.
     memory_kernel: Option<File>,
     disks: Option<Disks>,
-    /// With the factor to nanoseconds, and the key.
-    throttled: Option<(File, u64, &'static str)>,
+    /// Counters of its own quota.
+    throttled: Option<Stat>,
 }
 
 #[derive(Debug)]
@@ -286,10 +287,7 @@ impl Group {
             file(blkio, disks::VERSION_1)
         });
         let disks = disks.map(Disks::of);
-        let throttled = file(unified, "cpu.stat")
-            .filter(|stat| counts(stat, "throttled_usec"))
-            .map(|stat| (stat, 1_000, "throttled_usec"))
-            .or_else(|| Some((file(hierarchies.of("cpu"), "cpu.stat")?, 1, "throttled_time")));
+        let throttled = hierarchies.of("cpu").and_then(|it| Stat::open(it, &it.directory(group)));
         Ok(Self { cpu, memory_peak, memory_stat, memory_kernel, disks, throttled })
     }
 
@@ -319,22 +317,13 @@ impl Group {
             self.memory_kernel.as_ref().filter(|_| now.get(MEMORY_ANON).is_some()).and_then(number)
         });
         let (read, written) = self.disks.as_ref().and_then(Disks::since_first).unzip();
-        let throttled = self.throttled.as_ref().and_then(|(stat, factor, key)| {
-            let mut buffer = [0; 2048];
-            Some(value(text(Some(stat), &mut buffer)?, key)?.saturating_mul(*factor))
-        });
+        let throttled = self.throttled.as_ref().and_then(Stat::read).map(|it| it.time.0);
         now.with(MEMORY_PEAK, self.memory_peak.as_ref().and_then(number))
             .with(MEMORY_KERNEL, kernel)
             .with(THROTTLED, throttled)
             .with(DISK_READ, read)
             .with(DISK_WRITTEN, written)
     }
-}
-
-/// Tells whether a file has such a line.
-fn counts(file: &File, key: &str) -> bool {
-    let mut buffer = [0; 2048];
-    text(Some(file), &mut buffer).and_then(|text| value(text, key)).is_some()
 }
 
 fn microseconds(stat: &str, key: &str) -> Option<Nanoseconds> {
@@ -415,7 +404,7 @@ mod tests {
     #[test]
     fn what_a_quota_held_back_is_read_where_the_kernel_counts_it() {
         let root = tree(&[
-            ("g/cpu.stat", "usage_usec 9\nuser_usec 4\nsystem_usec 5\nthrottled_usec 70\n"),
+            ("g/cpu.stat", "usage_usec 9\nnr_throttled 3\nthrottled_usec 70\n"),
             ("old/g/cpu.stat", "nr_periods 9\nnr_throttled 2\nthrottled_time 55\n"),
             ("none/g/cpu.stat", "usage_usec 9\nuser_usec 4\nsystem_usec 5\n"),
         ]);

@@ -33,7 +33,7 @@ pub struct Chain {
 
 /// The counters of one group.
 #[derive(Debug)]
-struct Stat {
+pub(super) struct Stat {
     version: Version,
     file: File,
     /// Counts of before the group was added to others that had been read.
@@ -90,10 +90,7 @@ impl Chain {
                 all.group_count += u64::from(quota.is_some());
                 all.cpus = [all.cpus, quota].into_iter().flatten().reduce(f64::min);
             }
-            let file = File::open(directory.join("cpu.stat")).ok();
-            self.stats.extend(file.map(|file| {
-                let mut stat =
-                    Stat { version: hierarchy.version, file, before: Throttling::default() };
+            self.stats.extend(Stat::open(hierarchy, &directory).map(|mut stat| {
                 if is_later {
                     stat.before = stat.read().unwrap_or_default();
                 }
@@ -127,7 +124,14 @@ impl Chain {
 }
 
 impl Stat {
-    fn read(&self) -> Option<Throttling> {
+    /// Opens those of a group, given its directory.
+    pub(super) fn open(hierarchy: &Hierarchy, directory: &Path) -> Option<Self> {
+        let file = File::open(directory.join("cpu.stat")).ok()?;
+        Some(Self { version: hierarchy.version, file, before: Throttling::default() })
+    }
+
+    /// Reads what its own quota did since it was made.
+    pub(super) fn read(&self) -> Option<Throttling> {
         let mut buffer = [0; 2048];
         parse(self.version, text(Some(&self.file), &mut buffer)?)
     }
