@@ -78,6 +78,8 @@ memcached           memcached
 nginx               nginx
 wrk                 wrk
 bonnie++            bonnie++
+fish                fish
+zsh                 zsh
 memtester           memtester
 iputils-ping        ping
 rt-tests            cyclictest

@@ -1,5 +1,6 @@
 //! `surtax diff`: what two runs of one question differ in.
 
+use super::completions::candidates;
 use super::{Format, Globals, answer, rows, run_and_report};
 use crate::fault::{Doing, Fault};
 use crate::finding::diff::{Diff, diff, require_two};
@@ -11,10 +12,10 @@ use crate::report::{diff as report, json};
 #[command(after_help = include_str!("help/diff.txt"))]
 pub struct Arguments {
     /// The earlier run: a file, a part of a name that `surtax list` shows, or `last`.
-    #[arg(value_name = "BEFORE")]
+    #[arg(value_name = "BEFORE", add = candidates::run())]
     pub before: String,
     /// The later run.
-    #[arg(value_name = "AFTER", default_value = "last")]
+    #[arg(value_name = "AFTER", default_value = "last", add = candidates::run())]
     pub after: String,
     /// Shows this metric, such as `cpu` or `start`; may be repeated [default: wall
     /// time, or what the workload measures].

@@ -1,5 +1,6 @@
 //! `surtax enter`: a shell, or a command, in any stack.
 
+use super::completions::candidates;
 use super::measure::{complete, defaults, variable};
 use super::run_and_report::OpenedLab;
 use super::{Globals, note, within_reach};
@@ -28,7 +29,7 @@ const ROOM: &str = "enter";
 #[command(after_help = "Examples\n  surtax enter qemu+runc\n  surtax enter gvisor -- dmesg")]
 pub struct Arguments {
     /// The stack, such as `runc` or `qemu:memory=1G+docker`.
-    #[arg(value_name = "STACK")]
+    #[arg(value_name = "STACK", add = candidates::stack())]
     stack: String,
     /// Keeps what is written below this directory; all other writes are thrown away.
     ///

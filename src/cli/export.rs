@@ -1,6 +1,7 @@
 //! `surtax export`: the results of a run for other programs; and `--export` of the commands that
 //! measure or show.
 
+use super::completions::candidates;
 use super::{Format, Globals};
 use super::{answer, place, run_and_report, say};
 use crate::fault::Fault;
@@ -26,7 +27,7 @@ pub struct Arguments {
     ///
     /// Thresholds are not kept with a run: `surtax show RUN --fail-if … --export FORM=FILE` holds
     /// it to some, and writes what came of that.
-    #[arg(value_name = "RUN", default_value = "last")]
+    #[arg(value_name = "RUN", default_value = "last", add = candidates::run())]
     pub run: String,
     /// File that it goes to; by default standard output.
     #[arg(short, long, value_name = "FILE")]

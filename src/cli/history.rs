@@ -1,5 +1,6 @@
 //! `surtax history`: what each stack cost in all runs of one question, and since when.
 
+use super::completions::candidates;
 use super::{Format, Globals, answer, note, rows, run_and_report};
 use crate::fault::{Doing, Fault};
 use crate::finding::gathered::Gathered;
@@ -14,7 +15,7 @@ use crate::report::{history as report, json};
 pub struct Arguments {
     /// One run: all that are kept and ask the same. Several: these. Each is a file, a part of a
     /// name that `surtax list` shows, or `last`.
-    #[arg(value_name = "RUN", default_value = "last")]
+    #[arg(value_name = "RUN", default_value = "last", add = candidates::run())]
     pub runs: Vec<String>,
     /// Shows this metric, such as `cpu` or `start`; may be repeated [default: wall
     /// time, or what the workload measures].

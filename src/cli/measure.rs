@@ -1,10 +1,12 @@
 //! The flags that say what to measure and where results go, shared by `compare`, `plan` and `run`.
 
+use super::completions::candidates;
+use super::parameters::ParameterArguments;
 use super::results::RunFlags;
 use super::{Globals, count, place, within_reach};
 use crate::driver::registered;
 use crate::fault::{Doing, Fault};
-use crate::layer::{Descriptor, StackSpec, parse_list_with};
+use crate::layer::{Descriptor, StackSpec};
 use crate::ledger;
 use crate::plan::{
     Cache, CheckedPlan, Defaults, Draft, Neighbour, Plan, TrialSettingsDraft, Word, duration,
@@ -31,10 +33,12 @@ pub(super) struct MeasureArguments {
     /// separate stacks as well as options: a piece such as `accel=tcg`, which begins with a name
     /// and `=` and not with a layer, is one more option of the stack before it. The flag may be
     /// repeated. `surtax doctor` lists the layers, `surtax doctor --options` what each takes.
-    #[arg(long = "in", value_name = "STACKS", help_heading = "What to measure")]
+    #[arg(long = "in", value_name = "STACKS", help_heading = "What to measure", add = candidates::stacks())]
     stacks: Vec<String>,
+    #[command(flatten)]
+    parameters: ParameterArguments,
     /// The stack that the others are compared with [default: native].
-    #[arg(long, value_name = "STACK", help_heading = "What to measure")]
+    #[arg(long, value_name = "STACK", help_heading = "What to measure", add = candidates::stack())]
     baseline: Option<String>,
     /// Runs a workload instead of a command, with parameters as in
     /// `cpu.sysbench:threads=2,events=500`.
@@ -43,7 +47,7 @@ pub(super) struct MeasureArguments {
     /// becomes a metric of the result, beside wall time. `surtax workload list` shows those that
     /// there are, `surtax workload show NAME` what one measures and its parameters. A file of your
     /// own is named by its path, such as `./mine.toml`.
-    #[arg(long, value_name = "NAME", help_heading = "What to measure")]
+    #[arg(long, value_name = "NAME", help_heading = "What to measure", add = candidates::workload())]
     workload: Option<String>,
     /// Runs this workload in a stack of its own meanwhile, such as
     /// `adversary.load:cpu=50@runc:cpus=1`; may be repeated.
@@ -53,7 +57,7 @@ pub(super) struct MeasureArguments {
     /// ended after it. A trial counts only where the neighbour used CPU time while the command ran,
     /// and had not ended before it. An adversary goes on until it is ended; give any other workload
     /// time enough.
-    #[arg(long, value_name = "WORKLOAD@STACK", help_heading = "What to measure")]
+    #[arg(long, value_name = "WORKLOAD@STACK", help_heading = "What to measure", add = candidates::neighbour())]
     beside: Vec<String>,
     /// Names the run in lists and reports [default: the command].
     #[arg(long, value_name = "TEXT", help_heading = "What to measure")]
@@ -197,12 +201,9 @@ impl MeasureArguments {
         command: &[OsString],
         descriptors: &[&'static Descriptor],
     ) -> Result<Draft, Fault> {
-        let mut stacks = Vec::new();
-        for text in &self.stacks {
-            stacks.extend(
-                parse_list_with(text, descriptors).map_err(|fault| fault.during("`--in`"))?,
-            );
-        }
+        let typed = command.iter().map(|word| word.to_string_lossy().into_owned());
+        let elsewhere: Vec<String> = typed.chain(self.workload.clone()).collect();
+        let stacks = self.parameters.stacks(&self.stacks, &elsewhere, descriptors)?;
         let baseline = self.baseline.as_deref().map(|text| {
             StackSpec::parse_with(text, descriptors).map_err(|fault| fault.during("`--baseline`"))
         });
@@ -322,6 +323,7 @@ pub(super) fn variable(typed: OsString) -> Result<(String, Word), Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layer::parse_list_with;
     use crate::layer::tests::DESCRIPTORS;
     use crate::plan::tests::around;
     use std::os::unix::ffi::OsStringExt as _;

@@ -23,6 +23,7 @@ mod man;
 mod measure;
 mod misread;
 mod run_and_report;
+mod parameters;
 mod place;
 mod plan;
 mod prices;

@@ -1,5 +1,6 @@
 //! `surtax plan`: every trial of a plan and how long it will take; runs nothing.
 
+use super::completions::candidates;
 use super::measure::{MeasureArguments, complete, defaults};
 use super::rows::Rows;
 use super::{Format, Globals, answer, note};
@@ -26,7 +27,7 @@ use surtax_instrument::quantity::Nanoseconds;
 pub struct Arguments {
     /// The plan, a file or the name of one that comes with surtax; without it, flags and a command
     /// as for `compare`.
-    #[arg(value_name = "PLAN.toml")]
+    #[arg(value_name = "PLAN.toml", add = candidates::plan())]
     plan: Option<PathBuf>,
     /// Prints the plan as a file for `surtax run`.
     #[arg(long, conflicts_with = "format")]

@@ -1,5 +1,6 @@
 //! `surtax report`: the results of a run as one HTML file.
 
+use super::completions::candidates;
 use super::{Globals, note, place, run_and_report};
 use crate::fault::Fault;
 use crate::report::html;
@@ -9,7 +10,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// The run: a file, a part of a name that `surtax list` shows, or `last`.
-    #[arg(value_name = "RUN", default_value = "last")]
+    #[arg(value_name = "RUN", default_value = "last", add = candidates::run())]
     pub run: String,
     /// File that it goes to; by default beside the run file, with the ending `.html`.
     #[arg(short, long, value_name = "FILE.html")]

@@ -1,10 +1,12 @@
 //! `surtax resume`: continues a run that was interrupted; what is done is not done again.
 
+use super::completions::candidates;
+
 /// Flags of `surtax resume`.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// The run: a file, a part of a name that `surtax list` shows, or `last`.
-    #[arg(value_name = "RUN", default_value = "last")]
+    #[arg(value_name = "RUN", default_value = "last", add = candidates::run())]
     pub run: String,
     /// Goes on with a run that was not begun here, whatever command it names.
     ///

@@ -1,5 +1,6 @@
 //! `surtax rm`: removes runs that are kept.
 
+use super::completions::candidates;
 use super::{Globals, note, run_and_report};
 use crate::fault::Fault;
 use crate::ledger::{Ledger, shelf};
@@ -11,7 +12,7 @@ use std::path::PathBuf;
 pub struct Arguments {
     /// The runs: files, parts of names that `surtax list` shows, or `last`, which may be one that
     /// `--output` keeps elsewhere.
-    #[arg(value_name = "RUN", required = true)]
+    #[arg(value_name = "RUN", required = true, add = candidates::run())]
     pub runs: Vec<String>,
 }
 

@@ -1,6 +1,7 @@
 //! `surtax run`: a plan file, with flags over it.
 
 use super::Globals;
+use super::completions::candidates;
 use super::measure::{MeasureArguments, Question, ResultArguments};
 use crate::driver::registered;
 use crate::fault::Fault;
@@ -13,7 +14,7 @@ use std::path::PathBuf;
 #[command(after_long_help = include_str!("help/run.txt"))]
 pub struct Arguments {
     /// The plan: a file, or the name of one that comes with surtax.
-    #[arg(value_name = "PLAN.toml")]
+    #[arg(value_name = "PLAN.toml", add = candidates::plan())]
     plan: PathBuf,
     #[command(flatten)]
     measure: MeasureArguments,

@@ -1,5 +1,6 @@
 //! `surtax show`: the results of a run, on the terminal.
 
+use super::completions::candidates;
 use super::export::Exports;
 use super::results::{GateArguments, hold};
 use super::{Globals, answer, exit_code, note, run_and_report};
@@ -17,7 +18,7 @@ use std::process::ExitCode;
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// The run: a file, a part of a name that `surtax list` shows, or `last`.
-    #[arg(value_name = "RUN", default_value = "last")]
+    #[arg(value_name = "RUN", default_value = "last", add = candidates::run())]
     pub run: String,
     #[command(flatten)]
     exports: Exports,

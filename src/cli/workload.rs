@@ -1,6 +1,7 @@
 //! `surtax workload`: what there is to run by name, what one of them measures, and whether a file
 //! of the user's own is right.
 
+use super::completions::candidates;
 use super::rows::Rows;
 use super::{Format, Globals, answer, note};
 use crate::fault::{Doing, Fault};
@@ -35,7 +36,7 @@ enum Command {
     /// Shows what a workload runs, measures and takes, with its parameters filled in.
     Show {
         /// The workload, with parameters if you like: `NAME:key=value`.
-        #[arg(value_name = "NAME")]
+        #[arg(value_name = "NAME", add = candidates::workload())]
         name: String,
         /// Prints its file, to begin one of your own with.
         #[arg(long)]
@@ -44,7 +45,7 @@ enum Command {
     /// Reads a workload file, and says what is wrong with it.
     Check {
         /// The file, or the name of a workload that is listed.
-        #[arg(value_name = "FILE.toml")]
+        #[arg(value_name = "FILE.toml", add = candidates::workload())]
         file: String,
         /// Also reads what its tool printed on standard output, from this file or `-`, and shows
         /// all that is read.

@@ -15,19 +15,25 @@ pub fn parse_list_with(
     text: &str,
     descriptors: &[&'static Descriptor],
 ) -> Result<Vec<StackSpec>, Fault> {
-    split(text, descriptors).into_iter().map(|stack| stack_of(stack, text, descriptors)).collect()
+    let stacks = split_list(text, descriptors)?.into_iter();
+    stacks.map(|stack| StackSpec::parse_with(stack, descriptors)).collect()
 }
 
-fn stack_of(
-    stack: &str,
-    text: &str,
+/// Splits a list where a stack begins, and reads none.
+///
+/// # Errors
+/// The user's: nothing stands between two commas.
+pub fn split_list<'a>(
+    text: &'a str,
     descriptors: &[&'static Descriptor],
-) -> Result<StackSpec, Fault> {
-    if stack.trim().is_empty() && !text.trim().is_empty() {
+) -> Result<Vec<&'a str>, Fault> {
+    let stacks = split(text, descriptors);
+    let is_missing = |stack: &&str| stack.trim().is_empty();
+    if stacks.iter().any(is_missing) && !text.trim().is_empty() {
         return Err(Fault::user(format!("a stack is missing between the commas of `{text}`"))
             .hint("drop the surplus comma"));
     }
-    StackSpec::parse_with(stack, descriptors)
+    Ok(stacks)
 }
 
 fn split<'a>(text: &'a str, descriptors: &[&'static Descriptor]) -> Vec<&'a str> {

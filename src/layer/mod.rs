@@ -28,7 +28,7 @@ use surtax_instrument::wire::{Fact, Role};
 pub use descriptor::{
     Descriptor, Files, Inner, Limit, Need, OptionSpec, RootKind, StartGuess, option,
 };
-pub use list::parse_list_with;
+pub use list::{parse_list_with, split_list};
 pub use nearest::{instead, nearest};
 pub use parse::DEPTH_LIMIT;
 #[cfg(test)]

@@ -18,7 +18,7 @@ pub mod percentage;
 pub mod order;
 mod refuse;
 mod repeat;
-mod shelf;
+pub mod shelf;
 mod shell;
 mod stacks;
 mod word;

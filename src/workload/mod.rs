@@ -18,7 +18,7 @@ mod keys;
 mod lasting;
 pub mod metric;
 mod output;
-mod parameter;
+pub mod parameter;
 pub mod port;
 mod reader;
 mod rules;

@@ -14,6 +14,7 @@ mod at_once;
 mod appliances;
 mod binaries;
 mod cli;
+mod completions;
 mod conditions;
 mod conduct;
 mod containers;

@@ -7,9 +7,10 @@
 mod checks;
 mod disturbance;
 mod lines;
-mod options;
+pub(super) mod options;
 mod questions;
 
+use super::completions::candidates;
 use super::rows::Rows;
 use super::run_and_report::OpenedLab;
 use super::{Format, Globals, answer};
@@ -41,7 +42,7 @@ const MARK_WIDTH: usize = 4;
 #[command(after_help = include_str!("../help/doctor.txt"))]
 pub struct Arguments {
     /// Asks these layers only, and not what disturbs measurement.
-    #[arg(value_name = "LAYER")]
+    #[arg(value_name = "LAYER", add = candidates::layer())]
     layers: Vec<String>,
     /// Shows every form of all layers, and not a line for each layer.
     #[arg(long)]

@@ -14,10 +14,26 @@ const LIMITS: &str = include_str!("limits.tsv");
 const INDENT: usize = 30;
 
 /// One option as a person reads it.
-struct OptionRow {
-    key: &'static str,
+pub(in crate::cli) struct OptionRow {
+    pub key: &'static str,
     values: String,
-    help: &'static str,
+    pub help: &'static str,
+}
+
+impl OptionRow {
+    /// Lists the words that its value may be, or may begin with: all but what stands for others,
+    /// such as `PATH`.
+    pub fn words(&self) -> impl Iterator<Item = String> {
+        let words = self.values.split([' ', ',']).filter(|word| *word != "any");
+        words.filter_map(|word| {
+            let word = match word.find(char::is_uppercase) {
+                Some(begin) => word.get(..begin).filter(|it| it.ends_with([':', '/']))?,
+                None => word,
+            };
+            // What begins with a digit is an example.
+            word.starts_with(char::is_alphabetic).then(|| word.to_owned())
+        })
+    }
 }
 
 /// Every layer once, with its options.
@@ -61,7 +77,8 @@ fn shown(descriptor: &Descriptor, width: u16) -> String {
     page.finish()
 }
 
-fn choices(descriptor: &Descriptor) -> Vec<OptionRow> {
+/// Lists the options of a layer.
+pub(in crate::cli) fn choices(descriptor: &Descriptor) -> Vec<OptionRow> {
     let own = descriptor.options.iter().map(|choice| OptionRow {
         key: choice.key,
         values: if choice.values.is_empty() { "any".into() } else { choice.values.join(" ") },
