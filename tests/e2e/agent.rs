@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command as Process, ExitStatus, Stdio};
 use std::time::Duration;
-use surtax::agent::{ConsoleTail, Link};
+use surtax::agent::{ConsoleTail, Link, Listener};
 use surtax_instrument::clock::monotonic_raw;
 use surtax_instrument::quantity::{Bytes, Nanoseconds};
 use surtax_instrument::wire::{Command, Fact, Outcome, PROTOCOL, Reply, Request, Status, Stops};
@@ -398,9 +398,13 @@ fn a_file_is_put_together_in_pieces() {
 
 /// Everything that a relayed process prints until its end, and how that was.
 fn relayed(agent: &mut Agent) -> (Vec<u8>, Status, Vec<u8>) {
+    relayed_to(agent.link.listener.as_mut())
+}
+
+fn relayed_to(listener: &mut dyn Listener) -> (Vec<u8>, Status, Vec<u8>) {
     let mut printed = Vec::new();
     loop {
-        match agent.receive() {
+        match listener.receive(DEADLINE).unwrap().reply {
             Reply::Data(bytes) => printed.extend(bytes),
             Reply::RelayEnded { status, stderr } => return (printed, status, stderr),
             other => panic!("instead of relayed bytes came {other:?}"),
@@ -413,11 +417,18 @@ fn a_relayed_process_may_print_before_it_reads_and_leave_others_behind() {
     let mut agent = Agent::start();
     let script = "sleep 0.2; head -c 500000 /dev/zero; wc -c; echo bye >&2; exit 6";
     agent.link.send(&Request::Relay(shell(script))).unwrap();
-    for _ in 0..100 {
-        agent.link.send(&Request::Data(vec![b'x'; 4096])).unwrap();
-    }
-    agent.link.send(&Request::CloseRelay).unwrap();
-    let (printed, status, stderr) = relayed(&mut agent);
+    let Link { speaker, listener } = &mut agent.link;
+    // What is more than the agent keeps waits for who must be heard first: a host speaks and
+    // listens at once.
+    let (printed, status, stderr) = std::thread::scope(|scope| {
+        scope.spawn(move || {
+            for _ in 0..100 {
+                speaker.send(&Request::Data(vec![b'x'; 4096])).unwrap();
+            }
+            speaker.send(&Request::CloseRelay).unwrap();
+        });
+        relayed_to(listener.as_mut())
+    });
     assert_eq!((status, stderr.as_slice()), (Status::Exit(6), b"bye\n".as_slice()));
     assert_eq!(&printed[500_000..], b"409600\n");
 
