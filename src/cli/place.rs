@@ -195,6 +195,20 @@ pub(super) fn write(path: &Path, content: &[u8]) -> Result<(), Fault> {
     }
 }
 
+/// Removes the page that lies at a path, if there is one; says whether there was.
+///
+/// # Errors
+/// As [`require_form`]; the machine's where it cannot be removed.
+pub(super) fn remove_page(path: &Path) -> Result<bool, Fault> {
+    let NameKind::File(named) = look(path)? else { return Ok(false) };
+    let is_one = begins_with(&named, PAGE);
+    if is_one {
+        rustix::fs::unlinkat(&named.directory, &named.name, AtFlags::empty())
+            .doing(format_args!("remove `{}`", path.display()))?;
+    }
+    Ok(is_one)
+}
+
 /// Puts a whole file in the place of a name, which is not followed. Who could not read what it was
 /// cannot read what it is.
 fn replace(named: &Named, content: &[u8]) -> Result<(), Fault> {

@@ -1,7 +1,7 @@
-//! `surtax rm`: removes runs that are kept.
+//! `surtax rm`: removes runs that are kept, with the pages that `surtax report` wrote beside them.
 
 use super::completions::candidates;
-use super::{Globals, note, run_and_report};
+use super::{Globals, note, place, run_and_report};
 use crate::fault::Fault;
 use crate::ledger::{Ledger, shelf};
 use std::collections::BTreeSet;
@@ -24,6 +24,12 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault>
     for path in &found {
         Ledger::remove(path)?;
         note(&format!("removed the run `{}`", path.display()), globals);
+        // Beside a run that lies elsewhere a page has a name that its user chose.
+        let is_kept = directories.iter().any(|it| path.parent() == Some(it.as_path()));
+        let page = path.with_extension("html");
+        if is_kept && place::remove_page(&page)? {
+            note(&format!("removed its report `{}`", page.display()), globals);
+        }
     }
     Ok(())
 }

@@ -61,6 +61,12 @@ pub struct ThresholdFindings {
     pub threshold: String,
     /// Name of the arm.
     pub name: String,
+    /// Stack of the arm.
+    pub stack: String,
+    /// Metric, as the findings call it.
+    pub metric: String,
+    /// The limit as a ratio to the baseline: 1.03 for `+3%`.
+    pub limit: f64,
     /// The standing.
     pub standing: Standing,
     /// The exit code goes by it as by one that is kept: it is, or what is not decided is to pass.
@@ -74,7 +80,7 @@ pub struct ThresholdFindings {
 
 impl fmt::Display for ThresholdFindings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { threshold, name, standing, overhead, because, passes: _ } = self;
+        let Self { threshold, name, standing, overhead, because, .. } = self;
         match standing {
             Standing::Crossed => write!(f, "`{threshold}` is crossed by `{name}`")?,
             Standing::Kept => write!(f, "`{threshold}` is not crossed by `{name}`")?,
@@ -104,6 +110,9 @@ pub fn held(thresholds: &[Threshold], arms: &[ArmFindings]) -> Vec<ThresholdFind
         ThresholdFindings {
             threshold: threshold.typed.clone(),
             name: arm.name.clone(),
+            stack: arm.stack.clone(),
+            metric: threshold.metric.clone(),
+            limit: threshold.ratio,
             standing,
             passes: standing == Standing::Kept,
             overhead: threshold.overhead(arm).cloned(),

@@ -194,17 +194,17 @@ impl<'a> Source<'a> {
         if let Some(at) = kind.find([',', '=']) {
             let (name, rest) = kind.split_at(at);
             let options = rest.strip_prefix(',').map_or("KEY=VALUE", str::trim);
-            let (message, hint) = match is_layer(options, descriptors) {
-                true => (
-                    "one stack is asked for at a time here",
-                    format!("write `{name}+{options}` for a layer in a layer"),
-                ),
-                false => (
-                    "options without a `:` after the layer's name",
-                    format!("write `{name}:{options}`"),
-                ),
+            if !is_layer(options, descriptors) {
+                return Err(self
+                    .refuse(rest, "options without a `:` after the layer's name")
+                    .hint(format!("write `{name}:{options}`")));
+            }
+            let outer = Descriptor::of_kind(name, descriptors);
+            let hint = match outer.is_some_and(|outer| outer.holds_layers) {
+                true => format!("write `{name}+{options}` for a layer in a layer"),
+                false => format!("write `{name}` or `{options}` alone"),
             };
-            return Err(self.refuse(rest, message).hint(hint));
+            return Err(self.refuse(rest, "one stack is asked for at a time here").hint(hint));
         }
         if let Some(at) = kind.find([';', '|', ' ']) {
             let (name, rest) = kind.split_at(at);

@@ -43,7 +43,7 @@ pub fn check(
     }
     let command = work.inside(&command::command(plan, &arm.stack));
     let context = StartContext { command: Some(&command), ..*context };
-    let mut usable = outermost(&arm.stack, &context, arm.stack.layers.len() > 1)?;
+    let mut usable = outermost(&arm.stack, &context)?;
     for (place, Neighbour { workload, stack }) in plan.neighbours(arm.index).iter().enumerate() {
         if usable.is_err() {
             break;
@@ -51,7 +51,7 @@ pub fn check(
         if let Some(gap) = TrialWorkload::beside(workload, place)?.gap(stack) {
             return Ok(Err(gap));
         }
-        usable = outermost(stack, &context, false)?;
+        usable = outermost(stack, &context)?;
     }
     Ok(usable)
 }
@@ -61,9 +61,9 @@ pub fn check(
 fn outermost(
     stack: &StackSpec,
     context: &StartContext<'_>,
-    holds_layers: bool,
 ) -> Result<Result<(), Unavailable>, Fault> {
     let Some(layer) = stack.layers.first() else { return Ok(Ok(())) };
+    let holds_layers = stack.layers.len() > 1;
     let (view, limits) = (context.view(layer)?, layer.limits()?);
     let (driver, site) = (driver::find(&layer.kind)?, context.site(&view, &limits, holds_layers));
     let image = || match &view.root {

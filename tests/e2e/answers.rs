@@ -130,10 +130,13 @@ fn a_threshold_fails_a_run_only_when_it_is_shown_to_be_crossed() {
     assert_eq!(exit(&[&open[..], &["--undecided", "pass"]].concat()), Some(0));
     assert_eq!(exit(&[&open[..], &["--fail-if", "wall > +3%"]].concat()), Some(1));
     assert_eq!(exit(&["show", "--fail-if", "runc: wall > +6.9%"]), Some(2));
-    let held = machine.answer(&[&open[..], &["--format", "json"]].concat());
-    let held = &held["thresholds"][0];
+    let answer = machine.answer(&[&open[..], &["--format", "json"]].concat());
+    let held = &answer["thresholds"][0];
     assert_eq!(held["standing"], "undecided");
     assert_eq!(held["threshold"], "simulated: wall > +6.9%");
+    assert_eq!(held["metric"], "wall_ns");
+    assert_eq!(held["stack"], answer["arms"][2]["stack"]);
+    assert!((held["limit"].as_f64().unwrap() - 1.069).abs() < 1e-9, "{held}");
     assert!(held["overhead"]["low"].as_f64() < Some(1.069), "{held}");
     assert_eq!(exit(&["show", "--fail-if", "cpu-others > +3%"]), Some(3));
     assert_eq!(exit(&["show", "--fail-if", "wal > +3%"]), Some(2));
@@ -359,7 +362,15 @@ fn a_finished_run_says_so_when_it_is_resumed_and_the_list_says_what_it_was() {
     assert_eq!(run["counted_trial_count"], 9, "three blocks of three trials");
     let listed = machine.surtax(&["list"]);
     assert!(text(&listed.stdout).contains("just now"), "{}", text(&listed.stdout));
+    assert!(machine.surtax(&["report", "last"]).status.success());
+    let pages = || {
+        let kept = std::fs::read_dir(machine.path("data/surtax/runs")).unwrap();
+        kept.filter(|it| it.as_ref().unwrap().path().extension().is_some_and(|it| it == "html"))
+            .count()
+    };
+    assert_eq!(pages(), 1);
     assert!(machine.surtax(&["rm", "last"]).status.success());
+    assert_eq!(pages(), 0, "the page of a run that is gone");
     assert_eq!(machine.json(&["list", "--format", "json"]), serde_json::json!([]));
     assert_eq!(machine.surtax(&["rm", "last"]).status.code(), Some(2));
     machine.assert_as_before();

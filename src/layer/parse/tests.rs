@@ -377,6 +377,14 @@ one stack is asked for at a time here
   hint: write `docker+runc` for a layer in a layer",
     );
     refused(
+        "simulated,runc",
+        "
+one stack is asked for at a time here
+    simulated,runc
+             ^^^^^
+  hint: write `simulated` or `runc` alone",
+    );
+    refused(
         "docker:net=",
         "
 option `net` of `docker` has no value
