@@ -205,6 +205,7 @@ fn record(
         },
         readings,
         iterations: Vec::new(),
+        energy_uj: None,
         is_guest_time_void: false,
         evidence: evidence.expect("there are facts"),
     };

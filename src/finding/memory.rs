@@ -141,7 +141,7 @@ mod tests {
         let said = "40.0 MiB in `native` is the command's own beyond its largest process";
         let text = terminal::render(&findings, terminal::PLAIN);
         let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(flat.contains(&format!("Memory of others: {said}")), "{text}");
+        assert!(flat.contains(&format!("Memory, others: {said}")), "{text}");
         let text = markdown::markdown(&findings);
         assert!(text.contains(&format!("Memory, others: {said}")), "{text}");
         assert!(html::html(&findings).contains("is the command&#39;s own beyond its largest"));

@@ -24,14 +24,24 @@ pub fn time(ns: f64) -> String {
 /// Returns the price of one operation, in three digits however little it is: `0.887 ns`, `44.9 ns`,
 /// `3.92 µs`.
 pub fn price(ns: f64) -> String {
-    const UNITS: [(f64, &str); 4] = [(1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")];
-    if !ns.is_finite() {
+    in_three_digits(ns, &[(1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")])
+}
+
+/// Returns an energy that is given in microjoules: `12.3 J`, `887 mJ`.
+pub fn energy(microjoules: f64) -> String {
+    in_three_digits(microjoules, &[(1e12, "MJ"), (1e9, "kJ"), (1e6, "J"), (1e3, "mJ"), (1.0, "µJ")])
+}
+
+/// A number in three digits, by the first of these units that it is not below; by the last where
+/// it is below all.
+fn in_three_digits(value: f64, units: &[(f64, &str)]) -> String {
+    if !value.is_finite() {
         return GAP.to_owned();
     }
     // What would be rounded up to a thousand has the next unit already.
-    let unit = UNITS.into_iter().find(|(from, _)| ns.abs() >= from * 0.9995);
-    let (by, unit) = unit.unwrap_or((1.0, "ns"));
-    let number = ns / by;
+    let unit = units.iter().find(|(from, _)| value.abs() >= from * 0.9995).or(units.last());
+    let (by, unit) = unit.copied().unwrap_or((1.0, ""));
+    let number = value / by;
     let decimals = match number.abs() {
         99.95.. => 0,
         9.995.. => 1,
@@ -47,6 +57,7 @@ pub fn amount(value: f64, unit: &str) -> String {
         "ns" => time(value),
         "bytes" => whole(value).map_or_else(|| GAP.to_owned(), |bytes| Bytes(bytes).to_string()),
         _ if !value.is_finite() => GAP.to_owned(),
+        "uJ" => energy(value),
         "bytes/s" => format!("{}/s", amount(value, "bytes")),
         "1/s" => format!("{}/s", scaled(value)),
         "bit/s" => format!("{}bit/s", scaled(value)),

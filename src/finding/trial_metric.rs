@@ -5,10 +5,13 @@
 /// Wall time: the metric that gets a verdict and quantiles.
 pub(crate) const WALL: &str = "wall_ns";
 
+/// Energy that the whole machine took meanwhile, where it says.
+pub(crate) const ENERGY: &str = "energy_uj";
+
 /// Peak memory of the others: the one of them that is absent where it is not known of a trial.
 pub(crate) const OTHERS_MEMORY: &str = "memory_others_peak_bytes";
 
-/// A metric that every trial has; less of it is better.
+/// A metric that every trial has whose machine says so much; less of it is better.
 pub(crate) struct TrialMetric {
     /// Name of its field in every format; it ends with its unit.
     pub(crate) name: &'static str,
@@ -37,7 +40,7 @@ const fn part(name: &'static str, typed: &'static str, spoken: &'static str) -> 
 }
 
 /// Every one, in the order of a report.
-pub(crate) static TRIAL_METRICS: [TrialMetric; 9] = [
+pub(crate) static TRIAL_METRICS: [TrialMetric; 10] = [
     metric(WALL, "ns", "wall", "wall time"),
     part("cpu_user_ns", "cpu-user", "CPU, user"),
     part("cpu_system_ns", "cpu-system", "CPU, system"),
@@ -47,6 +50,7 @@ pub(crate) static TRIAL_METRICS: [TrialMetric; 9] = [
     metric(OTHERS_MEMORY, "bytes", "memory-others", "memory of others, peak"),
     metric("start_ns", "ns", "start", "time to start"),
     metric("stop_ns", "ns", "stop", "time to stop"),
+    metric(ENERGY, "uJ", "energy", "energy of the machine"),
 ];
 
 impl TrialMetric {

@@ -94,6 +94,7 @@ pub(crate) fn measured(wall_ns: u64) -> Measured {
         }])
         .unwrap(),
         iterations: Vec::new(),
+        energy_uj: None,
         workload: workload::WorkloadReading::default(),
         is_guest_time_void: false,
     }

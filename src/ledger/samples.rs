@@ -47,6 +47,7 @@ pub(super) fn of(record: &Record, measured: Option<&Measured>) -> Vec<NewSample>
         samples.push(("wall_inside_ns", "ns", outcome.wall.0));
     }
     samples.extend(of_account(&settle(&measured.readings, claim), claim));
+    samples.extend(measured.energy_uj.map(|energy| ("energy_uj", "uJ", energy)));
     if let Some(others) = memory_of_others(&measured.readings, outcome.memory_peak.0) {
         samples.push(("memory_others_peak_bytes", "bytes", others));
     }

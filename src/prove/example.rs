@@ -71,6 +71,7 @@ fn measured(arm: u32, wall: Nanoseconds) -> Result<Measured, Fault> {
         readings: vec![reading("agent's group", true), reading("dockerd", false)],
         evidence,
         iterations: Vec::new(),
+        energy_uj: None,
         workload: read(),
         is_guest_time_void: false,
     })

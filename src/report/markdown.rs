@@ -5,8 +5,8 @@ use crate::finding::number::GAP;
 use crate::finding::reasons::{Failure, no_numbers};
 use crate::finding::stacks::Stacks;
 use crate::finding::{
-    ArmFailure, ArmFindings, Findings, KeyValue, PayerFindings, claims, estimate, foreign,
-    instances, isolation, memory, number, prices, reasons, settings, starts, workload,
+    ArmFailure, ArmFindings, Findings, KeyValue, PayerFindings, estimate, foreign, instances,
+    isolation, memory, number, prices, reasons, remarks, settings, workload,
 };
 
 /// The findings as one Markdown document, ended by a line feed.
@@ -125,12 +125,7 @@ fn overheads(findings: &Findings) -> String {
         cells
     };
     let text = table(&columns, findings.arms.iter().map(row));
-    let remarks = [
-        ("Memory, others", memory::remark(findings)),
-        ("Start and stop", starts::remark(findings)),
-        ("Not counted by this host", claims::remark(findings)),
-    ];
-    let remarks = remarks.into_iter().filter_map(|(of, remark)| Some((of, remark?)));
+    let remarks = remarks::below_the_table(findings);
     text + &remarks.map(|(of, it)| format!("{of}: {}.\n\n", sentence(&it))).collect::<String>()
 }
 

@@ -11,8 +11,8 @@ use crate::finding::answer::Answer;
 use crate::finding::reasons::{self, Failure, no_numbers};
 use crate::finding::stacks::Stacks;
 use crate::finding::{
-    ArmFindings, Findings, RunFacts, Verdict, claims, foreign, instances, isolation, memory,
-    number, settings, starts, workload,
+    ArmFindings, Findings, RunFacts, Verdict, foreign, instances, isolation, number, remarks,
+    settings, workload,
 };
 use crate::plan::shell_line;
 use comfy_table::{
@@ -96,12 +96,8 @@ pub fn render(findings: &Findings, look: Look) -> String {
         page.paragraph("", &(Answer::of(findings).headline() + "."), 0);
         page.gap();
         page.add(&table::table(findings, look));
-        for (label, remark) in [
-            ("Memory of others: ", memory::remark(findings)),
-            ("Start and stop: ", starts::remark(findings).map(|it| it.replace('`', ""))),
-            ("Not counted by this host: ", claims::remark(findings).map(|it| it.replace('`', ""))),
-        ] {
-            remark.iter().for_each(|remark| page.paragraph(label, remark, 2));
+        for (label, words) in remarks::below_the_table(findings) {
+            page.paragraph(&format!("{label}: "), &words, 2);
         }
         page.gap();
         workload(&mut page, findings, look);

@@ -23,6 +23,8 @@ pub enum Who {
     Conditions,
     /// Resources that the stack uses on this level.
     Bill,
+    /// Energy that this machine takes.
+    Energy,
     /// The command.
     Command,
     /// The look at which file the command was.

@@ -72,6 +72,8 @@ pub(super) struct Seen {
     pub paused_cpu: Nanoseconds,
     /// CPU time of the group that holds the command.
     pub group_cpu: Option<Nanoseconds>,
+    /// Energy that this machine took, in microjoules, per run of the command.
+    pub energy_uj: Option<u64>,
     /// Time that neighbours can have kept the agent and this surtax from a CPU.
     pub kept_waiting: Nanoseconds,
     /// Conditions of this machine: stable key, value.

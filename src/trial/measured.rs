@@ -99,7 +99,16 @@ pub(super) fn put_together(
     let flaw = lie.or(too_long).or(seen.flaws.first());
     let read = if flaw.is_none() { seen.workload } else { WorkloadReading::default() };
     let workload = if is_guest_time_void { read.without_numbers(CLOCK_RAN_WRONG) } else { read };
-    let measured =
-        Measured { wall, outcome, readings, iterations, workload, evidence, is_guest_time_void };
+    let energy_uj = seen.energy_uj;
+    let measured = Measured {
+        wall,
+        outcome,
+        readings,
+        iterations,
+        energy_uj,
+        workload,
+        evidence,
+        is_guest_time_void,
+    };
     Ok(Judged { measured, flaw, conditions })
 }

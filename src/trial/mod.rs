@@ -19,6 +19,7 @@ pub mod protocol;
 pub mod conditions;
 mod neighbour;
 mod endpoints;
+mod energy;
 mod clock_sync;
 mod peer;
 pub mod oom;
@@ -116,6 +117,9 @@ pub struct Measured {
     pub readings: Vec<Reading>,
     /// Time and CPU time of each iteration, in their order.
     pub iterations: Vec<Iteration>,
+    /// Energy that this machine took meanwhile, in microjoules, per iteration; `None` where it does
+    /// not say.
+    pub energy_uj: Option<u64>,
     /// The clock of the innermost level ran wrong: what was measured in its time says nothing.
     pub is_guest_time_void: bool,
     /// Reading of what a workload measured itself; nothing of an ordinary command, and nothing

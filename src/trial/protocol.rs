@@ -7,6 +7,7 @@ use super::clock_check::ClockCheck;
 use super::command::{command, padding, variable_of};
 use super::companion::{Companion, Seen};
 use super::conditions::ConditionReader;
+use super::energy::Energy;
 use super::host_conditions::HostConditions;
 use super::iterate::TimedRun;
 use super::measured::{Around, Judged, put_together};
@@ -19,6 +20,7 @@ use super::trial_workload::TrialWorkload;
 use super::usage::{Bill, PeerUsage};
 use super::workload_steps::WorkloadSteps;
 use super::{Record, TrialResult, disturbance};
+use crate::driver;
 use crate::fault::Fault;
 use crate::layer::StackSpec;
 use crate::plan::{Plan, TrialId};
@@ -129,6 +131,10 @@ fn accompanied(
     }
     let (has_two_sides, level) = (placed.peer.is_some(), context.level);
     let mut all = companions(has_neighbours.then_some(neighbours), has_two_sides);
+    // Another machine's energy is not told by the counters of this one.
+    if !driver::runs_elsewhere(stack) {
+        all.push(Box::new(Energy::default()));
+    }
     let hierarchies = context.lab.hierarchies();
     let mut stage = Stage { placed, plan, level, hierarchies, reader, payers: Vec::new() };
     // Groups are looked at before anything is taken away.

@@ -21,6 +21,7 @@ mod containers;
 mod disks;
 mod domains;
 mod engines;
+mod energy;
 mod enter;
 mod forged;
 mod golden;

@@ -4,6 +4,7 @@ pub mod cgroup;
 pub mod command_group;
 pub mod cpu_time;
 mod disks;
+pub mod energy;
 pub mod frequency;
 pub mod guest_memory;
 pub mod host;

@@ -7,9 +7,10 @@ use crate::finding::{ArmFindings, Findings, MetricFindings, foreign};
 use std::collections::BTreeMap;
 
 /// Names, units and helps of the families, in the order in which they are written.
-const FAMILIES: [(&str, &str, &str); 7] = [
+const FAMILIES: [(&str, &str, &str); 8] = [
     ("surtax_median_seconds", "seconds", "Median over the trials that count, of a time."),
     ("surtax_median_bytes", "bytes", "Median over the trials that count, of a size."),
+    ("surtax_median_joules", "joules", "Median over the trials that count, of an energy."),
     ("surtax_median", "", "Median over the trials that count, in the unit of its label."),
     ("surtax_cost_ratio", "ratio", "Cost over the baseline, with its 95 % interval."),
     ("surtax_verdict", "", "1 at the verdict on a metric of a stack."),
@@ -61,6 +62,7 @@ fn of_an_arm(findings: &Findings, arm: &ArmFindings, samples: &mut Samples) {
         match metric.unit.as_str() {
             "ns" => add("surtax_median_seconds", &[name], metric.median / 1e9),
             "bytes" => add("surtax_median_bytes", &[name], metric.median),
+            "uJ" => add("surtax_median_joules", &[name], metric.median / 1e6),
             unit => add("surtax_median", &[name, ("unit", unit)], metric.median),
         }
         let own = metric.judgement.as_ref().map(|judged| &judged.verdict);
@@ -91,7 +93,7 @@ fn named<'a>(metric: &'a MetricFindings, arm: &ArmFindings) -> &'a str {
 }
 
 fn bare(name: &str) -> &str {
-    name.strip_suffix("_ns").or(name.strip_suffix("_bytes")).unwrap_or(name)
+    ["_ns", "_bytes", "_uj"].iter().find_map(|unit| name.strip_suffix(unit)).unwrap_or(name)
 }
 
 /// Text within the quotes of a label.

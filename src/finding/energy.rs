@@ -1,0 +1,68 @@
+//! Energy of the machine while a command ran, in words for a table that has no room for it.
+
+use crate::finding::stacks::joined;
+use crate::finding::trial_metric::{ENERGY, WALL};
+use crate::finding::{ArmFindings, Findings, number};
+
+/// As many stacks are told one by one.
+const EACH_MAX: usize = 8;
+
+/// Says what the machine took while the command ran in each stack, and at which power; `None` where
+/// it does not say.
+pub(crate) fn remark(findings: &Findings) -> Option<String> {
+    let median = |arm: &ArmFindings, name| arm.metric(name).map(|metric| metric.median);
+    let arms = findings.arms.iter().filter(|arm| !arm.is_again());
+    let mut known: Vec<(&str, f64, Option<f64>)> = arms
+        .filter_map(|arm| Some((arm.name.as_str(), median(arm, ENERGY)?, median(arm, WALL))))
+        .collect();
+    let told = |(name, microjoules, wall): &(&str, f64, Option<f64>)| {
+        let watts = wall.filter(|wall| *wall > 0.0).map(|wall| microjoules * 1e3 / wall);
+        let power = watts.map_or_else(String::new, |watts| format!(" ({watts:.1} W)"));
+        format!("`{name}` {}{power}", number::energy(*microjoules))
+    };
+    let said = if known.len() > EACH_MAX {
+        known.sort_by(|one, other| one.1.total_cmp(&other.1));
+        let ends = [known.first(), known.last()].into_iter().flatten().map(told);
+        format!("from {}", joined(ends, " to ")?)
+    } else {
+        joined(known.iter().map(told), ", ")?
+    };
+    Some(format!("{said}; of all processors and their memory, idle and whoever ran meanwhile"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::finding::compare::tests::example;
+    use crate::report::{markdown, terminal};
+    use crate::trial::TrialResult;
+
+    fn with_energy(microjoules: impl Fn(u32) -> Option<u64>) -> Findings {
+        example(6, |record| {
+            if let TrialResult::Done(measured) = &mut record.result {
+                measured.energy_uj = microjoules(record.trial.arm);
+            }
+        })
+    }
+
+    #[test]
+    fn a_table_says_what_each_stack_took_and_compares_it() {
+        let findings = with_energy(|arm| Some(if arm == 2 { 6_000_000 } else { 3_000_000 }));
+        let said = remark(&findings).unwrap();
+        assert!(said.contains("`native` 3.00 J (") && said.contains("`runc` 6.00 J ("), "{said}");
+        let runc = findings.arms.iter().find(|arm| arm.name == "runc").unwrap();
+        let overhead = runc.metric(ENERGY).unwrap().overhead.unwrap();
+        assert!((overhead.ratio - 2.0).abs() < 1e-9, "{overhead:?}");
+        for text in [terminal::render(&findings, terminal::PLAIN), markdown::markdown(&findings)] {
+            assert!(text.contains("Energy: ") && text.contains("6.00 J"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_machine_that_does_not_say_has_no_such_line() {
+        let findings = with_energy(|_| None);
+        assert_eq!(remark(&findings), None);
+        let text = terminal::render(&findings, terminal::PLAIN);
+        assert!(!text.contains("Energy"), "{text}");
+    }
+}
