@@ -9,8 +9,8 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Power that is planted, in watts: of the processors and of their memory.
-const WATTS: [f64; 2] = [30.0, 7.5];
+/// Power that is planted, in milliwatts: of the processors and of their memory.
+const POWER: [u64; 2] = [30_000, 7_500];
 
 /// Most that a counter says, in microjoules; it begins a second's worth before it, and goes around.
 const RANGE: u64 = 262_143_328_850;
@@ -37,9 +37,9 @@ fn rise(root: &Path, is_over: &AtomicBool) {
     let files = [open("intel-rapl:0"), open("intel-rapl:0:1")];
     let began = Instant::now();
     while !is_over.load(Ordering::Relaxed) {
-        let microseconds = began.elapsed().as_secs_f64() * 1e6;
-        for (file, watts) in files.iter().zip(WATTS) {
-            let risen = RANGE - 40_000_000 + (microseconds * watts) as u64;
+        let microseconds = u64::try_from(began.elapsed().as_micros()).unwrap();
+        for (file, milliwatts) in files.iter().zip(POWER) {
+            let risen = RANGE - 40_000_000 + microseconds * milliwatts / 1_000;
             file.write_all_at(format!("{:020}\n", risen % RANGE).as_bytes(), 0).unwrap();
         }
         std::thread::sleep(Duration::from_millis(1));
