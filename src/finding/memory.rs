@@ -144,7 +144,7 @@ mod tests {
         assert!(flat.contains(&format!("Memory, others: {said}")), "{text}");
         let text = markdown::markdown(&findings);
         assert!(text.contains(&format!("Memory, others: {said}")), "{text}");
-        assert!(html::html(&findings).contains("is the command&#39;s own beyond its largest"));
+        assert!(html::html(&findings).contains("is the command's own beyond its largest"));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use super::html::escape;
 use super::markdown::{plain, sentence};
 use crate::finding::foreign;
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, TableStyle, Width, presets};
+use maud::{Markup, html};
 
 /// Form of text for rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,26 +48,32 @@ impl Rows {
 
     /// The table as HTML, which is named by `caption`. `cell` makes markup of a cell's text, by its
     /// column.
-    pub fn html(&self, caption: &str, cell: impl Fn(usize, &str) -> String) -> String {
-        let head = self.header.iter().map(|name| format!("<th scope=\"col\">{name}</th>"));
-        let of = |row: &Vec<String>| {
-            let cells = row.iter().enumerate().map(|(column, text)| match column {
-                0 => format!("<th scope=\"row\">{}</th>", cell(column, text)),
-                _ => {
-                    let label = self.header.get(column).copied().unwrap_or_default();
-                    format!("<td data-label=\"{label}\">{}</td>", cell(column, text))
+    pub fn html(&self, caption: &str, cell: impl Fn(usize, &str) -> Markup) -> Markup {
+        let of = |column: usize, text: &String| {
+            let label = self.header.get(column).copied().unwrap_or_default();
+            html! {
+                @if column == 0 {
+                    th scope="row" { (cell(column, text)) }
+                } @else {
+                    td data-label=(label) { (cell(column, text)) }
                 }
-            });
-            format!("<tr>{}</tr>\n", cells.collect::<String>())
+            }
         };
-        format!(
-            "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{}\">\
-             <table class=\"cards\">\n\
-             <thead><tr>{}</tr></thead>\n<tbody>\n{}</tbody>\n</table></div>\n",
-            escape::line(caption),
-            head.collect::<String>(),
-            self.rows.iter().map(of).collect::<String>()
-        )
+        html! {
+            div.scroll role="region" tabindex="0" aria-label=(escape::line(caption)) {
+                table.cards {
+                    thead { tr { @for name in &self.header { th scope="col" { (name) } } } }
+                    tbody {
+                        @for row in &self.rows {
+                            tr {
+                                @for (column, text) in row.iter().enumerate() { (of(column, text)) }
+                            }
+                            "\n"
+                        }
+                    }
+                }
+            }
+        }
     }
 
     fn csv(&self) -> String {

@@ -8,7 +8,6 @@ use crate::finding::answer::{Answer, Said};
 use crate::finding::findings::Gap;
 use crate::finding::threshold::{Standing, ThresholdFindings};
 use crate::finding::{ArmFindings, Findings, Verdict, foreign};
-use crate::report::html::markup;
 use std::collections::BTreeSet;
 
 /// Outcome of a test that does not hold.
@@ -115,7 +114,10 @@ fn miss_of_a_stack(arm: &ArmFindings, answer: &Answer<'_>) -> Option<Miss> {
 /// Text within the quotes of an attribute.
 fn attribute(text: &str) -> String {
     // No document may have these, and they are nobody's text.
-    markup(&foreign::line(text).replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}"))
+    let text = foreign::line(text).replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}");
+    // The ampersand first: the others become references that have one.
+    let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    text.replace('"', "&quot;").replace('\'', "&#39;")
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use super::legend::Arm;
 use super::table::{Cell, Table};
 use crate::finding::PayerFindings;
 use crate::finding::number;
+use maud::{Markup, html};
 
 /// The parts of a bill: their name in the ledger, for people, and their colour's class.
 const ROLES: [(&str, &str, &str); 6] = [
@@ -24,30 +25,38 @@ const ROLES: [(&str, &str, &str); 6] = [
 const TOTAL_WIDTH: f64 = 76.0;
 
 /// The section; `None` when nobody's CPU time is known.
-pub fn bill(arms: &[Arm<'_>]) -> Option<String> {
+pub fn bill(arms: &[Arm<'_>]) -> Option<Markup> {
     if arms.iter().all(|arm| arm.found.payers.is_empty()) {
         return None;
     }
     let left = chart::names_width(arms.iter().map(|arm| arm.name.as_str()), 360.0);
     let wide = Frame::wide(34.0, left, TOTAL_WIDTH);
     let narrow = Frame::narrow(52.0, 2.0, TOTAL_WIDTH);
-    Some(format!(
-        "<section id=\"bill\"><h2>Who used the CPU</h2>\n{}<figure>\n{}{}\
-         <figcaption>Median CPU time per trial, by payer, as the kernel of its level counts it. \
-         What runs inside a payer is not counted twice. The number beside a bar adds the \
-         medians of its payers, which need not be the median of all CPU time, \
-         below.</figcaption></figure>\n\
-         <details><summary>The payers of this chart</summary>{}<p>{}.</p></details></section>\n",
-        roles(arms),
-        draw(arms, &wide),
-        draw(arms, &narrow),
-        payers(arms, "CPU time and memory per payer"),
-        escape::line(crate::finding::memory::PARTS)
-    ))
+    Some(html! {
+        section #bill {
+            h2 { "Who used the CPU" }
+            (roles(arms))
+            figure {
+                (draw(arms, &wide))
+                (draw(arms, &narrow))
+                figcaption {
+                    "Median CPU time per trial, by payer, as the kernel of its level counts it. \
+                     What runs inside a payer is not counted twice. The number beside a bar adds \
+                     the medians of its payers, which need not be the median of all CPU time, \
+                     below."
+                }
+            }
+            details {
+                summary { "The payers of this chart" }
+                (payers(arms, "CPU time and memory per payer"))
+                p { (escape::line(crate::finding::memory::PARTS)) "." }
+            }
+        }
+    })
 }
 
 /// Payers as a table, with the arm's name when they are of several.
-pub fn payers(arms: &[Arm<'_>], caption: &str) -> String {
+pub fn payers(arms: &[Arm<'_>], caption: &str) -> Markup {
     let quantities = PayerFindings::columns(arms.iter().flat_map(|arm| &arm.found.payers));
     let mut table = Table::new(caption, &PayerFindings::headings(&quantities));
     for arm in arms {
@@ -81,7 +90,7 @@ pub fn payers(arms: &[Arm<'_>], caption: &str) -> String {
     table.finish()
 }
 
-fn draw(arms: &[Arm<'_>], frame: &Frame) -> String {
+fn draw(arms: &[Arm<'_>], frame: &Frame) -> Markup {
     let mut canvas = Canvas::new(frame.width, frame.bottom(6.0, arms.len()));
     let longest = arms.iter().map(total_ns).fold(0.0, f64::max);
     let axis = Axis::from_zero(longest, frame.plot.0, frame.plot.1);
@@ -170,22 +179,21 @@ fn spoken(arm: &Arm<'_>) -> String {
 }
 
 /// The colours of the roles that occur.
-fn roles(arms: &[Arm<'_>]) -> String {
+fn roles(arms: &[Arm<'_>]) -> Markup {
     let mut sums_ns = [0.0; ROLES.len()];
     for arm in arms {
         for (sum_ns, part_ns) in sums_ns.iter_mut().zip(shares_ns(arm)) {
             *sum_ns += part_ns;
         }
     }
-    let items: String = sums_ns
-        .into_iter()
-        .zip(ROLES)
-        .filter(|(sum_ns, _)| *sum_ns > 0.0)
-        .map(|(_, (_, name, class))| {
-            let square = |canvas: &mut Canvas| canvas.rect((1.0, 1.0), (12.0, 12.0), 1.0);
-            let swatch = Canvas::swatch(|canvas| canvas.group(class, square));
-            format!("<li>{swatch}{}</li>\n", escape::line(name))
-        })
-        .collect();
-    format!("<ul class=\"legend\" aria-label=\"Payers\">\n{items}</ul>\n")
+    let square = |canvas: &mut Canvas| canvas.rect((1.0, 1.0), (12.0, 12.0), 1.0);
+    let occurring = sums_ns.into_iter().zip(ROLES).filter(|(sum_ns, _)| *sum_ns > 0.0);
+    html! {
+        ul.legend aria-label="Payers" {
+            @for (_, (_, name, class)) in occurring {
+                li { (Canvas::swatch(|canvas| canvas.group(class, square))) (escape::line(name)) }
+                "\n"
+            }
+        }
+    }
 }

@@ -11,6 +11,7 @@ use kuva::render::color::Color;
 /// Place of a text relative to its point.
 pub use kuva::render::render::TextAnchor as Anchor;
 use kuva::render::render::{PathData, Primitive, Scene};
+use maud::{Markup, PreEscaped, html};
 
 /// A drawing of fixed width that is being filled.
 pub struct Canvas {
@@ -245,33 +246,46 @@ impl Canvas {
     /// The drawing as an `svg` element that scales with the page. Its `name` is unique in the
     /// report; `screens`, on which it is shown, are `wide` or `narrow`. Whoever cannot see it is
     /// told its title and what there is to see.
-    pub fn svg(self, name: &str, screens: &str, title: &str, description: &str) -> String {
-        let head = format!(
-            "class=\"chart {screens}\" role=\"img\" \
-             aria-labelledby=\"{name}-{screens}-title {name}-{screens}-what\">\
-             <title id=\"{name}-{screens}-title\">{}</title>\
-             <desc id=\"{name}-{screens}-what\">{}</desc>",
-            escape::line(title),
-            escape::line(description)
-        );
-        self.written(&head)
+    pub fn svg(self, name: &str, screens: &str, title: &str, description: &str) -> Markup {
+        let [title_id, what_id] = ["title", "what"].map(|part| format!("{name}-{screens}-{part}"));
+        let (width, height) = (self.scene.width, self.scene.height);
+        let drawing = self.written();
+        html! {
+            svg viewBox={ "0 0 " (width) " " (height) } width=(width) class={ "chart " (screens) }
+                role="img" aria-labelledby={ (title_id) " " (what_id) }
+            {
+                title id=(title_id) { (escape::line(title)) }
+                desc id=(what_id) { (escape::line(description)) }
+                (inside(&drawing))
+            }
+            "\n"
+        }
     }
 
     /// A small drawing beside a name that says everything, in a square of 14.
-    pub fn swatch(draw: impl FnOnce(&mut Self)) -> String {
+    pub fn swatch(draw: impl FnOnce(&mut Self)) -> Markup {
         let mut canvas = Self::new(14.0, 14.0);
         draw(&mut canvas);
-        canvas.written("class=\"swatch\" aria-hidden=\"true\">")
+        let drawing = canvas.written();
+        html! {
+            svg viewBox="0 0 14 14" width="14" class="swatch" aria-hidden="true" {
+                (inside(&drawing))
+            }
+            "\n"
+        }
     }
 
-    fn written(mut self, head: &str) -> String {
-        let (width, height) = (self.scene.width, self.scene.height);
+    fn written(mut self) -> String {
         // Hints need none of the library's style, which the page's policy would refuse anyway.
         self.scene.has_tooltips = false;
-        let svg = SvgBackend::new().render_scene(&self.scene);
-        let drawing = svg.split_once("-->").map_or("</svg>", |(_, drawing)| drawing);
-        format!("<svg viewBox=\"0 0 {width} {height}\" width=\"{width}\" {head}{drawing}\n")
+        SvgBackend::new().render_scene(&self.scene)
     }
+}
+
+/// Contents of the library's element, in which it has escaped every text.
+fn inside(svg: &str) -> PreEscaped<&str> {
+    let drawing = svg.split_once("-->").map_or("", |(_, drawing)| drawing);
+    PreEscaped(drawing.trim_end().trim_end_matches("</svg>"))
 }
 
 /// As much of a stack's text as fits a width, in the fixed-width font.
@@ -379,7 +393,7 @@ mod tests {
     use super::*;
 
     fn svg(canvas: Canvas) -> String {
-        canvas.svg("x", "wide", "a <title>", "b & c")
+        canvas.svg("x", "wide", "a <title>", "b & c").into_string()
     }
 
     #[test]

@@ -8,6 +8,7 @@ use crate::finding::bill::AND_ALL_INSIDE;
 use crate::finding::foreign::line;
 use crate::finding::stacks::{Stacks, grouped, joined};
 use crate::finding::{Findings, PayerFindings, claims, estimate, memory, number};
+use maud::{Markup, html};
 use surtax_instrument::wire::Role;
 
 /// Words for the others, where nobody can be named.
@@ -18,10 +19,10 @@ const PAYERS_MAX: usize = 4;
 const LISTS_MAX: usize = 5;
 
 /// The section.
-pub fn comparison(findings: &Findings, arms: &[Arm<'_>], answer: &Answer<'_>) -> String {
+pub fn comparison(findings: &Findings, arms: &[Arm<'_>], answer: &Answer<'_>) -> Markup {
     let has_wall = !findings.run.is_of_fixed_time;
     let own = answer.metric.filter(|_| !has_wall);
-    let of_own = own.map(|metric| format!("#{}", escape::line(metric)));
+    let of_own = own.map(|metric| format!("#{metric}"));
     let mut columns = vec!["Stack"];
     let of_own = of_own.as_deref().into_iter();
     columns.extend(of_own.flat_map(|metric| [metric, "#Difference", "Verdict"]));
@@ -63,16 +64,18 @@ pub fn comparison(findings: &Findings, arms: &[Arm<'_>], answer: &Answer<'_>) ->
         ]);
         table.row(Some(arm.found.arm), cells);
     }
-    let remark = memory::remark(findings).map_or_else(String::new, |remark| {
-        format!("<p class=\"remark\">Memory, others: {}.</p>\n", escape::prose(&remark))
-    });
-    let claims = claims::remark(findings).map_or_else(String::new, |claims| {
-        format!("<p class=\"remark\">Not counted by this host: {}.</p>\n", escape::prose(&claims))
-    });
-    format!(
-        "<section id=\"comparison\"><h2>All stacks</h2>\n{}{remark}{claims}</section>\n",
-        table.finish()
-    )
+    html! {
+        section #comparison {
+            h2 { "All stacks" }
+            (table.finish())
+            @if let Some(remark) = memory::remark(findings) {
+                p.remark { "Memory, others: " (escape::prose(&remark)) "." }
+            }
+            @if let Some(claims) = claims::remark(findings) {
+                p.remark { "Not counted by this host: " (escape::prose(&claims)) "." }
+            }
+        }
+    }
 }
 
 /// Names who works for each stack beside the command, stacks with the same together.

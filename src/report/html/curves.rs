@@ -13,6 +13,7 @@ use crate::finding::estimate::float;
 use crate::finding::number;
 use crate::finding::stacks::once;
 use crate::finding::{DistributionFindings, Findings, PercentilePoint};
+use maud::{Markup, html};
 
 const HEIGHT: f64 = 320.0;
 const TOP: f64 = 10.0;
@@ -26,20 +27,25 @@ const APART: f64 = 26.0;
 type Curve<'a> = (&'a Arm<'a>, &'a DistributionFindings);
 
 /// The section; `None` where nothing was measured whose distribution was kept.
-pub fn curves(findings: &Findings, arms: &[Arm<'_>]) -> Option<String> {
+pub fn curves(findings: &Findings, arms: &[Arm<'_>]) -> Option<Markup> {
     let histograms = arms.iter().flat_map(|arm| &arm.found.histograms);
     let names = once(histograms.map(|it| it.metric.as_str()));
-    let figures: String = names
+    let figures: Vec<Markup> = names
         .iter()
         .enumerate()
         .filter_map(|(place, name)| figure(findings, arms, place, name))
         .collect();
     (!figures.is_empty()).then(|| {
-        format!("<section id=\"curves\"><h2>How far the tails reach</h2>\n{figures}</section>\n")
+        html! {
+            section #curves {
+                h2 { "How far the tails reach" }
+                @for figure in &figures { (figure) }
+            }
+        }
     })
 }
 
-fn figure(findings: &Findings, arms: &[Arm<'_>], place: usize, name: &str) -> Option<String> {
+fn figure(findings: &Findings, arms: &[Arm<'_>], place: usize, name: &str) -> Option<Markup> {
     let of = |arm: &Arm<'_>| -> Option<usize> {
         arm.found.histograms.iter().position(|it| it.metric == name && it.points.len() > 1)
     };
@@ -49,17 +55,19 @@ fn figure(findings: &Findings, arms: &[Arm<'_>], place: usize, name: &str) -> Op
         return None;
     }
     let shown: Vec<&Arm<'_>> = curves.iter().map(|(arm, _)| *arm).collect();
-    let drawn: String = [("wide", chart::WIDE), ("narrow", chart::NARROW)]
-        .into_iter()
-        .map(|(class, width)| draw(findings, &curves, (name, place), class, width))
-        .collect();
-    Some(format!(
-        "{}<figure>\n{drawn}<figcaption>{}</figcaption></figure>\n\
-         <details><summary>The numbers of this chart</summary>{}</details>\n",
-        legend::legend(&shown, ""),
-        escape::prose(&explanation(name)),
-        numbers(&curves)
-    ))
+    Some(html! {
+        (legend::legend(&shown, None))
+        figure {
+            @for (class, width) in [("wide", chart::WIDE), ("narrow", chart::NARROW)] {
+                (draw(findings, &curves, (name, place), class, width))
+            }
+            figcaption { (escape::prose(&explanation(name))) }
+        }
+        details {
+            summary { "The numbers of this chart" }
+            (numbers(&curves))
+        }
+    })
 }
 
 /// Returns how many nines a share has: 1 for 0.9, 2 for 0.99.
@@ -73,7 +81,7 @@ fn draw(
     (name, place): (&str, usize),
     class: &'static str,
     width: f64,
-) -> String {
+) -> Markup {
     let mut canvas = Canvas::new(width, HEIGHT);
     let (left, right, bottom) = (MARGIN, width - 14.0, HEIGHT - FOOT);
     let points = || curves.iter().flat_map(|(_, found)| &found.points);
@@ -150,7 +158,7 @@ fn explanation(name: &str) -> String {
     )
 }
 
-fn numbers(curves: &[Curve<'_>]) -> String {
+fn numbers(curves: &[Curve<'_>]) -> Markup {
     let columns = ["Stack", "#Percentile", "#Time", "#Values"];
     let mut table = Table::new("Percentiles, and the largest value", &columns);
     for (arm, found) in curves {

@@ -3,21 +3,29 @@
 use super::heading::advice;
 use super::legend::Arm;
 use super::table::{Cell, Table};
-use super::{bill, escape};
+use super::{bill, escape, joined};
 use crate::finding::verdict::TELLING;
-use crate::finding::{KeyValue, MetricFindings, number, trial_metric};
+use crate::finding::{ArmFailure, KeyValue, MetricFindings, number, trial_metric};
+use maud::{Markup, html};
 
 /// As many different outputs or exit statuses of one arm are listed.
 const VARIANTS_MAX: usize = 8;
 
 /// The section.
-pub fn details(arms: &[Arm<'_>]) -> String {
-    let all: String = arms.iter().map(arm).collect();
-    format!("<section id=\"arms\"><h2>Each stack in detail</h2>\n{all}</section>\n")
+pub fn details(arms: &[Arm<'_>]) -> Markup {
+    html! {
+        section #arms {
+            h2 { "Each stack in detail" }
+            @for it in arms {
+                (arm(it))
+                "\n"
+            }
+        }
+    }
 }
 
 /// Facts with their source, as a table.
-pub fn facts(caption: &str, facts: &[KeyValue]) -> String {
+pub fn facts(caption: &str, facts: &[KeyValue]) -> Markup {
     let mut table = Table::new(caption, &["Fact", "Value", "Read from"]);
     for fact in facts {
         table.row(
@@ -32,7 +40,7 @@ pub fn facts(caption: &str, facts: &[KeyValue]) -> String {
     table.finish()
 }
 
-fn arm(arm: &Arm<'_>) -> String {
+fn arm(arm: &Arm<'_>) -> Markup {
     let trial_count = number::count(arm.found.trials.len(), "run");
     let counted = match usize::try_from(arm.found.trial_count) {
         Ok(count) if count == arm.found.trials.len() => trial_count,
@@ -42,49 +50,47 @@ fn arm(arm: &Arm<'_>) -> String {
         _ => format!("{} of {trial_count} count", arm.found.trial_count),
     };
     // Of an arm without numbers the reason is among what was found.
-    let has_numbers = arm.found.trial_count > 0;
-    let open = if arm.found.trouble.is_some() && has_numbers { " open" } else { "" };
-    let mut text = format!(
-        "<details class=\"arm\" id=\"arm-{}\"{open}><summary>{} {}<span class=\"aside\">{counted}\
-         </span></summary>\n",
-        arm.found.arm,
-        arm.label(),
-        arm.verdict()
-    );
-    let Some(found) = &arm.found.trouble else {
-        if arm.is_judged() {
-            text.push_str(&format!("<p>{}</p>\n", escape::prose(&arm.found.because)));
+    let is_open = arm.found.trouble.is_some() && arm.found.trial_count > 0;
+    html! {
+        details.arm id={ "arm-" (arm.found.arm) } open[is_open] {
+            summary { (arm.label()) " " (arm.verdict()) span.aside { (counted) } }
+            @if let Some(found) = &arm.found.trouble {
+                div.trouble { (trouble(found)) }
+            } @else if arm.is_judged() {
+                p { (escape::prose(&arm.found.because)) }
+            }
+            (findings(arm))
         }
-        return text + &findings(arm) + "</details>\n";
-    };
-    let remedy = found.remedy.as_deref().map_or_else(String::new, advice);
-    let why = escape::prose(&found.why);
-    text.push_str(&format!("<div class=\"trouble\"><p class=\"why\">{why}</p>{remedy}"));
-    if let Some(stderr) = &found.stderr {
-        let said = escape::lines(stderr);
-        text.push_str(&format!(
-            "<p>Its standard error ended with</p><pre tabindex=\"0\">{said}</pre>"
-        ));
     }
-    text + "</div>\n" + &findings(arm) + "</details>\n"
+}
+
+fn trouble(found: &ArmFailure) -> Markup {
+    html! {
+        p.why { (escape::prose(&found.why)) }
+        @if let Some(remedy) = &found.remedy { (advice(remedy)) }
+        @if let Some(stderr) = &found.stderr {
+            p { "Its standard error ended with" }
+            pre tabindex="0" { (escape::lines(stderr)) }
+        }
+    }
 }
 
 /// Shows what was measured and proved.
-fn findings(arm: &Arm<'_>) -> String {
-    let mut text = metrics(&arm.found.metrics);
-    text.push_str(&quantiles(arm));
-    text.push_str(&chance(arm));
-    text.push_str(&bill::payers(std::slice::from_ref(arm), "Who paid"));
-    for (place, level) in arm.found.evidence.iter().enumerate() {
-        let caption = format!("Evidence of level {place}, {}", level.layer);
-        text.push_str(&facts(&caption, &level.facts));
+fn findings(arm: &Arm<'_>) -> Markup {
+    html! {
+        (metrics(&arm.found.metrics))
+        (quantiles(arm))
+        (chance(arm))
+        (bill::payers(std::slice::from_ref(arm), "Who paid"))
+        @for (place, level) in arm.found.evidence.iter().enumerate() {
+            (facts(&format!("Evidence of level {place}, {}", level.layer), &level.facts))
+        }
+        (variants("Hash of standard output", &arm.found.stdout_hashes))
+        (variants("Exit status", &arm.found.exit_statuses))
     }
-    text.push_str(&variants("Hash of standard output", &arm.found.stdout_hashes));
-    text.push_str(&variants("Exit status", &arm.found.exit_statuses));
-    text
 }
 
-fn metrics(metrics: &[MetricFindings]) -> String {
+fn metrics(metrics: &[MetricFindings]) -> Markup {
     let columns = ["Metric", "#Median", "#Quartiles", "#Range", "#Overhead"];
     let mut table = Table::new("Metrics", &columns);
     for metric in metrics {
@@ -111,7 +117,7 @@ fn name_of(metric: &MetricFindings) -> String {
 }
 
 /// The quantiles of wall time, as far as the trials support them.
-fn quantiles(arm: &Arm<'_>) -> String {
+fn quantiles(arm: &Arm<'_>) -> Markup {
     let columns = ["Quantile", "#Value", "#Interval", "Remark"];
     let mut table = Table::new("Quantiles of wall time", &columns);
     for found in arm.found.metric("wall_ns").iter().flat_map(|metric| &metric.quantiles) {
@@ -130,12 +136,10 @@ fn quantiles(arm: &Arm<'_>) -> String {
 }
 
 /// Says what chance would do to the verdict.
-fn chance(arm: &Arm<'_>) -> String {
-    if !arm.has_wall {
-        return String::new();
-    }
-    let Some((p, adjusted)) = arm.found.p_value.zip(arm.found.p_value_adjusted) else {
-        return String::new();
+fn chance(arm: &Arm<'_>) -> Markup {
+    let found = arm.found.p_value.zip(arm.found.p_value_adjusted);
+    let Some((p, adjusted)) = found.filter(|_| arm.has_wall) else {
+        return Markup::default();
     };
     let mut text = format!(
         "The chance of such an overhead, were there none: {}; by Holm for all compared stacks, {}.",
@@ -149,21 +153,22 @@ fn chance(arm: &Arm<'_>) -> String {
             number::percent(effect)
         ));
     }
-    format!("<p class=\"variants\">{}</p>\n", escape::line(&text))
+    html! { p.variants { (escape::line(&text)) } }
 }
 
 /// The distinct values of something that should have one.
-fn variants(name: &str, values: &[String]) -> String {
-    if values.is_empty() {
-        return String::new();
+fn variants(name: &str, values: &[String]) -> Markup {
+    let shown = values.iter().take(VARIANTS_MAX);
+    let shown = shown.map(|value| html! { code { (escape::line(value)) } });
+    let more = values.len().saturating_sub(VARIANTS_MAX);
+    html! {
+        @if !values.is_empty() {
+            p.variants {
+                (escape::line(name))
+                ": "
+                (joined(shown, ", "))
+                @if more > 0 { ", and " (more) " more" }
+            }
+        }
     }
-    let mut shown: Vec<String> = values
-        .iter()
-        .take(VARIANTS_MAX)
-        .map(|value| format!("<code>{}</code>", escape::line(value)))
-        .collect();
-    if values.len() > VARIANTS_MAX {
-        shown.push(format!("and {} more", values.len() - VARIANTS_MAX));
-    }
-    format!("<p class=\"variants\">{}: {}</p>\n", escape::line(name), shown.join(", "))
 }

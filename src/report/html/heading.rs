@@ -1,7 +1,7 @@
 //! The head of the report: what was asked, where and when, what was found, and what to doubt.
 
 use super::legend::Arm;
-use super::{details, escape};
+use super::{details, escape, joined};
 use crate::finding::answer::Answer;
 use crate::finding::emulation;
 use crate::finding::kept::is_that_nobody_vouches;
@@ -11,6 +11,7 @@ use crate::finding::stacks::grouped;
 use crate::finding::{ArmFindings, Caution, Findings, KeyValue, RunFacts};
 use crate::plan::shell_line;
 use crate::table::rows;
+use maud::{Markup, html};
 use surtax_instrument::quantity::Bytes;
 
 /// From this length on an answer is set smaller.
@@ -35,12 +36,12 @@ const OPEN_MAX: usize = 1;
 const CAUTIONS_MAX: usize = 60;
 
 /// Head of a page of prices: in what surroundings, the answer, and to which question.
-pub fn of_prices(findings: &Findings, list: &List<'_>) -> String {
-    header(findings, &list.headline(), &question(findings))
+pub fn of_prices(findings: &Findings, list: &List<'_>) -> Markup {
+    header(findings, &list.headline(), question(findings))
 }
 
 /// Head of a page that answers: in what surroundings, the answer, and to which question.
-pub fn answered(findings: &Findings, answer: &Answer<'_>) -> String {
+pub fn answered(findings: &Findings, answer: &Answer<'_>) -> Markup {
     let run = &findings.run;
     let mut facts = question(findings);
     let of_both = if findings.noise_floor.is_some() { " (it is measured twice)" } else { "" };
@@ -62,20 +63,20 @@ pub fn answered(findings: &Findings, answer: &Answer<'_>) -> String {
             escape::line(&format!("differences below {share} are not told from noise"))
         }),
     );
-    header(findings, &answer.headline(), &facts)
+    header(findings, &answer.headline(), facts)
 }
 
-/// The head of a page. `facts` are markup.
-fn header(findings: &Findings, headline: &str, facts: &[String]) -> String {
+/// The head of a page.
+fn header(findings: &Findings, headline: &str, facts: Vec<Markup>) -> Markup {
     let headline = escape::shortened(headline, HEADLINE_MAX);
-    let class = if headline.chars().count() > LONG_FROM { " class=\"long\"" } else { "" };
-    format!(
-        "<header>\n<p class=\"kind\">{}</p>\n<h1{class}>{}</h1>\n<p class=\"facts\">{}</p>\n\
-         </header>\n",
-        escape::line(&around(findings).join(" · ")),
-        escape::line(&headline),
-        facts.join(" · ")
-    )
+    let is_long = headline.chars().count() > LONG_FROM;
+    html! {
+        header {
+            p.kind { (escape::line(&around(findings).join(" · "))) }
+            h1 class=[is_long.then_some("long")] { (escape::line(&headline)) }
+            p.facts { (joined(facts, " · ")) }
+        }
+    }
 }
 
 /// Facts of a run: its title, when it was, how much of it is done, and on which machine.
@@ -100,13 +101,13 @@ fn around(findings: &Findings) -> Vec<String> {
         .collect()
 }
 
-/// The question of a run, and what it measures, as markup.
-fn question(findings: &Findings) -> Vec<String> {
+/// The question of a run, and what it measures.
+fn question(findings: &Findings) -> Vec<Markup> {
     let run = &findings.run;
     let asked = run.workload.clone().unwrap_or_else(|| shell_line(&run.command));
     let about = escape::shortened(&run.about, ABOUT_MAX);
     let about = (!about.is_empty()).then(|| escape::line(&about));
-    [format!("<code>{}</code>", escape::line(&asked))].into_iter().chain(about).collect()
+    [html! { code { (escape::line(&asked)) } }].into_iter().chain(about).collect()
 }
 
 /// Says how many blocks there are, and where that is not what was planned, of how many.
@@ -145,102 +146,142 @@ fn said(fact: &KeyValue) -> Option<String> {
     })
 }
 
+/// Reason of a verdict as it is shown; stacks with equal ones are named together.
+struct Reason {
+    verdict: Markup,
+    /// Paragraphs below the names and the verdict.
+    told: Markup,
+}
+
+impl PartialEq for Reason {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.verdict.0, &self.told.0) == (&other.verdict.0, &other.told.0)
+    }
+}
+
 /// One sentence for all stacks of which it is true, about the metric of the answer; `None` where
 /// there is none to say. Closed where the answer has the numbers, and open where the reasons are
 /// all that there is.
-pub fn verdicts(arms: &[Arm<'_>], answer: &Answer<'_>, has_numbers: bool) -> Option<String> {
+pub fn verdicts(arms: &[Arm<'_>], answer: &Answer<'_>, has_numbers: bool) -> Option<Markup> {
     let groups = grouped(arms.iter().filter_map(|arm| Some((reason(arm, answer)?, arm.label()))));
-    if groups.is_empty() {
-        return None;
-    }
-    let items: String = groups
-        .iter()
-        .map(|(reason, labels)| {
-            let names = labels.join(" ");
-            format!("<li><p class=\"who\"><span class=\"names\">{names}</span> {reason}</li>\n")
-        })
-        .collect();
-    let list = format!("<ul class=\"verdicts\">\n{items}</ul>");
-    let open = if has_numbers && answer.has_baseline() { "" } else { " open" };
-    Some(format!(
-        "<section id=\"verdicts\" aria-label=\"Why each verdict is what it is\"><details data-paper{open}>\
-         <summary>Why each verdict is what it is</summary>{list}</details></section>\n"
-    ))
+    let is_open = !has_numbers || !answer.has_baseline();
+    (!groups.is_empty()).then(|| {
+        html! {
+            section #verdicts aria-label="Why each verdict is what it is" {
+                details data-paper open[is_open] {
+                    summary { "Why each verdict is what it is" }
+                    ul.verdicts {
+                        @for (reason, labels) in groups {
+                            li {
+                                p.who {
+                                    span.names { (joined(labels, " ")) }
+                                    " "
+                                    (reason.verdict)
+                                }
+                                (reason.told)
+                            }
+                            "\n"
+                        }
+                    }
+                }
+            }
+        }
+    })
 }
 
 /// An arm's verdict in its class, and its reason: on the metric of the answer, or of a baseline on
-/// wall time. Markup that stands behind the names of those of which it is true.
-fn reason(arm: &Arm<'_>, answer: &Answer<'_>) -> Option<String> {
+/// wall time.
+fn reason(arm: &Arm<'_>, answer: &Answer<'_>) -> Option<Reason> {
     let row = answer.rows.iter().find(|row| std::ptr::eq(row.arm, arm.found));
     let (verdict, because) = match row {
         Some(row) => (arm.said(row), &row.because),
         None if arm.is_judged() => (arm.verdict(), &arm.found.because),
         None => return None,
     };
-    let trouble = arm.found.trouble.as_ref();
-    let remedy =
-        trouble.and_then(|trouble| trouble.remedy.as_deref()).map_or_else(String::new, advice);
-    let (because, last_words) = (escape::prose(because), last_words(arm));
-    Some(format!("{verdict}</p><p>{because}</p>{remedy}{last_words}"))
+    let remedy = arm.found.trouble.as_ref().and_then(|trouble| trouble.remedy.as_deref());
+    let told = html! {
+        p { (escape::prose(because)) }
+        @if let Some(remedy) = remedy { (advice(remedy)) }
+        (last_words(arm))
+    };
+    Some(Reason { verdict, told })
 }
 
 /// The last lines that a command said in an arm of which nothing counts; all that is kept of them
 /// is among the details.
-fn last_words(arm: &Arm<'_>) -> String {
+fn last_words(arm: &Arm<'_>) -> Markup {
     let trouble = arm.found.trouble.as_ref().filter(|_| arm.found.trial_count == 0);
     let Some(said) = trouble.and_then(|trouble| trouble.stderr.as_ref()) else {
-        return String::new();
+        return Markup::default();
     };
     let lines: Vec<&str> = said.lines().collect();
     let last = lines.get(lines.len().saturating_sub(LAST_LINES)..).unwrap_or_default();
-    let text = escape::lines(&last.join("\n"));
     let whose = escape::line(&arm.found.name);
-    format!(
-        "<p>Its standard error ended with</p><pre role=\"region\" \
-         aria-label=\"Last words of the command in {whose}\" tabindex=\"0\">{text}</pre>"
-    )
+    html! {
+        p { "Its standard error ended with" }
+        pre role="region" aria-label={ "Last words of the command in " (whose) } tabindex="0" {
+            (escape::lines(&last.join("\n")))
+        }
+    }
 }
 
 /// Shows what somebody should do.
-pub fn advice(text: &str) -> String {
-    format!("<p class=\"advice\">{}</p>", escape::prose(text))
+pub fn advice(text: &str) -> Markup {
+    html! { p.advice { (escape::prose(text)) } }
 }
 
 /// Shows what the reader must know before believing a number; `None` when there is nothing.
-pub fn cautions(cautions: &[Caution], arms: &[Arm<'_>]) -> Option<String> {
+pub fn cautions(cautions: &[Caution], arms: &[Arm<'_>]) -> Option<Markup> {
     // What is unavailable is among the verdicts, with the remedy.
     let cautions: Vec<&Caution> =
         cautions.iter().filter(|caution| caution.code != "layer-unavailable").collect();
-    if cautions.is_empty() {
-        return None;
-    }
-    let mut items = cautions.iter().take(CAUTIONS_MAX).fold(String::new(), |items, caution| {
-        let advice = match caution.advice.as_str() {
-            "" => String::new(),
-            text => advice(text),
-        };
-        let (finding, code) = (escape::prose(&caution.finding), escape::line(&caution.code));
-        items + &format!("<li><p>{finding} <code class=\"aside\">{code}</code></p>{advice}</li>\n")
-    });
-    if cautions.len() > CAUTIONS_MAX {
-        let rest = number::count(cautions.len() - CAUTIONS_MAX, "more caution");
-        items.push_str(&format!("<li><p>{rest}; the run file has them all.</p></li>\n"));
-    }
-    let chips = cautions.iter().take(CHIPS_MAX).map(|caution| {
-        format!("<span class=\"chip\">{}</span> ", escape::line(&chip(caution, arms)))
-    });
-    let rest = cautions.len().saturating_sub(CHIPS_MAX);
-    let rest = if rest > 0 { format!("and {rest} more") } else { String::new() };
     // That nobody vouches for the run is said before all that it says, and few are read at once.
     let is_open =
         cautions.len() <= OPEN_MAX || cautions.iter().any(|it| is_that_nobody_vouches(it));
-    let open = if is_open { " open" } else { "" };
-    Some(format!(
-        "<section id=\"cautions\" aria-label=\"Cautions\"><details data-paper{open}>\
-         <summary>Before you believe a number: {}{rest}</summary>\n\
-         <ul class=\"cautions\">\n{items}</ul></details></section>\n",
-        chips.collect::<String>()
-    ))
+    let [unnamed, untold] =
+        [CHIPS_MAX, CAUTIONS_MAX].map(|most| cautions.len().saturating_sub(most));
+    (!cautions.is_empty()).then(|| {
+        html! {
+            section #cautions aria-label="Cautions" {
+                details data-paper open[is_open] {
+                    summary {
+                        "Before you believe a number: "
+                        @for caution in cautions.iter().take(CHIPS_MAX) {
+                            span.chip { (escape::line(&chip(caution, arms))) }
+                            " "
+                        }
+                        @if unnamed > 0 { "and " (unnamed) " more" }
+                    }
+                    ul.cautions {
+                        @for caution in cautions.iter().take(CAUTIONS_MAX) {
+                            li { (told(caution)) }
+                            "\n"
+                        }
+                        @if untold > 0 {
+                            li {
+                                p {
+                                    (number::count(untold, "more caution"))
+                                    "; the run file has them all."
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    })
+}
+
+/// Shows a caution, its code, and what somebody should do.
+fn told(caution: &Caution) -> Markup {
+    html! {
+        p {
+            (escape::prose(&caution.finding))
+            " "
+            code.aside { (escape::line(&caution.code)) }
+        }
+        @if !caution.advice.is_empty() { (advice(&caution.advice)) }
+    }
 }
 
 /// Returns the words of a caution's chip: those of its code or plainer ones, and the compared
@@ -259,28 +300,41 @@ fn chip(caution: &Caution, arms: &[Arm<'_>]) -> String {
 }
 
 /// The machine, and the line that repeats the run.
-pub fn conditions(findings: &Findings) -> String {
+pub fn conditions(findings: &Findings) -> Markup {
     let run = &findings.run;
-    format!(
-        "<section id=\"machine\"><h2>Machine</h2>\n\
-         <details><summary>{} about this machine</summary>{}</details></section>\n\
-         <section id=\"repeat\"><h2>Repeat this run</h2>\n\
-         <div class=\"copy\"><pre tabindex=\"0\" data-copy><code>{}</code></pre></div>\n\
-         <p class=\"facts\">In <code>{}</code>, with seed <code>{}</code>{}.</p></section>\n\
-         <footer><p>Run <code>{}</code>, computed by surtax {} (schema {}).</p></footer>\n",
-        number::count(findings.machine.len(), "fact"),
-        details::facts("Machine", &findings.machine),
-        escape::lines(&run.repeat_with),
-        escape::line(&run.cwd),
-        run.seed,
-        conduct(run),
-        escape::line(&run.id),
-        escape::line(&findings.surtax_version),
-        findings.schema_version
-    )
-}
-
-/// Says how each trial was carried out, where that is not the usual way.
-fn conduct(run: &RunFacts) -> String {
-    if run.conduct.is_empty() { String::new() } else { format!("; {}", escape::line(&run.conduct)) }
+    html! {
+        section #machine {
+            h2 { "Machine" }
+            details {
+                summary { (number::count(findings.machine.len(), "fact")) " about this machine" }
+                (details::facts("Machine", &findings.machine))
+            }
+        }
+        "\n"
+        section #repeat {
+            h2 { "Repeat this run" }
+            div.copy { pre tabindex="0" data-copy { code { (escape::lines(&run.repeat_with)) } } }
+            p.facts {
+                "In "
+                code { (escape::line(&run.cwd)) }
+                ", with seed "
+                code { (run.seed) }
+                // How each trial was carried out, where that is not the usual way.
+                @if !run.conduct.is_empty() { "; " (escape::line(&run.conduct)) }
+                "."
+            }
+        }
+        "\n"
+        footer {
+            p {
+                "Run "
+                code { (escape::line(&run.id)) }
+                ", computed by surtax "
+                (escape::line(&findings.surtax_version))
+                " (schema "
+                (findings.schema_version)
+                ")."
+            }
+        }
+    }
 }

@@ -3,9 +3,10 @@
 use super::legend::Arm;
 use super::table::{Cell, Table};
 use crate::finding::{Findings, instances, number};
+use maud::{Markup, html};
 
 /// The section; nothing where one ran.
-pub fn instances(findings: &Findings, arms: &[Arm<'_>]) -> Option<String> {
+pub fn instances(findings: &Findings, arms: &[Arm<'_>]) -> Option<Markup> {
     let rows = instances::rows(findings);
     if rows.is_empty() {
         return None;
@@ -26,9 +27,14 @@ pub fn instances(findings: &Findings, arms: &[Arm<'_>]) -> Option<String> {
         ];
         table.row(Some(row.arm.arm), cells);
     }
-    Some(format!(
-        "<section id=\"instances\"><h2>Between the instances</h2>\n<p>Several of the command ran \
-         at once; the variation is their standard deviation by their mean.</p>\n{}</section>\n",
-        table.finish()
-    ))
+    Some(html! {
+        section #instances {
+            h2 { "Between the instances" }
+            p {
+                "Several of the command ran at once; the variation is their standard deviation by \
+                 their mean."
+            }
+            (table.finish())
+        }
+    })
 }

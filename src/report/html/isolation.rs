@@ -2,9 +2,10 @@
 
 use super::table::{Cell, Table};
 use crate::finding::{Findings, isolation};
+use maud::{Markup, html};
 
 /// The section; nothing where no neighbour ran.
-pub fn isolation(findings: &Findings) -> Option<String> {
+pub fn isolation(findings: &Findings) -> Option<Markup> {
     let rows = isolation::rows(findings);
     if rows.is_empty() {
         return None;
@@ -21,9 +22,11 @@ pub fn isolation(findings: &Findings) -> Option<String> {
         ];
         table.row(Some(row.arm.arm), cells);
     }
-    Some(format!(
-        "<section id=\"isolation\"><h2>Isolation</h2>\n<p>What it costs a stack that something \
-         runs beside it, in the same blocks.</p>\n{}</section>\n",
-        table.finish()
-    ))
+    Some(html! {
+        section #isolation {
+            h2 { "Isolation" }
+            p { "What it costs a stack that something runs beside it, in the same blocks." }
+            (table.finish())
+        }
+    })
 }

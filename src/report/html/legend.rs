@@ -9,6 +9,7 @@ use crate::finding::answer::{Row, Said};
 use crate::finding::{ArmFindings, Findings, Gap, Interval, TrialPoint, Verdict, foreign, reasons};
 use crate::plan::ArmPart;
 use crate::table::rows;
+use maud::{Markup, html};
 use std::collections::BTreeSet;
 
 /// An arm as the report shows it.
@@ -101,9 +102,9 @@ impl Arm<'_> {
     }
 
     /// Returns the verdict as a word in the verdict's class; nothing where it has none.
-    pub fn verdict(&self) -> String {
+    pub fn verdict(&self) -> Markup {
         if !self.is_judged() {
-            return String::new();
+            return Markup::default();
         }
         let word = self.found.verdict.word();
         let class = match self.found.verdict {
@@ -112,24 +113,24 @@ impl Arm<'_> {
             Verdict::Inconclusive => "inconclusive",
             _ => word,
         };
-        format!("<span class=\"verdict {class}\">{word}</span>")
+        html! { span.verdict.(class) { (word) } }
     }
 
     /// Returns that it is the baseline, or why it has no number.
-    pub fn baseline(&self) -> String {
+    pub fn baseline(&self) -> Markup {
         match self.found.is_compared() || self.found.is_invalid() {
             true => self.verdict(),
-            false => format!("<span class=\"verdict\">{}</span>", Verdict::Baseline.word()),
+            false => html! { span.verdict { (Verdict::Baseline.word()) } },
         }
     }
 
     /// Returns what the answer says of it, in the class of that.
-    pub fn said(&self, row: &Row<'_>) -> String {
+    pub fn said(&self, row: &Row<'_>) -> Markup {
         of_class(row, &row.words)
     }
 
     /// Returns the same where the difference stands beside it.
-    pub fn direction(&self, row: &Row<'_>) -> String {
+    pub fn direction(&self, row: &Row<'_>) -> Markup {
         match row.said {
             Said::Gain => of_class(row, "better"),
             Said::Loss => of_class(row, "worse"),
@@ -138,20 +139,19 @@ impl Arm<'_> {
     }
 
     /// Draws the arm's mark, to stand beside its name.
-    pub fn swatch(&self) -> String {
+    pub fn swatch(&self) -> Markup {
         let mark = |canvas: &mut Canvas| canvas.marks(self.shape, &[(7.0, 7.0)], 5.0, Fill::Solid);
         Canvas::swatch(|canvas| canvas.group(&self.class, mark))
     }
 
-    /// Returns the arm's mark and its name, as markup.
-    pub fn label(&self) -> String {
-        let name = escape::name(&self.name);
-        format!("<span class=\"label\">{}<code>{name}</code></span>", self.swatch())
+    /// Returns the arm's mark and its name.
+    pub fn label(&self) -> Markup {
+        html! { span.label { (self.swatch()) code { (escape::name(&self.name)) } } }
     }
 }
 
 /// Words in the class of what is said.
-fn of_class(row: &Row<'_>, words: &str) -> String {
+fn of_class(row: &Row<'_>, words: &str) -> Markup {
     let class = match row.said {
         Said::Gain | Said::Alike => "equivalent",
         Said::Loss => "differs",
@@ -159,7 +159,7 @@ fn of_class(row: &Row<'_>, words: &str) -> String {
         Said::Nothing if is_not_run(row.arm) => "inconclusive",
         Said::Nothing => "invalid",
     };
-    format!("<span class=\"verdict {class}\">{}</span>", escape::line(words))
+    html! { span.verdict.(class) { (escape::line(words)) } }
 }
 
 /// Tells whether a stack was not even tried: that is no fault of its own.
@@ -173,17 +173,22 @@ pub fn counts(trial: &TrialPoint) -> bool {
 }
 
 /// A hollow mark, to stand beside what it means.
-pub fn hollow() -> String {
+pub fn hollow() -> Markup {
     Canvas::swatch(|canvas| canvas.marks(Shape::Circle, &[(7.0, 7.0)], 5.0, Fill::Hollow))
 }
 
-/// The list of arms, and entries of the caller's behind it; the script makes each arm a button that
-/// hides it.
-pub fn legend(arms: &[&Arm<'_>], more: &str) -> String {
-    let items = arms.iter().fold(String::new(), |items, arm| {
-        items + &format!("<li data-arm=\"{}\">{}</li>\n", arm.found.arm, arm.label())
-    });
-    format!("<ul class=\"legend\" aria-label=\"Stacks\">\n{items}{more}</ul>\n")
+/// The list of arms, and an entry of the caller's behind it; the script makes each arm a button
+/// that hides it.
+pub fn legend(arms: &[&Arm<'_>], more: Option<Markup>) -> Markup {
+    html! {
+        ul.legend aria-label="Stacks" {
+            @for arm in arms {
+                li data-arm=(arm.found.arm) { (arm.label()) }
+                "\n"
+            }
+            @if let Some(more) = more { li { (more) } }
+        }
+    }
 }
 
 #[cfg(test)]

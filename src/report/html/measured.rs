@@ -6,12 +6,13 @@ use super::table::{Cell, Table};
 use crate::finding::number;
 use crate::finding::stacks::FEW;
 use crate::finding::{Findings, reasons, workload};
+use maud::{Markup, html};
 
 /// A table of more rows is opened by whoever wants it.
 const ROWS_MAX: usize = 80;
 
 /// The section; nothing where an ordinary command was measured.
-pub fn measured(findings: &Findings, arms: &[Arm<'_>]) -> Option<String> {
+pub fn measured(findings: &Findings, arms: &[Arm<'_>]) -> Option<Markup> {
     let rows = workload::rows(findings);
     if rows.is_empty() {
         return None;
@@ -39,34 +40,31 @@ pub fn measured(findings: &Findings, arms: &[Arm<'_>]) -> Option<String> {
         cells.extend((!own.is_empty()).then(|| Cell::Prose(because.unwrap_or_default().into())));
         table.row(Some(row.arm.arm), cells);
     }
-    let title = escape::line(findings.run.workload.as_deref().unwrap_or("the workload"));
-    let remark = workload::remark(&rows).map_or_else(String::new, |remark| {
-        format!("<p>Overhead: {}.</p>\n", escape::prose(&remark))
-    });
-    let settings: String = crate::finding::settings::lines(findings)
-        .iter()
-        .map(|line| format!("<p>Measured with {}.</p>\n", escape::prose(line)))
-        .collect();
-    let common: String = common
-        .iter()
-        .map(|it| {
-            let (whose, because) = (escape::prose(&it.whose), escape::prose(it.because));
-            format!("<p>{whose}: {because}.</p>\n")
-        })
-        .collect();
-    let gap = |(what, why): &(String, &str)| {
-        format!("<p>No number of {}: {}.</p>\n", escape::line(what), escape::prose(why))
-    };
-    let gaps: String = workload::gaps(findings).iter().map(gap).collect();
-    let table = match rows.len() {
-        ..=ROWS_MAX => table.finish(),
-        count => format!(
-            "<details><summary>Every number with its verdict ({count} rows)</summary>{}</details>\n",
-            table.finish()
-        ),
-    };
-    Some(format!(
-        "<section id=\"measured\"><h2>What {title} \
-         measured</h2>\n{remark}{settings}{table}{common}{gaps}</section>\n"
-    ))
+    let title = findings.run.workload.as_deref().unwrap_or("the workload");
+    let table = table.finish();
+    Some(html! {
+        section #measured {
+            h2 { "What " (escape::line(title)) " measured" }
+            @if let Some(remark) = workload::remark(&rows) {
+                p { "Overhead: " (escape::prose(&remark)) "." }
+            }
+            @for line in crate::finding::settings::lines(findings) {
+                p { "Measured with " (escape::prose(&line)) "." }
+            }
+            @if rows.len() <= ROWS_MAX {
+                (table)
+            } @else {
+                details {
+                    summary { "Every number with its verdict (" (rows.len()) " rows)" }
+                    (table)
+                }
+            }
+            @for reason in &common {
+                p { (escape::prose(&reason.whose)) ": " (escape::prose(reason.because)) "." }
+            }
+            @for (what, why) in workload::gaps(findings) {
+                p { "No number of " (escape::line(&what)) ": " (escape::prose(why)) "." }
+            }
+        }
+    })
 }

@@ -1,8 +1,9 @@
 //! The report as one HTML file: what was found, how sure we are, and everything behind it.
 //!
 //! It works from `file://` without a network and is complete without its script. A content policy
-//! names the hashes of our one style and our one script; nothing that a guest printed can run, even
-//! if an escape were forgotten. Sections stand in the order in which a careful reader asks.
+//! names the hashes of our one style and our one script; nothing that a guest printed can run. Tags
+//! stand in templates alone, in which a text is a text: only [`Markup`] is markup. Sections stand
+//! in the order in which a careful reader asks.
 
 mod axis;
 mod bill;
@@ -27,7 +28,7 @@ use crate::finding::Findings;
 use crate::finding::answer::Answer;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-pub(in crate::report) use escape::markup;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::{Digest, Sha256};
 
 const STYLE: &str = concat!(
@@ -44,19 +45,19 @@ const SERVED_SCRIPT: &str = include_str!("../../../report-ui/live.js");
 /// Writes the findings as one self-contained HTML file.
 #[must_use]
 pub fn html(findings: &Findings) -> String {
-    document(&findings.run.title, "", &main(findings), Reach::Nothing)
+    document(&findings.run.title, &Markup::default(), &main(findings), Reach::Nothing)
 }
 
-/// The same as a page of a server that can say what runs now. `above` is markup that comes first.
+/// The same as a page of a server that can say what runs now. `above` comes first.
 #[must_use]
-pub fn served(findings: &Findings, above: &str) -> String {
+pub fn served(findings: &Findings, above: &Markup) -> String {
     document(&findings.run.title, above, &main(findings), Reach::ItsServer)
 }
 
-/// Another page of that server. `body` is markup.
+/// Another page of that server.
 #[must_use]
-pub fn served_page(title: &str, body: &str) -> String {
-    document(title, "", body, Reach::ItsServer)
+pub fn served_page(title: &str, body: &Markup) -> String {
+    document(title, &Markup::default(), body, Reach::ItsServer)
 }
 
 /// Reach of a page.
@@ -69,7 +70,7 @@ enum Reach {
 }
 
 /// The body of a report: what answers first, then the numbers.
-fn main(findings: &Findings) -> String {
+fn main(findings: &Findings) -> Markup {
     let arms = legend::arms(findings);
     let has_numbers = findings.has_numbers();
     let list = crate::finding::prices::list(findings);
@@ -94,29 +95,40 @@ fn main(findings: &Findings) -> String {
     ];
     let numbers = has_numbers.then(|| numbers(findings, &arms, &answer));
     let rest = [numbers, Some(details::details(&arms)), Some(heading::conditions(findings))];
-    first.into_iter().chain(rest).flatten().collect()
+    joined(first.into_iter().chain(rest).flatten(), "\n")
 }
 
 /// A whole document around what stands above its main part, and that.
-fn document(title: &str, above: &str, main: &str, reach: Reach) -> String {
+fn document(title: &str, above: &Markup, main: &Markup, reach: Reach) -> String {
     // A form says where it comes from only with a referrer.
     let (more_style, more_script, referrer) = match reach {
         Reach::Nothing => ("", "", "no-referrer"),
         Reach::ItsServer => (SERVED_STYLE, SERVED_SCRIPT, "same-origin"),
     };
     let (style, script) = ([STYLE, more_style].concat(), [SCRIPT, more_script].concat());
-    format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n\
-         <meta name=\"referrer\" content=\"{referrer}\">\n\
-         <title>{} · surtax</title>\n<style>{style}</style>\n</head>\n\
-         <body>\n{above}<main>\n{main}</main>\n<script type=\"module\">{script}</script>\n\
-         </body>\n</html>\n",
-        policy(&style, &script, reach),
-        escape::line(title),
-    )
+    let document = html! {
+        (DOCTYPE)
+        "\n"
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(policy(&style, &script, reach));
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                meta name="referrer" content=(referrer);
+                title { (escape::line(title)) " · surtax" }
+                style { (PreEscaped(&style)) }
+            }
+            "\n"
+            body {
+                (above)
+                main { (main) }
+                script type="module" { (PreEscaped(&script)) }
+            }
+        }
+        "\n"
+    };
+    document.into_string()
 }
 
 /// A content policy under which only the two given texts take effect, and a page asks whom it may.
@@ -135,7 +147,7 @@ fn policy(style: &str, script: &str, reach: Reach) -> String {
 }
 
 /// The sections with numbers, in which there are some.
-fn numbers(findings: &Findings, arms: &[legend::Arm<'_>], answer: &Answer<'_>) -> String {
+fn numbers(findings: &Findings, arms: &[legend::Arm<'_>], answer: &Answer<'_>) -> Markup {
     let sections = [
         Some(comparison::comparison(findings, arms, answer)),
         measured::measured(findings, arms),
@@ -147,7 +159,17 @@ fn numbers(findings: &Findings, arms: &[legend::Arm<'_>], answer: &Answer<'_>) -
         spread::spread(findings, arms),
         trials::trials(findings, arms),
     ];
-    sections.into_iter().flatten().collect()
+    joined(sections.into_iter().flatten(), "\n")
+}
+
+/// Parts with this between them.
+fn joined(parts: impl IntoIterator<Item = Markup>, between: &str) -> Markup {
+    html! {
+        @for (place, part) in parts.into_iter().enumerate() {
+            @if place > 0 { (between) }
+            (part)
+        }
+    }
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use super::table::{Cell, Table};
 use crate::finding::answer::{Answer, Row, Said};
 use crate::finding::verdict;
 use crate::finding::{Findings, Interval, number};
+use maud::{Markup, html};
 use surtax_statistics::departure;
 
 const HEAD: f64 = 26.0;
@@ -44,7 +45,7 @@ fn line<'a>(row: &'a Row<'a>, arms: &'a [Arm<'a>]) -> Option<Line<'a>> {
 }
 
 /// The figure; `None` when nothing is compared.
-pub fn overhead(findings: &Findings, arms: &[Arm<'_>], answer: &Answer<'_>) -> Option<String> {
+pub fn overhead(findings: &Findings, arms: &[Arm<'_>], answer: &Answer<'_>) -> Option<Markup> {
     let mut lines: Vec<Line<'_>> = answer.rows.iter().filter_map(|row| line(row, arms)).collect();
     let is_long = lines.len() > MANY;
     if is_long {
@@ -59,16 +60,20 @@ pub fn overhead(findings: &Findings, arms: &[Arm<'_>], answer: &Answer<'_>) -> O
     let (wide, narrow) = if is_long { (24.0, 46.0) } else { (30.0, 52.0) };
     let wide = Frame::wide(wide, left + MEDIAN_WIDTH, WORDS_WIDTH + RANGE_WIDTH + 12.0);
     let narrow = Frame::narrow(narrow, 6.0, 6.0);
-    Some(format!(
-        "<section id=\"overhead\" aria-label=\"The answer, stack by stack\">\n<figure>\n{}{}\
-         <figcaption>{}</figcaption></figure>\n<details><summary>How to read this chart, and its numbers</summary>\
-         <p class=\"facts\">{}</p>{}</details></section>\n",
-        draw(findings, answer, &lines, &wide),
-        draw(findings, answer, &lines, &narrow),
-        key::key(findings, answer, &lines, &wide),
-        escape::line(&explanation(findings, answer)),
-        numbers(findings, answer, &lines)
-    ))
+    Some(html! {
+        section #overhead aria-label="The answer, stack by stack" {
+            figure {
+                (draw(findings, answer, &lines, &wide))
+                (draw(findings, answer, &lines, &narrow))
+                figcaption { (key::key(findings, answer, &lines, &wide)) }
+            }
+            details {
+                summary { "How to read this chart, and its numbers" }
+                p.facts { (escape::line(&explanation(findings, answer))) }
+                (numbers(findings, answer, &lines))
+            }
+        }
+    })
 }
 
 /// The axis of a drawing of these rows.
@@ -86,7 +91,7 @@ fn margin(findings: &Findings, axis: &Axis) -> Option<[f64; 2]> {
     (margin > 0.0 && margin < 1.0 && to - from > 12.0).then_some([from, to])
 }
 
-fn draw(findings: &Findings, answer: &Answer<'_>, lines: &[Line<'_>], frame: &Frame) -> String {
+fn draw(findings: &Findings, answer: &Answer<'_>, lines: &[Line<'_>], frame: &Frame) -> Markup {
     let bottom = frame.bottom(HEAD, lines.len());
     let mut canvas = Canvas::new(frame.width, bottom + FOOT);
     let axis = axis(answer, lines, frame);
@@ -341,7 +346,7 @@ fn explanation(findings: &Findings, answer: &Answer<'_>) -> String {
     )
 }
 
-fn numbers(findings: &Findings, answer: &Answer<'_>, lines: &[Line<'_>]) -> String {
+fn numbers(findings: &Findings, answer: &Answer<'_>, lines: &[Line<'_>]) -> Markup {
     let mut table =
         Table::new("Ratio to the baseline", &["Stack", "#Ratio", "#Low", "#High", "Remark"]);
     let ratio = |ratio: f64| format!("{ratio:.4}");

@@ -11,6 +11,7 @@ use super::table::{Cell, Table};
 use crate::finding::number::{self, GAP};
 use crate::finding::prices::{Cell as Price, List, Row};
 use crate::finding::{Findings, Interval};
+use maud::{Markup, html};
 
 const HEAD: f64 = 26.0;
 const FOOT: f64 = 34.0;
@@ -24,46 +25,43 @@ const COLUMNS_MAX: usize = 4;
 const SPREAD: f64 = 9.0;
 
 /// The section.
-pub fn prices(findings: &Findings, list: &List<'_>, arms: &[Arm<'_>]) -> String {
+pub fn prices(findings: &Findings, list: &List<'_>, arms: &[Arm<'_>]) -> Markup {
     let compared: Vec<&Arm<'_>> = arms.iter().filter(|arm| arm.found.is_compared()).collect();
     let longest = list.rows.iter().map(|row| chart::width_of(row.name, 12)).fold(90.0, f64::max);
     let columns = if compared.len() > COLUMNS_MAX { 0 } else { compared.len() };
     let room = f64::from(u32::try_from(columns).unwrap_or(0)) * COLUMN;
     let wide = Frame::wide(22.0, longest + 16.0 + PRICE, room + 20.0);
     let narrow = Frame::narrow(38.0, 6.0, 6.0);
-    let figure = if compared.is_empty() {
-        String::new()
-    } else {
-        format!(
-            "<p>{}</p>\n<figure>\n{}{}{}</figure>\n",
-            escape::line(&format!(
-                "Each as a multiple of its price in {}, with its 95 % interval: to the right it \
-                 costs more. Of {} comparisons a few would seem to differ by chance, so not every \
-                 interval beside {} shows a difference: hollow marks and grey numbers are not \
-                 decided. —: no price, for a reason below.",
-                findings.run.baseline,
-                list.comparison_count(),
-                findings.run.baseline
-            )),
-            legend::legend(&compared, ""),
-            draw(findings, list, arms, &wide),
-            draw(findings, list, arms, &narrow),
-        )
-    };
-    let gaps: String = list
-        .gaps()
-        .iter()
-        .map(|(what, why)| {
-            format!("<p>No price of {}: {}.</p>\n", escape::line(what), escape::line(why))
-        })
-        .collect();
+    html! {
+        section #prices {
+            h2 { "What primitives cost" }
+            @if !compared.is_empty() {
+                p { (escape::line(&explanation(findings, list))) }
+                figure {
+                    (legend::legend(&compared, None))
+                    (draw(findings, list, arms, &wide))
+                    (draw(findings, list, arms, &narrow))
+                }
+            }
+            (numbers(list, arms))
+            @for (what, why) in list.gaps() {
+                p { "No price of " (escape::line(&what)) ": " (escape::line(&why)) "." }
+            }
+        }
+    }
+}
+
+fn explanation(findings: &Findings, list: &List<'_>) -> String {
+    let (baseline, count) = (&findings.run.baseline, list.comparison_count());
     format!(
-        "<section id=\"prices\"><h2>What primitives cost</h2>\n{figure}{}{gaps}</section>\n",
-        numbers(list, arms)
+        "Each as a multiple of its price in {baseline}, with its 95 % interval: to the right it \
+         costs more. Of {count} comparisons a few would seem to differ by chance, so not every \
+         interval beside {baseline} shows a difference: hollow marks and grey numbers are not \
+         decided. —: no price, for a reason below."
     )
 }
 
-fn draw(findings: &Findings, list: &List<'_>, arms: &[Arm<'_>], frame: &Frame) -> String {
+fn draw(findings: &Findings, list: &List<'_>, arms: &[Arm<'_>], frame: &Frame) -> Markup {
     let bottom = frame.bottom(HEAD, list.rows.len());
     let mut canvas = Canvas::new(frame.width, bottom + FOOT);
     let drawn = list.rows.iter().flat_map(|row| &row.cells).filter_map(ratio);
@@ -183,7 +181,7 @@ fn spoken(list: &List<'_>, arms: &[Arm<'_>]) -> String {
 }
 
 /// Every price with its ratio.
-fn numbers(list: &List<'_>, arms: &[Arm<'_>]) -> String {
+fn numbers(list: &List<'_>, arms: &[Arm<'_>]) -> Markup {
     let columns = ["Price", "One of it is", "Stack", "#Median", "#Range", "#Ratio"];
     let mut table = Table::new("Medians for one operation", &columns).sortable();
     for row in &list.rows {

@@ -11,6 +11,7 @@ use super::escape;
 use super::legend::Arm;
 use super::table::{Cell, Table};
 use crate::finding::{Findings, Interval, ProgressPoint, number};
+use maud::{Markup, html};
 
 /// Layout of one of the two drawings.
 struct Frame {
@@ -52,7 +53,7 @@ const ROWS_OF_ALL_MAX: usize = 200;
 const FAR_AWAY: f64 = 4.0;
 
 /// The section; `None` when no interval has a progress, or wall time says nothing.
-pub fn progress(findings: &Findings, arms: &[Arm<'_>]) -> Option<String> {
+pub fn progress(findings: &Findings, arms: &[Arm<'_>]) -> Option<Markup> {
     if findings.run.is_of_fixed_time {
         return None;
     }
@@ -61,15 +62,20 @@ pub fn progress(findings: &Findings, arms: &[Arm<'_>]) -> Option<String> {
     let last = rows.iter().flat_map(|(_, points)| points.last()).map(|point| point.block_count);
     let blocks = Span::of(f64::from(last.max()?));
     let each = (ROWS_OF_ALL_MAX / rows.len()).clamp(2, ROWS_MAX);
-    Some(format!(
-        "<section id=\"progress\"><h2>How each overhead came to be known</h2>\n<figure>\n{}{}\
-         <figcaption>{}</figcaption></figure>\n<details><summary>The numbers of this chart\
-         </summary>{}</details></section>\n",
-        draw(findings, &rows, blocks, &WIDE),
-        draw(findings, &rows, blocks, &NARROW),
-        escape::line(&explanation(findings)),
-        numbers(&rows, each)
-    ))
+    Some(html! {
+        section #progress {
+            h2 { "How each overhead came to be known" }
+            figure {
+                (draw(findings, &rows, blocks, &WIDE))
+                (draw(findings, &rows, blocks, &NARROW))
+                figcaption { (escape::line(&explanation(findings))) }
+            }
+            details {
+                summary { "The numbers of this chart" }
+                (numbers(&rows, each))
+            }
+        }
+    })
 }
 
 /// The points that can be drawn.
@@ -110,7 +116,7 @@ fn draw(
     rows: &[(&Arm<'_>, Vec<ProgressPoint>)],
     blocks: Span,
     frame: &Frame,
-) -> String {
+) -> Markup {
     let columns = f64::from(frame.columns);
     let width = (frame.width - APART * (columns - 1.0)) / columns;
     let count = u32::try_from(rows.len()).unwrap_or(u32::MAX);
@@ -262,7 +268,7 @@ fn explanation(findings: &Findings) -> String {
     )
 }
 
-fn numbers(rows: &[(&Arm<'_>, Vec<ProgressPoint>)], each: usize) -> String {
+fn numbers(rows: &[(&Arm<'_>, Vec<ProgressPoint>)], each: usize) -> Markup {
     let mut table = Table::new(
         "Overhead after so many blocks",
         &["Stack", "#Blocks", "#Overhead", "#Low", "#High"],

@@ -11,6 +11,7 @@ use super::legend::{self, Arm};
 use super::table::{Cell, Table};
 use crate::finding::estimate::float;
 use crate::finding::{Findings, QuantileFindings, number};
+use maud::{Markup, html};
 use surtax_statistics::{Sample, quantile};
 
 /// As many dots stand for an arm.
@@ -45,7 +46,7 @@ struct Dot {
 }
 
 /// The section; `None` when no trial counts, or wall time says nothing.
-pub fn spread(findings: &Findings, arms: &[Arm<'_>]) -> Option<String> {
+pub fn spread(findings: &Findings, arms: &[Arm<'_>]) -> Option<Markup> {
     if findings.run.is_of_fixed_time {
         return None;
     }
@@ -58,15 +59,20 @@ pub fn spread(findings: &Findings, arms: &[Arm<'_>]) -> Option<String> {
     let names = dot_stacks.iter().map(|heap| heap.arm.name.as_str());
     let wide = Frame::wide(50.0, chart::names_width(names, 360.0), TIME_WIDTH + 12.0);
     let narrow = Frame::narrow(66.0, 6.0, 6.0);
-    Some(format!(
-        "<section id=\"spread\"><h2>How the times scatter</h2>\n<figure>\n{}{}\
-         <figcaption>{}</figcaption></figure>\n\
-         <details><summary>The numbers of this chart</summary>{}</details></section>\n",
-        draw(findings, &dot_stacks, &wide),
-        draw(findings, &dot_stacks, &narrow),
-        escape::line(&explanation(&dot_stacks, each)),
-        numbers(arms)
-    ))
+    Some(html! {
+        section #spread {
+            h2 { "How the times scatter" }
+            figure {
+                (draw(findings, &dot_stacks, &wide))
+                (draw(findings, &dot_stacks, &narrow))
+                figcaption { (escape::line(&explanation(&dot_stacks, each))) }
+            }
+            details {
+                summary { "The numbers of this chart" }
+                (numbers(arms))
+            }
+        }
+    })
 }
 
 impl<'a> DotStack<'a> {
@@ -103,7 +109,7 @@ impl<'a> DotStack<'a> {
     }
 }
 
-fn draw(findings: &Findings, dot_stacks: &[DotStack<'_>], frame: &Frame) -> String {
+fn draw(findings: &Findings, dot_stacks: &[DotStack<'_>], frame: &Frame) -> Markup {
     let bottom = frame.bottom(4.0, dot_stacks.len());
     let mut canvas = Canvas::new(frame.width, bottom + FOOT);
     let near = dot_stacks.iter().flat_map(|heap| {
@@ -233,7 +239,7 @@ fn explanation(dot_stacks: &[DotStack<'_>], each: usize) -> String {
     )
 }
 
-fn numbers(arms: &[Arm<'_>]) -> String {
+fn numbers(arms: &[Arm<'_>]) -> Markup {
     let columns = [
         "Stack", "#Trials", "#Fastest", "#First quartile", "#Median", "#Third quartile", "#p90",
         "#p99", "#Slowest",

@@ -3,6 +3,7 @@
 use super::escape;
 use crate::finding::Interval;
 use crate::finding::number::{self, GAP};
+use maud::{Markup, Render, html};
 
 /// One cell.
 pub enum Cell {
@@ -19,67 +20,78 @@ pub enum Cell {
     /// No number here: sorts last.
     Gap,
     /// Markup of our own making.
-    Markup(String),
+    Markup(Markup),
 }
 
 /// A table that is being filled.
 pub struct Table {
     caption: String,
-    attributes: &'static str,
-    names: Vec<String>,
-    head: String,
-    rows: String,
+    is_sortable: bool,
+    columns: Vec<String>,
+    rows: Vec<(Option<u32>, Vec<Cell>)>,
 }
 
 impl Table {
     /// Begins a table; a column whose name starts with `#` holds numbers.
     pub fn new(caption: &str, columns: &[impl AsRef<str>]) -> Self {
-        let columns: Vec<&str> = columns.iter().map(AsRef::as_ref).collect();
-        let head = columns.iter().fold(String::new(), |head, name| match name.strip_prefix('#') {
-            Some(name) => head + "<th scope=\"col\" class=\"number\">" + name + "</th>",
-            None => head + "<th scope=\"col\">" + name + "</th>",
-        });
-        let caption = escape::line(caption);
-        let names = columns.iter().map(|it| it.trim_start_matches('#').to_owned()).collect();
-        Self { caption, attributes: "", names, head, rows: String::new() }
+        let columns = columns.iter().map(|it| it.as_ref().to_owned()).collect();
+        Self { caption: caption.to_owned(), is_sortable: false, columns, rows: Vec::new() }
     }
 
     /// Lets the script sort it.
-    pub fn sortable(mut self) -> Self {
-        self.attributes = " data-sortable";
-        self
+    pub fn sortable(self) -> Self {
+        Self { is_sortable: true, ..self }
     }
 
     /// Adds a row; the first cell names it. The script hides the rows of a hidden arm.
     pub fn row(&mut self, arm: Option<u32>, cells: Vec<Cell>) {
-        debug_assert_eq!(cells.len(), self.names.len(), "{}", self.caption);
-        match arm {
-            Some(arm) => self.rows.push_str(&format!("<tr data-arm=\"{arm}\">")),
-            None => self.rows.push_str("<tr>"),
-        }
-        for (place, cell) in cells.into_iter().enumerate() {
-            let (name, scope) = match (place, self.names.get(place)) {
-                (1.., Some(label)) => ("td", format!(" data-label=\"{label}\"")),
-                _ => ("th", String::from(" scope=\"row\"")),
-            };
-            let (attributes, content) = cell.written();
-            self.rows.push_str(&format!("<{name}{scope}{attributes}>{content}</{name}>"));
-        }
-        self.rows.push_str("</tr>\n");
+        debug_assert_eq!(cells.len(), self.columns.len(), "{}", self.caption);
+        self.rows.push((arm, cells));
     }
 
     /// The markup; nothing when no row was added.
-    pub fn finish(self) -> String {
-        let Self { caption, attributes, head, rows, .. } = self;
-        if rows.is_empty() {
-            return String::new();
+    pub fn finish(self) -> Markup {
+        if self.rows.is_empty() {
+            return Markup::default();
         }
-        format!(
-            "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{caption}\">\
-             <table class=\"cards\"{attributes}><caption>{caption}</caption>\
-             <thead><tr>{head}</tr></thead>\n\
-             <tbody>{rows}</tbody></table></div>\n"
-        )
+        let caption = escape::line(&self.caption);
+        html! {
+            div.scroll role="region" tabindex="0" aria-label=(caption) {
+                table.cards data-sortable[self.is_sortable] {
+                    caption { (caption) }
+                    thead { tr { @for column in &self.columns { (head(column)) } } }
+                    tbody {
+                        @for (arm, cells) in &self.rows {
+                            tr data-arm=[arm] { (self.cells(cells)) }
+                            "\n"
+                        }
+                    }
+                }
+            }
+            "\n"
+        }
+    }
+
+    /// The cells of a row, of which the first is its head.
+    fn cells(&self, cells: &[Cell]) -> Markup {
+        html! {
+            @for (place, (cell, column)) in cells.iter().zip(&self.columns).enumerate() {
+                @if place == 0 {
+                    th scope="row" data-value=[cell.value()] { (cell) }
+                } @else {
+                    @let label = escape::line(column.trim_start_matches('#'));
+                    td data-label=(label) data-value=[cell.value()] { (cell) }
+                }
+            }
+        }
+    }
+}
+
+/// The head of a column.
+fn head(column: &str) -> Markup {
+    let number = column.strip_prefix('#');
+    html! {
+        th scope="col" class=[number.map(|_| "number")] { (escape::line(number.unwrap_or(column))) }
     }
 }
 
@@ -107,21 +119,35 @@ impl Cell {
         found.map_or(Self::Gap, |found| Self::Number(number::overhead(found), found.ratio))
     }
 
-    fn written(self) -> (String, String) {
+    /// Value that the script sorts by; nothing where that is the text.
+    fn value(&self) -> Option<String> {
         match self {
-            Self::Text(text) => (String::new(), escape::line(&text)),
-            Self::Prose(text) => (String::new(), escape::prose(&text)),
+            Self::Number(_, value) => Some(value.to_string()),
+            Self::Gap => Some(String::new()),
+            _ => None,
+        }
+    }
+}
+
+impl Render for Cell {
+    fn render(&self) -> Markup {
+        match self {
+            Self::Text(text) | Self::Number(text, _) => escape::line(text),
+            Self::Prose(text) => escape::prose(text),
             Self::Lines(text) => {
-                let lines = text.lines().filter(|line| !line.is_empty()).map(escape::name);
-                let lines = lines.collect::<Vec<_>>().join("<br>");
-                (String::new(), format!("<code>{lines}</code>"))
+                let lines = text.lines().filter(|line| !line.is_empty()).enumerate();
+                html! {
+                    code {
+                        @for (place, line) in lines {
+                            @if place > 0 { br; }
+                            (escape::name(line))
+                        }
+                    }
+                }
             }
-            Self::Code(text) => (String::new(), format!("<code>{}</code>", escape::name(&text))),
-            Self::Number(shown, value) => {
-                (format!(" data-value=\"{value}\""), escape::line(&shown))
-            }
-            Self::Gap => (String::from(" data-value=\"\""), GAP.to_owned()),
-            Self::Markup(markup) => (String::new(), markup),
+            Self::Code(text) => html! { code { (escape::name(text)) } },
+            Self::Gap => html! { (GAP) },
+            Self::Markup(markup) => markup.clone(),
         }
     }
 }
@@ -134,7 +160,7 @@ mod tests {
     fn text_in_a_cell_cannot_become_markup() {
         let mut table = Table::new("<caption>", &["stack", "#time"]);
         table.row(Some(3), vec![Cell::Code("<script>".into()), Cell::Gap]);
-        let html = table.finish();
+        let html = table.finish().into_string();
         assert!(html.contains("<code>&lt;script&gt;</code>"), "{html}");
         assert!(html.contains("&lt;caption&gt;"), "{html}");
         assert!(html.contains("<tr data-arm=\"3\">"), "{html}");
@@ -145,13 +171,13 @@ mod tests {
         let mut table = Table::new("facts", &["Value", "Why"]);
         let read = Cell::Lines(String::from("0::/a\n8:pids:/<b>\n"));
         table.row(None, vec![read, Cell::Prose(String::from("as good as `native`"))]);
-        let html = table.finish();
+        let html = table.finish().into_string();
         assert!(html.contains("<code>0::/a<br>8:pids:/&lt;b&gt;</code>"), "{html}");
         assert!(html.contains("as good as <code>native</code>"), "{html}");
     }
 
     #[test]
     fn a_table_without_rows_is_no_table() {
-        assert_eq!(Table::new("empty", &["stack"]).finish(), "");
+        assert_eq!(Table::new("empty", &["stack"]).finish().into_string(), "");
     }
 }

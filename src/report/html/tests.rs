@@ -2,9 +2,13 @@
 
 pub(crate) mod sample;
 
-use super::html;
+use super::{html, served};
 use crate::finding::{ArmFailure, Caution, Findings, Gap, Interval, TrialPoint, Verdict};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use maud::Markup;
 use sample::{arm, colleague, empty, gap, interval, key_value, payer};
+use sha2::{Digest, Sha256};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -26,10 +30,20 @@ fn one_file_needs_no_other() {
 
 #[test]
 fn the_policy_names_the_hashes_of_the_only_style_and_script() {
-    let page = html(&colleague());
-    assert!(page.contains("default-src 'none'; style-src 'sha256-"));
-    assert_eq!((page.matches("<style").count(), page.matches("<script").count()), (1, 1));
-    assert!(!page.contains(" style=") && !page.contains(" onclick="));
+    let of_server = served(&colleague(), &Markup::default());
+    for page in [html(&colleague()), of_server] {
+        assert!(page.contains("default-src 'none'; style-src 'sha256-"));
+        assert_eq!((page.matches("<style").count(), page.matches("<script").count()), (1, 1));
+        assert!(!page.contains(" style=") && !page.contains(" onclick="));
+        for (whose, begin, end) in [
+            ("style-src", "<style>", "</style>"),
+            ("script-src", "<script type=\"module\">", "</script>"),
+        ] {
+            let text = page.split(begin).nth(1).and_then(|rest| rest.split(end).next()).unwrap();
+            let hash = BASE64_STANDARD.encode(Sha256::digest(text));
+            assert!(page.contains(&format!("{whose} 'sha256-{hash}'")), "{whose}");
+        }
+    }
 }
 
 #[test]
@@ -42,7 +56,7 @@ fn every_part_of_the_findings_is_on_the_page() {
     let page = html(&colleague());
     let found = [
         "Building zlib under seven layers",
-        "make -j4 &#39;CFLAGS=-O2 -g&#39;",
+        "make -j4 'CFLAGS=-O2 -g'",
         "Building zlib under seven layers · 2026-03-14 09:26 UTC · 14 runs of each stack · AMD \
          EPYC 9354P 32-Core Processor · 8 CPUs",
         "runc: no measurable cost (under 3 %). gvisor:platform=systrap 1.8×",

@@ -12,6 +12,7 @@ use super::legend::{self, Arm, counts};
 use super::table::{Cell, Table};
 use crate::finding::estimate::float;
 use crate::finding::{Findings, TrialPoint, number};
+use maud::{Markup, html};
 use thin::Bin;
 
 /// As many trials are shown one by one.
@@ -38,7 +39,7 @@ enum Counted<'a> {
 }
 
 /// The section; `None` when there is no trial.
-pub fn trials(findings: &Findings, arms: &[Arm<'_>]) -> Option<String> {
+pub fn trials(findings: &Findings, arms: &[Arm<'_>]) -> Option<Markup> {
     let tried: Vec<&Arm<'_>> = arms.iter().filter(|arm| !arm.found.trials.is_empty()).collect();
     let trial_count: usize = tried.iter().map(|arm| arm.found.trials.len()).sum();
     if trial_count == 0 {
@@ -47,16 +48,21 @@ pub fn trials(findings: &Findings, arms: &[Arm<'_>]) -> Option<String> {
     let series: Vec<Series<'_>> =
         tried.iter().map(|arm| Series::of(arm, trial_count, tried.len())).collect();
     let (rows, table) = listed(&series, trial_count);
-    Some(format!(
-        "<section id=\"trials\"><h2>Every trial, in time order</h2>\n{}<figure>\n{}{}\
-         <figcaption>{}</figcaption></figure>\n\
-         <details><summary>The trials of this chart ({rows} rows)</summary>{table}</details>\
-         </section>\n",
-        legend::legend(&tried, &disturbed_entry(&tried, trial_count)),
-        draw::draw(findings, &series, draw::WIDE),
-        draw::draw(findings, &series, draw::NARROW),
-        escape::line(&explanation(&series, trial_count)),
-    ))
+    Some(html! {
+        section #trials {
+            h2 { "Every trial, in time order" }
+            (legend::legend(&tried, disturbed_entry(&tried, trial_count)))
+            figure {
+                (draw::draw(findings, &series, draw::WIDE))
+                (draw::draw(findings, &series, draw::NARROW))
+                figcaption { (escape::line(&explanation(&series, trial_count))) }
+            }
+            details {
+                summary { "The trials of this chart (" (rows) " rows)" }
+                (table)
+            }
+        }
+    })
 }
 
 impl<'a> Series<'a> {
@@ -97,12 +103,10 @@ impl<'a> Series<'a> {
 }
 
 /// Explains hollow marks, where there are any.
-fn disturbed_entry(arms: &[&Arm<'_>], trial_count: usize) -> String {
+fn disturbed_entry(arms: &[&Arm<'_>], trial_count: usize) -> Option<Markup> {
     let is_any = arms.iter().any(|arm| arm.found.disturbed_count > 0);
-    if !is_any || trial_count > POINTS_MAX {
-        return String::new();
-    }
-    format!("<li><span class=\"label\">{}hollow: disturbed</span></li>\n", legend::hollow())
+    (is_any && trial_count <= POINTS_MAX)
+        .then(|| html! { span.label { (legend::hollow()) "hollow: disturbed" } })
 }
 
 fn walls_ns(trials: &[&TrialPoint]) -> impl Iterator<Item = f64> {
@@ -143,7 +147,7 @@ fn explanation(series: &[Series<'_>], trial_count: usize) -> String {
 }
 
 /// The rows beside the chart: as many, and the table.
-fn listed(series: &[Series<'_>], trial_count: usize) -> (usize, String) {
+fn listed(series: &[Series<'_>], trial_count: usize) -> (usize, Markup) {
     let bin_count: usize = series
         .iter()
         .map(|one| if let Counted::Binned(bins) = &one.counted { bins.len() } else { 0 })
@@ -156,11 +160,11 @@ fn listed(series: &[Series<'_>], trial_count: usize) -> (usize, String) {
         }
     }
     rows.sort_by_key(|(_, trial)| (trial.at_ns, trial.block, trial.position));
-    let mut text = String::new();
-    if trial_count > POINTS_MAX {
-        text.push_str(&stretches(series));
-    }
-    (bin_count + rows.len(), text + &one_by_one(&rows, trial_count))
+    let tables = html! {
+        @if trial_count > POINTS_MAX { (stretches(series)) }
+        (one_by_one(&rows, trial_count))
+    };
+    (bin_count + rows.len(), tables)
 }
 
 /// Says how a trial ended, why it does not count, and what disturbed it.
@@ -174,7 +178,7 @@ fn state(trial: &TrialPoint) -> String {
     text
 }
 
-fn one_by_one(rows: &[(&Arm<'_>, &TrialPoint)], trial_count: usize) -> String {
+fn one_by_one(rows: &[(&Arm<'_>, &TrialPoint)], trial_count: usize) -> Markup {
     let caption = if trial_count > POINTS_MAX { "Trials that do not count" } else { "Trials" };
     let columns = ["#Block", "Stack", "#Begin", "#Wall time", "#Start", "State"];
     let mut table = Table::new(caption, &columns).sortable();
@@ -194,7 +198,7 @@ fn one_by_one(rows: &[(&Arm<'_>, &TrialPoint)], trial_count: usize) -> String {
     table.finish()
 }
 
-fn stretches(series: &[Series<'_>]) -> String {
+fn stretches(series: &[Series<'_>]) -> Markup {
     let columns = ["Stack", "#From", "#To", "#Trials", "#Fastest", "#Median", "#Slowest"];
     let mut table = Table::new("Stretches of time", &columns).sortable();
     for one in series {

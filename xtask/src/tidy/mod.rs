@@ -21,6 +21,7 @@ mod promises;
 mod readme;
 mod rust_source;
 mod sizes;
+mod templates;
 mod tree;
 
 use std::fmt;
@@ -38,6 +39,7 @@ const RULES: &[fn(&Tree) -> Vec<Finding>] = &[
     circles::check,
     kinds::check,
     doors::check,
+    templates::check,
     faults::check,
     ledger_fields::check,
     promises::check,

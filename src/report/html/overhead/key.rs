@@ -5,9 +5,10 @@ use super::{Line, axis, margin};
 use crate::finding::answer::{Answer, Said};
 use crate::finding::{Findings, emulation, number};
 use chart::{Canvas, Frame};
+use maud::{Markup, html};
 
 /// Says what is drawn, in marks and words that are always there.
-pub fn key(findings: &Findings, answer: &Answer<'_>, lines: &[Line<'_>], frame: &Frame) -> String {
+pub fn key(findings: &Findings, answer: &Answer<'_>, lines: &[Line<'_>], frame: &Frame) -> Markup {
     let (baseline, axis) = (&findings.run.baseline, axis(answer, lines, frame));
     let mut items = vec![(interval_swatch(), String::from("95 % interval"))];
     if answer.floor.is_some() {
@@ -27,12 +28,6 @@ pub fn key(findings: &Findings, answer: &Answer<'_>, lines: &[Line<'_>], frame: 
         let percent = number::trimmed(findings.run.equivalence_margin * 100.0, 1);
         items.push((dotted, format!("±{percent} %: counts as no cost")));
     }
-    let items: String = items
-        .iter()
-        .map(|(mark, words)| {
-            format!("<li><span class=\"label\">{mark}{}</span></li>\n", escape::line(words))
-        })
-        .collect();
     let mut text = String::from(
         "Overheads compare runs that were made side by side, so they need not be the ratio of two \
          medians, nor have its sign.",
@@ -51,11 +46,19 @@ pub fn key(findings: &Findings, answer: &Answer<'_>, lines: &[Line<'_>], frame: 
             emulated.join(", ")
         );
     }
-    format!("<ul class=\"legend key\">\n{items}</ul>{}", escape::line(&text))
+    html! {
+        ul.legend.key {
+            @for (mark, words) in &items {
+                li { span.label { (mark) (escape::line(words)) } }
+                "\n"
+            }
+        }
+        (escape::line(&text))
+    }
 }
 
 /// An interval as the rows have it.
-fn interval_swatch() -> String {
+fn interval_swatch() -> Markup {
     Canvas::swatch(|canvas| {
         canvas.line((0.0, 7.0), (14.0, 7.0), 1.5, None);
         for x in [0.0, 14.0] {

@@ -8,6 +8,7 @@ use super::super::chart::{self, Anchor, Canvas, Fill, Shape};
 use super::{Counted, Series, thin};
 use crate::finding::estimate::float;
 use crate::finding::{Findings, TrialPoint, number};
+use maud::Markup;
 
 /// Layout of one of the two drawings.
 #[derive(Clone, Copy)]
@@ -42,7 +43,7 @@ const RADIUS: f64 = 3.6;
 const HINTS_MAX: usize = 600;
 
 /// Draws the series.
-pub fn draw(findings: &Findings, series: &[Series<'_>], frame: Frame) -> String {
+pub fn draw(findings: &Findings, series: &[Series<'_>], frame: Frame) -> Markup {
     let mut walls_ns: Vec<f64> = series.iter().flat_map(Series::counted_walls_ns).collect();
     if walls_ns.is_empty() {
         walls_ns = series.iter().flat_map(|one| super::walls_ns(&one.void)).collect();
