@@ -7,7 +7,7 @@ use crate::finding::answer::Answer;
 use crate::finding::bill::AND_ALL_INSIDE;
 use crate::finding::foreign::line;
 use crate::finding::stacks::{Stacks, grouped, joined};
-use crate::finding::{Findings, PayerFindings, claims, estimate, memory, number};
+use crate::finding::{Findings, PayerFindings, estimate, number, remarks};
 use maud::{Markup, html};
 use surtax_instrument::wire::Role;
 
@@ -68,11 +68,8 @@ pub fn comparison(findings: &Findings, arms: &[Arm<'_>], answer: &Answer<'_>) ->
         section #comparison {
             h2 { "All stacks" }
             (table.finish())
-            @if let Some(remark) = memory::remark(findings) {
-                p.remark { "Memory, others: " (escape::prose(&remark)) "." }
-            }
-            @if let Some(claims) = claims::remark(findings) {
-                p.remark { "Not counted by this host: " (escape::prose(&claims)) "." }
+            @for (label, words) in remarks::below_the_table(findings) {
+                p.remark { (label) ": " (escape::prose(&words)) "." }
             }
         }
     }
