@@ -5,12 +5,17 @@
 
 use crate::fault::Fault;
 use crate::layer::{Descriptor, StackSpec, split_list};
+use crate::plan::STACK_LIMIT;
 use clap::Args;
 
-/// As many values as one parameter may have.
-const VALUES_MAX: u32 = 1_000;
 /// As many decimal places as a step may have.
 const PLACES_MAX: usize = 6;
+/// A number beyond this is not told from the next.
+const NUMBER_MAX: f64 = 1e12;
+/// As many values as one parameter may have: each makes a stack at least.
+const VALUES_MAX: u32 = STACK_LIMIT as u32;
+/// As long may a value be, and a stack in which one stands, in bytes.
+const VALUE_MAX: usize = 4_096;
 
 /// Flags that name parameters.
 #[derive(Clone, Debug, Default, Args)]
@@ -20,7 +25,7 @@ pub(super) struct ParameterArguments {
     ///
     /// As in `-L cpus 1,2,4 --in 'native,runc:cpus={cpus}'`. Of several parameters each value
     /// meets each of the others.
-    #[arg(short = 'L', long = "parameter-list", num_args = 2, value_names = ["NAME", "VALUES"],
+    #[arg(short = 'L', long = "parameter-list", num_args = 2, allow_hyphen_values = true, value_names = ["NAME", "VALUES"],
           action = clap::ArgAction::Append, help_heading = "What to measure")]
     lists: Vec<String>,
     /// Does the same with the numbers from one to another, such as `cpus=1..4` or, in steps,
@@ -39,6 +44,13 @@ struct Parameter {
     values: Vec<String>,
 }
 
+impl Parameter {
+    /// Its name as it stands in a stack.
+    fn place(&self) -> String {
+        format!("{{{}}}", self.name)
+    }
+}
+
 impl ParameterArguments {
     /// Reads the stacks of `--in`, each once for every value of the parameters in it. `elsewhere`
     /// is what else was typed, where a parameter has no place.
@@ -52,16 +64,21 @@ impl ParameterArguments {
         descriptors: &[&'static Descriptor],
     ) -> Result<Vec<StackSpec>, Fault> {
         let parameters = self.parameters()?;
-        for Parameter { name, .. } in &parameters {
-            let place = format!("{{{name}}}");
-            if !texts.iter().any(|text| text.contains(&place)) {
-                return Err(without_a_place(name, elsewhere.iter().any(|it| it.contains(&place))));
+        for parameter in &parameters {
+            let stands_in = |texts: &[String]| {
+                let place = parameter.place();
+                texts.iter().any(|text| text.contains(&place))
+            };
+            if !stands_in(texts) {
+                return Err(without_a_place(&parameter.name, stands_in(elsewhere)));
             }
         }
         let mut stacks = Vec::new();
         for text in texts {
             for stack in split_list(text, descriptors).map_err(|fault| fault.during("`--in`"))? {
-                for filled in filled(stack, &parameters) {
+                // One that is too long is refused as it is.
+                let known = if stack.len() > VALUE_MAX { &[] } else { parameters.as_slice() };
+                for filled in filled(stack, known)? {
                     let stack = StackSpec::parse_with(&filled, descriptors);
                     stacks.push(stack.map_err(|fault| fault.during("`--in`"))?);
                 }
@@ -107,15 +124,35 @@ fn without_a_place(name: &str, is_elsewhere: bool) -> Fault {
 }
 
 /// Returns a text once for every value of the parameters that stand in it.
-fn filled(text: &str, parameters: &[Parameter]) -> Vec<String> {
-    parameters.iter().fold(vec![text.to_owned()], |texts, Parameter { name, values }| {
-        let place = format!("{{{name}}}");
-        let one = |text: String| match text.contains(&place) {
-            true => values.iter().map(|value| text.replace(&place, value)).collect(),
-            false => vec![text],
+///
+/// # Errors
+/// The user's: more stacks than a run may have.
+fn filled(text: &str, parameters: &[Parameter]) -> Result<Vec<String>, Fault> {
+    let mut texts = vec![text.to_owned()];
+    for parameter in parameters.iter().filter(|it| text.contains(&it.place())) {
+        let Parameter { name, values } = parameter;
+        if texts.len() * values.len() > STACK_LIMIT {
+            return Err(Fault::user(format!(
+                "with the values of `{name}` there would be more than {STACK_LIMIT} stacks"
+            ))
+            .hint("give fewer values, or measure them in several runs"));
+        }
+        let place = parameter.place();
+        let longest = values.iter().map(String::len).max().unwrap_or(0);
+        let is_long = |it: &String| it.matches(&place).count() * longest + it.len() > VALUE_MAX;
+        if texts.iter().any(is_long) {
+            return Err(Fault::user(format!(
+                "with the values of `{name}` a stack would have more than {VALUE_MAX} bytes"
+            ))
+            .hint("name what is long in a file, or shorten it"));
+        }
+        let with_each = |text: &String| {
+            let with = |value: &String| text.replace(&place, value);
+            values.iter().map(with).collect::<Vec<_>>()
         };
-        texts.into_iter().flat_map(one).collect()
-    })
+        texts = texts.iter().flat_map(with_each).collect();
+    }
+    Ok(texts)
 }
 
 fn listed(name: &str, values: &str) -> Result<Parameter, Fault> {
@@ -137,7 +174,9 @@ fn swept(typed: &str) -> Result<Parameter, Fault> {
     let (last, step) = rest.split_once(':').unwrap_or((rest, "1"));
     let number = |text: &str| {
         let places = text.split_once('.').map_or(0, |(_, places)| places.len());
-        let value = text.parse::<f64>().ok().filter(|it| it.is_finite() && places <= PLACES_MAX);
+        let is_plain = text.chars().all(|it| it.is_ascii_digit() || "+-.".contains(it));
+        let is_told = |it: &f64| is_plain && it.abs() <= NUMBER_MAX && places <= PLACES_MAX;
+        let value = text.parse::<f64>().ok().filter(is_told);
         value.map(|it| (it, places)).ok_or_else(|| refused(&format!("`{text}` is no number")))
     };
     let ((first, a), (last, b), (step, c)) = (number(first)?, number(last)?, number(step)?);
@@ -161,6 +200,11 @@ fn parameter(name: &str, values: Vec<String>) -> Result<Parameter, Fault> {
     if values.len() > VALUES_MAX as usize {
         return Err(Fault::user(format!("`{name}` has more than {VALUES_MAX} values"))
             .hint("measure them in several runs"));
+    }
+    if let Some(value) = values.iter().find(|it| it.contains(['{', '}']) || it.len() > VALUE_MAX) {
+        let shown: String = value.chars().take(60).collect();
+        return Err(Fault::user(format!("`{}` is no value of `{name}`", shown.escape_debug()))
+            .hint(format!("a value has no braces, and at most {VALUE_MAX} bytes")));
     }
     Ok(Parameter { name: name.to_owned(), values })
 }
@@ -192,6 +236,19 @@ mod tests {
     }
 
     #[test]
+    fn no_more_stacks_are_made_than_a_run_may_have() {
+        let many: Vec<String> = (1..=60).map(|value| value.to_string()).collect();
+        let many = many.join(",");
+        let said = stacks(&["a", &many, "b", &many], &[], "runc:env.A={a},env.B={b}").unwrap_err();
+        assert!(said.starts_with("with the values of `b` there would be more than 100"), "{said}");
+        let said = stacks(&["a", &"y".repeat(4_000)], &[], "runc:env.A={a}{a}").unwrap_err();
+        assert!(said.contains("would have more than 4096 bytes"), "{said}");
+        let long = format!("runc:env.A={}", "{a}".repeat(20_000));
+        let said = stacks(&["a", &"y".repeat(4_000)], &[], &long).unwrap_err();
+        assert!(said.contains("4096 are the limit"), "{}", &said[..200]);
+    }
+
+    #[test]
     fn a_sweep_has_both_ends_and_decimal_steps() {
         let found = stacks(&[], &["n=0.1..0.4:0.1"], "runc:cpus={n}").unwrap();
         assert_eq!(found, ["runc:cpus=0.1", "runc:cpus=0.2", "runc:cpus=0.3", "runc:cpus=0.4"]);
@@ -211,7 +268,10 @@ mod tests {
             (vec![], vec!["n=1..x"], "`x` is no number"),
             (vec![], vec!["n=4..1"], "goes upwards"),
             (vec![], vec!["n=1..4:0"], "goes upwards"),
-            (vec![], vec!["n=0..1e12"], "has more than 1000 values"),
+            (vec![], vec!["n=0..1000000"], "has more than 100 values"),
+            (vec![], vec!["n=1..3:14e-1"], "`14e-1` is no number"),
+            (vec![], vec!["n=9007199254740993..9007199254740993"], "is no number"),
+            (vec!["n", "{m},1"], vec![], "`{m}` is no value of `n`"),
             (vec![], vec!["n=0..nan"], "`nan` is no number"),
         ] {
             let said = stacks(&lists, &sweeps, "runc:cpus={n}").unwrap_err();

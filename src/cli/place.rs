@@ -195,13 +195,14 @@ pub(super) fn write(path: &Path, content: &[u8]) -> Result<(), Fault> {
     }
 }
 
-/// Removes the page that lies at a path, if there is one; says whether there was.
+/// Removes the page that lies at a path, if there is one, and nothing that a link leads to; says
+/// whether there was.
 ///
 /// # Errors
-/// As [`require_form`]; the machine's where it cannot be removed.
+/// The machine's where it cannot be looked for or removed.
 pub(super) fn remove_page(path: &Path) -> Result<bool, Fault> {
-    let NameKind::File(named) = look(path)? else { return Ok(false) };
-    let is_one = begins_with(&named, PAGE);
+    let named = Named::from(rustix::fs::CWD, path, path.to_owned())?;
+    let is_one = named.metadata().is_ok_and(|it| it.is_file()) && begins_with(&named, PAGE);
     if is_one {
         rustix::fs::unlinkat(&named.directory, &named.name, AtFlags::empty())
             .doing(format_args!("remove `{}`", path.display()))?;
@@ -369,11 +370,12 @@ fn require_result(named: &Named, length: u64) -> Result<(), Fault> {
         .hint("choose another name, such as `report.html`, or remove it first"))
 }
 
-/// Tells whether a file can be read and begins with these bytes.
+/// Tells whether a file can be read and begins with these bytes, be their letters large or small.
 fn begins_with(named: &Named, expected: &[u8]) -> bool {
     let mut begin = vec![0; expected.len()];
     let read = named.open(OFlags::RDONLY | OFlags::NONBLOCK);
-    read.is_ok_and(|mut file| file.read_exact(&mut begin).is_ok()) && begin == expected
+    let is_read = read.is_ok_and(|mut file| file.read_exact(&mut begin).is_ok());
+    is_read && begin.eq_ignore_ascii_case(expected)
 }
 
 /// That what somebody else could have put there is not obeyed.

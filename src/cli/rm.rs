@@ -27,8 +27,10 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault>
         // Beside a run that lies elsewhere a page has a name that its user chose.
         let is_kept = directories.iter().any(|it| path.parent() == Some(it.as_path()));
         let page = path.with_extension("html");
-        if is_kept && place::remove_page(&page)? {
-            note(&format!("removed its report `{}`", page.display()), globals);
+        match if is_kept { place::remove_page(&page) } else { Ok(false) } {
+            Ok(true) => note(&format!("removed its report `{}`", page.display()), globals),
+            Ok(false) => {}
+            Err(fault) => note(&format!("its report is left: {}", fault.message), globals),
         }
     }
     Ok(())

@@ -34,6 +34,7 @@ pub use looks::LOOKS;
 pub use refuse::{CheckedPlan, Defaults, Draft, TITLE_MAX};
 use serde::{Deserialize, Serialize};
 pub use shell::{line as shell_line, path as shell_path};
+pub use stacks::STACK_LIMIT;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;

@@ -9,7 +9,7 @@ use crate::layer::{Descriptor, Root, StackSpec, medium};
 use std::path::Path;
 
 /// Largest number of stacks in a plan.
-const STACK_LIMIT: usize = 100;
+pub const STACK_LIMIT: usize = 100;
 
 /// The stacks of a plan, completed.
 pub(super) struct Checked {

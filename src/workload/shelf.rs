@@ -42,6 +42,22 @@ pub struct Listed {
     pub path: Option<PathBuf>,
 }
 
+impl Listed {
+    /// Reads its text for a line about it, of a file that is kept somewhere: it is not waited for,
+    /// and nothing acts when it is read. `None` where there is no such text.
+    #[must_use]
+    pub fn kept_text(&self) -> Option<String> {
+        let Some(path) = &self.path else {
+            return READY
+                .iter()
+                .find(|(name, _)| *name == self.name)
+                .map(|(_, text)| (*text).into());
+        };
+        let file = regular_file::open_kept(path).ok()?;
+        String::from_utf8(regular_file::read_again(&file, TEXT_MAX as u64).ok()?).ok()
+    }
+}
+
 /// The folder of the user's own files; it need not exist.
 ///
 /// # Errors

@@ -345,6 +345,30 @@ fn what_a_verdict_rests_on_is_in_every_format() {
     machine.assert_as_before();
 }
 
+/// A run whose page is a link, and another whose page is a directory: both runs go, and what the
+/// link leads to stays.
+fn assert_a_link_beside_a_run_is_left(machine: &Machine) {
+    let runs = machine.path("data/surtax/runs");
+    let kept = machine.path("kept.html");
+    std::fs::write(&kept, "<!doctype html>").unwrap();
+    for name in ["one", "two"] {
+        let file = runs.join(format!("{name}.surtax"));
+        let file = file.to_str().unwrap();
+        let asked = ["compare", "--in", "native", "--runs", "1", "-o", file, "--", "true"];
+        assert!(machine.surtax(&asked).status.success());
+    }
+    std::os::unix::fs::symlink(&kept, runs.join("one.html")).unwrap();
+    std::fs::create_dir(runs.join("two.html")).unwrap();
+    let removed = machine.surtax(&["rm", "one", "two"]);
+    assert!(removed.status.success(), "{}", text(&removed.stderr));
+    assert!(!text(&removed.stderr).contains("removed its report"), "{}", text(&removed.stderr));
+    assert!(
+        kept.exists() && !runs.join("one.surtax").exists() && !runs.join("two.surtax").exists()
+    );
+    std::fs::remove_file(runs.join("one.html")).unwrap();
+    std::fs::remove_dir(runs.join("two.html")).unwrap();
+}
+
 #[test]
 fn a_finished_run_says_so_when_it_is_resumed_and_the_list_says_what_it_was() {
     let machine = Machine::take();
@@ -371,6 +395,7 @@ fn a_finished_run_says_so_when_it_is_resumed_and_the_list_says_what_it_was() {
     assert_eq!(pages(), 1);
     assert!(machine.surtax(&["rm", "last"]).status.success());
     assert_eq!(pages(), 0, "the page of a run that is gone");
+    assert_a_link_beside_a_run_is_left(&machine);
     assert_eq!(machine.json(&["list", "--format", "json"]), serde_json::json!([]));
     assert_eq!(machine.surtax(&["rm", "last"]).status.code(), Some(2));
     machine.assert_as_before();

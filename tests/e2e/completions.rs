@@ -31,7 +31,9 @@ fn install(machine: &Machine, shell: &str) -> std::path::PathBuf {
     let _ = std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_surtax"), bin.join("surtax"));
     let script = machine.surtax(&["completions", shell]);
     assert!(script.status.success(), "{}", text(&script.stderr));
-    let path = machine.path("_surtax");
+    let folder = machine.path(shell);
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("_surtax");
     std::fs::write(&path, script.stdout).unwrap();
     path
 }
@@ -68,7 +70,9 @@ fn shell(machine: &Machine, program: &str, arguments: &[&str]) -> Command {
 
 /// Types into a shell on a terminal, and returns what is seen there.
 fn typed(machine: &Machine, shell_line: &str, keys: &str) -> String {
-    let mut terminal = shell(machine, "script", &["-qfec", shell_line, "/dev/null"]);
+    // A quotation mark that is left open would be waited for.
+    let arguments = ["20", "script", "-qfec", shell_line, "/dev/null"];
+    let mut terminal = shell(machine, "timeout", &arguments);
     let terminal = terminal.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut terminal = terminal.spawn().unwrap();
     terminal.stdin.take().unwrap().write_all(keys.as_bytes()).unwrap();
@@ -119,6 +123,72 @@ fn fish_completes_the_same_with_a_line_about_each() {
         let words: Vec<&str> = seen.lines().filter_map(|line| line.split('\t').next()).collect();
         assert!(words.contains(&word), "{line}: {word}\n{seen}{}", text(&output.stderr));
     }
+    machine.assert_as_before();
+}
+
+#[test]
+fn names_that_a_shell_would_divide_or_obey_are_typed_as_it_reads_them() {
+    let machine = Machine::take();
+    std::fs::write(machine.path("my run.surtax"), "").unwrap();
+    std::fs::write(machine.path("it's$HOME.surtax"), "").unwrap();
+    std::fs::write(machine.path(r"a\b.surtax"), "").unwrap();
+    let bash = install(&machine, "bash");
+    let zsh = install(&machine, "zsh");
+    let of_home = format!("{}/my run.surtax", machine.path("").display());
+    let of_bash = format!("source {}", bash.display());
+    let of_zsh =
+        format!("bindkey -e; autoload -U compinit; compinit -u -D; source {}", zsh.display());
+    let (bash, zsh) = ("bash --norc --noprofile -i", "zsh -f -i");
+    // A quotation mark that is open the shell sets itself, behind the only name that fits.
+    for (shell_line, source, typed_so_far, name) in [
+        (bash, &of_bash, "./my", "./my run.surtax"),
+        (bash, &of_bash, "\"./my ", "./my run.surtax"),
+        (bash, &of_bash, "'./my ", "./my run.surtax"),
+        (bash, &of_bash, "\"./it", "./it's$HOME.surtax"),
+        (bash, &of_bash, "'./it", "./it's$HOME.surtax"),
+        (bash, &of_bash, "./it", "./it's$HOME.surtax"),
+        (bash, &of_bash, "./a", r"./a\b.surtax"),
+        (bash, &of_bash, "~/my", &of_home),
+        (zsh, &of_zsh, "./my", "./my run.surtax"),
+        (zsh, &of_zsh, "./a", r"./a\b.surtax"),
+    ] {
+        // The shell says which words it read.
+        let keys =
+            format!("{source}\nsurtax show {typed_so_far}\t\x01printf '<%s>\\n' \x05\nexit\n");
+        let seen = typed(&machine, shell_line, &keys);
+        assert!(seen.contains(&format!("<{name}>")), "{shell_line}, {typed_so_far}\n{seen}");
+    }
+    machine.assert_as_before();
+}
+
+#[test]
+fn what_a_stranger_wrote_is_offered_without_letters_that_act_and_nothing_is_waited_for() {
+    let machine = Machine::take();
+    let folder = machine.path("config/surtax/workloads");
+    std::fs::create_dir_all(&folder).unwrap();
+    let about = "a\u{9d}0;OWNED\u{9c}\r\u{202e}z";
+    let file = format!("about = \"{about}\"\ncommand = [\"true\"]\n");
+    std::fs::write(folder.join("mine.toml"), file).unwrap();
+    std::fs::write(folder.join("mi\u{202e}ne.toml"), "about = \"x\"\ncommand = [\"true\"]\n")
+        .unwrap();
+    std::os::unix::fs::symlink("/proc/kmsg", folder.join("min.toml")).unwrap();
+    let ask = |shell: &str, words: &[&str]| {
+        let mut command = machine.command(&["completions", shell, "--"]);
+        command.args(words).env("XDG_CONFIG_HOME", machine.path("config"));
+        command.stdin(Stdio::piped()).spawn().unwrap()
+    };
+    let words = ["surtax", "compare", "--workload", "mi"];
+    let offered = text(&ask("zsh", &words).wait_with_output().unwrap().stdout);
+    let names: Vec<&str> = offered.lines().filter_map(|line| line.split('\t').next()).collect();
+    assert!(names.contains(&"mine") && !names.contains(&"mi\u{202e}ne"), "{offered:?}");
+    let acts = |it: char| it != '\n' && it != '\t' && (it.is_control() || it == '\u{202e}');
+    assert!(!offered.chars().any(acts), "{offered:?}");
+
+    // Its standard input stays open, and nobody writes to it.
+    let mut waiting = ask("bash", &["surtax compare --workload /dev/stdin:", ""]);
+    let keyboard = waiting.stdin.take();
+    assert!(waiting.wait().unwrap().success());
+    drop(keyboard);
     machine.assert_as_before();
 }
 

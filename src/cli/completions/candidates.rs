@@ -9,8 +9,9 @@ use crate::driver::registered;
 use crate::layer::Descriptor;
 use crate::ledger;
 use crate::plan;
+use crate::workload::Definition;
 use crate::workload::parameter::{Kind, Parameter};
-use crate::workload::{Definition, shelf};
+use crate::workload::shelf::{self, Listed};
 use clap::builder::StyledStr;
 use clap_complete::engine::{
     ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter as _,
@@ -20,6 +21,9 @@ use std::path::Path;
 
 /// Marks that a name of a run has, and no others where it is offered: a shell obeys some.
 const IN_NAMES: [char; 3] = ['-', '_', '.'];
+
+/// Of more workloads than these none is read for a line about it.
+const TOLD_MAX: usize = 200;
 
 /// Completes `--in`: stacks, with commas between them.
 pub fn stacks() -> ArgValueCompleter {
@@ -57,7 +61,8 @@ pub fn run() -> ArgValueCompleter {
         let newest = kept.unwrap_or_default().into_iter().rev().filter_map(|path| name(&path));
         // Somebody else may have made a file whose name a shell obeys.
         let is_plain = |name: &String| {
-            name.chars().all(|it| it.is_ascii_alphanumeric() || IN_NAMES.contains(&it))
+            name.starts_with(|it: char| it.is_ascii_alphanumeric())
+                && name.chars().all(|it| it.is_ascii_alphanumeric() || IN_NAMES.contains(&it))
         };
         let names = std::iter::once(String::from("last")).chain(newest.filter(is_plain));
         or_file(typed, ledger::EXTENSION, names.map(|name| (name, String::new())).collect())
@@ -181,24 +186,26 @@ fn with_room(key: &str) -> String {
 }
 
 fn of_workload(typed: &str) -> Vec<Offered> {
+    let mut known = shelf::all().unwrap_or_default();
     let Some((name, parameters)) = typed.split_once(':') else {
-        let known = shelf::all().unwrap_or_default();
-        let about = |name: &str| {
-            let text = shelf::text(name).ok()?;
-            Some(Definition::parse(&text, name).ok()?.about)
-        };
-        let names = known.into_iter().map(|it| it.name).filter(|name| name.starts_with(typed));
-        let told = names.map(|name| (about(&name).unwrap_or_default(), name));
+        known.retain(|it| it.name.starts_with(typed));
+        let is_told = known.len() <= TOLD_MAX;
+        let about = |it: &Listed| Some(definition(it).filter(|_| is_told)?.about);
+        let told = known.into_iter().map(|it| (about(&it).unwrap_or_default(), it.name));
         let told: Vec<Offered> = told.map(|(about, name)| (name, about)).collect();
         return if told.is_empty() { or_file(typed, "toml", told) } else { told };
     };
-    let text = shelf::text(name).ok();
-    let Some(definition) = text.and_then(|text| Definition::parse(&text, name).ok()) else {
-        return Vec::new();
-    };
+    let of_name = known.into_iter().find(|it| it.name == name);
+    let file = || Listed { name: name.to_owned(), path: Some(name.into()) };
+    let listed = of_name.or_else(|| name.ends_with(".toml").then(file));
+    let Some(definition) = listed.and_then(|it| definition(&it)) else { return Vec::new() };
     let (given, word) = parameters.rsplit_once(',').map_or(("", parameters), |it| it);
     let before = &typed[..typed.len() - word.len()];
     behind(before, of_parameter(&definition.parameters, given, word))
+}
+
+fn definition(listed: &Listed) -> Option<Definition> {
+    Definition::parse(&listed.kept_text()?, &listed.name).ok()
 }
 
 /// Parameters that are not given yet, or the words that the one that is typed may have.

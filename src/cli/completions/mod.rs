@@ -8,6 +8,8 @@ pub mod candidates;
 
 use super::{Cli, answer};
 use crate::fault::{Doing, Fault};
+use crate::finding::foreign;
+use crate::unseen;
 use clap::CommandFactory;
 use clap_complete::{Shell, engine};
 use std::ffi::OsString;
@@ -18,6 +20,9 @@ const FISH: &str = include_str!("surtax.fish");
 
 /// Marks that a shell takes for a part of a word, whatever stands beside them.
 const PLAIN: &str = "_-./:=,+@%";
+
+/// As many words are offered: nobody reads more.
+const OFFERED_MAX: usize = 1_000;
 
 /// Flags of `surtax completions`.
 #[derive(Debug, clap::Args)]
@@ -67,28 +72,47 @@ fn of_bash(words: &[OsString]) -> Result<Vec<String>, Fault> {
         return Err(Fault::user("bash gives a line and a word"));
     };
     let (line, part) = (line.to_string_lossy(), part.to_string_lossy());
-    let words = split(&line);
+    let (words, quote) = split(&line);
     let kept = words.last().and_then(|word| word.strip_suffix(&*part)).map_or(0, str::len);
     let offered = offered(words.into_iter().map(OsString::from).collect())?;
-    Ok(offered.iter().filter_map(|(value, _)| value.get(kept..)).map(quoted).collect())
+    let rest = offered.iter().filter_map(|(value, _)| value.get(kept..));
+    Ok(rest.filter_map(|rest| quoted(rest, quote)).collect())
 }
 
-/// Splits a line as a shell would, were the quotation mark set that is missing.
-fn split(line: &str) -> Vec<String> {
-    let ended = ["", "'", "\""].iter().find_map(|end| shlex::split(&format!("{line}{end}")));
-    let mut words = ended.unwrap_or_default();
-    if line.ends_with(char::is_whitespace) && shlex::split(line).is_some() {
+/// Splits a line as a shell would, were the quotation mark set that is missing; says which it is.
+fn split(line: &str) -> (Vec<String>, Option<char>) {
+    let ended = [None, Some('\''), Some('"')].into_iter().find_map(|quote| {
+        let end = quote.map_or_else(String::new, String::from);
+        Some((shlex::split(&format!("{line}{end}"))?, quote))
+    });
+    let (mut words, quote) = ended.unwrap_or_default();
+    if quote.is_none() && line.ends_with(char::is_whitespace) {
         words.push(String::new());
     }
-    words
+    (words, quote)
 }
 
-/// Returns a word as it is typed.
-fn quoted(word: &str) -> String {
-    word.chars().fold(String::new(), |typed, character| {
-        let is_plain = character.is_alphanumeric() || PLAIN.contains(character);
-        typed + if is_plain { "" } else { "\\" } + character.encode_utf8(&mut [0; 4])
-    })
+/// Returns a word as it is typed, behind a quotation mark where one is open; `None` where it cannot
+/// be typed there.
+fn quoted(word: &str, quote: Option<char>) -> Option<String> {
+    let escaped = |word: &str, is_plain: fn(char) -> bool| {
+        word.chars().fold(String::new(), |typed, character| {
+            let mark = if is_plain(character) { "" } else { "\\" };
+            typed + mark + character.encode_utf8(&mut [0; 4])
+        })
+    };
+    match quote {
+        // Within these a shell keeps the backslash before what would be a line of its history.
+        Some('"') if word.contains('!') => None,
+        Some('"') => Some(escaped(word, |it| !"$`\"\\".contains(it))),
+        Some(_) => Some(word.replace('\'', "'\\''")),
+        None => {
+            let is_plain = |it: char| it.is_alphanumeric() || PLAIN.contains(it);
+            // A home stays one.
+            let (home, rest) = word.split_at(if word.starts_with("~/") { 2 } else { 0 });
+            Some(home.to_owned() + &escaped(rest, is_plain))
+        }
+    }
 }
 
 /// Returns what the last of these words may become, with a line about each. What no terminal
@@ -104,8 +128,8 @@ fn offered(mut words: Vec<OsString>) -> Result<Vec<(String, String)>, Fault> {
     let of = |candidate: engine::CompletionCandidate| {
         let value = candidate.get_value().to_str()?.to_owned();
         let help = candidate.get_help().map(ToString::to_string).unwrap_or_default();
-        let help = help.lines().next().unwrap_or_default().replace('\t', " ");
-        (!value.chars().any(char::is_control)).then_some((value, help))
+        let help = foreign::line(help.lines().next().unwrap_or_default());
+        (!value.chars().any(unseen::acts)).then_some((value, help))
     };
-    Ok(found.into_iter().filter_map(of).collect())
+    Ok(found.into_iter().filter_map(of).take(OFFERED_MAX).collect())
 }
