@@ -198,6 +198,7 @@ fn record(
             stops: None,
             oom_kill_count: None,
             left_running_count: 0,
+            counts: Amounts::NONE,
             agent_cpu: Nanoseconds(0),
             stdout: output("done"),
             stderr: output(""),

@@ -171,6 +171,7 @@ fn sum(instances: &[Instance]) -> Option<Instance> {
         cpu_user: Nanoseconds(sum(|it| it.cpu_user.0)),
         cpu_system: Nanoseconds(sum(|it| it.cpu_system.0)),
         memory_peak: Bytes(sum(|it| it.memory_peak.0)),
+        counts: instances.iter().map(|it| it.counts.clone()).reduce(|all, it| all.plus(&it))?,
         stdout: streams(|it| &it.stdout),
         stderr: streams(|it| &it.stderr),
     })

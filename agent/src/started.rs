@@ -5,6 +5,9 @@ use crate::stream::Stream;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, kill_process_group, waitpid};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::{Child, ChildStdout};
+use surtax_instrument::amount::{
+    Amounts, CONTEXT_SWITCHES, MAJOR_FAULTS, PAGE_FAULTS, PREEMPTIONS,
+};
 use surtax_instrument::clock;
 use surtax_instrument::quantity::{Bytes, Nanoseconds};
 use surtax_instrument::wire::{Failure, Instance, Status, WireError};
@@ -88,6 +91,7 @@ impl Started {
             cpu_user: time(usage.ru_utime),
             cpu_system: time(usage.ru_stime),
             memory_peak: Bytes(u64::try_from(usage.ru_maxrss).unwrap_or(0) << 10),
+            counts: counts(usage),
             stdout: self.stdout.output(),
             stderr: self.stderr.output(),
         }))
@@ -101,6 +105,21 @@ impl Drop for Started {
             let _ = waitpid(Some(self.pid), WaitOptions::empty());
         }
     }
+}
+
+/// Returns what the kernel counted of a process and of those for whom it has waited. No process
+/// runs without a page fault: a kernel that says so counts none, and so it is with switches.
+fn counts(usage: &libc::rusage) -> Amounts {
+    let count = |number: libc::c_long| u64::try_from(number).unwrap_or(0);
+    let (minor, major) = (count(usage.ru_minflt), count(usage.ru_majflt));
+    let (given, taken) = (count(usage.ru_nvcsw), count(usage.ru_nivcsw));
+    let (faults, switches) = (minor.saturating_add(major), given.saturating_add(taken));
+    let counted = |all: u64, part: u64| Some(part).filter(|_| all > 0);
+    Amounts::NONE
+        .with(PAGE_FAULTS, counted(faults, faults))
+        .with(MAJOR_FAULTS, counted(faults, major))
+        .with(CONTEXT_SWITCHES, counted(switches, switches))
+        .with(PREEMPTIONS, counted(switches, taken))
 }
 
 /// A time of a kernel's counters.

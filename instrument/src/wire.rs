@@ -16,7 +16,9 @@ mod seal;
 pub mod specimen;
 mod status;
 
-use crate::amount::{Amounts, CPU_SYSTEM, CPU_USER};
+use crate::amount::{
+    Amounts, CONTEXT_SWITCHES, CPU_SYSTEM, CPU_USER, Key, MAJOR_FAULTS, PAGE_FAULTS, PREEMPTIONS,
+};
 use crate::quantity::{Bytes, Nanoseconds};
 pub use encoding::{
     Malformed, WireError, body_of, length_of_reply, read_reply, read_request, require_short,
@@ -27,7 +29,7 @@ pub use seal::{Opener, Sealer, agents, hosts};
 pub use status::Status;
 
 /// Raised whenever a frame changes its meaning; both ends must agree.
-pub const PROTOCOL: u16 = 12;
+pub const PROTOCOL: u16 = 13;
 
 /// The longest frame that either side accepts, in bytes.
 pub const FRAME_LIMIT: usize = 1 << 20;
@@ -191,6 +193,9 @@ pub struct Dropped {
     pub failure: String,
 }
 
+/// Amounts of a command that its kernel counts.
+pub const COUNTED: [Key; 4] = [PAGE_FAULTS, MAJOR_FAULTS, CONTEXT_SWITCHES, PREEMPTIONS];
+
 /// Outcome of a finished command: how it ended, and what it used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
@@ -204,6 +209,9 @@ pub struct Outcome {
     pub cpu_system: Nanoseconds,
     /// Largest resident set of any one process of the command (`ru_maxrss`).
     pub memory_peak: Bytes,
+    /// Amounts that its kernel counted of the command and its waited-for descendants, of those
+    /// [`COUNTED`]; none of what that kernel does not count.
+    pub counts: Amounts,
     /// Stops of it meanwhile; `None` where that level's kernel does not tell.
     pub stops: Option<Stops>,
     /// Number of processes that level's kernel killed meanwhile because memory had run out,
@@ -237,6 +245,8 @@ pub struct Instance {
     pub cpu_system: Nanoseconds,
     /// As [`Outcome::memory_peak`].
     pub memory_peak: Bytes,
+    /// As [`Outcome::counts`].
+    pub counts: Amounts,
     /// Standard output.
     pub stdout: Output,
     /// Standard error.
@@ -246,13 +256,15 @@ pub struct Instance {
 impl From<Instance> for Outcome {
     /// The outcome of a command that was one process, of which nothing else is known.
     fn from(one: Instance) -> Self {
-        let Instance { status, wall, cpu_user, cpu_system, memory_peak, stdout, stderr } = one;
+        let Instance { status, wall, cpu_user, cpu_system, memory_peak, counts, stdout, stderr } =
+            one;
         Self {
             status,
             wall,
             cpu_user,
             cpu_system,
             memory_peak,
+            counts,
             stops: None,
             oom_kill_count: None,
             left_running_count: 0,

@@ -13,7 +13,7 @@ const PLACES_MAX: usize = 6;
 /// A number beyond this is not told from the next.
 const NUMBER_MAX: f64 = 1e12;
 /// As many values as one parameter may have: each makes a stack at least.
-const VALUES_MAX: u32 = STACK_LIMIT as u32;
+const VALUES_MAX: usize = STACK_LIMIT;
 /// As long may a value be, and a stack in which one stands, in bytes.
 const VALUE_MAX: usize = 4_096;
 
@@ -45,7 +45,7 @@ struct Parameter {
 }
 
 impl Parameter {
-    /// Its name as it stands in a stack.
+    /// Place that it has in a stack.
     fn place(&self) -> String {
         format!("{{{}}}", self.name)
     }
@@ -185,7 +185,7 @@ fn swept(typed: &str) -> Result<Parameter, Fault> {
     }
     // A sum of decimal steps may be a little more than it should.
     let end = last + step * 1e-6;
-    let values = (0..=VALUES_MAX).map(|at| first + f64::from(at) * step);
+    let values = (0_u32..).take(VALUES_MAX + 1).map(|at| first + f64::from(at) * step);
     let places = a.max(b).max(c);
     let shown = values.take_while(|value| *value <= end).map(|value| format!("{value:.places$}"));
     parameter(name, shown.collect())
@@ -197,7 +197,7 @@ fn parameter(name: &str, values: Vec<String>) -> Result<Parameter, Fault> {
         return Err(Fault::user(format!("`{}` is no name of a parameter", name.escape_debug()))
             .hint("a name has letters, digits, `_` and `-`"));
     }
-    if values.len() > VALUES_MAX as usize {
+    if values.len() > VALUES_MAX {
         return Err(Fault::user(format!("`{name}` has more than {VALUES_MAX} values"))
             .hint("measure them in several runs"));
     }

@@ -28,6 +28,7 @@ use shape::{Shape, TrialPosition};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use surtax_instrument::amount::Amounts;
 use surtax_instrument::quantity::{Bytes, Nanoseconds};
 use surtax_instrument::wire::{
     Fact, Failure, Hello, Outcome, Output, PROTOCOL, Reply, Request, Status,
@@ -220,6 +221,7 @@ fn outcome(wall: Nanoseconds) -> Outcome {
         stops: None,
         oom_kill_count: None,
         left_running_count: 0,
+        counts: Amounts::NONE,
         agent_cpu: Nanoseconds(0),
         stdout: Output::default(),
         stderr: Output::default(),

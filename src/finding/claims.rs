@@ -4,11 +4,11 @@
 //! what this host saw: see `trial/held_against.rs`. Within that only they know it.
 
 use crate::driver;
-use crate::finding::stacks::{Stacks, joined};
+use crate::finding::stacks::{Stacks, grouped, joined};
 use crate::finding::trial_metric::is_of_every_trial;
 use crate::finding::{ArmFindings, Findings, LevelEvidence, MetricFindings};
 use std::collections::BTreeSet;
-use surtax_instrument::wire::{Fact, Role};
+use surtax_instrument::wire::{COUNTED, Fact, Role};
 
 /// Claimant of what this machine's kernel does not count: a kernel further in.
 const INSIDE: &str = "a kernel further in";
@@ -84,13 +84,25 @@ fn of_a_kernel(findings: &Findings, who: &str) -> Option<String> {
     let has_cpu = |arm: &&ArmFindings| arm.command_cpu_ns().is_some();
     let known = findings.arms.iter().filter(has_cpu).map(|arm| arm.stack.as_str());
     cpu.extend(known.filter(|stack| any.contains(stack)));
-    let said = match () {
-        () if cpu == memory => vec![("CPU time and memory", cpu)],
-        () => vec![("CPU time", cpu), ("memory", memory)],
-    };
-    let said = said.into_iter().filter(|(_, set)| !set.is_empty());
-    let said = said.map(|(what, set)| format!("{what} in {}", stacks.words(&set)));
+    let counted = findings.arms.iter().filter(|arm| has_counts(arm));
+    let counts = counted.map(|arm| arm.stack.as_str()).filter(|stack| any.contains(stack));
+    let parts = [("CPU time", cpu), ("memory", memory), ("counts of events", counts.collect())];
+    let parts = parts.into_iter().filter(|(_, set)| !set.is_empty());
+    // What is claimed in the same stacks is said at once.
+    let said = grouped(parts.map(|(what, set)| (set, what))).into_iter().map(|(set, what)| {
+        let what = match what.as_slice() {
+            [others @ .., last] if !others.is_empty() => others.join(", ") + " and " + last,
+            only => only.concat(),
+        };
+        format!("{what} in {}", stacks.words(&set))
+    });
     Some(format!("the command's {}", joined(said, " and ")?))
+}
+
+/// Tells whether something is counted of the command of an arm beside its CPU time and memory.
+fn has_counts(arm: &ArmFindings) -> bool {
+    let command = arm.payers.iter().filter(|payer| payer.role == Role::Workload.word());
+    command.flat_map(|payer| COUNTED.map(|key| payer.amounts.get(key))).any(|it| it.is_some())
 }
 
 /// The stacks in which somebody claims a metric that is such a one.

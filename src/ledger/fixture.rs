@@ -79,6 +79,7 @@ pub(crate) fn measured(wall_ns: u64) -> Measured {
             stops: None,
             oom_kill_count: None,
             left_running_count: 0,
+            counts: Amounts::NONE,
             agent_cpu: Nanoseconds(0),
             stdout: output("ok"),
             stderr: output(""),

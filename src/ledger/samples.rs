@@ -6,8 +6,8 @@
 use super::{Sample, StoredTrial};
 use crate::trial::outside::{Account, Cpu, settle};
 use crate::trial::{Measured, Record};
-use surtax_instrument::amount::MEMORY_PEAK;
-use surtax_instrument::wire::Reading;
+use surtax_instrument::amount::{MEMORY_PEAK, Quantity};
+use surtax_instrument::wire::{COUNTED, Reading};
 
 /// A metric, its unit, and the number in that unit.
 pub(super) type NewSample = (&'static str, &'static str, u64);
@@ -47,6 +47,10 @@ pub(super) fn of(record: &Record, measured: Option<&Measured>) -> Vec<NewSample>
         samples.push(("wall_inside_ns", "ns", outcome.wall.0));
     }
     samples.extend(of_account(&settle(&measured.readings, claim), claim));
+    let counted = COUNTED
+        .into_iter()
+        .filter_map(|key| Some((Quantity::of(key)?.name, "count", outcome.counts.get(key)?)));
+    samples.extend(counted);
     samples.extend(measured.energy_uj.map(|energy| ("energy_uj", "uJ", energy)));
     if let Some(others) = memory_of_others(&measured.readings, outcome.memory_peak.0) {
         samples.push(("memory_others_peak_bytes", "bytes", others));

@@ -62,6 +62,7 @@ fn measured(arm: u32, wall: Nanoseconds) -> Result<Measured, Fault> {
             memory_peak: Bytes(20 << 20),
             oom_kill_count: None,
             left_running_count: 0,
+            counts: Amounts::NONE,
             agent_cpu: Nanoseconds(0),
             stops: None,
             stdout: output("ok"),

@@ -34,6 +34,7 @@ pub(super) fn at_once(runs: &[TimedRun]) -> Option<(String, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use surtax_instrument::amount::Amounts;
     use surtax_instrument::quantity::{Bytes, Nanoseconds};
     use surtax_instrument::wire::Output;
 
@@ -45,6 +46,7 @@ mod tests {
             cpu_user: Nanoseconds(1),
             cpu_system: Nanoseconds(1),
             memory_peak: Bytes(1),
+            counts: Amounts::NONE,
             stdout: output.clone(),
             stderr: output,
         }
@@ -60,6 +62,7 @@ mod tests {
             stops: None,
             oom_kill_count: None,
             left_running_count: 0,
+            counts: Amounts::NONE,
             agent_cpu: Nanoseconds(0),
             stdout: Output { hash: 9, ..Output::default() },
             stderr: Output::default(),

@@ -47,6 +47,7 @@ pub(super) fn whole(
     let wall = median(iterations.iter().map(|one| one.wall));
     let cpu_user = mean(iterations.iter().map(|one| one.cpu_user));
     let cpu_system = mean(iterations.iter().map(|one| one.cpu_system));
+    let counts = counts(&runs);
     let agent_cpu = mean(runs.iter().map(|ran| ran.outcome.agent_cpu));
     let mut outcomes = runs.into_iter().map(|ran| ran.outcome);
     let mut all = outcomes.next().ok_or_else(|| Fault::bug("a command was not run at all"))?;
@@ -72,7 +73,16 @@ pub(super) fn whole(
     }
     (all.stdout.hash, all.stderr.hash) = (hash_of_all(&outs), hash_of_all(&errs));
     let inside = median(inside.into_iter());
-    Ok((wall, Outcome { wall: inside, cpu_user, cpu_system, agent_cpu, ..all }))
+    Ok((wall, Outcome { wall: inside, cpu_user, cpu_system, counts, agent_cpu, ..all }))
+}
+
+/// Means of what was counted of the command in each run; nothing of what one of them does not know.
+fn counts(runs: &[TimedRun]) -> Amounts {
+    let mut of_runs = runs.iter().map(|ran| &ran.outcome.counts);
+    let mut all = of_runs.next().cloned().unwrap_or_default();
+    of_runs.for_each(|later| all.go_on(later));
+    all.divide(u64::try_from(runs.len()).unwrap_or(u64::MAX).max(1));
+    all
 }
 
 /// A hash of all outputs that were seen: the output's own where there is one alone.
@@ -166,6 +176,7 @@ mod tests {
             stops: None,
             oom_kill_count: None,
             left_running_count: 0,
+            counts: Amounts::NONE,
             agent_cpu: Nanoseconds(0),
         };
         let bill = vec![Reading {

@@ -254,6 +254,7 @@ impl Peer {
                     cpu_user: served.outcome.cpu_user,
                     cpu_system: served.outcome.cpu_system,
                     memory_peak: served.outcome.memory_peak,
+                    counts: served.outcome.counts.clone(),
                     stops: served.outcome.stops,
                     oom_kill_count: served.outcome.oom_kill_count,
                     ..called.outcome

@@ -218,6 +218,7 @@ pub(super) fn require_server(server: &Outcome, client: &Outcome) -> Result<(), F
 #[cfg(test)]
 mod tests {
     use super::*;
+    use surtax_instrument::amount::Amounts;
     use surtax_instrument::quantity::{Bytes, Nanoseconds};
     use surtax_instrument::wire::Output;
 
@@ -235,6 +236,7 @@ mod tests {
             stops: None,
             oom_kill_count: None,
             left_running_count: 0,
+            counts: Amounts::NONE,
             agent_cpu: Nanoseconds(0),
         }
     }

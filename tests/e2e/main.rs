@@ -18,6 +18,7 @@ mod completions;
 mod conditions;
 mod conduct;
 mod containers;
+mod counts;
 mod disks;
 mod domains;
 mod engines;

@@ -5,7 +5,7 @@
 //! bytes. They are sealed here, as whoever holds the key would have sent them.
 
 use super::Target;
-use surtax_instrument::amount::QUANTITIES;
+use surtax_instrument::amount::{Amounts, PAGE_FAULTS, QUANTITIES};
 use surtax_instrument::quantity::{Bytes, Nanoseconds};
 use surtax_instrument::wire::{
     Cause, Command, Dropped, Fact, Failure, Hello, Instance, LevelFacts, Opener, Outcome, Output,
@@ -199,12 +199,14 @@ pub fn reading() -> Reading {
 pub fn replies() -> Vec<Reply> {
     let output = Output { hash: 7, length: Bytes(3), tail: b"out".to_vec() };
     let (cpu_user, cpu_system, memory_peak) = (Nanoseconds(2), Nanoseconds(3), Bytes(4096));
+    let counts = Amounts::NONE.with(PAGE_FAULTS, 5);
     let instance = Instance {
         status: Status::Exit(0),
         wall: Nanoseconds(10),
         cpu_user,
         cpu_system,
         memory_peak,
+        counts: counts.clone(),
         stdout: output.clone(),
         stderr: Output::default(),
     };
@@ -216,6 +218,7 @@ pub fn replies() -> Vec<Reply> {
         memory_peak,
         oom_kill_count: Some(1),
         left_running_count: 2,
+        counts,
         agent_cpu: Nanoseconds(0),
         stops: Some(Stops { count: 1, time: Nanoseconds(1) }),
         stdout: output.clone(),

@@ -298,8 +298,8 @@ structs! {
     Bytes { 0 }
     Command { argv, instances, env, cwd, keep_bytes, deadline, terminal }
     Hello { protocol, pid, at }
-    Outcome { status, wall, cpu_user, cpu_system, memory_peak, stops, oom_kill_count, left_running_count, agent_cpu, stdout, stderr, instances }
-    Instance { status, wall, cpu_user, cpu_system, memory_peak, stdout, stderr }
+    Outcome { status, wall, cpu_user, cpu_system, memory_peak, counts, stops, oom_kill_count, left_running_count, agent_cpu, stdout, stderr, instances }
+    Instance { status, wall, cpu_user, cpu_system, memory_peak, counts, stdout, stderr }
     Stops { count, time }
     Output { hash, length, tail }
     Failure { cause, what, hint }
@@ -390,6 +390,7 @@ enums! {
 mod tests {
     use super::super::PROTOCOL;
     use super::*;
+    use crate::amount::{Amounts, PAGE_FAULTS};
     use crate::wire::{agents, hosts};
     use proptest::prelude::*;
 
@@ -473,6 +474,7 @@ mod tests {
                 cpu_user: Nanoseconds(1),
                 cpu_system: Nanoseconds(2),
                 memory_peak: Bytes(3),
+                counts: Amounts::default().with(PAGE_FAULTS, wall),
                 stops: Some(Stops { count: 1, time: Nanoseconds(wall) }),
                 oom_kill_count: Some(wall),
                 left_running_count: 3,
@@ -485,6 +487,7 @@ mod tests {
                     cpu_user: Nanoseconds(4),
                     cpu_system: Nanoseconds(5),
                     memory_peak: Bytes(6),
+                    counts: Amounts::NONE,
                     stdout: Output::default(),
                     stderr: Output { hash, length: Bytes(7), tail: Vec::new() },
                 }],

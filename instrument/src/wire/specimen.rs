@@ -4,6 +4,7 @@
 //! For those who attack a channel on purpose, to show that it holds.
 
 use super::{Dropped, Failure, Hello, LevelFacts, Outcome, Output, PROTOCOL, Reply, Status, Stops};
+use crate::amount::Amounts;
 use crate::quantity::{Bytes, Nanoseconds};
 
 /// Names of the kinds, in the order in which [`specimen`] knows them.
@@ -51,6 +52,7 @@ fn outcome() -> Outcome {
         cpu_user: Nanoseconds(0),
         cpu_system: Nanoseconds(0),
         memory_peak: Bytes(0),
+        counts: Amounts::NONE,
         oom_kill_count: Some(1),
         left_running_count: 1,
         agent_cpu: Nanoseconds(0),

@@ -21,6 +21,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 use surtax_engines::OURSELVES;
+use surtax_instrument::amount::Amounts;
 use surtax_instrument::clock;
 use surtax_instrument::probe::process::Usage;
 use surtax_instrument::quantity::Nanoseconds;
@@ -279,7 +280,9 @@ impl Conversation {
         let (cpu_user, cpu_system) = usage.cpu.since(run.before.cpu);
         let (stdout, stderr) = (run.answer.output(), Answer::new(None, 0).output());
         let wall = now.since(run.began);
-        let command = Instance { status, wall, cpu_user, cpu_system, memory_peak, stdout, stderr };
+        let counts = Amounts::NONE;
+        let command =
+            Instance { status, wall, cpu_user, cpu_system, memory_peak, counts, stdout, stderr };
         self.say(&Reply::Exited(command.into()))
     }
 

@@ -24,6 +24,7 @@ fn outcome() -> Outcome {
         stops: None,
         oom_kill_count: None,
         left_running_count: 0,
+        counts: Amounts::NONE,
         agent_cpu: Nanoseconds(0),
     }
 }

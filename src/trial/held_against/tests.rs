@@ -19,6 +19,7 @@ fn ran(between: u64, wall: u64) -> TimedRun {
         memory_peak: Bytes(1 << 20),
         oom_kill_count: None,
         left_running_count: 0,
+        counts: Amounts::NONE,
         agent_cpu: Nanoseconds(0),
         stops: None,
         stdout: Output::default(),
