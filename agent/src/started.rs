@@ -108,18 +108,20 @@ impl Drop for Started {
 }
 
 /// Returns what the kernel counted of a process and of those for whom it has waited. No process
-/// runs without a page fault: a kernel that says so counts none, and so it is with switches.
+/// runs without a page fault: a kernel that says so counts nothing of the kind.
 fn counts(usage: &libc::rusage) -> Amounts {
     let count = |number: libc::c_long| u64::try_from(number).unwrap_or(0);
     let (minor, major) = (count(usage.ru_minflt), count(usage.ru_majflt));
     let (given, taken) = (count(usage.ru_nvcsw), count(usage.ru_nivcsw));
-    let (faults, switches) = (minor.saturating_add(major), given.saturating_add(taken));
-    let counted = |all: u64, part: u64| Some(part).filter(|_| all > 0);
+    let faults = minor.saturating_add(major);
+    if faults == 0 {
+        return Amounts::NONE;
+    }
     Amounts::NONE
-        .with(PAGE_FAULTS, counted(faults, faults))
-        .with(MAJOR_FAULTS, counted(faults, major))
-        .with(CONTEXT_SWITCHES, counted(switches, switches))
-        .with(PREEMPTIONS, counted(switches, taken))
+        .with(PAGE_FAULTS, faults)
+        .with(MAJOR_FAULTS, major)
+        .with(CONTEXT_SWITCHES, given.saturating_add(taken))
+        .with(PREEMPTIONS, taken)
 }
 
 /// A time of a kernel's counters.

@@ -17,7 +17,7 @@ fn command(answer: &Value, arm: usize) -> &Value {
     command
 }
 
-/// The most page faults that somebody else of an arm had: those of the group that holds the command.
+/// The most page faults that somebody else of an arm had: the group that holds the command.
 fn of_the_group(answer: &Value, arm: usize) -> f64 {
     let others = answer["arms"][arm]["payers"].as_array().unwrap().iter().skip(1);
     others.filter_map(|payer| payer["page_fault_count"].as_f64()).fold(0.0, f64::max)
