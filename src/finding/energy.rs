@@ -27,7 +27,7 @@ pub(crate) fn remark(findings: &Findings) -> Option<String> {
     } else {
         joined(known.iter().map(told), ", ")?
     };
-    Some(format!("{said}; of all processors and their memory, idle and whoever ran meanwhile"))
+    Some(format!("{said}; all processors and their memory, idle power and others included"))
 }
 
 #[cfg(test)]
