@@ -7,6 +7,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use surtax_instrument::probe::energy::Meter;
 use surtax_instrument::words;
 
 /// A process that uses more than this share of one CPU is named.
@@ -47,7 +48,7 @@ pub(super) fn look(root: &Path, watch: Duration) -> Vec<Disturbance> {
     let before = (host.cpu_ticks(), host.process_ticks());
     std::thread::sleep(watch);
     let after = (host.cpu_ticks(), host.process_ticks());
-    vec![
+    let mut found = vec![
         host.load(),
         background(&before.1, &after.1, watch),
         steal(before.0.as_ref(), after.0.as_ref()),
@@ -57,7 +58,9 @@ pub(super) fn look(root: &Path, watch: Duration) -> Vec<Disturbance> {
         host.smt(),
         host.swap(),
         host.huge_pages(),
-    ]
+    ];
+    found.extend(host.energy());
+    found
 }
 
 fn disturbs(code: &'static str, finding: impl Into<String>, advice: &str) -> Disturbance {
@@ -109,6 +112,12 @@ impl Host<'_> {
             Some(load) => fine("load", format!("load average {load} on {cpus} CPUs")),
             None => unknown("load", "`/proc/loadavg` cannot be read", None),
         }
+    }
+
+    /// Tells that trials have their energy; nothing of a machine that does not count it.
+    fn energy(&self) -> Option<Disturbance> {
+        let said = "processors and memory count their energy (RAPL; not yet run on hardware)";
+        Meter::open(self.root).map(|_| fine("energy", said))
     }
 
     fn cpu_ticks(&self) -> Option<CpuTicks> {

@@ -56,6 +56,20 @@ fn a_host_that_disturbs_is_called_so() {
 }
 
 #[test]
+fn a_host_that_counts_its_energy_says_so_and_that_nobody_of_us_has_seen_one() {
+    let zone = "sys/class/powercap/intel-rapl:0";
+    let root = host(&[
+        (&format!("{zone}/name"), "package-0\n"),
+        (&format!("{zone}/energy_uj"), "5\n"),
+        (&format!("{zone}/max_energy_range_uj"), "262143328850\n"),
+    ]);
+    let found = look(root.path(), Duration::ZERO);
+    let energy = found.iter().find(|it| it.code == "energy").unwrap();
+    assert_eq!(energy.state, State::Fine);
+    assert!(energy.finding.contains("not yet run on hardware"), "{}", energy.finding);
+}
+
+#[test]
 fn steal_is_a_share_of_the_time_that_passed() {
     let before = CpuTicks { steal: 10, all: 1000 };
     let seen = steal(Some(&before), Some(&CpuTicks { steal: 15, all: 1100 }));
