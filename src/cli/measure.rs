@@ -202,7 +202,9 @@ impl MeasureArguments {
         descriptors: &[&'static Descriptor],
     ) -> Result<Draft, Fault> {
         let typed = command.iter().map(|word| word.to_string_lossy().into_owned());
-        let elsewhere: Vec<String> = typed.chain(self.workload.clone()).collect();
+        let values = self.env.iter().map(|(_, value)| value.escaped());
+        let others = self.workload.iter().chain(&self.baseline).chain(&self.beside).cloned();
+        let elsewhere: Vec<String> = typed.chain(values).chain(others).collect();
         let stacks = self.parameters.stacks(&self.stacks, &elsewhere, descriptors)?;
         let baseline = self.baseline.as_deref().map(|text| {
             StackSpec::parse_with(text, descriptors).map_err(|fault| fault.during("`--baseline`"))

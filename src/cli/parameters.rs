@@ -69,7 +69,7 @@ impl ParameterArguments {
                 let place = parameter.place();
                 texts.iter().any(|text| text.contains(&place))
             };
-            if !stands_in(texts) {
+            if !stands_in(texts) || stands_in(elsewhere) {
                 return Err(without_a_place(&parameter.name, stands_in(elsewhere)));
             }
         }
@@ -108,19 +108,17 @@ impl ParameterArguments {
     }
 }
 
-/// A parameter that nothing in `--in` uses.
+/// Refuses a parameter that nothing in `--in` uses, or something else.
 fn without_a_place(name: &str, is_elsewhere: bool) -> Fault {
-    let fault = Fault::user(format!("the parameter `{name}` stands in no stack of `--in`"));
-    fault.hint(if is_elsewhere {
-        String::from(
+    if is_elsewhere {
+        return Fault::user(format!("the parameter `{name}` has a place in `--in` alone")).hint(
             "one command is measured in a run: for its variants, type one run for each, with \
-             `--title`",
-        )
-    } else {
-        format!(
-            "write `{{{name}}}` where its values go, as in `--in 'native,runc:cpus={{{name}}}'`"
-        )
-    })
+             `--title`; if the braces are the command's own, name the parameter otherwise",
+        );
+    }
+    Fault::user(format!("the parameter `{name}` stands in no stack of `--in`")).hint(format!(
+        "write `{{{name}}}` where its values go, as in `--in 'native,runc:cpus={{{name}}}'`"
+    ))
 }
 
 /// Returns a text once for every value of the parameters that stand in it.
@@ -174,7 +172,9 @@ fn swept(typed: &str) -> Result<Parameter, Fault> {
     let (last, step) = rest.split_once(':').unwrap_or((rest, "1"));
     let number = |text: &str| {
         let places = text.split_once('.').map_or(0, |(_, places)| places.len());
-        let is_plain = text.chars().all(|it| it.is_ascii_digit() || "+-.".contains(it));
+        let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+        let is_plain = digits.starts_with(|it: char| it.is_ascii_digit())
+            && digits.chars().all(|it| it.is_ascii_digit() || it == '.');
         let is_told = |it: &f64| is_plain && it.abs() <= NUMBER_MAX && places <= PLACES_MAX;
         let value = text.parse::<f64>().ok().filter(is_told);
         value.map(|it| (it, places)).ok_or_else(|| refused(&format!("`{text}` is no number")))
@@ -230,6 +230,12 @@ mod tests {
     }
 
     #[test]
+    fn a_parameter_that_the_command_has_too_is_refused() {
+        let said = stacks(&["c", "1,2"], &[], "runc:cpus={c}").unwrap_err();
+        assert!(said.contains("has a place in `--in` alone"), "{said}");
+    }
+
+    #[test]
     fn a_parameter_may_be_the_layer_and_each_value_meets_each_of_the_others() {
         let found = stacks(&["l", "runc,docker"], &["n=1..2"], "{l}:cpus={n}").unwrap();
         assert_eq!(found, ["runc:cpus=1", "runc:cpus=2", "docker:cpus=1", "docker:cpus=2"]);
@@ -262,10 +268,11 @@ mod tests {
             (vec!["n", "1,,2"], vec![], "missing between the commas"),
             (vec!["n", "1"], vec!["n=1..2"], "given twice"),
             (vec!["m", "1"], vec![], "\n  hint: write `{m}` where"),
-            (vec!["c", "1"], vec![], "\n  hint: one command is"),
+            (vec!["c", "1"], vec![], "has a place in `--in` alone"),
             (vec!["a b", "1"], vec![], "is no name of a parameter"),
             (vec![], vec!["n"], "no numbers from one to another"),
             (vec![], vec!["n=1..x"], "`x` is no number"),
+            (vec![], vec!["n=1...4"], "`.4` is no number"),
             (vec![], vec!["n=4..1"], "goes upwards"),
             (vec![], vec!["n=1..4:0"], "goes upwards"),
             (vec![], vec!["n=0..1000000"], "has more than 100 values"),

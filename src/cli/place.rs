@@ -370,7 +370,8 @@ fn require_result(named: &Named, length: u64) -> Result<(), Fault> {
         .hint("choose another name, such as `report.html`, or remove it first"))
 }
 
-/// Tells whether a file can be read and begins with these bytes, be their letters large or small.
+/// Tells whether a file can be read and begins with these bytes, be their letters large or small:
+/// those of a page have been both.
 fn begins_with(named: &Named, expected: &[u8]) -> bool {
     let mut begin = vec![0; expected.len()];
     let read = named.open(OFlags::RDONLY | OFlags::NONBLOCK);

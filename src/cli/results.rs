@@ -49,11 +49,11 @@ pub(super) struct GateArguments {
     /// The whole 95 % interval must lie above it, and of wall time and of a workload's metric the
     /// verdict must be that the stack differs, or, of a limit below 0 %, the distance from that
     /// more than the noise floor; a point estimate fails nothing. Metrics: wall, cpu, cpu-user,
-    /// cpu-system, cpu-others, memory, memory-others, start, stop, and those of the workload, in
-    /// the direction that costs; a limit is a share (`+3%`) or a factor (`2x`). A stack without
-    /// options means all of the same layers. Where nothing is crossed the exit code is 3 if a stack
-    /// has no such number, 4 if the interval lies on both sides of the limit, so that nothing is
-    /// decided, and 0 if every limit is kept.
+    /// cpu-system, cpu-others, memory, memory-others, start, stop, energy, and those of the
+    /// workload, in the direction that costs; a limit is a share (`+3%`) or a factor (`2x`). A
+    /// stack without options means all of the same layers. Where nothing is crossed the exit code
+    /// is 3 if a stack has no such number, 4 if the interval lies on both sides of the limit, so
+    /// that nothing is decided, and 0 if every limit is kept.
     #[arg(long, value_name = "THRESHOLD", help_heading = "Results")]
     pub(super) fail_if: Vec<Threshold>,
     /// Exits with 1 (`fail`) or 0 (`pass`) where a threshold is not decided, and not with 4; or

@@ -11,8 +11,8 @@ use crate::ledger::StoredTrial;
 use crate::trial::outside::{Account, Cpu, outer, settle};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
-use surtax_instrument::amount::{Amounts, CPU_SYSTEM, CPU_USER, Key, MEMORY_PEAK, Quantity};
-use surtax_instrument::wire::{COUNTED, Reading, Role};
+use surtax_instrument::amount::{Amounts, CPU_SYSTEM, CPU_USER, Key, MEMORY_PEAK};
+use surtax_instrument::wire::{Reading, Role};
 
 /// Payers of the trials of one arm.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -47,7 +47,7 @@ pub(crate) fn of(trials: &[&StoredTrial], depth: u8) -> Bill {
         match &account.split {
             Some(split) if is_divided => {
                 let peak = trial.sample("memory_peak_bytes").map(|it| it.whole);
-                let amounts = counts(trial).with(MEMORY_PEAK, peak);
+                let amounts = trial.counts().with(MEMORY_PEAK, peak);
                 command.add(&Used::of(amounts, split.command, false));
                 add(&mut columns, divided(trial, &split.own));
             }
@@ -66,12 +66,6 @@ pub(crate) fn of(trials: &[&StoredTrial], depth: u8) -> Bill {
         command.findings("the command", Role::Workload, depth).into_iter().collect();
     payers.append(&mut others);
     Bill { payers, gap: gap(trials, &accounts) }
-}
-
-/// Returns what the kernel of a command's level counted of it.
-fn counts(trial: &StoredTrial) -> Amounts {
-    let count = |key| Some((key, trial.sample(Quantity::of(key)?.name)?.whole));
-    COUNTED.into_iter().filter_map(count).collect()
 }
 
 /// Returns what each reading of a trial keeps for itself.

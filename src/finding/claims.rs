@@ -69,9 +69,12 @@ pub(crate) fn remark(findings: &Findings) -> Option<String> {
     let elsewhere = of_a_kernel(findings, ELSEWHERE).map(|what| {
         format!("{what}, which {ELSEWHERE} counts and of which this host sees nothing")
     });
+    let counts = counted_inside(findings).map(|stacks| {
+        format!("its page faults and switches in {stacks}, which nothing here is held against")
+    });
     let workload = (!claimed(findings, WORKLOAD, |_| true).is_empty())
         .then(|| String::from("the workload's own numbers"));
-    joined([inside, elsewhere, workload].into_iter().flatten(), "; ")
+    joined([inside, elsewhere, counts, workload].into_iter().flatten(), "; ")
 }
 
 /// Says what of the command one claimant counts, and in which stacks; `None` where it is nothing.
@@ -84,9 +87,7 @@ fn of_a_kernel(findings: &Findings, who: &str) -> Option<String> {
     let has_cpu = |arm: &&ArmFindings| arm.command_cpu_ns().is_some();
     let known = findings.arms.iter().filter(has_cpu).map(|arm| arm.stack.as_str());
     cpu.extend(known.filter(|stack| any.contains(stack)));
-    let counted = findings.arms.iter().filter(|arm| has_counts(arm));
-    let counts = counted.map(|arm| arm.stack.as_str()).filter(|stack| any.contains(stack));
-    let parts = [("CPU time", cpu), ("memory", memory), ("counts of events", counts.collect())];
+    let parts = [("CPU time", cpu), ("memory", memory)];
     let parts = parts.into_iter().filter(|(_, set)| !set.is_empty());
     // What is claimed in the same stacks is said at once.
     let said = grouped(parts.map(|(what, set)| (set, what))).into_iter().map(|(set, what)| {
@@ -97,6 +98,18 @@ fn of_a_kernel(findings: &Findings, who: &str) -> Option<String> {
         format!("{what} in {}", stacks.words(&set))
     });
     Some(format!("the command's {}", joined(said, " and ")?))
+}
+
+/// Names the stacks in which another kernel counted events of the command; `None` where there are
+/// none.
+fn counted_inside(findings: &Findings) -> Option<String> {
+    let is_inside = |arm: &&ArmFindings| {
+        let mut claims = arm.metrics.iter().filter_map(|it| it.claimed_by.as_deref());
+        has_counts(arm) && claims.any(|who| who == INSIDE || who == ELSEWHERE)
+    };
+    let arms = findings.arms.iter().filter(is_inside);
+    let stacks: BTreeSet<&str> = arms.map(|arm| arm.stack.as_str()).collect();
+    (!stacks.is_empty()).then(|| Stacks::counted(&findings.arms).words(&stacks))
 }
 
 /// Tells whether something is counted of the command of an arm beside its CPU time and memory.

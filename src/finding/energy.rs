@@ -59,6 +59,16 @@ mod tests {
     }
 
     #[test]
+    fn an_energy_that_half_of_the_trials_have_is_none_of_the_stack() {
+        let seen = std::cell::Cell::new(0);
+        let findings = with_energy(|_| {
+            seen.set(seen.get() + 1);
+            (seen.get() % 2 == 0).then_some(3_000_000)
+        });
+        assert_eq!(remark(&findings), None);
+    }
+
+    #[test]
     fn a_machine_that_does_not_say_has_no_such_line() {
         let findings = with_energy(|_| None);
         assert_eq!(remark(&findings), None);

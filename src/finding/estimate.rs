@@ -4,7 +4,7 @@
 //! it. A metric that is zero somewhere has no ratio, so it gets no overhead rather than a wrong
 //! one.
 
-use crate::finding::trial_metric::{OTHERS_MEMORY, TRIAL_METRICS, TrialMetric, WALL};
+use crate::finding::trial_metric::{ENERGY, OTHERS_MEMORY, TRIAL_METRICS, TrialMetric, WALL};
 use crate::finding::{ArmFindings, Interval, MetricFindings, QuantileFindings, Verdict, ticks};
 use crate::ledger::StoredTrial;
 use crate::workload::Better;
@@ -146,7 +146,7 @@ fn speaks_for<'a>(
     metric: &str,
 ) -> bool {
     match metric {
-        OTHERS_MEMORY => speaks(have_it, trials.count()),
+        OTHERS_MEMORY | ENERGY => speaks(have_it, trials.count()),
         _ if TrialMetric::of(metric).is_some_and(|it| it.is_split) => {
             is_typical(trials.clone(), have_it) && !ticks::are_too_coarse(trials, metric)
         }

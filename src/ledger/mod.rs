@@ -37,6 +37,7 @@ pub use seal::Key;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use surtax_instrument::amount::Amounts;
 use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::{LevelFacts, Reading};
 use surtax_instrument::words;
@@ -229,6 +230,13 @@ impl StoredTrial {
     #[must_use]
     pub fn cpu_claim(&self) -> Option<Cpu> {
         samples::claim(self)
+    }
+
+    /// Returns what the kernel on which it ran counted of the command; nothing of what it does not
+    /// count.
+    #[must_use]
+    pub fn counts(&self) -> Amounts {
+        samples::counts(self)
     }
 }
 

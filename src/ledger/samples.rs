@@ -6,8 +6,10 @@
 use super::{Sample, StoredTrial};
 use crate::trial::outside::{Account, Cpu, settle};
 use crate::trial::{Measured, Record};
-use surtax_instrument::amount::{MEMORY_PEAK, Quantity};
-use surtax_instrument::wire::{COUNTED, Reading};
+use surtax_instrument::amount::{
+    Amounts, CONTEXT_SWITCHES, Key, MAJOR_FAULTS, MEMORY_PEAK, PAGE_FAULTS, PREEMPTIONS,
+};
+use surtax_instrument::wire::Reading;
 
 /// A metric, its unit, and the number in that unit.
 pub(super) type NewSample = (&'static str, &'static str, u64);
@@ -29,6 +31,14 @@ const CPU: [&str; 7] =
 /// batches.
 const MEMORY_SLACK_BYTES: u64 = 1 << 20;
 
+/// Names of samples of what is counted of a command. No workload's metric has a full stop in it.
+const COUNTS: [(Key, &str); 4] = [
+    (PAGE_FAULTS, "command.page_fault_count"),
+    (MAJOR_FAULTS, "command.major_fault_count"),
+    (CONTEXT_SWITCHES, "command.context_switch_count"),
+    (PREEMPTIONS, "command.preemption_count"),
+];
+
 /// Every number of one trial.
 pub(super) fn of(record: &Record, measured: Option<&Measured>) -> Vec<NewSample> {
     let around = [("start_ns", "ns", record.start_wall.0), ("stop_ns", "ns", record.stop_wall.0)];
@@ -47,10 +57,8 @@ pub(super) fn of(record: &Record, measured: Option<&Measured>) -> Vec<NewSample>
         samples.push(("wall_inside_ns", "ns", outcome.wall.0));
     }
     samples.extend(of_account(&settle(&measured.readings, claim), claim));
-    let counted = COUNTED
-        .into_iter()
-        .filter_map(|key| Some((Quantity::of(key)?.name, "count", outcome.counts.get(key)?)));
-    samples.extend(counted);
+    let counted = |(key, name)| Some((name, "count", outcome.counts.get(key)?));
+    samples.extend(COUNTS.into_iter().filter_map(counted));
     samples.extend(measured.energy_uj.map(|energy| ("energy_uj", "uJ", energy)));
     if let Some(others) = memory_of_others(&measured.readings, outcome.memory_peak.0) {
         samples.push(("memory_others_peak_bytes", "bytes", others));
@@ -76,6 +84,12 @@ fn of_account(account: &Account, claim: Option<Cpu>) -> Vec<NewSample> {
         samples.extend(claimed.into_iter().flatten());
     }
     samples
+}
+
+/// Returns what the kernel on which it ran counted of a trial's command.
+pub(super) fn counts(trial: &StoredTrial) -> Amounts {
+    let count = |(key, name): (Key, &str)| Some((key, trial.sample(name)?.whole));
+    COUNTS.into_iter().filter_map(count).collect()
 }
 
 /// Returns what the kernel inside said of the command's CPU time, where it can be believed at all.

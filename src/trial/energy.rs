@@ -30,12 +30,15 @@ impl Energy {
     }
 }
 
-/// Returns what was counted while the command ran: that is nearly all of the time, or what was
-/// taken between its runs would be on its account.
+/// Returns what was counted while the command ran: its part of the time over which was counted,
+/// which must be nearly all, or much of it would be what was taken between its runs.
 fn of_the_command(meter: &Meter, runs: &[TimedRun]) -> Option<u64> {
     let ran = runs.iter().fold(Nanoseconds(0), |sum, ran| sum + ran.between);
-    let is_nearly_all = ran.0.saturating_mul(10) >= meter.counted().0.saturating_mul(9);
-    meter.used_uj().filter(|_| is_nearly_all)
+    let counted = meter.counted();
+    let is_nearly_all = ran.0.saturating_mul(10) >= counted.0.saturating_mul(9);
+    let used = u128::from(meter.used_uj().filter(|_| is_nearly_all)?);
+    let part = used * u128::from(ran.0.min(counted.0)) / u128::from(counted.0.max(1));
+    u64::try_from(part).ok()
 }
 
 fn lock(meter: &Mutex<Meter>) -> MutexGuard<'_, Meter> {
@@ -47,10 +50,8 @@ impl Companion for Energy {
         Who::Energy
     }
 
-    fn prepare(&mut self, stage: &mut Stage<'_>) -> Result<(), Fault> {
-        // A level inside has no counters that it could not have made up.
-        let meter = (stage.level == 0).then(|| Meter::open(Path::new("/"))).flatten();
-        self.meter = meter.map(|meter| Arc::new(Mutex::new(meter)));
+    fn prepare(&mut self, _: &mut Stage<'_>) -> Result<(), Fault> {
+        self.meter = Meter::open(Path::new("/")).map(|meter| Arc::new(Mutex::new(meter)));
         self.reader = self.meter.clone().map(|meter| {
             let (end, ended) = channel();
             let patience = lock(&meter).patience();
@@ -69,7 +70,7 @@ impl Companion for Energy {
     }
 
     fn pause(&mut self) {
-        self.meter().iter_mut().for_each(|meter| meter.count());
+        self.meter().iter_mut().for_each(|meter| meter.pause());
     }
 
     fn resume(&mut self) {

@@ -130,11 +130,10 @@ fn accompanied(
         acts(Who::Neighbours, Act::Start);
     }
     let (has_two_sides, level) = (placed.peer.is_some(), context.level);
-    let mut all = companions(has_neighbours.then_some(neighbours), has_two_sides);
-    // Another machine's energy is not told by the counters of this one.
-    if !driver::runs_elsewhere(stack) {
-        all.push(Box::new(Energy::default()));
-    }
+    // Another machine's energy is not told by the counters of this one, nor is a guest's believed.
+    let has_energy = level == 0 && !driver::runs_elsewhere(stack);
+    let neighbours = has_neighbours.then_some(neighbours);
+    let mut all = companions(neighbours, has_two_sides, has_energy);
     let hierarchies = context.lab.hierarchies();
     let mut stage = Stage { placed, plan, level, hierarchies, reader, payers: Vec::new() };
     // Groups are looked at before anything is taken away.
@@ -152,7 +151,11 @@ fn accompanied(
 
 /// Lists who is there beside the command. They prepare and begin in this order, and end and are
 /// stopped in the other.
-fn companions(neighbours: Option<Neighbours>, has_two_sides: bool) -> Vec<Box<dyn Companion>> {
+fn companions(
+    neighbours: Option<Neighbours>,
+    has_two_sides: bool,
+    has_energy: bool,
+) -> Vec<Box<dyn Companion>> {
     let mut all: Vec<Box<dyn Companion>> = vec![
         Box::new(WorkloadSteps::default()),
         Box::new(Program::default()),
@@ -164,6 +167,9 @@ fn companions(neighbours: Option<Neighbours>, has_two_sides: bool) -> Vec<Box<dy
         all.push(Box::new(PeerUsage::default()));
     }
     all.push(Box::new(Bill::default()));
+    if has_energy {
+        all.push(Box::new(Energy::default()));
+    }
     all
 }
 

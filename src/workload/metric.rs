@@ -27,12 +27,11 @@ pub struct Metric {
 }
 
 /// The names that mean something else already, as people type them and as ledgers have them.
-pub const RESERVED: [&str; 28] = [
+pub const RESERVED: [&str; 24] = [
     "wall", "wall_ns", "wall_inside_ns", "cpu", "cpu_total_ns", "cpu_user", "cpu_user_ns",
     "cpu_system", "cpu_system_ns", "cpu_others", "cpu_others_ns", "cpu_unseen_ns",
     "cpu_user_inside_ns", "cpu_system_inside_ns", "memory", "memory_peak_bytes", "memory_others",
     "memory_others_peak_bytes", "start", "start_ns", "stop", "stop_ns", "energy", "energy_uj",
-    "page_fault_count", "major_fault_count", "context_switch_count", "preemption_count",
 ];
 
 /// A quantile takes so many times on its thinner side.

@@ -33,8 +33,11 @@ pub const SHORTEST: Duration = Duration::from_millis(20);
 /// around once, how often it did is known.
 const WATTS_MAX: u64 = 2_000;
 
-/// More packages and memories than these are not read.
+/// A machine with more packages and memories than these has no meter.
 const ZONES_MAX: usize = 64;
+
+/// A counter that goes around sooner than this is no such counter.
+const SHORTEST_ROUND: Duration = Duration::from_secs(10);
 
 /// Counters of one machine, held open, with what they rose by.
 #[derive(Debug)]
@@ -44,6 +47,8 @@ pub struct Meter {
     at: Nanoseconds,
     /// Time over which it was counted.
     counted: Nanoseconds,
+    /// False before it begins and in a pause: what is used then is nobody's.
+    is_counting: bool,
 }
 
 /// Counter of one package or memory.
@@ -68,24 +73,35 @@ impl Meter {
             let is_rapl = name.to_str().is_some_and(|name| name.starts_with("intel-rapl:"));
             let kind = text_of(path.join("name")).unwrap_or_default();
             let is_counted = kind.starts_with("package-") || kind.trim() == "dram";
-            if is_rapl && is_counted && zones.len() < ZONES_MAX {
-                // One of them that cannot be read makes a sum that is none.
-                zones.push(Zone::open(&path)?);
+            if is_rapl && is_counted {
+                // One of them that is left out or cannot be read makes a sum that is none.
+                zones.push(Zone::open(&path).filter(|_| zones.len() < ZONES_MAX)?);
             }
         }
         let now = monotonic_raw();
-        (!zones.is_empty()).then_some(Self { zones, at: now, counted: Nanoseconds(0) })
+        let is_counting = false;
+        (!zones.is_empty()).then_some(Self { zones, at: now, counted: Nanoseconds(0), is_counting })
     }
 
     /// Begins to count, or goes on after a pause: what was used until now is nobody's.
     pub fn go_on(&mut self) {
         self.zones.iter_mut().for_each(Zone::go_on);
         self.at = monotonic_raw();
+        self.is_counting = true;
     }
 
-    /// Counts what was used since the last reading. To be called again within
+    /// Counts to the end, or to a pause.
+    pub fn pause(&mut self) {
+        self.count();
+        self.is_counting = false;
+    }
+
+    /// Counts what was used since the last reading, unless it pauses. To be called again within
     /// [`Self::patience`].
     pub fn count(&mut self) {
+        if !self.is_counting {
+            return;
+        }
         let now = monotonic_raw();
         let passed = now.since(self.at);
         self.zones.iter_mut().for_each(|zone| zone.count(passed));
@@ -119,7 +135,8 @@ impl Zone {
     fn open(path: &Path) -> Option<Self> {
         let range = text_of(path.join("max_energy_range_uj")).ok()?.trim().parse().ok()?;
         let file = File::open(path.join("energy_uj")).ok()?;
-        Some(Self { file, range, last: None, used: Some(0) })
+        let zone = Self { file, range, last: None, used: Some(0) };
+        (Duration::from(zone.longest()) >= SHORTEST_ROUND).then_some(zone)
     }
 
     /// Time in which it can go around no more than once.
@@ -210,12 +227,47 @@ mod tests {
             fs::write(counter(machine.path(), "intel-rapl:0"), format!("{now}\n")).unwrap();
         };
         write(1_010);
+        meter.pause();
+        write(5_000);
         meter.count();
         write(9_000);
         meter.go_on();
         write(9_007);
         meter.count();
         assert_eq!(meter.used_uj(), Some(17));
+    }
+
+    #[test]
+    fn what_is_used_before_it_begins_is_not_counted_however_long_that_takes() {
+        let machine = machine();
+        let mut meter = Meter::open(machine.path()).unwrap();
+        meter.at = Nanoseconds(meter.at.0 - 500_000_000_000);
+        meter.count();
+        meter.go_on();
+        meter.at = Nanoseconds(meter.at.0 - 50_000_000);
+        fs::write(counter(machine.path(), "intel-rapl:0"), "1005\n").unwrap();
+        meter.pause();
+        assert_eq!(meter.used_uj(), Some(5));
+        assert!(meter.counted() < Nanoseconds(1_000_000_000), "{:?}", meter.counted());
+    }
+
+    #[test]
+    fn a_counter_that_goes_around_at_once_and_more_of_them_than_are_read_are_no_meter() {
+        let machine = machine();
+        let range = machine.path().join("sys/class/powercap/intel-rapl:0/max_energy_range_uj");
+        fs::write(range, "1000\n").unwrap();
+        assert!(Meter::open(machine.path()).is_none());
+        let zone =
+            |number: usize, file: &str| format!("sys/class/powercap/intel-rapl:{number}/{file}");
+        let files: Vec<(String, String)> = (0..=ZONES_MAX)
+            .flat_map(|number| {
+                let of = |file: &str, text: &str| (zone(number, file), text.to_owned());
+                let range = RANGE.to_string();
+                [of("name", "package-0"), of("energy_uj", "5"), of("max_energy_range_uj", &range)]
+            })
+            .collect();
+        let files: Vec<(&str, &str)> = files.iter().map(|(a, b)| (&**a, &**b)).collect();
+        assert!(Meter::open(tree(&files).path()).is_none());
     }
 
     #[test]

@@ -45,8 +45,11 @@ words!(State { Disturbs: "disturbs", Fine: "fine", Unknown: "unknown" });
 /// Looks at the host whose `/proc` and `/sys` are below `root`, and watches it for a while.
 pub(super) fn look(root: &Path, watch: Duration) -> Vec<Disturbance> {
     let host = Host { root };
+    let mut meter = Meter::open(root);
     let before = (host.cpu_ticks(), host.process_ticks());
+    meter.iter_mut().for_each(Meter::go_on);
     std::thread::sleep(watch);
+    meter.iter_mut().for_each(Meter::count);
     let after = (host.cpu_ticks(), host.process_ticks());
     let mut found = vec![
         host.load(),
@@ -59,8 +62,14 @@ pub(super) fn look(root: &Path, watch: Duration) -> Vec<Disturbance> {
         host.swap(),
         host.huge_pages(),
     ];
-    found.extend(host.energy());
+    found.extend(meter.as_ref().and_then(energy));
     found
+}
+
+/// Tells that trials have their energy; nothing where the counters stand still.
+fn energy(meter: &Meter) -> Option<Disturbance> {
+    let said = "processors and memory count their energy (RAPL; not yet run on hardware)";
+    meter.used_uj().map(|_| fine("energy", said))
 }
 
 fn disturbs(code: &'static str, finding: impl Into<String>, advice: &str) -> Disturbance {
@@ -112,12 +121,6 @@ impl Host<'_> {
             Some(load) => fine("load", format!("load average {load} on {cpus} CPUs")),
             None => unknown("load", "`/proc/loadavg` cannot be read", None),
         }
-    }
-
-    /// Tells that trials have their energy; nothing of a machine that does not count it.
-    fn energy(&self) -> Option<Disturbance> {
-        let said = "processors and memory count their energy (RAPL; not yet run on hardware)";
-        Meter::open(self.root).map(|_| fine("energy", said))
     }
 
     fn cpu_ticks(&self) -> Option<CpuTicks> {

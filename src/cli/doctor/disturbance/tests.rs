@@ -63,8 +63,16 @@ fn a_host_that_counts_its_energy_says_so_and_that_nobody_of_us_has_seen_one() {
         (&format!("{zone}/energy_uj"), "5\n"),
         (&format!("{zone}/max_energy_range_uj"), "262143328850\n"),
     ]);
-    let found = look(root.path(), Duration::ZERO);
-    let energy = found.iter().find(|it| it.code == "energy").unwrap();
+    let watch = Duration::from_millis(100);
+    let of_energy = |found: Vec<Disturbance>| found.into_iter().find(|it| it.code == "energy");
+    assert_eq!(of_energy(look(root.path(), watch)), None, "a counter that stands still");
+    let counter = root.path().join(zone).join("energy_uj");
+    let rising = std::thread::spawn(move || {
+        std::thread::sleep(watch / 2);
+        std::fs::write(counter, "5000\n").unwrap();
+    });
+    let energy = of_energy(look(root.path(), watch)).unwrap();
+    rising.join().unwrap();
     assert_eq!(energy.state, State::Fine);
     assert!(energy.finding.contains("not yet run on hardware"), "{}", energy.finding);
 }
