@@ -32,6 +32,10 @@ const DATABASE: &[u8] = b"SQLite format 3\0";
 /// First bytes of a page of ours, which may have a name without an ending.
 const PAGE: &[u8] = b"<!doctype html>";
 
+/// End of the title of a page of ours, and within how many bytes it stands.
+const TITLE_END: &str = " · surtax</title>";
+const HEAD_MAX: u64 = 8 << 10;
+
 /// Endings of the names of files that lie beside a run.
 const BESIDE: [&str; 3] = ["-wal", "-shm", "-journal"];
 
@@ -202,7 +206,7 @@ pub(super) fn write(path: &Path, content: &[u8]) -> Result<(), Fault> {
 /// The machine's where it cannot be looked for or removed.
 pub(super) fn remove_page(path: &Path) -> Result<bool, Fault> {
     let named = Named::from(rustix::fs::CWD, path, path.to_owned())?;
-    let is_one = named.metadata().is_ok_and(|it| it.is_file()) && begins_with(&named, PAGE);
+    let is_one = named.metadata().is_ok_and(|it| it.is_file()) && is_our_page(&named);
     if is_one {
         rustix::fs::unlinkat(&named.directory, &named.name, AtFlags::empty())
             .doing(format_args!("remove `{}`", path.display()))?;
@@ -368,6 +372,14 @@ fn require_result(named: &Named, length: u64) -> Result<(), Fault> {
     let shown = named.path.display();
     Err(Fault::user(format!("`{shown}` is there, is not called as a result is, and would be lost"))
         .hint("choose another name, such as `report.html`, or remove it first"))
+}
+
+/// Tells whether a file is a page of ours, by its title.
+fn is_our_page(named: &Named) -> bool {
+    let mut begin = Vec::new();
+    let read = named.open(OFlags::RDONLY | OFlags::NONBLOCK);
+    let is_read = read.is_ok_and(|file| file.take(HEAD_MAX).read_to_end(&mut begin).is_ok());
+    is_read && begins_with(named, PAGE) && String::from_utf8_lossy(&begin).contains(TITLE_END)
 }
 
 /// Tells whether a file can be read and begins with these bytes, be their letters large or small:

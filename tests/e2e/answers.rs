@@ -345,8 +345,8 @@ fn what_a_verdict_rests_on_is_in_every_format() {
     machine.assert_as_before();
 }
 
-/// A run whose page is a link, and another whose page is a directory: both runs go, and what the
-/// link leads to stays.
+/// Runs whose page is a link, a directory, or one that somebody else wrote: the runs go, and all of
+/// these stay.
 fn assert_a_link_beside_a_run_is_left(machine: &Machine) {
     let runs = machine.path("data/surtax/runs");
     let kept = machine.path("kept.html");
@@ -357,15 +357,22 @@ fn assert_a_link_beside_a_run_is_left(machine: &Machine) {
         let asked = ["compare", "--in", "native", "--runs", "1", "-o", file, "--", "true"];
         assert!(machine.surtax(&asked).status.success());
     }
+    let file = runs.join("three.surtax");
+    let asked =
+        ["compare", "--in", "native", "--runs", "1", "-o", file.to_str().unwrap(), "--", "true"];
+    assert!(machine.surtax(&asked).status.success());
     std::os::unix::fs::symlink(&kept, runs.join("one.html")).unwrap();
     std::fs::create_dir(runs.join("two.html")).unwrap();
-    let removed = machine.surtax(&["rm", "one", "two"]);
+    std::fs::write(runs.join("three.html"), "<!doctype html><title>mine</title>").unwrap();
+    let removed = machine.surtax(&["rm", "one", "two", "three"]);
     assert!(removed.status.success(), "{}", text(&removed.stderr));
     assert!(!text(&removed.stderr).contains("removed its report"), "{}", text(&removed.stderr));
     assert!(
         kept.exists() && !runs.join("one.surtax").exists() && !runs.join("two.surtax").exists()
     );
+    assert!(runs.join("three.html").exists(), "a page that somebody else wrote");
     std::fs::remove_file(runs.join("one.html")).unwrap();
+    std::fs::remove_file(runs.join("three.html")).unwrap();
     std::fs::remove_dir(runs.join("two.html")).unwrap();
 }
 

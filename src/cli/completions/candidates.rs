@@ -190,7 +190,7 @@ fn of_workload(typed: &str) -> Vec<Offered> {
     let Some((name, parameters)) = typed.split_once(':') else {
         known.retain(|it| it.name.starts_with(typed));
         let is_told = known.len() <= TOLD_MAX;
-        let about = |it: &Listed| Some(definition(it).filter(|_| is_told)?.about);
+        let about = |it: &Listed| is_told.then(|| definition(it)).flatten().map(|it| it.about);
         let told = known.into_iter().map(|it| (about(&it).unwrap_or_default(), it.name));
         let told: Vec<Offered> = told.map(|(about, name)| (name, about)).collect();
         return if told.is_empty() { or_file(typed, "toml", told) } else { told };
