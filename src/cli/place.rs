@@ -382,13 +382,11 @@ fn is_our_page(named: &Named) -> bool {
     is_read && begins_with(named, PAGE) && String::from_utf8_lossy(&begin).contains(TITLE_END)
 }
 
-/// Tells whether a file can be read and begins with these bytes, be their letters large or small:
-/// those of a page have been both.
+/// Tells whether a file can be read and begins with these bytes.
 fn begins_with(named: &Named, expected: &[u8]) -> bool {
     let mut begin = vec![0; expected.len()];
     let read = named.open(OFlags::RDONLY | OFlags::NONBLOCK);
-    let is_read = read.is_ok_and(|mut file| file.read_exact(&mut begin).is_ok());
-    is_read && begin.eq_ignore_ascii_case(expected)
+    read.is_ok_and(|mut file| file.read_exact(&mut begin).is_ok()) && begin == expected
 }
 
 /// That what somebody else could have put there is not obeyed.

@@ -28,7 +28,7 @@ use crate::finding::Findings;
 use crate::finding::answer::Answer;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, PreEscaped, html};
 use sha2::{Digest, Sha256};
 
 const STYLE: &str = concat!(
@@ -37,6 +37,8 @@ const STYLE: &str = concat!(
     include_str!("../../../report-ui/tables.css"),
     include_str!("../../../report-ui/narrow_and_paper.css"),
 );
+/// First line of a page, by which one is known: see `cli/place.rs`.
+const DOCTYPE: &str = "<!doctype html>\n";
 const SCRIPT: &str = include_str!("../../../report-ui/report.js");
 /// Additions to both of a page that asks its server.
 const SERVED_STYLE: &str = include_str!("../../../report-ui/served.css");
@@ -107,8 +109,7 @@ fn document(title: &str, above: &Markup, main: &Markup, reach: Reach) -> String 
     };
     let (style, script) = ([STYLE, more_style].concat(), [SCRIPT, more_script].concat());
     let document = html! {
-        (DOCTYPE)
-        "\n"
+        (PreEscaped(DOCTYPE))
         html lang="en" {
             head {
                 meta charset="utf-8";

@@ -21,6 +21,7 @@ fn section<'a>(page: &'a str, id: &str) -> &'a str {
 #[test]
 fn one_file_needs_no_other() {
     let page = html(&colleague());
+    assert!(page.starts_with("<!doctype html>\n<html"), "by which a page of ours is known");
     for foreign in ["src=", "href=", "@import", "url(", "<link", "<iframe"] {
         assert!(!page.contains(foreign), "{foreign}");
     }
