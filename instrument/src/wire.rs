@@ -16,9 +16,7 @@ mod seal;
 pub mod specimen;
 mod status;
 
-use crate::amount::{
-    Amounts, CONTEXT_SWITCHES, CPU_SYSTEM, CPU_USER, Key, MAJOR_FAULTS, PAGE_FAULTS, PREEMPTIONS,
-};
+use crate::amount::{Amounts, CPU_SYSTEM, CPU_USER};
 use crate::quantity::{Bytes, Nanoseconds};
 pub use encoding::{
     Malformed, WireError, body_of, length_of_reply, read_reply, read_request, require_short,
@@ -193,9 +191,6 @@ pub struct Dropped {
     pub failure: String,
 }
 
-/// Amounts of a command that its kernel counts.
-pub const COUNTED: [Key; 4] = [PAGE_FAULTS, MAJOR_FAULTS, CONTEXT_SWITCHES, PREEMPTIONS];
-
 /// Outcome of a finished command: how it ended, and what it used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
@@ -209,8 +204,8 @@ pub struct Outcome {
     pub cpu_system: Nanoseconds,
     /// Largest resident set of any one process of the command (`ru_maxrss`).
     pub memory_peak: Bytes,
-    /// Amounts that its kernel counted of the command and its waited-for descendants, of those
-    /// [`COUNTED`]; none of what that kernel does not count.
+    /// Page faults and context switches of the command and its waited-for descendants, as its
+    /// kernel counts them; none where it counts none.
     pub counts: Amounts,
     /// Stops of it meanwhile; `None` where that level's kernel does not tell.
     pub stops: Option<Stops>,

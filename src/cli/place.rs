@@ -379,7 +379,7 @@ fn is_our_page(named: &Named) -> bool {
     let mut begin = Vec::new();
     let read = named.open(OFlags::RDONLY | OFlags::NONBLOCK);
     let is_read = read.is_ok_and(|file| file.take(HEAD_MAX).read_to_end(&mut begin).is_ok());
-    is_read && begins_with(named, PAGE) && String::from_utf8_lossy(&begin).contains(TITLE_END)
+    is_read && begin.starts_with(PAGE) && String::from_utf8_lossy(&begin).contains(TITLE_END)
 }
 
 /// Tells whether a file can be read and begins with these bytes.

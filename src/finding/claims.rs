@@ -8,7 +8,8 @@ use crate::finding::stacks::{Stacks, grouped, joined};
 use crate::finding::trial_metric::is_of_every_trial;
 use crate::finding::{ArmFindings, Findings, LevelEvidence, MetricFindings};
 use std::collections::BTreeSet;
-use surtax_instrument::wire::{COUNTED, Fact, Role};
+use surtax_instrument::amount::PAGE_FAULTS;
+use surtax_instrument::wire::{Fact, Role};
 
 /// Claimant of what this machine's kernel does not count: a kernel further in.
 const INSIDE: &str = "a kernel further in";
@@ -115,7 +116,8 @@ fn counted_inside(findings: &Findings) -> Option<String> {
 /// Tells whether something is counted of the command of an arm beside its CPU time and memory.
 fn has_counts(arm: &ArmFindings) -> bool {
     let command = arm.payers.iter().filter(|payer| payer.role == Role::Workload.word());
-    command.flat_map(|payer| COUNTED.map(|key| payer.amounts.get(key))).any(|it| it.is_some())
+    // No process runs without one: where they are counted, they are known.
+    command.into_iter().any(|payer| payer.amounts.get(PAGE_FAULTS).is_some())
 }
 
 /// The stacks in which somebody claims a metric that is such a one.

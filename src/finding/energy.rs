@@ -1,18 +1,15 @@
 //! Energy of the machine while a command ran, in words for a table that has no room for it.
 
-use crate::finding::stacks::joined;
+use crate::finding::stacks::each_or_ends;
 use crate::finding::trial_metric::{ENERGY, WALL};
 use crate::finding::{ArmFindings, Findings, number};
-
-/// As many stacks are told one by one.
-const EACH_MAX: usize = 8;
 
 /// Says what the machine took while the command ran in each stack, and at which power; `None` where
 /// it does not say.
 pub(crate) fn remark(findings: &Findings) -> Option<String> {
     let median = |arm: &ArmFindings, name| arm.metric(name).map(|metric| metric.median);
     let arms = findings.arms.iter().filter(|arm| !arm.is_again());
-    let mut known: Vec<(&str, f64, Option<f64>)> = arms
+    let known: Vec<(&str, f64, Option<f64>)> = arms
         .filter_map(|arm| Some((arm.name.as_str(), median(arm, ENERGY)?, median(arm, WALL))))
         .collect();
     let told = |(name, microjoules, wall): &(&str, f64, Option<f64>)| {
@@ -20,13 +17,7 @@ pub(crate) fn remark(findings: &Findings) -> Option<String> {
         let power = watts.map_or_else(String::new, |watts| format!(" ({watts:.1} W)"));
         format!("`{name}` {}{power}", number::energy(*microjoules))
     };
-    let said = if known.len() > EACH_MAX {
-        known.sort_by(|one, other| one.1.total_cmp(&other.1));
-        let ends = [known.first(), known.last()].into_iter().flatten().map(told);
-        format!("from {}", joined(ends, " to ")?)
-    } else {
-        joined(known.iter().map(told), ", ")?
-    };
+    let said = each_or_ends(known, |it| it.1, told)?;
     Some(format!("{said}; all processors and their memory, idle power and others included"))
 }
 

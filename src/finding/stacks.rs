@@ -242,6 +242,24 @@ pub(crate) fn joined(parts: impl IntoIterator<Item = String>, between: &str) -> 
     parts.into_iter().reduce(|said, part| said + between + &part)
 }
 
+/// As many stacks are told one by one.
+const EACH_MAX: usize = 8;
+
+/// Tells of each stack what `told` says, or of many from the one with the least key to the one with
+/// the most; `None` of none.
+pub(crate) fn each_or_ends<T>(
+    mut known: Vec<T>,
+    key: impl Fn(&T) -> f64,
+    told: impl Fn(&T) -> String,
+) -> Option<String> {
+    if known.len() <= EACH_MAX {
+        return joined(known.iter().map(told), ", ");
+    }
+    known.sort_by(|one, other| key(one).total_cmp(&key(other)));
+    let ends = [known.first(), known.last()].into_iter().flatten().map(told);
+    Some(format!("from {}", joined(ends, " to ")?))
+}
+
 /// `a`, `b` and `c`, in backticks.
 pub(crate) fn named<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     listed(names, "and")

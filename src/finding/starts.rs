@@ -1,17 +1,14 @@
 //! Times to start and to stop a stack, which are in no time of a command: in words for a table that
 //! has no room for them.
 
-use crate::finding::stacks::joined;
+use crate::finding::stacks::each_or_ends;
 use crate::finding::{ArmFindings, Findings, number};
-
-/// As many stacks are told one by one.
-const EACH_MAX: usize = 8;
 
 /// Says how long the stacks took to start and to stop; `None` where nothing is known.
 pub(crate) fn remark(findings: &Findings) -> Option<String> {
     let arms = findings.arms.iter().filter(|arm| !arm.is_again());
     let median = |arm: &ArmFindings, name: &str| arm.metric(name).map(|metric| metric.median);
-    let mut known: Vec<(&str, f64, Option<f64>)> = arms
+    let known: Vec<(&str, f64, Option<f64>)> = arms
         .filter_map(|arm| {
             Some((arm.name.as_str(), median(arm, "start_ns")?, median(arm, "stop_ns")))
         })
@@ -20,12 +17,7 @@ pub(crate) fn remark(findings: &Findings) -> Option<String> {
         let stop = stop.map_or_else(String::new, |stop| format!(" and {}", number::time(stop)));
         format!("`{name}` {}{stop}", number::time(*start))
     };
-    if known.len() > EACH_MAX {
-        known.sort_by(|one, other| one.1.total_cmp(&other.1));
-        let ends = [known.first(), known.last()].into_iter().flatten().map(told);
-        return Some(format!("from {}", joined(ends, " to ")?));
-    }
-    joined(known.iter().map(told), ", ")
+    each_or_ends(known, |it| it.1, told)
 }
 
 #[cfg(test)]

@@ -30,9 +30,9 @@ pub use descriptor::{
 };
 pub use list::{parse_list_with, split_list};
 pub use nearest::{instead, nearest};
-pub use parse::DEPTH_LIMIT;
 #[cfg(test)]
 pub(crate) use parse::tests;
+pub use parse::{DEPTH_LIMIT, meaning};
 pub use reach::{NETWORK, Reach, Reaches};
 pub use rights::Rights;
 pub use site::{OWN_PLACES, Root, Site, TRANSPORT, View};

@@ -85,7 +85,8 @@ struct LayerText<'a> {
 
 /// Returns the kind that a word means, and the option that it means beside it: its own, unless it
 /// is an alias.
-fn meaning<'a>(
+#[must_use]
+pub fn meaning<'a>(
     word: &'a str,
     descriptors: &[&'static Descriptor],
 ) -> (&'a str, Option<(&'static str, &'static str)>) {

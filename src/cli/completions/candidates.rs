@@ -6,7 +6,7 @@
 
 use super::super::doctor::options::{OptionRow, choices};
 use crate::driver::registered;
-use crate::layer::Descriptor;
+use crate::layer::{Descriptor, meaning};
 use crate::ledger;
 use crate::plan;
 use crate::workload::Definition;
@@ -156,10 +156,8 @@ fn of_stack(typed: &str, is_list: bool) -> Vec<Offered> {
 }
 
 fn named(kind: &str) -> Option<&'static Descriptor> {
-    let is_named = |it: &&'static Descriptor| {
-        it.kind == kind || it.aliases.iter().any(|(alias, _)| *alias == kind)
-    };
-    registered().into_iter().find(is_named)
+    let known = registered();
+    Descriptor::of_kind(meaning(kind, &known).0, &known)
 }
 
 /// Options of a layer, or values of the one that is typed.
