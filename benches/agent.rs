@@ -101,6 +101,7 @@ impl Started {
             keep_bytes: 16 << 10,
             deadline: Duration::from_secs(60).into(),
             terminal: false,
+            counts_calls: false,
         };
         let answer = self.ask(&Request::Run(command));
         assert!(matches!(answer, Reply::Started { .. }), "{answer:?}");

@@ -4,7 +4,8 @@ use crate::opened_lab::OpenedLab;
 use std::path::PathBuf;
 use surtax::driver;
 use surtax::plan::{Plan, TrialId, TrialSettings};
-use surtax::trial::{Measured, TrialResult, protocol};
+use surtax::trial::protocol::{self, Purpose};
+use surtax::trial::{Measured, TrialResult};
 
 /// A plan of one stack and one command, in this process's environment.
 pub fn plan(stack: &str, command: &[&str]) -> Plan {
@@ -37,7 +38,13 @@ pub fn plan(stack: &str, command: &[&str]) -> Plan {
 /// Runs trial `number` of a plan. It must succeed and leave nothing.
 pub fn run(plan: &Plan, number: u32, opened: &OpenedLab) -> Measured {
     let trial = TrialId { block: number, position: 0, arm: 0 };
-    let record = protocol::run(trial, &plan.baseline, plan, &opened.context(), &mut |_, _| {});
+    let record = protocol::run(
+        trial,
+        &plan.baseline,
+        (plan, Purpose::Timing),
+        &opened.context(),
+        &mut |_, _| {},
+    );
     assert!(record.leftovers.is_empty(), "left behind: {:?}", record.leftovers);
     match record.result {
         TrialResult::Done(measured) => *measured,

@@ -195,6 +195,7 @@ fn record(
             cpu_user: user,
             cpu_system: system,
             memory_peak: Bytes(20 << 20),
+            calls: None,
             stops: None,
             oom_kill_count: None,
             left_running_count: 0,
@@ -207,6 +208,7 @@ fn record(
         readings,
         iterations: Vec::new(),
         energy_uj: None,
+        calls: None,
         is_guest_time_void: false,
         evidence: evidence.expect("there are facts"),
     };

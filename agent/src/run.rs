@@ -20,10 +20,11 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 use surtax_engines::OURSELVES;
+use surtax_instrument::calls::Counter;
 use surtax_instrument::clock;
 use surtax_instrument::probe::oom;
 use surtax_instrument::quantity::Nanoseconds;
-use surtax_instrument::wire::{Cause, Command, Failure, Outcome, Status, WireError};
+use surtax_instrument::wire::{Calls, Cause, Command, Failure, Outcome, Status, WireError};
 
 /// Time that output is awaited after the command has ended and all it left behind was killed.
 const DRAIN: Duration = Duration::from_secs(1);
@@ -42,6 +43,7 @@ pub struct Running {
     deadline: Nanoseconds,
     stops: Option<Watcher>,
     before: Before,
+    counter: Option<io::Result<Counter>>,
     killed: Option<Status>,
 }
 
@@ -50,6 +52,7 @@ pub struct Ready {
     waiting: Waiting,
     deadline: Nanoseconds,
     before: Before,
+    counter: Option<io::Result<Counter>>,
 }
 
 /// Counters that were read before anything is timed.
@@ -79,25 +82,26 @@ impl Ready {
             own: cpu_of(libc::RUSAGE_SELF),
         };
         let deadline = command.deadline;
+        let counter = command.counts_calls.then(|| Counter::begin(std::process::id()));
         let waiting = if command.instances.is_empty() {
             Waiting::One(command)
         } else {
             Waiting::Several(concurrency::gather(&command)?)
         };
-        Ok(Self { waiting, deadline, before })
+        Ok(Self { waiting, deadline, before, counter })
     }
 }
 
 impl Running {
     /// Starts it, in a process group of its own.
-    pub fn start(Ready { waiting, deadline, before }: Ready) -> Result<Self, Failure> {
+    pub fn start(Ready { waiting, deadline, before, counter }: Ready) -> Result<Self, Failure> {
         let stops = Watcher::open();
         let (processes, began) = match waiting {
             Waiting::One(command) => start_one(&command)?,
             Waiting::Several(gathered) => gathered.let_go(),
         };
         let stops = stops.map(|it| it.begin(processes.iter().map(|process| process.pid)));
-        Ok(Self { processes, began, deadline, stops, before, killed: None })
+        Ok(Self { processes, began, deadline, stops, before, counter, killed: None })
     }
 
     /// Lists the descriptors that `poll` must watch.
@@ -149,6 +153,7 @@ impl Running {
         for process in &mut self.processes {
             instances.extend(process.end(until)?);
         }
+        let counted = self.counter.take().map(|counter| counter.and_then(Counter::end));
         // What nobody waited for has become our child, and is the command's all the same.
         let (user, system) = cpu_of(libc::RUSAGE_CHILDREN);
         let own = cpu_of(libc::RUSAGE_SELF);
@@ -157,6 +162,7 @@ impl Running {
         Ok(concurrency::whole(instances).map(|outcome| Outcome {
             cpu_user: outcome.cpu_user.max(user),
             cpu_system: outcome.cpu_system.max(system),
+            calls: counted.map(|counted| Box::new(Calls::of(counted))),
             stops,
             oom_kill_count,
             left_running_count,

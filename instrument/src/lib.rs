@@ -5,6 +5,7 @@
 
 pub mod amount;
 pub mod cache;
+pub mod calls;
 pub mod clock;
 pub mod command_file;
 pub mod counters;

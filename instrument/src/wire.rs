@@ -17,6 +17,7 @@ pub mod specimen;
 mod status;
 
 use crate::amount::{Amounts, CPU_SYSTEM, CPU_USER};
+use crate::calls::Call;
 use crate::quantity::{Bytes, Nanoseconds};
 pub use encoding::{
     Malformed, WireError, body_of, length_of_reply, read_reply, read_request, require_short,
@@ -27,7 +28,7 @@ pub use seal::{Opener, Sealer, agents, hosts};
 pub use status::Status;
 
 /// Raised whenever a frame changes its meaning; both ends must agree.
-pub const PROTOCOL: u16 = 13;
+pub const PROTOCOL: u16 = 14;
 
 /// The longest frame that either side accepts, in bytes.
 pub const FRAME_LIMIT: usize = 1 << 20;
@@ -168,6 +169,8 @@ pub struct Command {
     pub deadline: Nanoseconds,
     /// [`Request::Relay`] only: give it a terminal of its own, as `enter` does.
     pub terminal: bool,
+    /// [`Request::Run`] only: count its system calls, which makes each of them slower.
+    pub counts_calls: bool,
 }
 
 /// The first frame of an agent or a starter.
@@ -207,6 +210,8 @@ pub struct Outcome {
     /// Page faults and context switches of the command and its waited-for descendants, as its
     /// kernel counts them; none where it counts none.
     pub counts: Amounts,
+    /// System calls of it, where they were to be counted.
+    pub calls: Option<Box<Calls>>,
     /// Stops of it meanwhile; `None` where that level's kernel does not tell.
     pub stops: Option<Stops>,
     /// Number of processes that level's kernel killed meanwhile because memory had run out,
@@ -260,6 +265,7 @@ impl From<Instance> for Outcome {
             cpu_system,
             memory_peak,
             counts,
+            calls: None,
             stops: None,
             oom_kill_count: None,
             left_running_count: 0,
@@ -276,6 +282,26 @@ pub const INSTANCES_LIMIT: usize = 64;
 
 /// The variable by which each of several instances knows which it is, from 0.
 pub const INSTANCE_VARIABLE: &str = "SURTAX_INSTANCE";
+
+/// System calls of a command, or why nobody could count them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Calls {
+    /// Those that it asked for, by number.
+    pub counted: Vec<Call>,
+    /// Reason why they were not counted; empty if they were.
+    pub failure: String,
+}
+
+impl Calls {
+    /// Makes them of what a counter says at its end.
+    #[must_use]
+    pub fn of(counted: std::io::Result<Vec<Call>>) -> Self {
+        match counted {
+            Ok(counted) => Self { counted, failure: String::new() },
+            Err(error) => Self { counted: Vec::new(), failure: error.to_string() },
+        }
+    }
+}
 
 /// Times that a command stood still because it was told to (`SIGSTOP`, `SIGTSTP`), and not for want
 /// of anything.

@@ -29,7 +29,7 @@ pub struct Heartbeat {
 #[derive(Debug)]
 pub enum Heard {
     /// A reply.
-    Reply(Stamped),
+    Reply(Box<Stamped>),
     /// Nothing, in the time that there was.
     Nothing,
     /// Not even the answer to a question: the fault that this is if nobody goes on.
@@ -43,7 +43,7 @@ impl Heard {
     /// The machine's: there is none.
     fn reply(self, listener: &dyn Listener, limit: Duration) -> Result<Stamped, Fault> {
         match self {
-            Self::Reply(stamped) => Ok(stamped),
+            Self::Reply(stamped) => Ok(*stamped),
             Self::Nothing => Err(listener.silence(limit)),
             Self::NoAnswer(fault) => Err(fault),
         }
@@ -89,7 +89,7 @@ impl Heartbeat {
             let patience = if self.owed > 0 { self.give_up_after } else { self.ask_after };
             match listener.wait(patience.min(left))? {
                 Some(Stamped { reply: Reply::Clock { .. }, .. }) if self.owed > 0 => self.owed -= 1,
-                Some(stamped) => return Ok(Heard::Reply(stamped)),
+                Some(stamped) => return Ok(Heard::Reply(Box::new(stamped))),
                 None if left <= patience => return Ok(Heard::Nothing),
                 None if self.owed > 0 => {
                     return Ok(Heard::NoAnswer(listener.silence(patience).hint(HINT)));

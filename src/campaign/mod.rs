@@ -1,5 +1,6 @@
 //! Carries out a plan: block after block, each arm once per block, every ended trial committed.
 
+pub mod counting;
 pub mod enough;
 pub mod interrupts;
 mod repeat;
@@ -9,7 +10,8 @@ use crate::layer::Unavailable;
 use crate::ledger::{Ledger, RunState, Severity};
 use crate::plan::{Arm, Plan, TrialId};
 use crate::stack::start::StartContext;
-use crate::trial::{Reason, Record, TrialResult, check, protocol};
+use crate::trial::protocol::{self, Purpose};
+use crate::trial::{Reason, Record, TrialResult, check};
 use enough::{Enough, Look};
 use interrupts::{Interrupts, Urgency};
 use repeat::{Next, Repeats};
@@ -204,7 +206,13 @@ impl<'a> Campaign<'a> {
         }
         self.observer.trial_begins(trial, arm);
         self.ledger.begin_trial(trial)?;
-        let mut record = protocol::run(trial, &arm.stack, self.plan, self.context, &mut |_, _| {});
+        let mut record = protocol::run(
+            trial,
+            &arm.stack,
+            (self.plan, Purpose::Timing),
+            self.context,
+            &mut |_, _| {},
+        );
         let is_cut_short = self.interrupts.urgency() == Urgency::Now;
         if is_cut_short && !matches!(record.result, TrialResult::Done(_)) {
             // Killed by the user: void, not broken. `resume` repeats it.

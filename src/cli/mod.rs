@@ -40,6 +40,7 @@ mod run;
 mod say;
 mod serve;
 mod show;
+mod why;
 mod within_reach;
 mod workload;
 
@@ -95,6 +96,8 @@ pub enum Command {
     Enter(enter::Arguments),
     /// Prints the results of a run.
     Show(show::Arguments),
+    /// Explains the overheads of a run: what asks for the time, and what nobody explains.
+    Why(why::Arguments),
     /// Compares two runs of one question.
     Diff(diff::Arguments),
     /// Shows what each stack cost in all runs of one question, and since when.
@@ -152,6 +155,7 @@ fn own_namespace(cli: &Cli) -> Result<(), Fault> {
             | Command::Prices(_)
             | Command::Run(_)
             | Command::Resume(_)
+            | Command::Why(_)
             | Command::Enter(_)
             | Command::Doctor(_)
     );
@@ -167,6 +171,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode, Fault> {
         Command::Run(arguments) => return arguments.question(globals).and_then(measure),
         Command::Resume(arguments) => return run_and_report::resume(&arguments, globals),
         Command::Show(arguments) => return show::run(&arguments, globals),
+        Command::Why(arguments) => return why::run(&arguments, globals),
         Command::Enter(arguments) => return enter::run(&arguments, globals),
         Command::Prove(arguments) => return prove::run(&arguments, globals),
         Command::Plan(arguments) => plan::run(&arguments, globals)?,

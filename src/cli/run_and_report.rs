@@ -180,6 +180,14 @@ pub(super) fn measure(question: &Question, globals: &Globals) -> Result<ExitCode
     carry_out(plan, ledger, &question.results, globals)
 }
 
+/// The ledger of a new run in the folder of runs.
+pub(super) fn new_on_shelf(plan: &Plan, globals: &Globals) -> Result<Ledger, Fault> {
+    let shelf = shelf_directories(globals)?.swap_remove(0);
+    let names = shelf::names(&shelf, &plan.title, clock::wall())?;
+    let key = Key::of_this_machine().ok();
+    Ledger::create_first(names, plan, &machine::facts(&[]), key.as_ref())
+}
+
 /// The folders of all runs, first the one for new ones; where the one that was named is none of
 /// them, that is said.
 pub(super) fn shelf_directories(globals: &Globals) -> Result<Vec<PathBuf>, Fault> {
@@ -251,7 +259,7 @@ fn carry_out(
 }
 
 /// Waits for the others if that is asked for; else says who works here, too.
-fn turn(is_awaited: bool, globals: &Globals) -> Result<Option<Turn>, Fault> {
+pub(super) fn turn(is_awaited: bool, globals: &Globals) -> Result<Option<Turn>, Fault> {
     let named = |workers: &[Worker]| -> String {
         let one = |it: &Worker| format!("process {} (`{}`)", it.pid, line(&it.line));
         let more = match workers.len() {

@@ -218,6 +218,7 @@ fn outcome(wall: Nanoseconds) -> Outcome {
         cpu_user: wall,
         cpu_system: Nanoseconds(0),
         memory_peak: Bytes(1 << 20),
+        calls: None,
         stops: None,
         oom_kill_count: None,
         left_running_count: 0,

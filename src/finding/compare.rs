@@ -21,7 +21,7 @@ use crate::finding::wall::{self, Compared, Wall};
 use crate::finding::{
     AbsenceFindings, ArmFailure, ArmFindings, DisturbanceFinding, Findings, Gap, KeyValue,
     LevelEvidence, ProgressPoint, TrialPoint, TrialUsage, Verdict, distribution, guest_clock,
-    harmless, instances, isolation, memory, steady, step,
+    harmless, instances, isolation, memory, steady, step, why,
 };
 use crate::ledger::{Absences, KnownMetric, Ledger, Proofs, StoredTrial, TrialState};
 use crate::plan::{ArmPart, Plan};
@@ -137,6 +137,7 @@ fn arms(
     }
     isolation::add_to(&mut arms, columns, sources.measures);
     claims::mark(&mut arms, sources.machine);
+    why::add_to(&mut arms, &sources.ledger.counted()?, &sources.ledger.prices()?);
     Ok(arms)
 }
 
@@ -187,6 +188,7 @@ fn arm_findings(
         payers: bill.payers.clone(),
         bill_gap: bill.gap.clone(),
         page_cache_bytes: memory::page_cache_of_all(&column.counted, sources.page_caches),
+        why: None,
         evidence,
         stdout_hashes: distinct(hashes.collect()),
         exit_statuses: distinct(statuses.collect()),

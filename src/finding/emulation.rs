@@ -21,6 +21,11 @@ pub(crate) fn is_of(arm: &ArmFindings) -> bool {
     accelerators(arm).any(|word| word == EMULATED)
 }
 
+/// Tells whether a machine of a stack ran here.
+pub(crate) fn is_machine(arm: &ArmFindings) -> bool {
+    accelerators(arm).next().is_some()
+}
+
 /// The name of a stack, marked where a machine of it was emulated.
 pub(crate) fn name(arm: &ArmFindings) -> String {
     if !is_of(arm) {

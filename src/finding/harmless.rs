@@ -7,10 +7,10 @@
 //! whoever shows it to people quotes it first.
 
 use crate::finding::findings::{
-    AbsenceFindings, ArmFailure, ArmFindings, BesideFindings, BesideOverhead, BillGap, Caution,
-    DistributionFindings, DisturbanceFinding, Findings, InstanceFindings, JudgementFindings,
-    KeyValue, LevelEvidence, MetricFindings, PayerFindings, QuantileFindings, RunFacts, TrialPoint,
-    Verdict,
+    AbsenceFindings, ArmFailure, ArmFindings, BesideFindings, BesideOverhead, BillGap,
+    CauseFindings, Caution, DistributionFindings, DisturbanceFinding, Findings, InstanceFindings,
+    JudgementFindings, KeyValue, LevelEvidence, MetricFindings, PayerFindings, QuantileFindings,
+    RunFacts, TrialPoint, Verdict, WhyFindings,
 };
 use crate::finding::foreign::{line, lines, on_one_line};
 use std::collections::BTreeMap;
@@ -107,11 +107,16 @@ foreign! {
     }
     ArmFindings {
         tame: stack name part trials metrics histograms instances beside absences verdict payers;
-        tame: bill_gap evidence stdout_hashes exit_statuses trouble;
+        tame: bill_gap evidence stdout_hashes exit_statuses trouble why;
         join: because;
         leave: arm trial_count disturbed_count repeated_count warm_up overhead block_count progress;
         leave: p_value p_value_adjusted detectable_effect more_blocks page_cache_bytes;
     }
+    WhyFindings {
+        tame: causes why_not_own;
+        leave: baseline_ns extra parts unexplained counted_by spread_over;
+    }
+    CauseFindings { tame: cause what; leave: count price_ns baseline_price_ns extra; }
     DistributionFindings { tame: metric; leave: value_count highest_ns points; }
     AbsenceFindings { tame: metric why; }
     LevelEvidence { tame: layer facts; }

@@ -48,6 +48,7 @@ pub(crate) mod ticks;
 pub(crate) mod trial_metric;
 pub(crate) mod verdict;
 pub(crate) mod wall;
+pub mod why;
 pub(crate) mod workload;
 
 #[cfg(test)]
@@ -55,9 +56,9 @@ mod tests;
 
 pub use compare::compare;
 pub use findings::{
-    AbsenceFindings, ArmFailure, ArmFindings, BesideFindings, BesideOverhead, BillGap, Caution,
-    DistributionFindings, DisturbanceFinding, Findings, Gap, InstanceFindings, Interval,
-    JudgementFindings, KeyValue, LevelEvidence, Medians, MetricFindings, PayerFindings,
-    PercentilePoint, ProgressPoint, QuantileFindings, RunFacts, TrialPoint, TrialUsage, Verdict,
-    WarmUpFindings,
+    AbsenceFindings, ArmFailure, ArmFindings, BesideFindings, BesideOverhead, BillGap,
+    CauseFindings, Caution, CountedBy, DistributionFindings, DisturbanceFinding, Findings, Gap,
+    InstanceFindings, Interval, JudgementFindings, KeyValue, LevelEvidence, Medians,
+    MetricFindings, PayerFindings, PercentilePoint, ProgressPoint, QuantileFindings, RunFacts,
+    Spread, TimePart, TrialPoint, TrialUsage, Verdict, WarmUpFindings, WhyFindings,
 };

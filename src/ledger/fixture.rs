@@ -76,6 +76,7 @@ pub(crate) fn measured(wall_ns: u64) -> Measured {
             cpu_user: Nanoseconds(wall_ns),
             cpu_system: Nanoseconds(1_000),
             memory_peak: Bytes(20 << 20),
+            calls: None,
             stops: None,
             oom_kill_count: None,
             left_running_count: 0,
@@ -96,6 +97,7 @@ pub(crate) fn measured(wall_ns: u64) -> Measured {
         .unwrap(),
         iterations: Vec::new(),
         energy_uj: None,
+        calls: None,
         workload: workload::WorkloadReading::default(),
         is_guest_time_void: false,
     }

@@ -6,6 +6,7 @@
 
 mod attempts;
 mod birth;
+mod causes;
 pub mod calendar;
 mod files;
 mod hold;
@@ -30,6 +31,7 @@ use crate::trial::disturbance::Disturbance;
 use crate::trial::outside::Cpu;
 use crate::workload::Better;
 pub(crate) use birth::taken;
+pub use causes::{CallCount, Counted, PriceSample};
 pub use measured::{Absences, Histograms};
 use rusqlite::ErrorCode;
 use rustix::process::{Resource, getrlimit};
@@ -46,7 +48,7 @@ use surtax_instrument::words;
 pub const APPLICATION_ID: i32 = 0x7375_7274;
 
 /// `PRAGMA user_version`: raised when a field changes its meaning.
-pub const FORMAT_VERSION: i32 = 8;
+pub const FORMAT_VERSION: i32 = 9;
 
 /// The file name's end.
 pub const EXTENSION: &str = crate::lab::state::RUN_EXTENSION;

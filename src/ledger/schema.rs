@@ -13,11 +13,14 @@ pub(super) const READINGS_OF_7: &str = include_str!("schema_7.sql");
 /// The first format with `quantities`.
 pub(super) const QUANTITIES_SINCE: i32 = 8;
 
+/// The first format with `counting`.
+pub(super) const CAUSES_SINCE: i32 = 9;
+
 /// More objects than any ledger has.
 const OBJECTS_MAX: usize = 100;
 
 /// The tables that not every format has, and the first that has them.
-const SINCE: [(&str, i32); 9] = [
+const SINCE: [(&str, i32); 12] = [
     ("disturbances", 2),
     ("iterations", 3),
     ("metrics", 4),
@@ -27,6 +30,9 @@ const SINCE: [(&str, i32); 9] = [
     ("memory", 7),
     ("quantities", QUANTITIES_SINCE),
     ("amounts", QUANTITIES_SINCE),
+    ("counting", CAUSES_SINCE),
+    ("calls", CAUSES_SINCE),
+    ("prices", CAUSES_SINCE),
 ];
 
 /// The table that some ledgers of format 4 lack.
@@ -129,8 +135,12 @@ mod tests {
     fn a_format_is_known_by_what_it_has_and_by_no_other_number() {
         let first = "DROP TABLE metrics; DROP TABLE histograms; DROP TABLE absences; DROP TABLE \
                      instances; DROP TABLE iterations; DROP TABLE disturbances; DROP TABLE memory";
+        let eighth = format!("{SCHEMA}; DROP TABLE calls; DROP TABLE counting; DROP TABLE prices");
+        assert_eq!(difference(&made(&eighth), 8).unwrap(), None);
+        assert!(difference(&made(&eighth), 9).unwrap().is_some());
+        assert!(difference(&made(SCHEMA), 8).unwrap().is_some());
         let seventh = format!(
-            "{SCHEMA}; DROP VIEW amounts; DROP TABLE readings; DROP TABLE quantities; \
+            "{eighth}; DROP VIEW amounts; DROP TABLE readings; DROP TABLE quantities; \
              {READINGS_OF_7}"
         );
         assert_eq!(difference(&made(&seventh), 7).unwrap(), None);

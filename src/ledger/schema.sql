@@ -173,6 +173,32 @@ CREATE TABLE leftovers (
     PRIMARY KEY (trial, position)
 ) STRICT, WITHOUT ROWID;
 
+-- Whose system calls were counted, in a trial that is in no time.
+CREATE TABLE counting (
+    arm               INTEGER PRIMARY KEY REFERENCES arms (arm),
+    began_at_ns       INTEGER NOT NULL,
+    is_of_this_level  INTEGER NOT NULL CHECK (is_of_this_level IN (0, 1)),
+    why               TEXT
+) STRICT;
+
+CREATE TABLE calls (
+    arm             INTEGER NOT NULL REFERENCES counting (arm),
+    call            TEXT NOT NULL,
+    call_count      INTEGER NOT NULL,
+    returned_bytes  INTEGER NOT NULL,
+    fresh_count     INTEGER NOT NULL,
+    PRIMARY KEY (arm, call)
+) STRICT, WITHOUT ROWID;
+
+-- What primitives cost in the stacks of this run, by a run of `surtax prices`.
+CREATE TABLE prices (
+    arm           INTEGER NOT NULL REFERENCES arms (arm),
+    block         INTEGER NOT NULL,
+    price         TEXT NOT NULL,
+    operation_ns  REAL NOT NULL,
+    PRIMARY KEY (arm, block, price)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE logs (
     log       INTEGER PRIMARY KEY,
     at_ns     INTEGER NOT NULL,

@@ -64,6 +64,7 @@ fn measured(arm: u32, wall: Nanoseconds) -> Result<Measured, Fault> {
             left_running_count: 0,
             counts: Amounts::NONE,
             agent_cpu: Nanoseconds(0),
+            calls: None,
             stops: None,
             stdout: output("ok"),
             stderr: output(""),
@@ -73,6 +74,7 @@ fn measured(arm: u32, wall: Nanoseconds) -> Result<Measured, Fault> {
         evidence,
         iterations: Vec::new(),
         energy_uj: None,
+        calls: None,
         workload: read(),
         is_guest_time_void: false,
     })

@@ -4,6 +4,7 @@ use crate::finding::answer::Answer;
 use crate::finding::number::GAP;
 use crate::finding::reasons::{Failure, no_numbers};
 use crate::finding::stacks::Stacks;
+use crate::finding::why::words;
 use crate::finding::{
     ArmFailure, ArmFindings, Findings, KeyValue, PayerFindings, estimate, foreign, instances,
     isolation, memory, number, prices, reasons, remarks, settings, workload,
@@ -37,6 +38,7 @@ pub fn markdown(findings: &Findings) -> String {
         text += &beside(findings);
         text += &noise_floor(findings);
         text += &reasons(findings);
+        text += &explained(findings);
     }
     text += &troubles(findings);
     text += &cautions(findings);
@@ -127,6 +129,19 @@ fn overheads(findings: &Findings) -> String {
     let text = table(&columns, findings.arms.iter().map(row));
     let remarks = remarks::below_the_table(findings);
     text + &remarks.map(|(of, it)| format!("{of}: {}.\n\n", sentence(&it))).collect::<String>()
+}
+
+/// Says what the time is spent on that stacks take more, where they are explained.
+fn explained(findings: &Findings) -> String {
+    let mut text = String::new();
+    for (arm, why) in words::explained(findings) {
+        text += &format!("### What {} takes more\n\n", name(arm));
+        text += &format!("{}.\n\n", sentence(&words::sentence(why)));
+        let cells = |row: [String; 6]| row.map(|cell| plain(&cell)).into();
+        text += &table(&words::HEADINGS, words::rows(why).into_iter().map(cells));
+        text += &format!("{}.\n\n", sentence(&words::source(why, &findings.run.baseline)));
+    }
+    text
 }
 
 /// Writes what the workload measured.

@@ -17,3 +17,4 @@ pub mod page;
 pub mod rows;
 pub mod terminal;
 mod trials;
+pub mod why;

@@ -10,6 +10,7 @@ use super::page::Page;
 use crate::finding::answer::Answer;
 use crate::finding::reasons::{self, Failure, no_numbers};
 use crate::finding::stacks::Stacks;
+use crate::finding::why::words;
 use crate::finding::{
     ArmFindings, Findings, RunFacts, Verdict, foreign, instances, isolation, number, remarks,
     settings, workload,
@@ -105,6 +106,9 @@ pub fn render(findings: &Findings, look: Look) -> String {
         beside(&mut page, findings);
         noise_floor(&mut page, findings);
         reasons(&mut page, findings);
+        for (arm, why) in words::explained(findings) {
+            page.paragraph(&format!("Why, {}: ", arm.name), &words::sentence(why), 2);
+        }
     }
     troubles(&mut page, findings);
     cautions(&mut page, findings);
@@ -318,7 +322,7 @@ fn add_broken(page: &mut Page, mut table: Table, look: Look) {
 }
 
 /// An empty table with a line below its header and none between its rows.
-fn plain(look: Look) -> Table {
+pub(super) fn plain(look: Look) -> Table {
     let mut table = Table::new();
     table.load_style(presets::UTF8_HORIZONTAL_ONLY).force_no_tty();
     table.style_mut().row_separator = LineStyle::none();

@@ -14,17 +14,19 @@ use crate::lab::{self, Lab};
 use crate::stack::watch::Watch;
 use std::ffi::OsStr;
 use std::fs::File;
+use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use surtax_instrument::calls::Counter;
 use surtax_instrument::probe::cgroup::Hierarchies;
 use surtax_instrument::probe::stops;
 use surtax_instrument::wire::{
-    Cause, Failure, Hello, Opener, PROTOCOL, Reply, Request, Sealer, StartNested, WireError,
-    agents, read_request, write_reply,
+    Calls, Cause, Command, Failure, Hello, Opener, PROTOCOL, Reply, Request, Sealer, StartNested,
+    WireError, agents, read_request, write_reply,
 };
 use surtax_instrument::{cache, clock};
 
@@ -49,8 +51,11 @@ impl Requests {
     }
 }
 
-/// The watch over this level's payers while a command runs.
-type Watching = Arc<Mutex<Option<Watch>>>;
+/// The watch over this level's payers while a command runs, and who counts its system calls.
+type Watching = Arc<Mutex<(Option<Watch>, Counting)>>;
+
+/// Counter of a command's system calls, where somebody wants them and its agent is a process here.
+type Counting = Option<io::Result<Counter>>;
 
 /// Serves the level above until it says `Stop` or is gone.
 ///
@@ -150,14 +155,15 @@ fn pass_on(
     let thread_upward = upward.clone();
     std::thread::spawn(move || replies.pass_up(&thread_upward, &stopped));
     loop {
-        let request = match requests.next() {
+        let mut request = match requests.next() {
             Ok(Request::Stop) | Err(_) => break,
             Ok(request) => request,
         };
-        if matches!(request, Request::Run(_)) {
+        if let Request::Run(command) = &mut request {
+            let counting = count(command, running.agent());
             let watch = Watch::begin(running.payers(), level, hierarchies);
             let _ = stops::of_children(); // what was before is not of this command
-            *watching.lock().unwrap_or_else(PoisonError::into_inner) = Some(watch);
+            *watching.lock().unwrap_or_else(PoisonError::into_inner) = (Some(watch), counting);
         }
         // Input waits until a command reads; whoever sent it has a limit of its own for an agent
         // that takes none.
@@ -170,6 +176,13 @@ fn pass_on(
     }
     let below = stop_below(speaker.as_mut(), &has_stopped);
     Ok((running, below))
+}
+
+/// Counts in the place of an agent that is a process of this level, which is then not asked to.
+fn count(command: &mut Command, agent: Option<u32>) -> Counting {
+    let agent = agent.filter(|_| command.counts_calls)?;
+    command.counts_calls = false;
+    Some(Counter::begin(agent))
 }
 
 fn stop_below(speaker: &mut dyn Speaker, has_stopped: &Receiver<()>) -> Result<(), Fault> {
@@ -214,6 +227,12 @@ impl Replies {
                 if let Some(stops) = &mut outcome.stops {
                     stops.count = stops.count.max(carriers);
                 }
+                let counting =
+                    self.watching.lock().unwrap_or_else(PoisonError::into_inner).1.take();
+                if let Some(counter) = counting {
+                    let counted = counter.and_then(Counter::end);
+                    outcome.calls = Some(Box::new(Calls::of(counted)));
+                }
             }
             let has_ended = matches!(reply, Reply::Exited(_));
             if say(upward, &reply).is_err() || (has_ended && self.add_bill(upward).is_err()) {
@@ -224,7 +243,7 @@ impl Replies {
 
     /// This level's readings, and below them those of the next level, as one bill.
     fn add_bill(&mut self, upward: &Upward) -> Result<(), Fault> {
-        let watch = self.watching.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let watch = self.watching.lock().unwrap_or_else(PoisonError::into_inner).0.take();
         let mut readings = watch.map(Watch::end).unwrap_or_default();
         if let Some(deeper) = self.deeper {
             match self.listener.receive(BILL_DEADLINE)?.reply {

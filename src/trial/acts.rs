@@ -25,6 +25,8 @@ pub enum Who {
     Bill,
     /// Energy that this machine takes.
     Energy,
+    /// The count of what the command asks of its kernel.
+    Counting,
     /// The command.
     Command,
     /// The look at which file the command was.

@@ -47,6 +47,7 @@ pub fn command(plan: &Plan, stack: &StackSpec) -> Command {
         keep_bytes: if plan.workload.is_some() { OUTPUT_LIMIT } else { KEEP_OUTPUT },
         deadline: plan.command_deadline().into(),
         terminal: false,
+        counts_calls: false,
     }
 }
 

@@ -87,7 +87,7 @@ fn outlasted(
         let until_late = deadline.saturating_add(late).saturating_sub(passed);
         let patience = if until_late.is_zero() { WAKE_AGAIN } else { until_late };
         match link.outlast(heartbeat, patience.min(left))? {
-            Heard::Reply(ended) => return Ok(ended),
+            Heard::Reply(ended) => return Ok(*ended),
             Heard::Nothing if left.is_zero() => return Err(link.listener.silence(whole)),
             Heard::Nothing => {}
             Heard::NoAnswer(fault) if was_woken => return Err(fault),

@@ -6,6 +6,7 @@
 
 use super::acts::Who;
 use super::clock_sync::ClockSync;
+use super::counting::CountedCalls;
 use super::iterate::TimedRun;
 use super::stage::Stage;
 use crate::fault::Fault;
@@ -76,6 +77,8 @@ pub(super) struct Seen {
     pub energy_uj: Option<u64>,
     /// Time that neighbours can have kept the agent and this surtax from a CPU.
     pub kept_waiting: Nanoseconds,
+    /// System calls of the command, in a trial that counts them.
+    pub calls: Option<CountedCalls>,
     /// Conditions of this machine: stable key, value.
     pub conditions: Vec<(String, f64)>,
     /// Facts, each with its place in the evidence.

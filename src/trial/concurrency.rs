@@ -59,6 +59,7 @@ mod tests {
             cpu_user: Nanoseconds(1),
             cpu_system: Nanoseconds(1),
             memory_peak: Bytes(1),
+            calls: None,
             stops: None,
             oom_kill_count: None,
             left_running_count: 0,

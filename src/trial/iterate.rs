@@ -173,6 +173,7 @@ mod tests {
             stdout: Output { hash, ..Output::default() },
             stderr: Output::default(),
             instances: Vec::new(),
+            calls: None,
             stops: None,
             oom_kill_count: None,
             left_running_count: 0,

@@ -99,13 +99,14 @@ pub(super) fn put_together(
     let flaw = lie.or(too_long).or(seen.flaws.first());
     let read = if flaw.is_none() { seen.workload } else { WorkloadReading::default() };
     let workload = if is_guest_time_void { read.without_numbers(CLOCK_RAN_WRONG) } else { read };
-    let energy_uj = seen.energy_uj;
+    let (energy_uj, calls) = (seen.energy_uj, seen.calls);
     let measured = Measured {
         wall,
         outcome,
         readings,
         iterations,
         energy_uj,
+        calls,
         workload,
         evidence,
         is_guest_time_void,

@@ -8,6 +8,7 @@ mod cold;
 pub mod command;
 mod command_run;
 mod companion;
+mod counting;
 mod cpu_wait;
 pub mod disturbance;
 mod held_against;
@@ -35,6 +36,7 @@ mod workload_steps;
 
 use crate::plan::TrialId;
 use crate::workload::WorkloadReading;
+pub use counting::CountedCalls;
 use disturbance::Disturbance;
 pub(crate) use held_against::longest_measured;
 pub(crate) use program::CHANGED as COMMAND_FILE_CHANGED;
@@ -120,6 +122,8 @@ pub struct Measured {
     /// Energy that this machine took meanwhile, in microjoules, per iteration; `None` where it does
     /// not say.
     pub energy_uj: Option<u64>,
+    /// System calls of the command, in a trial that counted them.
+    pub calls: Option<CountedCalls>,
     /// The clock of the innermost level ran wrong: what was measured in its time says nothing.
     pub is_guest_time_void: bool,
     /// Reading of what a workload measured itself; nothing of an ordinary command, and nothing

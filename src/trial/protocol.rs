@@ -7,6 +7,7 @@ use super::clock_check::ClockCheck;
 use super::command::{command, padding, variable_of};
 use super::companion::{Companion, Seen};
 use super::conditions::ConditionReader;
+use super::counting::Counting;
 use super::energy::Energy;
 use super::host_conditions::HostConditions;
 use super::iterate::TimedRun;
@@ -29,13 +30,22 @@ use std::path::Path;
 use surtax_instrument::clock;
 use surtax_instrument::quantity::Nanoseconds;
 
+/// Purpose of a trial.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// To time the command, bare of all that would make it slower.
+    Timing,
+    /// To count what it asks of its kernel, however long that takes.
+    Counting,
+}
+
 /// Runs one trial, from the machine as it is to a record. What goes wrong is in the record. `acts`
 /// is told of each act.
 #[must_use]
 pub fn run(
     trial: TrialId,
     stack: &StackSpec,
-    plan: &Plan,
+    (plan, purpose): (&Plan, Purpose),
     context: &StartContext<'_>,
     acts: Acts<'_>,
 ) -> Record {
@@ -60,7 +70,7 @@ pub fn run(
             lookout.remember();
             let stood_at = placed.stood_at;
             let meant = (oom::is_meant(&placed.command), pids::is_meant(&placed.command));
-            let neighbours = Beside { plan, trial, context, name: &name };
+            let neighbours = Beside { plan, purpose, trial, context, name: &name };
             let beside = (&mut lookout, &mut reader, &mut leftovers);
             let judged = accompanied(&mut placed, &neighbours, stack, beside, acts);
             let judged = judged.map_err(|fault| placed.running.explained(fault));
@@ -106,6 +116,7 @@ fn place(
 /// Inputs from which neighbours are started.
 struct Beside<'a> {
     plan: &'a Plan,
+    purpose: Purpose,
     trial: TrialId,
     context: &'a StartContext<'a>,
     name: &'a str,
@@ -114,7 +125,7 @@ struct Beside<'a> {
 /// Measures with all companions, and takes away what they started.
 fn accompanied(
     placed: &mut Placed,
-    &Beside { plan, trial, context, name }: &Beside<'_>,
+    &Beside { plan, purpose, trial, context, name }: &Beside<'_>,
     stack: &StackSpec,
     (lookout, reader, leftovers): (&mut Lookout<'_>, &mut ConditionReader, &mut Vec<String>),
     acts: Acts<'_>,
@@ -134,6 +145,9 @@ fn accompanied(
     let has_energy = level == 0 && !driver::runs_elsewhere(stack);
     let neighbours = has_neighbours.then_some(neighbours);
     let mut all = companions(neighbours, has_two_sides, has_energy);
+    if purpose == Purpose::Counting {
+        all.push(Box::new(Counting::default()));
+    }
     let hierarchies = context.lab.hierarchies();
     let mut stage = Stage { placed, plan, level, hierarchies, reader, payers: Vec::new() };
     // Groups are looked at before anything is taken away.

@@ -233,6 +233,7 @@ mod tests {
             stdout: output(stdout),
             stderr: output(stderr),
             instances: Vec::new(),
+            calls: None,
             stops: None,
             oom_kill_count: None,
             left_running_count: 0,

@@ -12,7 +12,8 @@ use surtax::driver::registered;
 use surtax::lab::Lab;
 use surtax::plan::{Defaults, Draft, Neighbour, Plan, TrialId, TrialSettingsDraft};
 use surtax::stack::start::StartContext;
-use surtax::trial::{Measured, Record, TrialResult, protocol};
+use surtax::trial::protocol::{self, Purpose};
+use surtax::trial::{Measured, Record, TrialResult};
 use surtax::workload::Workload;
 
 /// A workload with every step, and a command that says a number.
@@ -74,9 +75,10 @@ fn trace(lab: &Lab, plan: &Plan) -> String {
     let arm = arms.last().unwrap();
     let trial = TrialId { block: 0, position: 0, arm: arm.index };
     let mut told = String::new();
-    let record = protocol::run(trial, &arm.stack, plan, &context, &mut |who, act| {
-        let _ = writeln!(told, "{who:?} {act:?}");
-    });
+    let record =
+        protocol::run(trial, &arm.stack, (plan, Purpose::Timing), &context, &mut |who, act| {
+            let _ = writeln!(told, "{who:?} {act:?}");
+        });
     assert_eq!(record.leftovers, Vec::<String>::new());
     told + &ended(&record)
 }

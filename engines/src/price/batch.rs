@@ -57,7 +57,7 @@ pub fn measure(
     let mut count = 1;
     for _ in 0..CALIBRATIONS_MAX {
         count = calibrate(count, operations_max, &mut batch)?;
-        let measured = sample(budget, count, &mut batch)?;
+        let measured = sample(budget, count, &mut |count| batch(count).map(Some))?;
         let is_long = measured.median_ns * count as f64 * 2.0 >= BATCH.0 as f64;
         if is_long || count >= operations_max {
             return Ok(measured);
@@ -66,11 +66,11 @@ pub fn measure(
     Err(io::Error::other("this machine is too busy to say how many operations are worth timing"))
 }
 
-/// Times batches of one size.
+/// Times batches of one size, while there are any.
 fn sample(
     budget: Duration,
     operation_count: u64,
-    batch: &mut impl FnMut(u64) -> io::Result<Nanoseconds>,
+    batch: &mut impl FnMut(u64) -> io::Result<Option<Nanoseconds>>,
 ) -> io::Result<Measured> {
     let began = clock::monotonic_raw();
     let mut times_ns = Vec::with_capacity(64);
@@ -78,13 +78,38 @@ fn sample(
         || (Duration::from(clock::monotonic_raw().since(began)) < budget
             && times_ns.len() < BATCHES_MAX)
     {
-        times_ns.push(batch(operation_count)?.0 as f64 / operation_count as f64);
+        let Some(took) = batch(operation_count)? else { break };
+        times_ns.push(took.0 as f64 / operation_count as f64);
     }
     times_ns.sort_unstable_by(f64::total_cmp);
     let batch_count = times_ns.len();
     let middle = (times_ns[(batch_count - 1) / 2], times_ns[batch_count / 2]);
     let median_ns = f64::midpoint(middle.0, middle.1);
     Ok(Measured { median_ns, lowest_ns: times_ns[0], batch_count, operation_count })
+}
+
+/// Measures an operation that each of these can be used for once, in batches of so many, for about
+/// so long.
+///
+/// # Errors
+/// The first one of an operation; or there are too few of them.
+pub fn measure_once<T>(
+    budget: Duration,
+    of: &[T],
+    batch_size: usize,
+    mut operation: impl FnMut(&T) -> io::Result<()>,
+) -> io::Result<Measured> {
+    let mut batches = of.chunks_exact(batch_size.max(1));
+    let few = || io::Error::other(format!("it can be done {} times here", of.len()));
+    // The first one warms up what is not its own.
+    batches.next().ok_or_else(few)?.iter().try_for_each(&mut operation)?;
+    if batches.len() < BATCHES_MIN {
+        return Err(few());
+    }
+    sample(budget, batch_size as u64, &mut |_| match batches.next() {
+        Some(batch) => timed(|| batch.iter().try_for_each(&mut operation)).map(Some),
+        None => Ok(None),
+    })
 }
 
 /// Finds the number of operations that make a batch, at least `count`. What these rounds took is no
@@ -145,6 +170,19 @@ mod tests {
         assert!(measured.operation_count * 40 < 8 * BATCH.0);
         assert!((measured.median_ns - 40.0).abs() < 1e-9);
         assert!((measured.lowest_ns - 40.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_can_be_done_once_is_done_once_and_a_few_say_nothing() {
+        let mut done = Vec::new();
+        let all: Vec<u32> = (0..100).collect();
+        let measured = measure_once(MILLISECOND * 1000, &all, 10, |it| {
+            done.push(*it);
+            Ok(())
+        });
+        assert_eq!((measured.unwrap().batch_count, done), (9, all.clone()));
+        let few = measure_once(MILLISECOND, &all[..59], 10, |_| Ok(())).unwrap_err();
+        assert_eq!(few.to_string(), "it can be done 59 times here");
     }
 
     #[test]

@@ -49,6 +49,17 @@ pub fn pipe(setting: &Setting) -> io::Result<Measured> {
     })
 }
 
+/// Nobody else: what is left of a switch without the switch.
+pub fn pipe_alone(setting: &Setting) -> io::Result<Measured> {
+    let (input, output) = rustix::pipe::pipe()?;
+    setting.each(|| {
+        let mut byte = [1];
+        rustix::io::write(&output, &byte)?;
+        rustix::io::read(&input, &mut byte)?;
+        Ok(())
+    })
+}
+
 /// Whose turn it is; each waits for the other to change it.
 const OURS: u32 = 0;
 const THEIRS: u32 = 1;

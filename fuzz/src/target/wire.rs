@@ -165,6 +165,7 @@ pub fn requests() -> Vec<Request> {
     vec![
         Request::Run(command()),
         Request::Run(Command { instances, ..command() }),
+        Request::Run(Command { counts_calls: true, ..command() }),
         Request::Go,
         Request::Cancel,
         Request::Resolve(command()),
@@ -220,6 +221,7 @@ pub fn replies() -> Vec<Reply> {
         left_running_count: 2,
         counts,
         agent_cpu: Nanoseconds(0),
+        calls: None,
         stops: Some(Stops { count: 1, time: Nanoseconds(1) }),
         stdout: output.clone(),
         stderr: output,

@@ -9,9 +9,10 @@ mod errors;
 
 use super::seal::{HEAD, Opener, Sealer, TAIL};
 use super::{
-    Cause, Command, Dropped, FRAME_LIMIT, Fact, Failure, Hello, Instance, LevelFacts, Outcome,
-    Output, Reading, Reply, Request, Role, StartNested, Status, Stops,
+    Calls, Cause, Command, Dropped, FRAME_LIMIT, Fact, Failure, Hello, Instance, LevelFacts,
+    Outcome, Output, Reading, Reply, Request, Role, StartNested, Status, Stops,
 };
+use crate::calls::Call;
 use crate::quantity::{Bytes, Nanoseconds};
 pub use errors::{Malformed, WireError};
 use std::io::{self, Read, Write};
@@ -280,6 +281,15 @@ impl<T: Field> Field for Option<T> {
     }
 }
 
+impl<T: Field> Field for Box<T> {
+    fn put(&self, out: &mut Vec<u8>) {
+        (**self).put(out);
+    }
+    fn take(from: &mut &[u8]) -> Result<Self, Malformed> {
+        T::take(from).map(Self::new)
+    }
+}
+
 /// Structs: their fields in order.
 macro_rules! structs {
     ($($name:ident { $($field:tt),* $(,)? })*) => {$(
@@ -296,10 +306,12 @@ macro_rules! structs {
 structs! {
     Nanoseconds { 0 }
     Bytes { 0 }
-    Command { argv, instances, env, cwd, keep_bytes, deadline, terminal }
+    Command { argv, instances, env, cwd, keep_bytes, deadline, terminal, counts_calls }
     Hello { protocol, pid, at }
-    Outcome { status, wall, cpu_user, cpu_system, memory_peak, counts, stops, oom_kill_count, left_running_count, agent_cpu, stdout, stderr, instances }
+    Outcome { status, wall, cpu_user, cpu_system, memory_peak, counts, calls, stops, oom_kill_count, left_running_count, agent_cpu, stdout, stderr, instances }
     Instance { status, wall, cpu_user, cpu_system, memory_peak, counts, stdout, stderr }
+    Call { number, count, returned, fresh }
+    Calls { counted, failure }
     Stops { count, time }
     Output { hash, length, tail }
     Failure { cause, what, hint }
@@ -475,6 +487,7 @@ mod tests {
                 cpu_system: Nanoseconds(2),
                 memory_peak: Bytes(3),
                 counts: Amounts::default().with(PAGE_FAULTS, wall),
+                calls: None,
                 stops: Some(Stops { count: 1, time: Nanoseconds(wall) }),
                 oom_kill_count: Some(wall),
                 left_running_count: 3,

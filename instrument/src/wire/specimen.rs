@@ -56,6 +56,7 @@ fn outcome() -> Outcome {
         oom_kill_count: Some(1),
         left_running_count: 1,
         agent_cpu: Nanoseconds(0),
+        calls: None,
         stops: Some(Stops::default()),
         stdout: Output::default(),
         stderr: Output::default(),

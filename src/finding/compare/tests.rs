@@ -11,6 +11,15 @@ use surtax_instrument::wire::{LevelFacts, Status};
 
 /// A ledger of ten blocks: native takes 1 s, `runc` 1.1 s, `qemu` is not there.
 pub(crate) fn example(blocks: u32, change: impl Fn(&mut Record)) -> Findings {
+    example_with(blocks, change, |_| {})
+}
+
+/// The same with more in the ledger.
+pub(crate) fn example_with(
+    blocks: u32,
+    change: impl Fn(&mut Record),
+    more: impl FnOnce(&mut crate::ledger::Ledger),
+) -> Findings {
     let shelf = tempfile::tempdir().unwrap();
     let mut ledger = ledger(&shelf.path().join("run.surtax"), &["native", "runc", "qemu"]);
     for block in 0..blocks {
@@ -26,6 +35,7 @@ pub(crate) fn example(blocks: u32, change: impl Fn(&mut Record)) -> Findings {
         remedy: Some(String::from("apt-get install qemu-system-x86")),
     });
     add(&mut ledger, &record(id(0, 3), gap));
+    more(&mut ledger);
     compare(&ledger).unwrap()
 }
 

@@ -3,6 +3,8 @@
 
 mod arm;
 mod metric;
+mod verdict;
+mod why;
 
 use crate::finding::threshold::ThresholdFindings;
 use crate::ledger::machine::MACHINE_HASH;
@@ -16,6 +18,8 @@ use serde_json::json;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use surtax_instrument::amount::{Key, QUANTITIES, Quantity};
+pub use verdict::{Gap, Verdict};
+pub use why::{CauseFindings, CountedBy, Spread, TimePart, WhyFindings};
 
 /// Everything a report may say about one run.
 #[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
@@ -157,6 +161,9 @@ pub struct ArmFindings {
     /// Page cache of files on disks that was in the memory of the others when the command had
     /// ended: the median.
     pub page_cache_bytes: Option<f64>,
+    /// Explanation of its overhead, where its command was counted and its stack priced.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<WhyFindings>,
     /// Evidence of where it ran, per level; from its first counted trial, with differences between
     /// trials as cautions.
     pub evidence: Vec<LevelEvidence>,
@@ -257,71 +264,6 @@ pub struct DisturbanceFinding {
     pub limit: f64,
     /// The same in words.
     pub what: String,
-}
-
-/// One of four, never a bare number.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
-#[serde(tag = "is", rename_all = "kebab-case")]
-pub enum Verdict {
-    /// The baseline itself.
-    Baseline,
-    /// The interval excludes 1 and the difference is above the noise floor.
-    Differs,
-    /// The whole interval lies within the margin.
-    Equivalent,
-    /// Neither.
-    Inconclusive,
-    /// No number of this arm counts, or it ran another program than the baseline.
-    Invalid {
-        /// Kind of the reason.
-        gap: Gap,
-        /// Reason, in words.
-        reason: String,
-    },
-}
-
-/// Kind of the reason for which an arm has no number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Gap {
-    /// A layer does not run on this machine.
-    NotAvailable,
-    /// The command ended with a failure.
-    CommandFailed,
-    /// The stack did not start, or broke.
-    Broken,
-    /// It ran, and what it did or said is not to be believed.
-    Rejected,
-    /// Nothing of it was run.
-    NotRun,
-}
-
-impl Gap {
-    /// The word for it in every format.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::NotAvailable => "not available",
-            Self::CommandFailed => "command failed",
-            Self::Broken => "broken",
-            Self::Rejected => "rejected",
-            Self::NotRun => "not run",
-        }
-    }
-}
-
-impl Verdict {
-    /// The word for it in every format.
-    #[must_use]
-    pub fn word(&self) -> &'static str {
-        match self {
-            Self::Baseline => "baseline",
-            Self::Differs => "differs",
-            Self::Equivalent => "equivalent",
-            Self::Inconclusive => "not decided",
-            Self::Invalid { gap, .. } => gap.word(),
-        }
-    }
 }
 
 /// One payer of an arm's trials, and what it used.

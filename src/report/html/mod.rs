@@ -23,6 +23,7 @@ mod progress;
 mod spread;
 mod table;
 mod trials;
+mod why;
 
 use crate::finding::Findings;
 use crate::finding::answer::Answer;
@@ -93,6 +94,7 @@ fn main(findings: &Findings) -> Markup {
         chart,
         heading::cautions(&findings.cautions, &arms),
         heading::verdicts(&arms, &answer, has_numbers),
+        why::why(findings, &arms),
         prices,
     ];
     let numbers = has_numbers.then(|| numbers(findings, &arms, &answer));

@@ -21,6 +21,7 @@ fn outcome() -> Outcome {
         stdout: Output::default(),
         stderr: Output::default(),
         instances: Vec::new(),
+        calls: None,
         stops: None,
         oom_kill_count: None,
         left_running_count: 0,

@@ -21,6 +21,7 @@ fn ran(between: u64, wall: u64) -> TimedRun {
         left_running_count: 0,
         counts: Amounts::NONE,
         agent_cpu: Nanoseconds(0),
+        calls: None,
         stops: None,
         stdout: Output::default(),
         stderr: Output::default(),

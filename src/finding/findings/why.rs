@@ -1,0 +1,93 @@
+//! Findings about what an overhead consists of.
+
+use serde::Serialize;
+
+/// Explanation of what a stack takes more than the baseline, for one run of the command.
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
+pub struct WhyFindings {
+    /// Wall time of the command in the baseline: 100 points.
+    pub baseline_ns: f64,
+    /// Time that the stack takes more, as it was measured.
+    pub extra: Spread,
+    /// Parts of the command's time, in the stack and in the baseline.
+    pub parts: Vec<TimePart>,
+    /// Causes, the largest first.
+    pub causes: Vec<CauseFindings>,
+    /// Time that no cause explains, or that they explain too much.
+    pub unexplained: Spread,
+    /// Whose count of the system calls it is.
+    pub counted_by: CountedBy,
+    /// Reason why it is not the stack's own kernel's.
+    pub why_not_own: Option<String>,
+    /// CPUs over which the command spreads its work: so much of a cost is in its wall time.
+    pub spread_over: f64,
+}
+
+/// Time with its interval, at a confidence of 95 %.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, schemars::JsonSchema)]
+pub struct Spread {
+    /// Estimate.
+    pub ns: f64,
+    /// Lower end.
+    pub low_ns: f64,
+    /// Upper end.
+    pub high_ns: f64,
+}
+
+/// Part of the time of a command.
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
+pub struct TimePart {
+    /// Name: `cpu-user`, `cpu-system`, `not-on-a-cpu`.
+    pub part: String,
+    /// Median in the stack.
+    pub own_ns: f64,
+    /// Median in the baseline.
+    pub baseline_ns: f64,
+}
+
+/// Cause of time.
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
+pub struct CauseFindings {
+    /// Name: a price of the price list, `context_switch`, or `own_code`.
+    pub cause: String,
+    /// In words.
+    pub what: String,
+    /// Number of times that the command asks for it; `None` of its own code.
+    pub count: Option<f64>,
+    /// Median price of one in the stack.
+    pub price_ns: Option<f64>,
+    /// The same in the baseline.
+    pub baseline_price_ns: Option<f64>,
+    /// Time that it makes the stack take more.
+    pub extra: Spread,
+}
+
+/// Whose count of the system calls it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum CountedBy {
+    /// This machine's kernel, in the stack itself.
+    ThisMachine,
+    /// A kernel further in, whose word it is.
+    Inside,
+    /// This machine's kernel, of the same command in the baseline, which stands in.
+    Baseline,
+}
+
+impl Spread {
+    /// One of so much to either side.
+    pub(crate) fn around(ns: f64, half: f64) -> Self {
+        Self { ns, low_ns: ns - half, high_ns: ns + half }
+    }
+
+    pub(crate) fn half(&self) -> f64 {
+        (self.high_ns - self.low_ns) / 2.0
+    }
+
+    /// Returns what is left of it without others, whose errors are their own.
+    pub(crate) fn without(&self, others: &[Self]) -> Self {
+        let ns = self.ns - others.iter().map(|it| it.ns).sum::<f64>();
+        let squares = others.iter().map(|it| it.half().powi(2)).sum::<f64>();
+        Self::around(ns, (self.half().powi(2) + squares).sqrt())
+    }
+}

@@ -1,0 +1,164 @@
+//! Explanations of what a stack costs: the time that it takes more, divided among what its command
+//! asks for, by counts and prices; and what nobody explains.
+//!
+//! Counts are those of one run that is in no time, prices those of `surtax prices` in the same
+//! stacks: neither is taken from what is to be explained. Only the command's own code in a machine
+//! is, which has no price: what its user mode takes more there.
+
+mod demand;
+mod price_list;
+pub(crate) mod words;
+
+use crate::finding::trial_metric::WALL;
+use crate::finding::{
+    ArmFindings, CauseFindings, CountedBy, Interval, MetricFindings, Spread, TimePart, WhyFindings,
+    emulation,
+};
+use crate::ledger::{Counted, PriceSample};
+use crate::table::rows;
+use demand::Demand;
+use price_list::Priced;
+use std::collections::BTreeMap;
+
+const CAUSES: &str = include_str!("causes.tsv");
+
+/// Tells whether a stack has an overhead that could be explained.
+#[must_use]
+pub fn is_to_explain(arm: &ArmFindings) -> bool {
+    arm.is_compared() && arm.overhead.is_some() && arm.beside.is_none()
+}
+
+/// Explains every arm of which there are counts and prices.
+pub(crate) fn add_to(
+    arms: &mut [ArmFindings],
+    counted: &BTreeMap<u32, Counted>,
+    prices: &[PriceSample],
+) {
+    let Some(baseline) = arms.first().cloned() else { return };
+    for arm in arms.iter_mut().filter(|arm| is_to_explain(arm)) {
+        arm.why = explained(arm, &baseline, counted, prices);
+    }
+}
+
+fn explained(
+    arm: &ArmFindings,
+    baseline: &ArmFindings,
+    counted: &BTreeMap<u32, Counted>,
+    prices: &[PriceSample],
+) -> Option<WhyFindings> {
+    let baseline_ns = baseline.metric(WALL)?.median;
+    let extra = over(arm.overhead.as_ref()?, baseline_ns);
+    let priced = Priced::of(prices, baseline.arm, arm.arm);
+    if priced.is_empty() {
+        return None;
+    }
+    let is_known = |it: &&Counted| it.why.is_none();
+    let own = counted.get(&arm.arm);
+    let (counts, counted_by) = match own.filter(is_known) {
+        Some(own) if own.is_of_this_level => (own, CountedBy::ThisMachine),
+        Some(own) => (own, CountedBy::Inside),
+        None => (counted.get(&baseline.arm).filter(is_known)?, CountedBy::Baseline),
+    };
+    let why_not_own = own.and_then(|it| it.why.clone());
+    let spread_over = cpus(arm).or_else(|| cpus(baseline)).unwrap_or(1.0).max(1.0);
+    let mut demand = demand(counts, arm, baseline);
+    demand::without_unpriced(&mut demand, |price| priced.has(price));
+    let mut causes: Vec<CauseFindings> = demand
+        .iter()
+        .filter_map(|(price, count)| cause(price, *count, &priced, spread_over))
+        .collect();
+    let of_calls = priced.extra(demand.iter().map(|(price, count)| (*price, *count)), spread_over);
+    let own_code = own_code(arm, baseline, spread_over);
+    let explained: Vec<Spread> =
+        of_calls.into_iter().chain(own_code.iter().map(|it| it.extra)).collect();
+    causes.extend(own_code);
+    causes.sort_by(|one, other| other.extra.ns.abs().total_cmp(&one.extra.ns.abs()));
+    Some(WhyFindings {
+        baseline_ns,
+        extra,
+        parts: parts(arm, baseline, spread_over),
+        unexplained: extra.without(&explained),
+        causes,
+        counted_by,
+        why_not_own,
+        spread_over,
+    })
+}
+
+/// Adds up what was asked for in all: by system calls, and what the kernel counts of a command
+/// anyway, where that of the stack does not, by the baseline's.
+fn demand(counts: &Counted, arm: &ArmFindings, baseline: &ArmFindings) -> Demand {
+    let mut demand = demand::of_calls(counts);
+    demand.extend(demand::of_command(baseline));
+    demand.extend(demand::of_command(arm));
+    demand
+}
+
+fn cause(price: &str, count: f64, priced: &Priced, over: f64) -> Option<CauseFindings> {
+    let (baseline_price, own_price) = priced.medians(price)?;
+    let extra = priced.extra([(price, count)], over)?;
+    Some(CauseFindings {
+        cause: price.into(),
+        what: rows::<2>(CAUSES).find(|[name, _]| *name == price)?[1].into(),
+        count: Some(count),
+        price_ns: Some(own_price),
+        baseline_price_ns: Some(baseline_price),
+        extra,
+    })
+}
+
+/// Returns what the command's own code takes more where a machine runs it: it is translated, or
+/// its addresses are, twice.
+fn own_code(arm: &ArmFindings, baseline: &ArmFindings, over: f64) -> Option<CauseFindings> {
+    let user = |arm: &ArmFindings| arm.metric("cpu_user_ns").map(|it: &MetricFindings| it.median);
+    let found = arm.metric("cpu_user_ns").filter(|_| emulation::is_machine(arm))?;
+    let extra = self::over(found.overhead.as_ref()?, user(baseline)?);
+    let what = match emulation::is_of(arm) {
+        true => "the command's own code, which is translated",
+        false => "the command's own code",
+    };
+    let by = |ns: f64| ns / over;
+    Some(CauseFindings {
+        cause: "own_code".into(),
+        what: what.into(),
+        count: None,
+        price_ns: None,
+        baseline_price_ns: None,
+        extra: Spread { ns: by(extra.ns), low_ns: by(extra.low_ns), high_ns: by(extra.high_ns) },
+    })
+}
+
+/// Time over that of the baseline, by an overhead.
+fn over(overhead: &Interval, baseline_ns: f64) -> Spread {
+    let of = |ratio: f64| (ratio - 1.0) * baseline_ns;
+    Spread { ns: of(overhead.ratio), low_ns: of(overhead.low), high_ns: of(overhead.high) }
+}
+
+/// Number of CPUs that a command keeps busy; `None` where its CPU time is not known.
+fn cpus(arm: &ArmFindings) -> Option<f64> {
+    let wall = arm.metric(WALL)?.median;
+    Some(arm.command_cpu_ns()? / wall).filter(|cpus| cpus.is_finite())
+}
+
+/// Divides the command's time, in both.
+fn parts(arm: &ArmFindings, baseline: &ArmFindings, over: f64) -> Vec<TimePart> {
+    let of = |arm: &ArmFindings, metric: &str| arm.metric(metric).map(|it| it.median);
+    let part = |name: &str, own: Option<f64>, baseline: Option<f64>| {
+        Some(TimePart { part: name.into(), own_ns: own?, baseline_ns: baseline? })
+    };
+    let busy = |arm: &ArmFindings, metric| of(arm, metric).map(|ns| ns / over);
+    let rest = |arm: &ArmFindings| {
+        let (user, system) = busy(arm, "cpu_user_ns").zip(busy(arm, "cpu_system_ns"))?;
+        Some((of(arm, WALL)? - user - system).max(0.0))
+    };
+    let both = |name, of: &dyn Fn(&ArmFindings) -> Option<f64>| part(name, of(arm), of(baseline));
+    let known = [
+        both("cpu-user", &|arm| busy(arm, "cpu_user_ns")),
+        both("cpu-system", &|arm| busy(arm, "cpu_system_ns")),
+        both("not-on-a-cpu", &rest),
+    ];
+    known.into_iter().flatten().collect()
+}
+
+#[cfg(test)]
+mod tests;
