@@ -375,7 +375,7 @@ pub(super) fn findings_at(path: &Path, globals: &Globals) -> Result<Findings, Fa
 }
 
 /// Findings of a ledger; says where nobody here vouches for it.
-fn findings_of(ledger: &Ledger, globals: &Globals) -> Result<Findings, Fault> {
+pub(super) fn findings_of(ledger: &Ledger, globals: &Globals) -> Result<Findings, Fault> {
     let findings = kept::findings(ledger)?;
     if kept::is_foreign(&findings) {
         note(

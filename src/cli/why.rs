@@ -1,27 +1,19 @@
 //! `surtax why`: what a stack's overhead consists of, by counts and prices.
 
+mod confirm;
+
 use super::completions::candidates;
 use super::run_and_report::{OpenedLab, findings_at, new_on_shelf, shelf_directories, text, turn};
 use super::{Format, Globals, answer, consent, exit_code, measure, note, progress};
 use crate::campaign::{Campaign, counting};
 use crate::driver::registered;
 use crate::fault::Fault;
-use crate::finding::prices::WORKLOAD;
 use crate::finding::{Findings, why};
-use crate::ledger::{Ledger, PriceSample, RunState, TrialState, shelf};
-use crate::plan::{Arm, ArmPart, Draft, Plan};
+use crate::ledger::{Ledger, PriceSample, RunState, shelf};
+use crate::plan::Arm;
 use crate::report::why as report;
-use crate::workload::Workload;
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
-use surtax_engines::price::PRICES;
-
-/// For how long each price is measured in a trial, in milliseconds.
-const EACH_MS: u32 = 20;
-
-/// Size of arrays for prices that explain nothing, in bytes.
-const ARRAY_BYTES: u32 = 1 << 20;
 
 /// Flags of `surtax why`.
 #[derive(Debug, clap::Args)]
@@ -34,11 +26,16 @@ pub struct Arguments {
     #[arg(long, value_name = "RUN", add = candidates::run())]
     prices: Option<String>,
     /// Measures prices in so many starts of each stack.
-    #[arg(long, value_name = "COUNT", default_value_t = 9, value_parser = clap::value_parser!(u32).range(6..=1000))]
+    #[arg(long, value_name = "COUNT", default_value_t = 9,
+          value_parser = clap::value_parser!(u32).range(6..=1000))]
     runs: u32,
     /// Counts and prices once more, where the run is explained already.
     #[arg(long)]
     again: bool,
+    /// Exchanges one part of each explained stack after the other, and says of the causes that this
+    /// touches whether the time changes: `gvisor` once with `directfs=false`, say.
+    #[arg(long)]
+    confirm: bool,
     /// Executes the command of a run that was not begun here.
     #[arg(long)]
     yes: bool,
@@ -56,7 +53,12 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<ExitCode, 
     } else {
         true
     };
-    let findings = findings_at(&path, globals)?;
+    let mut findings = findings_at(&path, globals)?;
+    if arguments.confirm && is_complete {
+        let plan = Ledger::open(&path)?.plan()?;
+        findings.confirmed = confirm::confirm((&findings, &plan), arguments.runs, globals)?;
+        shelf_directories(globals).and_then(|it| shelf::note_last(&it[0], Some(&path)))?;
+    }
     let shown = match globals.format() {
         Format::Table => report::page(&findings, globals.look()),
         format => text(&findings, format, globals.look()),
@@ -123,7 +125,8 @@ fn explain(arguments: &Arguments, path: &Path, globals: &Globals) -> Result<bool
         let prices = match of_others {
             Some(prices) => prices,
             None => {
-                let plan = price_plan(&plan, &arms, arguments.runs)?;
+                let draft = plan.pricing(&arms, arguments.runs)?;
+                let plan = measure::complete(draft, &measure::defaults(&registered())?)?.plan;
                 note("measures what primitives cost in the same stacks", globals);
                 let (mut list, context) = (new_on_shelf(&plan, globals)?, opened.context(&plan));
                 let mut observer = progress::of_plan(&plan, [], globals);
@@ -132,7 +135,7 @@ fn explain(arguments: &Arguments, path: &Path, globals: &Globals) -> Result<bool
                 if campaign.run()? == RunState::Interrupted {
                     return Ok(false);
                 }
-                prices_in(&list, &arms)?
+                list.price_samples(&arms)?
             }
         };
         ledger.keep_prices(&prices).map(|()| true)
@@ -146,53 +149,13 @@ fn explain(arguments: &Arguments, path: &Path, globals: &Globals) -> Result<bool
     ended.and(noted).and(closed).map(|()| is_complete)
 }
 
-/// The plan by which prices are measured in the stacks of a run.
-fn price_plan(plan: &Plan, arms: &[Arm], runs: u32) -> Result<Plan, Fault> {
-    let workload = format!("{WORKLOAD}:each={EACH_MS},array_bytes={ARRAY_BYTES}");
-    let draft = Draft {
-        title: Some(format!("{WORKLOAD} for: {}", plan.title).chars().take(200).collect()),
-        stacks: arms.iter().map(|arm| arm.stack.clone()).collect(),
-        baseline: Some(plan.baseline.clone()),
-        workload: Some(Workload::find(&workload)?),
-        runs: Some(runs),
-        ..Draft::default()
-    };
-    Ok(measure::complete(draft, &measure::defaults(&registered())?)?.plan)
-}
-
 /// The prices of a run of `surtax prices` that is kept.
 fn prices_of(path: &Path, arms: &[Arm]) -> Result<Vec<PriceSample>, Fault> {
-    let prices = prices_in(&Ledger::open(path)?, arms)?;
+    let prices = Ledger::open(path)?.price_samples(arms)?;
     if prices.is_empty() {
         let shown = path.display();
         return Err(Fault::user(format!("the run in `{shown}` has no prices of these stacks"))
             .hint("leave `--prices` out, and they are measured"));
-    }
-    Ok(prices)
-}
-
-/// The prices in a ledger, by the arms of another run that have the same stack.
-fn prices_in(ledger: &Ledger, arms: &[Arm]) -> Result<Vec<PriceSample>, Fault> {
-    let own = ledger.plan()?.arms().into_iter();
-    let own = own.filter(|arm| arm.part() != ArmPart::BaselineAgain && arm.beside.is_empty());
-    let by_stack: BTreeMap<String, u32> =
-        own.map(|arm| (arm.stack.to_string(), arm.index)).collect();
-    let arm_of: BTreeMap<u32, u32> = arms
-        .iter()
-        .filter_map(|arm| Some((*by_stack.get(&arm.stack.to_string())?, arm.index)))
-        .collect();
-    let mut prices = Vec::new();
-    for trial in ledger.trials()?.iter().filter(|it| it.state == TrialState::Done) {
-        let Some(arm) = arm_of.get(&trial.id.arm) else { continue };
-        for price in PRICES {
-            let sample = trial.sample(price.name);
-            prices.extend(sample.map(|sample| PriceSample {
-                arm: *arm,
-                block: trial.id.block,
-                price: price.name.into(),
-                operation_ns: sample.value,
-            }));
-        }
     }
     Ok(prices)
 }

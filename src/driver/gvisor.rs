@@ -19,8 +19,8 @@ use crate::container::tool_network::{self, Wiring};
 use crate::fault::Fault;
 use crate::lab::{self, us};
 use crate::layer::{
-    BINARY, Descriptor, Inner, LayerSpec, Limit, NETWORK, Need, Reach, Rights, Site, StartGuess,
-    Unavailable, impairment, medium, option, value_of,
+    BINARY, Descriptor, Exchange, Inner, LayerSpec, Limit, NETWORK, Need, OF_CALLS, OF_FILES,
+    Reach, Rights, Site, StartGuess, Unavailable, impairment, medium, option, value_of,
 };
 use std::path::Path;
 use std::time::Duration;
@@ -75,6 +75,23 @@ pub static GVISOR: Oci = Oci {
         holds_layers: true,
         both_ways: &["sandbox", "host"],
         start_guess: StartGuess::of(800),
+        exchanges: &[
+            Exchange {
+                option: ("directfs", "false"),
+                instead: "its gofer opens all files",
+                causes: OF_FILES,
+            },
+            Exchange {
+                option: ("platform", "ptrace"),
+                instead: "system calls reach its kernel by ptrace",
+                causes: OF_CALLS,
+            },
+            Exchange {
+                option: ("overlay", "none"),
+                instead: "what is written goes to the root itself",
+                causes: &["file_create", "file_write"],
+            },
+        ],
         variants: VARIANTS,
         not_yet_run: &["gvisor:platform=kvm"],
         may_prove_kvm: |spec| spec.says("platform", "kvm"),

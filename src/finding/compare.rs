@@ -88,6 +88,7 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
     };
     Ok(harmless::harmless(Findings {
         cautions: caution::all(&signs),
+        confirmed: Vec::new(),
         thresholds: Vec::new(),
         schema_version: SCHEMA_VERSION,
         surtax_version: env!("CARGO_PKG_VERSION").into(),

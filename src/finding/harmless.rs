@@ -8,9 +8,9 @@
 
 use crate::finding::findings::{
     AbsenceFindings, ArmFailure, ArmFindings, BesideFindings, BesideOverhead, BillGap,
-    CauseFindings, Caution, DistributionFindings, DisturbanceFinding, Findings, InstanceFindings,
-    JudgementFindings, KeyValue, LevelEvidence, MetricFindings, PayerFindings, QuantileFindings,
-    RunFacts, TrialPoint, Verdict, WhyFindings,
+    CauseFindings, Caution, ConfirmedFindings, DistributionFindings, DisturbanceFinding, Findings,
+    InstanceFindings, JudgementFindings, KeyValue, LevelEvidence, MetricFindings, PayerFindings,
+    QuantileFindings, RunFacts, TrialPoint, Verdict, WhyFindings,
 };
 use crate::finding::foreign::{line, lines, on_one_line};
 use std::collections::BTreeMap;
@@ -98,6 +98,7 @@ foreign! {
     Findings {
         tame: surtax_version run machine arms cautions;
         leave: schema_version noise_floor thresholds;
+        tame: confirmed;
     }
     Caution { tame: code stacks; join: finding advice; }
     RunFacts {
@@ -116,7 +117,11 @@ foreign! {
         tame: causes why_not_own;
         leave: baseline_ns extra parts unexplained counted_by spread_over;
     }
-    CauseFindings { tame: cause what; leave: count price_ns baseline_price_ns extra; }
+    ConfirmedFindings { tame: stack variant instead causes; join: because; leave: ratio verdict; }
+    CauseFindings {
+        tame: cause what;
+        leave: count baseline_count price_ns baseline_price_ns extra;
+    }
     DistributionFindings { tame: metric; leave: value_count highest_ns points; }
     AbsenceFindings { tame: metric why; }
     LevelEvidence { tame: layer facts; }

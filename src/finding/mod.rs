@@ -57,8 +57,9 @@ mod tests;
 pub use compare::compare;
 pub use findings::{
     AbsenceFindings, ArmFailure, ArmFindings, BesideFindings, BesideOverhead, BillGap,
-    CauseFindings, Caution, CountedBy, DistributionFindings, DisturbanceFinding, Findings, Gap,
-    InstanceFindings, Interval, JudgementFindings, KeyValue, LevelEvidence, Medians,
-    MetricFindings, PayerFindings, PercentilePoint, ProgressPoint, QuantileFindings, RunFacts,
-    Spread, TimePart, TrialPoint, TrialUsage, Verdict, WarmUpFindings, WhyFindings,
+    CauseFindings, Caution, Confirmation, ConfirmedFindings, CountedBy, DistributionFindings,
+    DisturbanceFinding, Findings, Gap, InstanceFindings, Interval, JudgementFindings, KeyValue,
+    LevelEvidence, Medians, MetricFindings, PayerFindings, PercentilePoint, ProgressPoint,
+    QuantileFindings, RunFacts, Spread, TimePart, TrialPoint, TrialUsage, Verdict, WarmUpFindings,
+    WhyFindings,
 };

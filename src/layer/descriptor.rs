@@ -31,6 +31,29 @@ pub enum Need {
     OwnNetwork,
 }
 
+/// Part of a layer that can be exchanged alone, which shows what it costs.
+#[derive(Clone, Copy, Debug)]
+pub struct Exchange {
+    /// Option by which it is exchanged, and its value.
+    pub option: (&'static str, &'static str),
+    /// Words for what is there then in its place.
+    pub instead: &'static str,
+    /// Causes of an overhead that it may change, by their names in an explanation.
+    pub causes: &'static [&'static str],
+}
+
+/// Causes that have to do with files.
+pub const OF_FILES: &[&str] = &[
+    "file_stat", "file_stat_first", "file_open", "file_open_first", "file_read", "file_write",
+    "file_create",
+];
+
+/// Causes that every system call has a part in.
+pub const OF_CALLS: &[&str] = &["system_call", "file_stat", "file_open", "file_read", "file_write"];
+
+/// Causes that have to do with the network.
+pub const OF_NETWORK: &[&str] = &["tcp_connect", "udp_send"];
+
 /// Description of a layer for the registry, the grammar, `doctor` and the help.
 #[derive(Debug)]
 pub struct Descriptor {
@@ -86,6 +109,8 @@ pub struct Descriptor {
     pub is_listed: bool,
     /// Tells what rights it takes to start.
     pub rights: fn(&LayerSpec) -> Rights,
+    /// Parts of it that can be exchanged alone.
+    pub exchanges: &'static [Exchange],
     /// Variants that the doctor asks about: every way in which two of the kind differ in what they
     /// need or cost. The kind alone, if none is given.
     pub variants: &'static [&'static str],
@@ -125,6 +150,7 @@ impl Descriptor {
         translates: |_| false,
         is_listed: true,
         rights: |_| Rights::Root,
+        exchanges: &[],
         variants: &[],
         not_yet_run: &[],
         is_seen_from_outside: true,

@@ -26,7 +26,8 @@ use surtax_instrument::probe::command_group::CommandGroup;
 use surtax_instrument::wire::{Fact, Role};
 
 pub use descriptor::{
-    Descriptor, Files, Inner, Limit, Need, OptionSpec, RootKind, StartGuess, option,
+    Descriptor, Exchange, Files, Inner, Limit, Need, OF_CALLS, OF_FILES, OF_NETWORK, OptionSpec,
+    RootKind, StartGuess, option,
 };
 pub use list::{parse_list_with, split_list};
 pub use nearest::{instead, nearest};

@@ -1,15 +1,17 @@
 //! Records that explain a run and are in no time of it: counts of its command's system calls, and
 //! prices.
 
-use super::Ledger;
 use super::record::{insert_row, integer};
 use super::row::{natural, short};
 use super::schema::CAUSES_SINCE;
+use super::{Ledger, TrialState};
 use crate::fault::Fault;
 use crate::ledger::refused;
+use crate::plan::{Arm, ArmPart};
 use crate::trial::CountedCalls;
 use rusqlite::{Row, TransactionBehavior, params};
 use std::collections::BTreeMap;
+use surtax_engines::price::PRICES;
 use surtax_instrument::quantity::Nanoseconds;
 use syscalls::Sysno;
 
@@ -154,6 +156,36 @@ impl Ledger {
         };
         let query = "SELECT arm, block, price, operation_ns FROM prices ORDER BY arm, block";
         self.all("read prices", query, read)
+    }
+}
+
+impl Ledger {
+    /// Returns the prices that a run of `surtax prices` measured, by the arms of another run that
+    /// have the same stack.
+    ///
+    /// # Errors
+    /// The machine's.
+    pub fn price_samples(&self, arms: &[Arm]) -> Result<Vec<PriceSample>, Fault> {
+        let is_first = |arm: &Arm| arm.part() != ArmPart::BaselineAgain && arm.beside.is_empty();
+        let own = self.plan()?.arms();
+        let arm_of = |index: u32| {
+            let own = own.iter().find(|arm| arm.index == index).filter(|arm| is_first(arm))?;
+            arms.iter().find(|arm| arm.stack == own.stack)
+        };
+        let mut prices = Vec::new();
+        for trial in self.trials()?.iter().filter(|it| it.state == TrialState::Done) {
+            let Some(arm) = arm_of(trial.id.arm) else { continue };
+            for price in PRICES {
+                let sample = trial.sample(price.name);
+                prices.extend(sample.map(|sample| PriceSample {
+                    arm: arm.index,
+                    block: trial.id.block,
+                    price: price.name.into(),
+                    operation_ns: sample.value,
+                }));
+            }
+        }
+        Ok(prices)
     }
 }
 

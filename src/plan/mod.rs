@@ -16,6 +16,7 @@ mod looks;
 mod networks;
 pub mod percentage;
 pub mod order;
+mod pricing;
 mod refuse;
 mod repeat;
 pub mod shelf;

@@ -4,13 +4,13 @@ use super::notebook::{Notebook, Origin};
 use super::selection::Selection;
 use super::toil::TOIL;
 use crate::campaign::interrupts::{Interrupts, Urgency};
-use crate::campaign::{Campaign, GIVE_UP_AFTER, Observer, Undecided};
+use crate::campaign::{Campaign, GIVE_UP_AFTER, Observer, Undecided, counting};
 use crate::driver::{self, NOISE_SHAPES, registered};
 use crate::fault::{Doing, Fault};
 use crate::finding::threshold::{Threshold, why_go_on};
 use crate::finding::{ArmFindings, Findings, Interval, compare};
 use crate::lab::{self, Lab, Process, Program, Room, environment};
-use crate::ledger::{Ledger, RunState};
+use crate::ledger::{Ledger, PriceSample, RunState};
 use crate::plan::{Arm, Defaults, Draft, Plan, TrialId};
 use crate::stack::start::StartContext;
 use crate::trial::Record;
@@ -278,6 +278,31 @@ impl<'a> Bench<'a> {
         self.read_asked(draft, &|_| Ok(None), read)
     }
 
+    /// The same, counted and explained by prices that are known.
+    pub(super) fn explained(
+        &self,
+        draft: Draft,
+        prices: impl Fn(&Arm) -> Vec<PriceSample>,
+    ) -> Result<Findings, Fault> {
+        let descriptors = registered();
+        let plan = draft.complete(&Defaults::of_no_machine(&descriptors))?.plan;
+        let file = self.directory()?.join("run.surtax");
+        let explain = || -> Result<Findings, Fault> {
+            self.run(&plan, &file, &|_| Ok(None))?;
+            let mut ledger = Ledger::resume(&file)?;
+            let arms = counting::arms(&plan, &ledger)?;
+            let (counted, context) = ((arms.as_slice(), &mut ledger), self.context(&plan));
+            counting::count(&plan, counted, &context, self.interrupts, |_| {})?;
+            ledger.keep_prices(&arms.iter().flat_map(prices).collect::<Vec<_>>())?;
+            ledger.finish(RunState::Finished)?;
+            compare(&ledger)
+        };
+        let found = explain();
+        let _ = std::fs::remove_file(&file);
+        (self.ended)();
+        found
+    }
+
     fn read_asked<T>(
         &self,
         draft: Draft,
@@ -295,8 +320,8 @@ impl<'a> Bench<'a> {
         found
     }
 
-    fn run(&self, plan: &Plan, file: &Path, undecided: &Undecided<'_>) -> Result<(), Fault> {
-        let context = StartContext {
+    fn context<'b>(&'b self, plan: &'b Plan) -> StartContext<'b> {
+        StartContext {
             lab: self.lab,
             level: 0,
             agent: self.agent,
@@ -306,7 +331,11 @@ impl<'a> Bench<'a> {
             command: None,
             network: None,
             start_deadline: plan.start_deadline(),
-        };
+        }
+    }
+
+    fn run(&self, plan: &Plan, file: &Path, undecided: &Undecided<'_>) -> Result<(), Fault> {
+        let context = self.context(plan);
         let mut ledger = Ledger::create(file, plan, &[])?;
         let mut observer = Silent;
         let campaign = Campaign::new(plan, &mut ledger, &context, &mut observer, self.interrupts);

@@ -39,6 +39,7 @@ mod selection;
 mod retried;
 mod thresholds;
 pub mod toil;
+mod why;
 
 pub use bench::Bench;
 pub use notebook::Notebook;
@@ -59,6 +60,7 @@ pub static REGISTRY: &[Proof] = &[
     order::PROOF,
     recounted::PROOF,
     bill::PROOF,
+    why::PROOF,
     real_false_positives::PROOF,
     real_planted::PROOF,
     invalid::PROOF,

@@ -4,7 +4,10 @@
 //! environment say, and prints the amounts. Twice the amount is twice the work; what does not grow
 //! with it, the start of the process, takes about a millisecond.
 
+mod ask;
+
 use crate::fault::{Doing, Fault};
+pub(super) use ask::ASKS;
 use std::fs::File;
 use std::hint::black_box;
 use std::io::{Read, Write};
@@ -62,7 +65,8 @@ impl Work {
             }
             Self::Calls => {
                 for _ in 0..amount {
-                    black_box(rustix::process::getppid());
+                    // SAFETY: the call takes nothing and changes nothing.
+                    black_box(unsafe { libc::syscall(libc::SYS_getppid) });
                 }
             }
             Self::Bytes => {
@@ -108,17 +112,24 @@ impl Work {
 /// The user's: a variable is no number. The machine's: there is no `/dev/zero`.
 pub fn main() -> Result<(), Fault> {
     for work in WORKS {
-        let variable = work.variable();
-        let Some(text) = std::env::var_os(variable) else { continue };
-        let amount = text.to_str().and_then(|text| text.parse().ok());
-        let amount = amount.ok_or_else(|| {
-            Fault::user(format!("`{variable}={}` is no amount of work", text.display()))
-        })?;
+        let Some(amount) = said(work.variable())? else { continue };
         work.run(amount)?;
         let line = format!("{amount} {}\n", work.noun());
         std::io::stdout().write_all(line.as_bytes()).doing("say what was done")?;
     }
+    for ask in ASKS {
+        ask.run(said(ask.variable())?.unwrap_or(0))?;
+    }
     Ok(())
+}
+
+/// The amount that a variable says.
+fn said(variable: &str) -> Result<Option<u64>, Fault> {
+    let Some(text) = std::env::var_os(variable) else { return Ok(None) };
+    let amount = text.to_str().and_then(|text| text.parse().ok());
+    amount
+        .map(Some)
+        .ok_or_else(|| Fault::user(format!("`{variable}={}` is no amount of work", text.display())))
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 
 use super::page::Page;
 use super::terminal::{Look, plain};
-use crate::finding::Findings;
 use crate::finding::why::words::{HEADINGS, explained, rows, sentence, source};
+use crate::finding::{ConfirmedFindings, Findings};
 use comfy_table::{Attribute, Cell, CellAlignment};
 
 /// All that is explained of a run.
@@ -33,5 +33,22 @@ pub fn page(findings: &Findings, look: Look) -> String {
         page.paragraph("", &(source(why, &findings.run.baseline) + "."), 0);
         page.gap();
     }
+    confirmed(&mut page, &findings.confirmed);
     page.finish()
+}
+
+/// Says what was shown by exchanging parts of stacks.
+fn confirmed(page: &mut Page, all: &[ConfirmedFindings]) {
+    if !all.is_empty() {
+        page.paragraph("", "Parts exchanged, one at a time:", 0);
+    }
+    for it in all {
+        let ConfirmedFindings { stack, variant, instead, causes, verdict, because, .. } = it;
+        let causes = causes.join(", ");
+        let text = format!(
+            "{} for {causes}. With `{variant}`, where {instead}, and not `{stack}`: {because}.",
+            verdict.word()
+        );
+        page.paragraph("  - ", &text, 4);
+    }
 }

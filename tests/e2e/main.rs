@@ -67,5 +67,6 @@ mod two_sided;
 mod unfit;
 mod watchdog;
 mod words;
+mod why;
 mod within_reach;
 mod workloads;

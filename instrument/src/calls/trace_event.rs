@@ -85,8 +85,18 @@ mod tests {
 
     #[test]
     fn a_field_is_found_by_its_name_and_size_wherever_it_lies() {
-        let format = "name: sys_exit\nID: 5\nformat:\n\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\n\tfield:long id;\toffset:8;\tsize:8;\tsigned:1;\n\tfield:unsigned long args[6];\toffset:16;\tsize:48;\tsigned:0;\n\nprint fmt: \"NR %ld\", REC->id";
-        let event = TraceEvent { id: 5, name: "a/b".into(), format: format.into() };
+        let field_line = |declared: &str, offset: u16, size: u16| {
+            format!("\tfield:{declared};\toffset:{offset};\tsize:{size};\tsigned:0;\n")
+        };
+        let format = [
+            String::from("name: sys_exit\nID: 5\nformat:\n"),
+            field_line("unsigned short common_type", 0, 2),
+            field_line("long id", 8, 8),
+            field_line("unsigned long args[6]", 16, 48),
+            String::from("\nprint fmt: \"NR %ld\", REC->id"),
+        ];
+        let format = format.concat();
+        let event = TraceEvent { id: 5, name: "a/b".into(), format };
         assert_eq!(field(&event, "id", 8).unwrap(), 8);
         assert_eq!(field(&event, "common_type", 2).unwrap(), 0);
         assert_eq!(field(&event, "args", 48).unwrap(), 16);

@@ -38,8 +38,9 @@ use crate::fault::{Doing, Fault};
 use crate::lab::conceal::Owners;
 use crate::lab::{self, Limits, Room, Undo, tool_version};
 use crate::layer::{
-    BINARY, Descriptor, Inner, Layer, LayerSpec, Limit, OptionSpec, Reach, Site, StartGuess,
-    Started, TOOL, Unavailable, Usable, medium, option, publish, require_root,
+    BINARY, Descriptor, Exchange, Inner, Layer, LayerSpec, Limit, OF_CALLS, OF_NETWORK, OptionSpec,
+    Reach, Site, StartGuess, Started, TOOL, Unavailable, Usable, medium, option, publish,
+    require_root,
 };
 use crate::rootfs::root::{Lower, Writes};
 use crate::rootfs::secrets::Hidden;
@@ -119,6 +120,18 @@ static DESCRIPTOR: Descriptor = Descriptor {
     default_users: Some("host"),
     shuts_keyrings: true,
     start_guess: StartGuess::of(1_000),
+    exchanges: &[
+        Exchange {
+            option: ("seccomp", "unconfined"),
+            instead: "no filter of system calls",
+            causes: OF_CALLS,
+        },
+        Exchange {
+            option: ("net", "host"),
+            instead: "the network of its level",
+            causes: OF_NETWORK,
+        },
+    ],
     variants: VARIANTS,
     not_yet_run: &["docker:runtime=kata"],
     may_prove_kvm: |spec| spec.says("runtime", "kata"),

@@ -31,8 +31,8 @@ use crate::lab::users::{COUNT, FIRST};
 use crate::lab::{self, Limits, Mount};
 use crate::layer::publish::Port;
 use crate::layer::{
-    Descriptor, LayerSpec, Limit, NETWORK, Reach, Site, StartGuess, Unavailable, medium, option,
-    publish,
+    Descriptor, Exchange, LayerSpec, Limit, NETWORK, OF_CALLS, Reach, Site, StartGuess,
+    Unavailable, medium, option, publish,
 };
 use rustix::process::{Resource, getrlimit};
 use std::fs;
@@ -88,6 +88,11 @@ pub static PODMAN: ContainerTool = ContainerTool {
         both_ways: &["bridge", "slirp4netns", "host"],
         default_users: Some("host"),
         start_guess: StartGuess::of(1_000),
+        exchanges: &[Exchange {
+            option: ("seccomp", "unconfined"),
+            instead: "no filter of system calls",
+            causes: OF_CALLS,
+        }],
         variants: VARIANTS,
         ..Descriptor::CONTAINER
     },

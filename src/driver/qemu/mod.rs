@@ -40,9 +40,9 @@ use crate::fault::Fault;
 use crate::guest::{Guest, kernel};
 use crate::lab::{Jail, Limits, Process, Room};
 use crate::layer::{
-    BINARY, Descriptor, Inner, Layer, LayerSpec, Limit, Need, Payer, Reach, RootKind, Running,
-    Site, Source, StartGuess, Started, TOOL, Unavailable, Usable, WorkloadNetwork, impairment,
-    option,
+    BINARY, Descriptor, Exchange, Inner, Layer, LayerSpec, Limit, Need, OF_FILES, Payer, Reach,
+    RootKind, Running, Site, Source, StartGuess, Started, TOOL, Unavailable, Usable,
+    WorkloadNetwork, impairment, option,
 };
 use crate::vm::disk;
 use crate::vm::nic::{self, NetBackend};
@@ -189,6 +189,23 @@ static DESCRIPTOR: Descriptor = Descriptor {
     start_guess: StartGuess { milliseconds: 2_500, translated_milliseconds: 10_000 },
     may_prove_kvm: |_| true,
     translates: |spec| spec.says("accel", "tcg"),
+    exchanges: &[
+        Exchange {
+            option: ("accel", "kvm"),
+            instead: "the CPU itself runs its instructions",
+            causes: &["own_code", "page_fault_minor", "context_switch", "fork_exec_wait"],
+        },
+        Exchange {
+            option: ("files", "9p"),
+            instead: "files come by 9p, and not by virtiofs",
+            causes: OF_FILES,
+        },
+        Exchange {
+            option: ("root", "packed"),
+            instead: "its files are in its memory from the start",
+            causes: OF_FILES,
+        },
+    ],
     variants: VARIANTS,
     needs: |_| &[Need::FileServer],
     ..Descriptor::MACHINE

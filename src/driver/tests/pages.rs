@@ -5,7 +5,7 @@
 //! package suggests; the tests hold that all are what they would write.
 
 use crate::driver::registered;
-use crate::layer::{Descriptor, LayerSpec, OptionSpec, Rights, RootKind};
+use crate::layer::{Descriptor, Exchange, LayerSpec, OptionSpec, Rights, RootKind};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -101,6 +101,20 @@ fn starter(descriptor: &Descriptor) -> &'static str {
     }
 }
 
+/// The parts that `surtax why --confirm` exchanges.
+fn exchanges(descriptor: &Descriptor) -> String {
+    let mut text = String::new();
+    for (place, Exchange { option: (key, value), instead, .. }) in
+        descriptor.exchanges.iter().enumerate()
+    {
+        if place == 0 {
+            text += "\n## What can be exchanged alone\n\n| with | there is |\n|---|---|\n";
+        }
+        let _ = writeln!(text, "| `{key}={value}` | {instead} |");
+    }
+    text
+}
+
 fn page(descriptor: &Descriptor) -> String {
     let Descriptor {
         kind, summary, aliases, options, limits, roots, variants, not_yet_run, ..
@@ -153,6 +167,7 @@ fn page(descriptor: &Descriptor) -> String {
     if !not_yet_run.is_empty() {
         row("nobody of us has run", listed(not_yet_run));
     }
+    text += &exchanges(descriptor);
     if let Some((stack, line)) = command_line(kind) {
         let _ = write!(
             text,

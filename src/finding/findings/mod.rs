@@ -19,7 +19,9 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use surtax_instrument::amount::{Key, QUANTITIES, Quantity};
 pub use verdict::{Gap, Verdict};
-pub use why::{CauseFindings, CountedBy, Spread, TimePart, WhyFindings};
+pub use why::{
+    CauseFindings, Confirmation, ConfirmedFindings, CountedBy, Spread, TimePart, WhyFindings,
+};
 
 /// Everything a report may say about one run.
 #[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
@@ -38,6 +40,9 @@ pub struct Findings {
     pub noise_floor: Option<Interval>,
     /// Cautions that the reader must know before believing a number, most important first.
     pub cautions: Vec<Caution>,
+    /// Parts of stacks that were exchanged to confirm what explains their overheads.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub confirmed: Vec<ConfirmedFindings>,
     /// Thresholds that the findings were held against, each with every stack that it is of.
     pub thresholds: Vec<ThresholdFindings>,
 }

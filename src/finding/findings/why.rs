@@ -1,5 +1,6 @@
 //! Findings about what an overhead consists of.
 
+use super::Interval;
 use serde::Serialize;
 
 /// Explanation of what a stack takes more than the baseline, for one run of the command.
@@ -54,6 +55,8 @@ pub struct CauseFindings {
     pub what: String,
     /// Number of times that the command asks for it; `None` of its own code.
     pub count: Option<f64>,
+    /// The same in the baseline.
+    pub baseline_count: Option<f64>,
     /// Median price of one in the stack.
     pub price_ns: Option<f64>,
     /// The same in the baseline.
@@ -89,5 +92,51 @@ impl Spread {
         let ns = self.ns - others.iter().map(|it| it.ns).sum::<f64>();
         let squares = others.iter().map(|it| it.half().powi(2)).sum::<f64>();
         Self::around(ns, (self.half().powi(2) + squares).sqrt())
+    }
+}
+
+/// Finding about one part of a stack that was exchanged.
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
+pub struct ConfirmedFindings {
+    /// The stack as it was explained.
+    pub stack: String,
+    /// The stack with the part exchanged.
+    pub variant: String,
+    /// Words for what was there in its place.
+    pub instead: String,
+    /// Causes that it may change.
+    pub causes: Vec<String>,
+    /// Time with it, as a ratio to the time without; `None` where there is no such number.
+    pub ratio: Option<Interval>,
+    /// Verdict on them.
+    pub verdict: Confirmation,
+    /// The same in a sentence.
+    pub because: String,
+}
+
+/// Verdict on causes of which a part was exchanged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Confirmation {
+    /// The time changed: the part has to do with so much of it.
+    Confirmed,
+    /// The time did not change, within the margin.
+    Refuted,
+    /// Neither could be shown.
+    NotSeparable,
+    /// It could not be exchanged here.
+    NotTried,
+}
+
+impl Confirmation {
+    /// The word for it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Confirmed => "confirmed",
+            Self::Refuted => "refuted",
+            Self::NotSeparable => "not separable",
+            Self::NotTried => "not tried",
+        }
     }
 }

@@ -60,12 +60,13 @@ pub(super) fn of_calls(counted: &Counted) -> Demand {
 
 /// Counts what has no price of its own as what is most like it: a file that is looked up for the
 /// first time as any.
-pub(super) fn without_unpriced(demand: &mut Demand, has: impl Fn(&str) -> bool) {
+pub(super) fn of_priced(mut demand: Demand, has: impl Fn(&str) -> bool) -> Demand {
     for (again, first) in FIRST.into_iter().filter(|(_, first)| !has(first)) {
         if let Some(count) = demand.remove(first) {
             *demand.entry(again).or_default() += count;
         }
     }
+    demand
 }
 
 /// Adds what the kernel counts of each command: page faults, and switches that it asked for.

@@ -5,6 +5,7 @@
 //! stacks: neither is taken from what is to be explained. Only the command's own code in a machine
 //! is, which has no price: what its user mode takes more there.
 
+pub mod confirmed;
 mod demand;
 mod price_list;
 pub(crate) mod words;
@@ -26,6 +27,12 @@ const CAUSES: &str = include_str!("causes.tsv");
 #[must_use]
 pub fn is_to_explain(arm: &ArmFindings) -> bool {
     arm.is_compared() && arm.overhead.is_some() && arm.beside.is_none()
+}
+
+/// Says that a stack has no part that could be exchanged alone for its causes.
+#[must_use]
+pub fn nothing_to_exchange(arm: &ArmFindings) -> String {
+    format!("`{}` has no part that could be exchanged alone for its largest causes", arm.stack)
 }
 
 /// Explains every arm of which there are counts and prices.
@@ -61,13 +68,16 @@ fn explained(
     };
     let why_not_own = own.and_then(|it| it.why.clone());
     let spread_over = cpus(arm).or_else(|| cpus(baseline)).unwrap_or(1.0).max(1.0);
-    let mut demand = demand(counts, arm, baseline);
-    demand::without_unpriced(&mut demand, |price| priced.has(price));
+    // Who stands in asks for as much in both.
+    let of_baseline = counted.get(&baseline.arm).filter(is_known).unwrap_or(counts);
+    let demand =
+        both(demand(counts, [baseline, arm]), demand(of_baseline, [baseline, baseline]), &priced);
     let mut causes: Vec<CauseFindings> = demand
         .iter()
-        .filter_map(|(price, count)| cause(price, *count, &priced, spread_over))
+        .filter_map(|(price, counts)| cause(price, *counts, &priced, spread_over))
         .collect();
-    let of_calls = priced.extra(demand.iter().map(|(price, count)| (*price, *count)), spread_over);
+    let of_calls =
+        priced.extra(demand.iter().map(|(price, counts)| (*price, *counts)), spread_over);
     let own_code = own_code(arm, baseline, spread_over);
     let explained: Vec<Spread> =
         of_calls.into_iter().chain(own_code.iter().map(|it| it.extra)).collect();
@@ -86,21 +96,30 @@ fn explained(
 }
 
 /// Adds up what was asked for in all: by system calls, and what the kernel counts of a command
-/// anyway, where that of the stack does not, by the baseline's.
-fn demand(counts: &Counted, arm: &ArmFindings, baseline: &ArmFindings) -> Demand {
+/// anyway, of these the last that knows.
+fn demand(counts: &Counted, arms: [&ArmFindings; 2]) -> Demand {
     let mut demand = demand::of_calls(counts);
-    demand.extend(demand::of_command(baseline));
-    demand.extend(demand::of_command(arm));
+    demand.extend(arms.into_iter().flat_map(demand::of_command));
     demand
 }
 
-fn cause(price: &str, count: f64, priced: &Priced, over: f64) -> Option<CauseFindings> {
+/// Puts the demand in the stack beside that in the baseline: by price, the baseline's first.
+fn both(own: Demand, base: Demand, priced: &Priced) -> BTreeMap<&'static str, (f64, f64)> {
+    let mut both = BTreeMap::<_, (f64, f64)>::new();
+    let [own, base] = [own, base].map(|it| demand::of_priced(it, |price| priced.has(price)));
+    base.into_iter().for_each(|(price, count)| both.entry(price).or_default().0 = count);
+    own.into_iter().for_each(|(price, count)| both.entry(price).or_default().1 = count);
+    both
+}
+
+fn cause(price: &str, counts: (f64, f64), priced: &Priced, over: f64) -> Option<CauseFindings> {
     let (baseline_price, own_price) = priced.medians(price)?;
-    let extra = priced.extra([(price, count)], over)?;
+    let extra = priced.extra([(price, counts)], over)?;
     Some(CauseFindings {
         cause: price.into(),
         what: rows::<2>(CAUSES).find(|[name, _]| *name == price)?[1].into(),
-        count: Some(count),
+        count: Some(counts.1),
+        baseline_count: Some(counts.0),
         price_ns: Some(own_price),
         baseline_price_ns: Some(baseline_price),
         extra,
@@ -122,6 +141,7 @@ fn own_code(arm: &ArmFindings, baseline: &ArmFindings, over: f64) -> Option<Caus
         cause: "own_code".into(),
         what: what.into(),
         count: None,
+        baseline_count: None,
         price_ns: None,
         baseline_price_ns: None,
         extra: Spread { ns: by(extra.ns), low_ns: by(extra.low_ns), high_ns: by(extra.high_ns) },

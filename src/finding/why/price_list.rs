@@ -68,22 +68,23 @@ impl Priced {
         of(|it| it.0).zip(of(|it| it.1))
     }
 
-    /// Cost of so many operations of each price, over the baseline, divided by `over`; with the
-    /// interval of the median over the blocks. `None` where nothing of it has a price in enough of
-    /// them.
+    /// Cost of operations over that of the baseline's, divided by `over`: of each price, how many
+    /// there are in the baseline and in the stack. With the interval of the median over the
+    /// blocks. `None` where nothing of it has a price in enough of them.
     pub(super) fn extra<'a>(
         &self,
-        counts: impl IntoIterator<Item = (&'a str, f64)>,
+        counts: impl IntoIterator<Item = (&'a str, (f64, f64))>,
         over: f64,
     ) -> Option<Spread> {
         let mut sums: BTreeMap<u32, (usize, f64)> = BTreeMap::new();
         let mut priced = 0;
-        for (price, count) in counts {
+        for (price, (base_count, own_count)) in counts {
             let Some(blocks) = self.prices.get(price) else { continue };
             priced += 1;
             for (block, (base, own)) in blocks {
                 let sum = sums.entry(*block).or_default();
-                *sum = (sum.0 + 1, sum.1 + count * (own - base) / over);
+                let more = own_count * own - base_count * base;
+                *sum = (sum.0 + 1, sum.1 + more / over);
             }
         }
         let whole = sums.into_values().filter(|(count, _)| *count == priced);

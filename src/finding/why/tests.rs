@@ -62,10 +62,9 @@ fn is_near(one: f64, other: f64) -> bool {
 
 #[test]
 fn a_planted_cause_is_the_first_with_its_size_and_the_rest_is_unexplained() {
-    let of_native = calls(&[(libc::SYS_getppid, 1_000_000), (libc::SYS_read, 100)]);
-    let of_runc = calls(&[(libc::SYS_getppid, 2_000_000), (libc::SYS_read, 100)]);
+    let counted = calls(&[(libc::SYS_getppid, 2_000_000), (libc::SYS_read, 100)]);
     let priced = [("system_call", 50.0, 90.0), ("file_read", 400.0, 500.0)];
-    let findings = example(&[(0, of_native), (2, of_runc)], &priced);
+    let findings = example(&[(0, counted.clone()), (2, counted)], &priced);
     let why = why(&findings);
     assert_eq!(why.counted_by, CountedBy::ThisMachine);
     let [first, second] = &why.causes[..] else { panic!("{:?}", why.causes) };
@@ -82,6 +81,17 @@ fn a_planted_cause_is_the_first_with_its_size_and_the_rest_is_unexplained() {
     assert!(said.ends_with("1.9 to 2 points unexplained"), "{said}");
     let last: Vec<String> = rows(why).iter().rev().map(|row| row[0].clone()).collect();
     assert_eq!(last, ["all", "unexplained", "reads", "plain system calls"]);
+}
+
+/// More that is asked for costs more, too.
+#[test]
+fn what_is_asked_for_more_often_costs_what_it_costs_there() {
+    let of_native = calls(&[(libc::SYS_getppid, 1_000_000)]);
+    let of_runc = calls(&[(libc::SYS_getppid, 2_000_000)]);
+    let findings = example(&[(0, of_native), (2, of_runc)], &[("system_call", 50.0, 60.0)]);
+    let why = why(&findings);
+    assert!(is_near(why.causes[0].extra.ns, 70e6), "{why:?}");
+    assert_eq!(rows(why)[0][1], "2,000,000 (1,000,000)");
 }
 
 /// Faults and switches are those that the stack's own kernel counted; a switch is priced without

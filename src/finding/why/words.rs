@@ -10,6 +10,9 @@ const NAMED_MAX: usize = 3;
 /// A cause of less than this share of the extra time is not named in a sentence.
 const NAMED_LEAST: f64 = 0.03;
 
+/// Counts that differ by less than this share are alike.
+const ALIKE: f64 = 0.01;
+
 /// The heading of a table of causes; a `#` stands before columns of numbers.
 pub(crate) const HEADINGS: [&str; 6] =
     ["Cause", "#Times", "#Each", "#In the baseline", "#Takes more", "#Points"];
@@ -131,7 +134,12 @@ pub(crate) fn rows(why: &WhyFindings) -> Vec<[String; 6]> {
     };
     let nothing = || [String::new(), String::new(), String::new()];
     let cause = |it: &CauseFindings| {
-        let count = it.count.map_or_else(String::new, counted);
+        let count = it.count.map_or_else(String::new, |count| {
+            let baseline = it.baseline_count.unwrap_or(count);
+            let is_alike = (count - baseline).abs() <= ALIKE * count.max(baseline);
+            let more = if is_alike { String::new() } else { format!(" ({})", counted(baseline)) };
+            counted(count) + &more
+        });
         row(&it.what, [count, each(it.price_ns), each(it.baseline_price_ns)], it.extra)
     };
     let mut all: Vec<[String; 6]> = why.causes.iter().map(cause).collect();
@@ -166,5 +174,8 @@ pub(crate) fn source(why: &WhyFindings, baseline: &str) -> String {
         true => format!("; costs are spread over {:.1} CPUs", why.spread_over),
         false => String::new(),
     };
-    format!("{whose}, in a run that is in no time{spread}")
+    format!(
+        "{whose}, in a run that is in no time; where the baseline's number is another one, it is in \
+         brackets{spread}"
+    )
 }

@@ -367,6 +367,7 @@ pub fn empty() -> Findings {
         ],
         arms: Vec::new(),
         noise_floor: Some(interval(1.004, 0.009)),
+        confirmed: Vec::new(),
         thresholds: Vec::new(),
         cautions: vec![
             caution(
