@@ -17,7 +17,7 @@ pub mod specimen;
 mod status;
 
 use crate::amount::{Amounts, CPU_SYSTEM, CPU_USER};
-use crate::calls::Call;
+use crate::calls::{Call, Counts};
 use crate::quantity::{Bytes, Nanoseconds};
 pub use encoding::{
     Malformed, WireError, body_of, length_of_reply, read_reply, read_request, require_short,
@@ -288,6 +288,10 @@ pub const INSTANCE_VARIABLE: &str = "SURTAX_INSTANCE";
 pub struct Calls {
     /// Those that it asked for, by number.
     pub counted: Vec<Call>,
+    /// Number of programs that were started: of calls that execute a file, those that did.
+    pub program_count: u64,
+    /// Number of page faults of pages of files; `None` where nobody says.
+    pub file_fault_count: Option<u64>,
     /// Reason why they were not counted; empty if they were.
     pub failure: String,
 }
@@ -295,10 +299,12 @@ pub struct Calls {
 impl Calls {
     /// Makes them of what a counter says at its end.
     #[must_use]
-    pub fn of(counted: std::io::Result<Vec<Call>>) -> Self {
+    pub fn of(counted: std::io::Result<Counts>) -> Self {
         match counted {
-            Ok(counted) => Self { counted, failure: String::new() },
-            Err(error) => Self { counted: Vec::new(), failure: error.to_string() },
+            Ok(Counts { calls: counted, program_count, file_fault_count }) => {
+                Self { counted, program_count, file_fault_count, failure: String::new() }
+            }
+            Err(error) => Self { failure: error.to_string(), ..Self::default() },
         }
     }
 }

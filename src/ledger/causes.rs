@@ -2,7 +2,7 @@
 //! prices.
 
 use super::record::{insert_row, integer};
-use super::row::{natural, short};
+use super::row::{natural, short, words};
 use super::schema::CAUSES_SINCE;
 use super::{Ledger, TrialState};
 use crate::fault::Fault;
@@ -25,6 +25,10 @@ pub struct Counted {
     pub is_of_this_level: bool,
     /// Reason why nobody could count; `None` where they are counted.
     pub why: Option<String>,
+    /// Number of programs that were started.
+    pub program_count: u64,
+    /// Number of page faults of pages of files; `None` where nobody said.
+    pub file_fault_count: Option<u64>,
     /// Calls by name.
     pub calls: BTreeMap<String, CallCount>,
 }
@@ -80,7 +84,9 @@ impl Ledger {
             let transaction = ledger.connection.transaction_with_behavior(immediate)?;
             transaction.execute("DELETE FROM calls WHERE arm = ?1", [arm])?;
             transaction.execute("DELETE FROM counting WHERE arm = ?1", [arm])?;
-            let row = params![arm, integer(began_at.0), is_of_this_level, why];
+            let (programs, faults) =
+                (integer(calls.program_count), calls.file_fault_count.map(integer));
+            let row = params![arm, integer(began_at.0), is_of_this_level, programs, faults, why];
             insert_row(&transaction, "counting", row)?;
             let counts: BTreeMap<u16, _> = calls.counted.iter().map(|it| (it.number, it)).collect();
             for (number, call) in counts {
@@ -119,10 +125,17 @@ impl Ledger {
             return Ok(BTreeMap::new());
         }
         let read = |row: &Row| {
-            let (is_of_this_level, why) = (row.get(1)?, super::row::words(row, 2)?);
-            Ok((row.get(0)?, Counted { is_of_this_level, why, calls: BTreeMap::new() }))
+            let counted = Counted {
+                is_of_this_level: row.get(1)?,
+                program_count: natural(row.get(2)?),
+                file_fault_count: row.get::<_, Option<i64>>(3)?.map(natural),
+                why: words(row, 4)?,
+                calls: BTreeMap::new(),
+            };
+            Ok((row.get(0)?, counted))
         };
-        let query = "SELECT arm, is_of_this_level, why FROM counting";
+        let query = "SELECT arm, is_of_this_level, program_count, file_fault_count, why
+                     FROM counting";
         let mut counted: BTreeMap<u32, Counted> =
             self.all("read who counted", query, read)?.into_iter().collect();
         let read = |row: &Row| {
@@ -209,7 +222,7 @@ mod tests {
         };
         let of = |counted: Vec<Call>| CountedCalls {
             is_of_this_level: true,
-            calls: Calls { counted, failure: String::new() },
+            calls: Calls { counted, ..Calls::default() },
         };
         let keep = |ledger: &mut Ledger, it: CountedCalls| {
             ledger.keep_counted(2, Nanoseconds(5), &it).unwrap();

@@ -178,6 +178,8 @@ CREATE TABLE counting (
     arm               INTEGER PRIMARY KEY REFERENCES arms (arm),
     began_at_ns       INTEGER NOT NULL,
     is_of_this_level  INTEGER NOT NULL CHECK (is_of_this_level IN (0, 1)),
+    program_count     INTEGER NOT NULL,
+    file_fault_count  INTEGER,
     why               TEXT
 ) STRICT;
 

@@ -38,7 +38,7 @@ const CAUSES: [(&str, &str); 6] = [
 
 /// Time that the planted cause takes, in nanoseconds: where it is a small part of a short run, and
 /// where a kernel of its own is started.
-const PLANTED_NS: (f64, f64) = (40e6, 300e6);
+const PLANTED_NS: (f64, f64) = (150e6, 400e6);
 
 /// Commands that are explained by one price list.
 const PER_LIST: u32 = 12;

@@ -89,27 +89,28 @@ fn sample(
 }
 
 /// Measures an operation that each of these can be used for once, in batches of so many, for about
-/// so long.
+/// so long. What `prepare` makes of each is in no time.
 ///
 /// # Errors
 /// The first one of an operation; or there are too few of them.
-pub fn measure_once<T>(
+pub fn measure_once<T, P>(
     budget: Duration,
-    of: &[T],
-    batch_size: usize,
-    mut operation: impl FnMut(&T) -> io::Result<()>,
+    (of, batch_size): (&[T], usize),
+    mut prepare: impl FnMut(&T) -> io::Result<P>,
+    mut operation: impl FnMut(P) -> io::Result<()>,
 ) -> io::Result<Measured> {
     let mut batches = of.chunks_exact(batch_size.max(1));
     let few = || io::Error::other(format!("it can be done {} times here", of.len()));
+    let mut next = |batch: &[T]| {
+        let prepared = batch.iter().map(&mut prepare).collect::<io::Result<Vec<P>>>()?;
+        timed(|| prepared.into_iter().try_for_each(&mut operation))
+    };
     // The first one warms up what is not its own.
-    batches.next().ok_or_else(few)?.iter().try_for_each(&mut operation)?;
+    next(batches.next().ok_or_else(few)?)?;
     if batches.len() < BATCHES_MIN {
         return Err(few());
     }
-    sample(budget, batch_size as u64, &mut |_| match batches.next() {
-        Some(batch) => timed(|| batch.iter().try_for_each(&mut operation)).map(Some),
-        None => Ok(None),
-    })
+    sample(budget, batch_size as u64, &mut |_| batches.next().map(&mut next).transpose())
 }
 
 /// Finds the number of operations that make a batch, at least `count`. What these rounds took is no
@@ -176,12 +177,18 @@ mod tests {
     fn what_can_be_done_once_is_done_once_and_a_few_say_nothing() {
         let mut done = Vec::new();
         let all: Vec<u32> = (0..100).collect();
-        let measured = measure_once(MILLISECOND * 1000, &all, 10, |it| {
-            done.push(*it);
-            Ok(())
-        });
+        let measured = measure_once(
+            MILLISECOND * 1000,
+            (&all, 10),
+            |it| Ok(*it),
+            |it| {
+                done.push(it);
+                Ok(())
+            },
+        );
         assert_eq!((measured.unwrap().batch_count, done), (9, all.clone()));
-        let few = measure_once(MILLISECOND, &all[..59], 10, |_| Ok(())).unwrap_err();
+        let few = measure_once(MILLISECOND, (&all[..59], 10), |_| Ok(()), |()| Ok(()));
+        let few = few.unwrap_err();
         assert_eq!(few.to_string(), "it can be done 59 times here");
     }
 

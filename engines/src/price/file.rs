@@ -2,9 +2,11 @@
 
 use super::Setting;
 use super::batch::{Measured, measure_once};
+use rustix::fs::{Mode, OFlags, RawDir};
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
-use std::io;
+use std::io::{self, Read};
+use std::mem::MaybeUninit;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
@@ -16,6 +18,7 @@ const LARGE: usize = 64 << 10;
 
 /// Files of the root that are asked for the first time: in one batch, and at most.
 const FIRST_BATCH: usize = 16;
+const LIST_BATCH: usize = 4;
 const FILES_MAX: usize = 4000;
 
 /// The most folders that are remembered.
@@ -75,38 +78,93 @@ pub fn read_large(setting: &Setting) -> io::Result<Measured> {
 }
 
 pub fn stat_first(setting: &Setting) -> io::Result<Measured> {
-    let files = of_root(0)?;
-    measure_once(setting.budget, &files, FIRST_BATCH, |path| fs::symlink_metadata(path).map(drop))
+    let files = Root::look()?.files(0);
+    let all = (files.as_slice(), FIRST_BATCH);
+    measure_once(
+        setting.budget,
+        all,
+        |path| Ok(path.clone()),
+        |path| fs::symlink_metadata(path).map(drop),
+    )
 }
 
 pub fn open_first(setting: &Setting) -> io::Result<Measured> {
-    let files = of_root(1)?;
-    measure_once(setting.budget, &files, FIRST_BATCH, |path| File::open(path).map(drop))
+    let files = Root::look()?.files(1);
+    let all = (files.as_slice(), FIRST_BATCH);
+    measure_once(setting.budget, all, |path| Ok(path.clone()), |path| File::open(path).map(drop))
 }
 
-/// Every second file below the root's `/usr`, the first ones or the others, whom nobody has asked
-/// for yet in a stack that was just started. Their names are read, and nothing else of them.
-fn of_root(which: usize) -> io::Result<Vec<PathBuf>> {
-    let mut folders = VecDeque::from([PathBuf::from("/usr/share"), PathBuf::from("/usr/lib")]);
-    let mut files = Vec::new();
-    while let Some(folder) = folders.pop_front() {
-        let Ok(entries) = fs::read_dir(&folder) else { continue };
-        for entry in entries {
-            let entry = entry?;
-            let kind = entry.file_type()?;
-            if kind.is_dir() && folders.len() < FOLDERS_MAX {
-                folders.push_back(entry.path());
-            } else if kind.is_file() {
-                files.push(entry.path());
+/// The file is open already.
+pub fn read_first(setting: &Setting) -> io::Result<Measured> {
+    let files = Root::look()?.files(2);
+    let mut block = [0; BLOCK];
+    let (all, open) = ((files.as_slice(), FIRST_BATCH), |path: &PathBuf| File::open(path));
+    measure_once(setting.budget, all, open, |mut file| file.read(&mut block).map(drop))
+}
+
+/// The folder is open already.
+pub fn list_first(setting: &Setting) -> io::Result<Measured> {
+    let folders = Root::look()?.unread;
+    let open = |path: &PathBuf| {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(rustix::fs::open(path, flags, Mode::empty())?)
+    };
+    let mut names = [MaybeUninit::uninit(); 32 << 10];
+    measure_once(setting.budget, (folders.as_slice(), LIST_BATCH), open, |folder| {
+        let mut entries = RawDir::new(&folder, &mut names);
+        while let Some(entry) = entries.next() {
+            entry?;
+        }
+        Ok(())
+    })
+}
+
+/// Files and folders of the root that nobody has asked for yet in a stack that was just started.
+pub(super) struct Root {
+    /// Names were read, and nothing else of them.
+    files: Vec<PathBuf>,
+    /// Folders whose names were read, and not what is in them.
+    unread: Vec<PathBuf>,
+}
+
+impl Root {
+    /// Looks below `/usr`.
+    pub(super) fn look() -> io::Result<Self> {
+        let mut unread = VecDeque::from([PathBuf::from("/usr/share"), PathBuf::from("/usr/lib")]);
+        let mut files = Vec::new();
+        while files.len() < FILES_MAX
+            && let Some(folder) = unread.pop_front()
+        {
+            let Ok(entries) = fs::read_dir(&folder) else { continue };
+            for entry in entries {
+                let entry = entry?;
+                let kind = entry.file_type()?;
+                if kind.is_dir() && unread.len() < FOLDERS_MAX {
+                    unread.push_back(entry.path());
+                } else if kind.is_file() {
+                    files.push(entry.path());
+                }
             }
         }
-        if files.len() >= FILES_MAX {
-            break;
-        }
+        // Alike in every stack, whatever order its directories are in.
+        files.sort_unstable();
+        let mut unread = Vec::from(unread);
+        unread.sort_unstable();
+        Ok(Self { files, unread })
     }
-    // Alike in every stack, whatever order its directories are in.
-    files.sort_unstable();
-    Ok(files.into_iter().skip(which).step_by(2).collect())
+
+    /// Files that are at least so long, in bytes.
+    pub(super) fn large(self, length: usize) -> io::Result<Vec<PathBuf>> {
+        let is_large = |path: &PathBuf| {
+            fs::metadata(path).is_ok_and(|it| usize::try_from(it.len()).is_ok_and(|it| it > length))
+        };
+        Ok(self.files.into_iter().filter(is_large).collect())
+    }
+
+    /// Every third file, from this one on, so that each price has others.
+    fn files(self, from: usize) -> Vec<PathBuf> {
+        self.files.into_iter().skip(from).step_by(3).collect()
+    }
 }
 
 pub fn create(setting: &Setting) -> io::Result<Measured> {

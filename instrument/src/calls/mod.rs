@@ -29,6 +29,10 @@ const TASKS: u32 = 1 << 16;
 /// The most names of files, and the most descriptors, that are remembered.
 const NAMES: u32 = 1 << 18;
 
+/// Events at which a page of a file is faulted in: with those around it, and alone. Not every
+/// kernel has the first one, without which most are not seen.
+const FILE_FAULTS: [&str; 2] = ["filemap/mm_filemap_map_pages", "filemap/mm_filemap_fault"];
+
 /// Inode of the PID namespace in which the numbers of the kernel itself are.
 ///
 /// Source: Linux `include/linux/proc_ns.h` (`PROC_PID_INIT_INO`).
@@ -47,11 +51,24 @@ pub struct Call {
     pub fresh: u64,
 }
 
+/// All that was counted of a command.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Calls that were asked for at least once, by number.
+    pub calls: Vec<Call>,
+    /// Number of programs that were started.
+    pub program_count: u64,
+    /// Number of page faults of which a file stands behind the page; `None` where nobody says.
+    pub file_fault_count: Option<u64>,
+}
+
 /// A counter that follows one process.
 pub struct Counter {
     counts: Map,
     returned: Map,
     fresh: Map,
+    started: Map,
+    file_faults: Option<Map>,
     lost: Map,
     _programs: Vec<Attached>,
 }
@@ -62,16 +79,19 @@ impl Counter {
     /// # Errors
     /// The kernel does not let us, or has no such trace points.
     pub fn begin(parent: u32) -> io::Result<Self> {
+        let events = TraceEvents::open().map_err(|error| {
+            let why = format!("its kernel lets nobody see its trace points: {error}");
+            io::Error::new(error.kind(), why)
+        })?;
         if std::fs::metadata("/proc/self/ns/pid")?.ino() != FIRST_PID_NAMESPACE {
-            let why = "process ids here are not those of the kernel itself";
+            let why = "processes have other numbers there than the kernel itself gives them";
             return Err(io::Error::new(ErrorKind::Unsupported, why));
         }
-        let events = TraceEvents::open()?;
         let (tasks, names) = (Map::hash(4, TASKS)?, Map::hash(program::NAME_BYTES, NAMES)?);
         let closed = Map::hash(8, NAMES)?;
         let [counts, returned, fresh, places] = [(); 4].map(|()| Map::array(NUMBERS));
         let (counts, returned, fresh, places) = (counts?, returned?, fresh?, places?);
-        let lost = Map::array(1)?;
+        let (started, lost) = (Map::array(1)?, Map::array(1)?);
         for (call, place) in program::LOOK_UP {
             places.set(u32::try_from(*call).unwrap_or(0), *place as u64)?;
         }
@@ -86,6 +106,7 @@ impl Counter {
             places: &places,
             names: &names,
             closed: &closed,
+            started: &started,
             lost: &lost,
         };
         let enter = events.event("raw_syscalls/sys_enter")?;
@@ -103,15 +124,28 @@ impl Counter {
             (&gone, programs.gone()),
         ];
         let attached = all.map(|(event, code)| perf::attach(event.id, &bpf::load(&code)?));
-        let programs = attached.into_iter().collect::<io::Result<_>>()?;
-        Ok(Self { counts, returned, fresh, lost, _programs: programs })
+        let mut attached = attached.into_iter().collect::<io::Result<Vec<_>>>()?;
+        let faults = FILE_FAULTS.map(|name| events.event(name));
+        let file_faults = match faults.into_iter().collect::<io::Result<Vec<_>>>() {
+            Err(_) => None,
+            Ok(faults) => {
+                let map = Map::array(1)?;
+                let code = programs.file_fault(&map);
+                for event in faults {
+                    attached.push(perf::attach(event.id, &bpf::load(&code)?)?);
+                }
+                Some(map)
+            }
+        };
+        let _programs = attached;
+        Ok(Self { counts, returned, fresh, started, file_faults, lost, _programs })
     }
 
-    /// Returns the calls that were asked for at least once, by number.
+    /// Returns what was counted.
     ///
     /// # Errors
     /// More ran at once than were followed, or the kernel does not say.
-    pub fn end(self) -> io::Result<Vec<Call>> {
+    pub fn end(self) -> io::Result<Counts> {
         if self.lost.get(0)? > 0 {
             let why = format!(
                 "more than {TASKS} processes and threads ran at once, or {NAMES} names of files \
@@ -128,7 +162,8 @@ impl Counter {
                 calls.push(Call { number, count, returned, fresh });
             }
         }
-        Ok(calls)
+        let file_fault_count = self.file_faults.as_ref().map(|map| map.get(0)).transpose()?;
+        Ok(Counts { calls, program_count: self.started.get(0)?, file_fault_count })
     }
 }
 

@@ -73,6 +73,8 @@ pub(super) struct Programs<'a> {
     pub names: &'a Map,
     /// Process and descriptor: how often that was closed.
     pub closed: &'a Map,
+    /// Number of programs that were started.
+    pub started: &'a Map,
     /// Number of what there was no room for.
     pub lost: &'a Map,
 }
@@ -184,12 +186,7 @@ impl Programs<'_> {
     /// Leaves with a note that there was no room, unless `R0` is 0.
     fn lose_unless_zero(&self, code: &mut Code) {
         let kept = code.skip_if(R0, 0);
-        code.set(R1, 0);
-        code.store32(R10, KEY, R1);
-        code.look_up(self.lost, KEY);
-        code.leave_if_zero(R0);
-        code.set(R1, 1);
-        code.add_at(R0, R1);
+        self.one_more(code, self.lost, 0);
         code.leave();
         code.here(kept);
     }
@@ -234,17 +231,32 @@ impl Programs<'_> {
         code.store32(R10, TASK, R0);
         code.look_up(self.tasks, TASK);
         code.leave_if_zero(R0);
-        code.load64(R1, R0, 0);
-        code.leave_unless(R1, NEWBORN);
+        code.load64(R7, R0, 0);
+        code.leave_if(R7, PARENT);
+        let is_counted = code.skip_if(R7, COUNTED);
         code.set(R1, COUNTED);
         code.store64(R0, 0, R1);
-        code.set(R1, libc::SYS_execve.unsigned_abs());
+        self.one_more(&mut code, self.counts, libc::SYS_execve.unsigned_abs());
+        code.here(is_counted);
+        self.one_more(&mut code, self.started, 0);
+        code.end()
+    }
+
+    /// Counts that a page of a file is faulted in.
+    pub(super) fn file_fault(&self, faults: &Map) -> Code {
+        let mut code = self.of_counted();
+        self.one_more(&mut code, faults, 0);
+        code.end()
+    }
+
+    /// Counts one more at a place of a map that is always there.
+    fn one_more(&self, code: &mut Code, map: &Map, place: u64) {
+        code.set(R1, place);
         code.store32(R10, KEY, R1);
-        code.look_up(self.counts, KEY);
+        code.look_up(map, KEY);
         code.leave_if_zero(R0);
         code.set(R1, 1);
         code.add_at(R0, R1);
-        code.end()
     }
 
     /// Forgets a task that ends: its number may be another's.

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 static COUNTING: Mutex<()> = Mutex::new(());
 
 /// Counts what a command asks for; `None` where nobody may count here.
-fn counted(program: &str, arguments: &[&str]) -> Option<Vec<Call>> {
+fn counted(program: &str, arguments: &[&str]) -> Option<Counts> {
     let _alone = COUNTING.lock().unwrap_or_else(PoisonError::into_inner);
     let counter = match Counter::begin(std::process::id()) {
         Ok(counter) => counter,
@@ -26,7 +26,7 @@ fn counted(program: &str, arguments: &[&str]) -> Option<Vec<Call>> {
     Some(counter.end().unwrap())
 }
 
-fn of(calls: &[Call], number: libc::c_long) -> (u64, u64) {
+fn of(Counts { calls, .. }: &Counts, number: libc::c_long) -> (u64, u64) {
     let found = calls.iter().find(|call| libc::c_long::from(call.number) == number);
     found.map_or((0, 0), |call| (call.count, call.returned))
 }
@@ -41,7 +41,7 @@ fn every_call_of_a_command_is_counted_by_number_with_what_it_returned() {
     assert!((4_321_000..4_400_000).contains(&bytes), "{calls:?}");
     assert_eq!(of(&calls, libc::SYS_write), (4321, 4_321_000));
     assert_eq!(of(&calls, libc::SYS_execve).0, 1);
-    assert_eq!(of(&calls, libc::SYS_exit_group).0, 1);
+    assert_eq!((of(&calls, libc::SYS_exit_group).0, calls.program_count), (1, 1));
 }
 
 /// Also of the children of its children; those of the shell itself are in it, and ours are not.
@@ -51,6 +51,10 @@ fn what_comes_of_a_command_is_counted_with_it() {
     let Some(calls) = counted("sh", &["-c", line]) else { return };
     assert_eq!(of(&calls, libc::SYS_execve).0, 1 + 3 * 4, "{calls:?}");
     assert_eq!(of(&calls, libc::SYS_exit_group).0, 4, "{calls:?}");
+    assert_eq!(calls.program_count, 13);
+    // What could not be executed is no program.
+    let Some(calls) = counted("sh", &["-c", "/nothing/here; exec /usr/bin/true"]) else { return };
+    assert_eq!(calls.program_count, 2);
 }
 
 /// A name is new once in each folder, whichever call says it; a descriptor that was closed may be
@@ -67,7 +71,7 @@ fn names_of_files_are_new_once_in_each_folder() {
     let path = names.path().to_str().unwrap();
     // What these ask for anyway, which is the same whatever they find.
     let fresh = |program, arguments: &[&str]| {
-        counted(program, arguments).map(|calls| calls.iter().map(|it| it.fresh).sum::<u64>())
+        counted(program, arguments).map(|calls| calls.calls.iter().map(|it| it.fresh).sum::<u64>())
     };
     let Some(without) = fresh("find", &["/proc/sys/net/core/somaxconn", "-ls"]) else { return };
     let all = fresh("find", &[path, "-ls"]).unwrap();
@@ -75,4 +79,14 @@ fn names_of_files_are_new_once_in_each_folder() {
     let once = fresh("stat", &[&format!("{path}/a/1")]).unwrap();
     let thrice = fresh("stat", &[format!("{path}/a/1").as_str(); 3]).unwrap();
     assert!(once.abs_diff(thrice) <= 8, "{once} {thrice}");
+}
+
+/// Libraries are mapped from files, and what a program zeroes is not.
+#[test]
+fn faults_of_pages_of_files_are_told_from_others() {
+    let Some(few) = counted("true", &[]) else { return };
+    let zeroes = ["if=/dev/zero", "of=/dev/null", "bs=64M", "count=1", "status=none"];
+    let many = counted("dd", &zeroes).unwrap();
+    let Some((few, many)) = few.file_fault_count.zip(many.file_fault_count) else { return };
+    assert!(few > 5 && many.abs_diff(few) < 100, "{few} {many}");
 }

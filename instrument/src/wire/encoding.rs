@@ -311,7 +311,7 @@ structs! {
     Outcome { status, wall, cpu_user, cpu_system, memory_peak, counts, calls, stops, oom_kill_count, left_running_count, agent_cpu, stdout, stderr, instances }
     Instance { status, wall, cpu_user, cpu_system, memory_peak, counts, stdout, stderr }
     Call { number, count, returned, fresh }
-    Calls { counted, failure }
+    Calls { counted, program_count, file_fault_count, failure }
     Stops { count, time }
     Output { hash, length, tail }
     Failure { cause, what, hint }

@@ -13,12 +13,18 @@ const CALLS: &str = include_str!("calls.tsv");
 pub(super) const PLAIN: &str = "system_call";
 
 /// Prices of what is dearer for a name that nobody has said before.
-const FIRST: [(&str, &str); 2] =
-    [("file_stat", "file_stat_first"), ("file_open", "file_open_first")];
+const FIRST: [(&str, &str); 3] = [
+    ("file_stat", "file_stat_first"),
+    ("file_open", "file_open_first"),
+    ("file_read", "file_read_first"),
+];
 
 /// The price of a read of 4 KiB, and that of each KiB beyond.
 const READ: &str = "file_read";
 const READ_KIB: &str = "read_kib";
+
+/// The price of a fault of a page of a file.
+const FILE_FAULTS: &str = "page_fault_file";
 
 /// The price of a call that starts a program.
 const PROGRAMS: &str = "fork_exec_wait";
@@ -49,13 +55,28 @@ pub(super) fn of_calls(counted: &Counted) -> Demand {
             *demand.entry(READ_KIB).or_default() += blocks.max(0.0);
         }
     }
+    first_reads(&mut demand);
+    if let Some(count) = counted.file_fault_count {
+        demand.insert(FILE_FAULTS, float(count));
+    }
+    demand.insert(PROGRAMS, float(counted.program_count));
     // A program is made by a fork, which its own price has; the command's was made by its agent.
-    let started = demand.get(PROGRAMS).map_or(0.0, |count| count - 1.0);
+    let started = float(counted.program_count.saturating_sub(1));
     if let Some(threads) = demand.get_mut(THREADS) {
         *threads = (*threads - started).max(0.0);
     }
     demand.retain(|_, count| *count > 0.0);
     demand
+}
+
+/// Counts the first read of each file that was opened for the first time as one, as far as there
+/// are so many.
+fn first_reads(demand: &mut Demand) {
+    let opened = demand.get("file_open_first").copied().unwrap_or(0.0);
+    let Some(reads) = demand.get_mut(READ) else { return };
+    let first = opened.min(*reads);
+    *reads -= first;
+    demand.insert("file_read_first", first);
 }
 
 /// Counts what has no price of its own as what is most like it: a file that is looked up for the
@@ -67,6 +88,14 @@ pub(super) fn of_priced(mut demand: Demand, has: impl Fn(&str) -> bool) -> Deman
         }
     }
     demand
+}
+
+/// Takes those of files from all page faults, where their number is known.
+pub(super) fn part_faults(demand: &mut Demand) {
+    let of_files = demand.get(FILE_FAULTS).copied().unwrap_or(0.0);
+    if let Some(all) = demand.get_mut("page_fault_minor") {
+        *all = (*all - of_files).max(0.0);
+    }
 }
 
 /// Adds what the kernel counts of each command: page faults, and switches that it asked for.
@@ -89,8 +118,10 @@ mod tests {
 
     fn counted(calls: &[(&str, u64)]) -> Counted {
         let count = |count| CallCount { count, ..CallCount::default() };
-        let calls = calls.iter().map(|(call, it)| (String::from(*call), count(*it))).collect();
-        Counted { is_of_this_level: true, why: None, calls }
+        let calls: BTreeMap<String, CallCount> =
+            calls.iter().map(|(call, it)| (String::from(*call), count(*it))).collect();
+        let program_count = calls.get("execve").map_or(0, |it| it.count);
+        Counted { is_of_this_level: true, program_count, calls, ..Counted::default() }
     }
 
     #[test]
@@ -116,11 +147,12 @@ mod tests {
         for (call, fresh) in [("statx", 7), ("openat", 99), ("getppid", 2)] {
             all.calls.get_mut(call).unwrap().fresh = fresh;
         }
-        let read = CallCount { count: 10, returned: 50 << 10, fresh: 0 };
+        let read = CallCount { count: 15, returned: 70 << 10, fresh: 0 };
         all.calls.insert("read".into(), read);
         let expected = [
             ("file_open_first", 5.0),
             ("file_read", 10.0),
+            ("file_read_first", 5.0),
             ("file_stat", 2.0),
             ("file_stat_first", 7.0),
             ("read_kib", 10.0),

@@ -100,6 +100,7 @@ fn explained(
 fn demand(counts: &Counted, arms: [&ArmFindings; 2]) -> Demand {
     let mut demand = demand::of_calls(counts);
     demand.extend(arms.into_iter().flat_map(demand::of_command));
+    demand::part_faults(&mut demand);
     demand
 }
 

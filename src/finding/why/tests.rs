@@ -18,7 +18,7 @@ fn calls(calls: &[(libc::c_long, u64)]) -> CountedCalls {
         fresh: 0,
     };
     let counted = calls.iter().map(call).collect();
-    CountedCalls { is_of_this_level: true, calls: Calls { counted, failure: String::new() } }
+    CountedCalls { is_of_this_level: true, calls: Calls { counted, ..Calls::default() } }
 }
 
 /// Prices of both stacks in nine blocks, which differ by a thousandth from block to block.
