@@ -4,16 +4,18 @@ mod confirm;
 
 use super::completions::candidates;
 use super::run_and_report::{OpenedLab, findings_at, new_on_shelf, shelf_directories, text, turn};
-use super::{Format, Globals, answer, consent, exit_code, measure, note, progress};
+use super::{Format, Globals, answer, consent, exit_code, measure, note, progress, within_reach};
 use crate::campaign::{Campaign, counting};
 use crate::driver::registered;
 use crate::fault::Fault;
 use crate::finding::{Findings, why};
+use crate::ledger::machine::{self, MACHINE_HASH};
 use crate::ledger::{Ledger, PriceSample, RunState, shelf};
-use crate::plan::Arm;
+use crate::plan::{Arm, Plan};
 use crate::report::why as report;
 use std::path::Path;
 use std::process::ExitCode;
+use surtax_instrument::wire::Fact;
 
 /// Flags of `surtax why`.
 #[derive(Debug, clap::Args)]
@@ -47,17 +49,23 @@ pub struct Arguments {
 pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<ExitCode, Fault> {
     let path = shelf::find(&shelf::directories()?, &arguments.run)?;
     let findings = findings_at(&path, globals)?;
-    let is_complete = if arguments.again || arguments.prices.is_some() || !is_explained(&findings) {
+    let is_asked = arguments.again || arguments.prices.is_some() || !is_explained(&findings);
+    let mut is_complete = true;
+    if is_asked {
         require_question(&findings)?;
-        explain(arguments, &path, globals)?
-    } else {
-        true
-    };
+    }
+    if is_asked || arguments.confirm {
+        let plan = require_wanted(&path, arguments)?;
+        let _turn = turn(arguments.wait, globals)?;
+        if is_asked {
+            is_complete = explain(arguments, (&plan, &path), globals)?;
+        }
+    }
     let mut findings = findings_at(&path, globals)?;
     if arguments.confirm && is_complete {
         let plan = Ledger::open(&path)?.plan()?;
         findings.confirmed = confirm::confirm((&findings, &plan), arguments.runs, globals)?;
-        shelf_directories(globals).and_then(|it| shelf::note_last(&it[0], Some(&path)))?;
+        note_last(&path, globals)?;
     }
     let shown = match globals.format() {
         Format::Table => report::page(&findings, globals.look()),
@@ -65,6 +73,33 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<ExitCode, 
     };
     answer(&shown)?;
     Ok(if is_complete { ExitCode::SUCCESS } else { ExitCode::from(exit_code::INTERRUPTED) })
+}
+
+/// Refuses to execute the command of a run that nobody here wants executed, or that another machine
+/// has timed. Returns its plan.
+fn require_wanted(path: &Path, arguments: &Arguments) -> Result<Plan, Fault> {
+    let ledger = Ledger::open(path)?;
+    let plan = ledger.plan()?;
+    let of = |facts: &[Fact]| {
+        facts.iter().find(|fact| fact.key == MACHINE_HASH).map(|fact| fact.value.clone())
+    };
+    if of(&ledger.machine()?) != of(&machine::facts(&[])) {
+        return Err(Fault::user(
+            "the run was made on another machine, whose times no price of this one explains",
+        )
+        .hint("run `surtax why` where it was made, or repeat the run here"));
+    }
+    if !ledger.is_made_here() {
+        ledger.require_own()?;
+        consent::require(&plan, path, arguments.yes)?;
+    }
+    within_reach::refuse(&plan, Some(path), &[])?;
+    Ok(plan)
+}
+
+/// Has `last` be the run that is explained, and not what was measured for that.
+fn note_last(path: &Path, globals: &Globals) -> Result<(), Fault> {
+    shelf_directories(globals).and_then(|it| shelf::note_last(&it[0], Some(path)))
 }
 
 /// Tells whether every stack with an overhead is explained.
@@ -93,23 +128,26 @@ fn require_question(findings: &Findings) -> Result<(), Fault> {
 }
 
 /// Counts and prices what the run lacks, into its ledger. Returns false where it was interrupted.
-fn explain(arguments: &Arguments, path: &Path, globals: &Globals) -> Result<bool, Fault> {
+fn explain(
+    arguments: &Arguments,
+    (plan, path): (&Plan, &Path),
+    globals: &Globals,
+) -> Result<bool, Fault> {
     let ledger = Ledger::open(path)?;
-    let (plan, state) = (ledger.plan()?, ledger.run()?.state);
-    if !ledger.is_made_here() {
-        ledger.require_own()?;
-        consent::require(&plan, path, arguments.yes)?;
-    }
-    let arms = counting::arms(&plan, &ledger)?;
-    let known = ledger.counted()?;
+    let (arms, known, state) =
+        (counting::arms(plan, &ledger)?, ledger.counted()?, ledger.run()?.state);
     drop(ledger);
     let of_others = match &arguments.prices {
         None => None,
         Some(run) => Some(prices_of(&shelf::find(&shelf::directories()?, run)?, &arms)?),
     };
-    let _turn = turn(arguments.wait, globals)?;
-    let mut ledger = Ledger::resume(path)?;
     let opened = OpenedLab::open(globals)?;
+    let mut ledger = Ledger::amend(path)?;
+    if ledger.plan()? != *plan {
+        let shown = path.display();
+        return Err(Fault::user(format!("the run in `{shown}` is another one since it was read"))
+            .hint("see what it is now: ask once more"));
+    }
     let work = |ledger: &mut Ledger| -> Result<bool, Fault> {
         let interrupts = opened.interrupts(globals)?;
         let uncounted: Vec<Arm> = arms
@@ -118,8 +156,8 @@ fn explain(arguments: &Arguments, path: &Path, globals: &Globals) -> Result<bool
             .cloned()
             .collect();
         let told = |arm: &Arm| note(&format!("counts system calls in `{arm}`"), globals);
-        let context = opened.context(&plan);
-        if !counting::count(&plan, (&uncounted, ledger), &context, &interrupts, told)? {
+        let context = opened.context(plan);
+        if !counting::count(plan, (&uncounted, ledger), &context, &interrupts, told)? {
             return Ok(false);
         }
         let prices = match of_others {
@@ -142,8 +180,7 @@ fn explain(arguments: &Arguments, path: &Path, globals: &Globals) -> Result<bool
     };
     let worked = work(&mut ledger);
     let ended = ledger.finish(state);
-    // The run that is explained is the one that is talked of, and not its price list.
-    let noted = shelf_directories(globals).and_then(|it| shelf::note_last(&it[0], Some(path)));
+    let noted = note_last(path, globals);
     let closed = opened.close(globals);
     let is_complete = worked?;
     ended.and(noted).and(closed).map(|()| is_complete)

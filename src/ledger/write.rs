@@ -61,9 +61,21 @@ impl Ledger {
     /// Opens an interrupted run to go on with it, and holds it.
     ///
     /// # Errors
+    /// As [`Ledger::amend`].
+    pub fn resume(path: &Path) -> Result<Self, Fault> {
+        let ledger = Self::amend(path)?;
+        let begun = ledger.connection.execute("UPDATE run SET state = 'running'", []);
+        begun.map_err(|error| refused(path, "go on with the trials", &error))?;
+        Ok(ledger)
+    }
+
+    /// Opens a run to add to what explains it, and holds it: its state stays as it is, whatever
+    /// becomes of us.
+    ///
+    /// # Errors
     /// As [`Ledger::open`]; also the user's when a running surtax works on it, or an older one made
     /// it.
-    pub fn resume(path: &Path) -> Result<Self, Fault> {
+    pub fn amend(path: &Path) -> Result<Self, Fault> {
         let reader = Self::open(path)?;
         let (format, is_made_here) = (reader.format, reader.is_made_here);
         if format < FORMAT_VERSION {
@@ -81,10 +93,8 @@ impl Ledger {
         // Its descriptor is closed before a connection has a lock to lose.
         drop(reader);
         let (hold, connection) = open_to_write(hold, "go on with the run")?;
-        let known = connection
-            .execute("UPDATE run SET state = 'running'", [])
-            .and_then(|_| Cached::of(&connection))
-            .map_err(|error| refused(path, "go on with the trials", &error))?;
+        let known = Cached::of(&connection)
+            .map_err(|error| refused(path, "see what is in the run", &error))?;
         let (path, budget) = (path.to_path_buf(), Budget::of_our_own());
         Ok(Self { connection, path, known, hold, format, budget, is_made_here })
     }

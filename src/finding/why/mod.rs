@@ -42,8 +42,12 @@ pub(crate) fn add_to(
     prices: &[PriceSample],
 ) {
     let Some(baseline) = arms.first().cloned() else { return };
+    let mut by_arm: BTreeMap<u32, Vec<&PriceSample>> = BTreeMap::new();
+    for sample in prices {
+        by_arm.entry(sample.arm).or_default().push(sample);
+    }
     for arm in arms.iter_mut().filter(|arm| is_to_explain(arm)) {
-        arm.why = explained(arm, &baseline, counted, prices);
+        arm.why = explained(arm, &baseline, counted, &by_arm);
     }
 }
 
@@ -51,11 +55,11 @@ fn explained(
     arm: &ArmFindings,
     baseline: &ArmFindings,
     counted: &BTreeMap<u32, Counted>,
-    prices: &[PriceSample],
+    prices: &BTreeMap<u32, Vec<&PriceSample>>,
 ) -> Option<WhyFindings> {
     let baseline_ns = baseline.metric(WALL)?.median;
     let extra = over(arm.overhead.as_ref()?, baseline_ns);
-    let priced = Priced::of(prices, baseline.arm, arm.arm);
+    let priced = Priced::of(prices.get(&baseline.arm)?, prices.get(&arm.arm)?);
     if priced.is_empty() {
         return None;
     }

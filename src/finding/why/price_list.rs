@@ -23,12 +23,11 @@ pub(super) struct Priced {
 
 impl Priced {
     /// Those of an arm, beside those of the baseline.
-    pub(super) fn of(samples: &[PriceSample], baseline: u32, arm: u32) -> Self {
+    pub(super) fn of(baseline: &[&PriceSample], arm: &[&PriceSample]) -> Self {
         let mut prices: BTreeMap<String, BTreeMap<u32, (f64, f64)>> = BTreeMap::new();
-        let own = |of: u32| samples.iter().filter(move |it| it.arm == of);
         let known: BTreeMap<(&str, u32), f64> =
-            own(baseline).map(|it| ((it.price.as_str(), it.block), it.operation_ns)).collect();
-        for it in own(arm) {
+            baseline.iter().map(|it| ((it.price.as_str(), it.block), it.operation_ns)).collect();
+        for it in arm {
             if let Some(base) = known.get(&(it.price.as_str(), it.block)) {
                 let both = (*base, it.operation_ns);
                 prices.entry(it.price.clone()).or_default().insert(it.block, both);
