@@ -38,6 +38,9 @@ pub fn count(
     mut told: impl FnMut(&Arm),
 ) -> Result<bool, Fault> {
     context.lab.begin_with_places(&plan.writable)?;
+    // What was timed had been looked at before.
+    let is_first =
+        plan.warm_up == 0 && plan.conduct.iterations == 1 && plan.conduct.cache != Cache::Warm;
     let plan = once(plan);
     for arm in arms {
         if interrupts.urgency() > Urgency::None {
@@ -53,7 +56,8 @@ pub fn count(
             return Ok(false);
         }
         let began_at = record.began_at;
-        let counted = counted(record).unwrap_or_else(|why| {
+        let counted = counted(record).map(|it| as_timed(it, is_first));
+        let counted = counted.unwrap_or_else(|why| {
             let more = prepared.err().map_or_else(String::new, |fault| format!("; {fault}"));
             let failure = format!("{why}{more}");
             CountedCalls { is_of_this_level: false, calls: Calls { failure, ..Calls::default() } }
@@ -69,6 +73,15 @@ fn once(plan: &Plan) -> Plan {
     let conduct = TrialSettings { iterations: 1, padding_limit_bytes: 0, ..plan.conduct };
     let warm_up = if conduct.cache == Cache::Warm { plan.warm_up } else { 0 };
     Plan { conduct, warm_up, ..plan.clone() }
+}
+
+/// The counts as those of a run that was timed: of one after another no file is looked at for the
+/// first time.
+fn as_timed(mut counted: CountedCalls, is_first: bool) -> CountedCalls {
+    if !is_first {
+        counted.calls.counted.iter_mut().for_each(|call| call.fresh = 0);
+    }
+    counted
 }
 
 /// Returns what a trial counted, or why nothing of it can be believed.

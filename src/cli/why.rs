@@ -8,11 +8,14 @@ use super::{Format, Globals, answer, consent, exit_code, measure, note, progress
 use crate::campaign::{Campaign, counting};
 use crate::driver::registered;
 use crate::fault::Fault;
+use crate::finding::foreign::line;
+use crate::finding::prices::WORKLOAD;
 use crate::finding::{Findings, why};
 use crate::ledger::machine::{self, MACHINE_HASH};
-use crate::ledger::{Ledger, PriceSample, RunState, shelf};
+use crate::ledger::{Counted, Ledger, PriceSample, RunState, shelf};
 use crate::plan::{Arm, Plan};
 use crate::report::why as report;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 use surtax_instrument::wire::Fact;
@@ -54,9 +57,10 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<ExitCode, 
     if is_asked {
         require_question(&findings)?;
     }
+    let _turn;
     if is_asked || arguments.confirm {
         let plan = require_wanted(&path, arguments)?;
-        let _turn = turn(arguments.wait, globals)?;
+        _turn = turn(arguments.wait, globals)?;
         if is_asked {
             is_complete = explain(arguments, (&plan, &path), globals)?;
         }
@@ -64,7 +68,8 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<ExitCode, 
     let mut findings = findings_at(&path, globals)?;
     if arguments.confirm && is_complete {
         let plan = Ledger::open(&path)?.plan()?;
-        findings.confirmed = confirm::confirm((&findings, &plan), arguments.runs, globals)?;
+        (findings.confirmed, is_complete) =
+            confirm::confirm((&findings, &plan), arguments.runs, globals)?;
         note_last(&path, globals)?;
     }
     let shown = match globals.format() {
@@ -152,7 +157,10 @@ fn explain(
         let interrupts = opened.interrupts(globals)?;
         let uncounted: Vec<Arm> = arms
             .iter()
-            .filter(|arm| arguments.again || !known.contains_key(&arm.index))
+            .filter(|arm| {
+                let is_known = known.get(&arm.index).is_some_and(|it| it.why.is_none());
+                arguments.again || !is_known
+            })
             .cloned()
             .collect();
         let told = |arm: &Arm| note(&format!("counts system calls in `{arm}`"), globals);
@@ -160,6 +168,7 @@ fn explain(
         if !counting::count(plan, (&uncounted, ledger), &context, &interrupts, told)? {
             return Ok(false);
         }
+        require_counted(&ledger.counted()?)?;
         let prices = match of_others {
             Some(prices) => prices,
             None => {
@@ -176,6 +185,7 @@ fn explain(
                 list.price_samples(&arms)?
             }
         };
+        require_prices(&prices, &arms)?;
         ledger.keep_prices(&prices).map(|()| true)
     };
     let worked = work(&mut ledger);
@@ -186,9 +196,42 @@ fn explain(
     ended.and(noted).and(closed).map(|()| is_complete)
 }
 
+/// Refuses to go on where nobody could count anything.
+fn require_counted(counted: &BTreeMap<u32, Counted>) -> Result<(), Fault> {
+    if counted.values().any(|it| it.why.is_none()) {
+        return Ok(());
+    }
+    let why = counted.values().find_map(|it| it.why.clone()).unwrap_or_default();
+    let why = line(&why);
+    Err(Fault::machine(format!("nobody could count the command's system calls: {why}"))
+        .hint("run as root, and not in a container"))
+}
+
+/// Refuses prices of which the baseline or all others have none: those that are kept are better.
+fn require_prices(prices: &[PriceSample], arms: &[Arm]) -> Result<(), Fault> {
+    let has = |arm: &Arm| prices.iter().any(|it| it.arm == arm.index);
+    let (baseline, others): (Vec<&Arm>, Vec<&Arm>) =
+        arms.iter().partition(|arm| !arm.is_compared());
+    if baseline.into_iter().any(has) && others.into_iter().any(has) {
+        return Ok(());
+    }
+    Err(Fault::machine("the baseline, or all that is compared with it, has no prices")
+        .hint("see why: `surtax list` has the run that was to measure them"))
+}
+
 /// The prices of a run of `surtax prices` that is kept.
 fn prices_of(path: &Path, arms: &[Arm]) -> Result<Vec<PriceSample>, Fault> {
-    let prices = Ledger::open(path)?.price_samples(arms)?;
+    let ledger = Ledger::open(path)?;
+    let is_ours = ledger.is_made_here() || shelf::is_of_sudo(path);
+    let is_list = ledger.plan()?.workload.is_some_and(|it| it.name == WORKLOAD);
+    if !is_ours || !is_list {
+        let shown = path.display();
+        return Err(Fault::user(format!(
+            "the run in `{shown}` is no price list of this machine's"
+        ))
+        .hint("name a run of `surtax prices` that was made here, or leave `--prices` out"));
+    }
+    let prices = ledger.price_samples(arms)?;
     if prices.is_empty() {
         let shown = path.display();
         return Err(Fault::user(format!("the run in `{shown}` has no prices of these stacks"))

@@ -116,6 +116,7 @@ foreign! {
     WhyFindings {
         tame: causes why_not_own;
         leave: baseline_ns extra parts unexplained counted_by spread_over;
+        leave: baseline_spread_over;
     }
     ConfirmedFindings { tame: stack variant instead causes; join: because; leave: ratio verdict; }
     CauseFindings {

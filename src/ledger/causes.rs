@@ -18,6 +18,9 @@ use syscalls::Sysno;
 /// More system calls by name than any kernel has.
 const CALLS_MAX: usize = 2048;
 
+/// More blocks than any price list has.
+const BLOCKS_MAX: u32 = 1000;
+
 /// System calls of one run of the command in one arm.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
@@ -168,7 +171,11 @@ impl Ledger {
             })
         };
         let query = "SELECT arm, block, price, operation_ns FROM prices ORDER BY arm, block";
-        self.all("read prices", query, read)
+        let mut prices = self.all("read prices", query, read)?;
+        prices.retain(|it: &PriceSample| {
+            it.block < BLOCKS_MAX && PRICES.iter().any(|price| price.name == it.price)
+        });
+        Ok(prices)
     }
 }
 

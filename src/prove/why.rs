@@ -86,7 +86,8 @@ struct Planted {
 impl Planted {
     fn is_outside(&self) -> bool {
         let half = self.said_half_ns.hypot(self.truth_half_ns);
-        (self.said_ns - self.truth_ns).abs() > half
+        let distance = (self.said_ns - self.truth_ns).abs();
+        distance > half || distance.is_nan()
     }
 }
 

@@ -50,7 +50,7 @@ impl Map {
 
     fn element(&self, command: libc::c_int, key: u32, value: &mut u64) -> io::Result<()> {
         let descriptor = u64::from(self.0.as_raw_fd().cast_unsigned());
-        let mut request = [descriptor, address(&raw const key), address(&raw const *value), 0];
+        let mut request = [descriptor, address(&raw const key), address(&raw mut *value), 0];
         bpf(command, &mut request).map(drop)
     }
 }
@@ -288,7 +288,7 @@ pub(super) fn load(code: &Code) -> io::Result<OwnedFd> {
 }
 
 fn address<T>(of: *const T) -> u64 {
-    u64::try_from(of.addr()).unwrap_or(u64::MAX)
+    u64::try_from(of.expose_provenance()).unwrap_or(u64::MAX)
 }
 
 fn descriptor<T>(command: libc::c_int, request: &mut [T]) -> io::Result<OwnedFd> {

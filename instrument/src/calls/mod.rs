@@ -115,28 +115,18 @@ impl Counter {
         let exec = events.event("sched/sched_process_exec")?;
         let gone = events.event("sched/sched_process_exit")?;
         let fork_fields = (field(&fork, "parent_pid", 4)?, field(&fork, "child_pid", 4)?);
+        let exec_fields = (field(&exec, "pid", 4)?, field(&exec, "old_pid", 4)?);
         let exit_fields = (field(&exit, "id", 8)?, field(&exit, "ret", 8)?);
         let all = [
             (&enter, programs.enter(field(&enter, "id", 8)?, field(&enter, "args", 48)?)),
             (&exit, programs.exit(exit_fields)),
             (&fork, programs.fork(fork_fields)),
-            (&exec, programs.exec()),
+            (&exec, programs.exec(exec_fields)),
             (&gone, programs.gone()),
         ];
         let attached = all.map(|(event, code)| perf::attach(event.id, &bpf::load(&code)?));
         let mut attached = attached.into_iter().collect::<io::Result<Vec<_>>>()?;
-        let faults = FILE_FAULTS.map(|name| events.event(name));
-        let file_faults = match faults.into_iter().collect::<io::Result<Vec<_>>>() {
-            Err(_) => None,
-            Ok(faults) => {
-                let map = Map::array(1)?;
-                let code = programs.file_fault(&map);
-                for event in faults {
-                    attached.push(perf::attach(event.id, &bpf::load(&code)?)?);
-                }
-                Some(map)
-            }
-        };
+        let file_faults = count_file_faults(&events, &programs, &mut attached)?;
         let _programs = attached;
         Ok(Self { counts, returned, fresh, started, file_faults, lost, _programs })
     }
@@ -165,6 +155,22 @@ impl Counter {
         let file_fault_count = self.file_faults.as_ref().map(|map| map.get(0)).transpose()?;
         Ok(Counts { calls, program_count: self.started.get(0)?, file_fault_count })
     }
+}
+
+/// Counts faults of pages of files, where the kernel has all that tells of them.
+fn count_file_faults(
+    events: &TraceEvents,
+    programs: &Programs<'_>,
+    attached: &mut Vec<Attached>,
+) -> io::Result<Option<Map>> {
+    let faults = FILE_FAULTS.map(|name| events.event(name));
+    let Ok(faults) = faults.into_iter().collect::<io::Result<Vec<_>>>() else { return Ok(None) };
+    let map = Map::array(1)?;
+    let code = programs.file_fault(&map);
+    for event in faults {
+        attached.push(perf::attach(event.id, &bpf::load(&code)?)?);
+    }
+    Ok(Some(map))
 }
 
 /// Lists the threads of a process.

@@ -71,7 +71,7 @@ pub(super) struct Programs<'a> {
     pub places: &'a Map,
     /// Names that somebody has said.
     pub names: &'a Map,
-    /// Process and descriptor: how often that was closed.
+    /// Process and descriptor of a folder: how often that was closed.
     pub closed: &'a Map,
     /// Number of programs that were started.
     pub started: &'a Map,
@@ -124,19 +124,13 @@ impl Programs<'_> {
         code.end()
     }
 
-    /// Counts that the descriptor in `R9` is closed.
+    /// Counts that the descriptor in `R9` is closed, if a name was said in its folder.
     fn close(&self, code: &mut Code) {
         code.store64(R10, FOLDER, R9);
         code.look_up(self.closed, FOLDER);
-        let again = code.skip_if(R0, 0);
+        code.leave_if_zero(R0);
         code.set(R1, 1);
         code.add_at(R0, R1);
-        code.here(again);
-        code.leave_unless(R0, 0);
-        code.set(R1, 1);
-        code.store64(R10, VALUE, R1);
-        code.update(self.closed, (FOLDER, VALUE), Update::Any);
-        self.lose_unless_zero(code);
         code.leave();
     }
 
@@ -152,11 +146,17 @@ impl Programs<'_> {
         code.here(of_descriptor);
         let of_none = code.skip_if(R7, 0);
         code.look_up(self.closed, FOLDER);
-        let never_closed = code.skip_if(R0, 0);
+        let is_known = code.skip_unless(R0, 0);
+        code.set(R1, 0);
+        code.store64(R10, VALUE, R1);
+        code.update(self.closed, (FOLDER, VALUE), Update::Any);
+        self.lose_unless_zero(code);
+        code.look_up(self.closed, FOLDER);
+        code.here(is_known);
+        code.leave_if_zero(R0);
         code.load64(R1, R0, 0);
         code.shift_left(R1, 20);
         code.xor(R7, R1);
-        code.here(never_closed);
         code.here(of_none);
     }
 
@@ -208,38 +208,57 @@ impl Programs<'_> {
     pub(super) fn fork(&self, (parent, child): (i16, i16)) -> Code {
         let mut code = Code::default();
         code.keep_context();
+        code.load32(R1, R6, child);
+        code.store32(R10, KEY, R1);
         code.load32(R1, R6, parent);
         code.store32(R10, TASK, R1);
         code.look_up(self.tasks, TASK);
+        let of_ours = code.skip_unless(R0, 0);
+        // Its number may have been that of one of ours.
+        self.forget(&mut code, KEY);
+        code.leave();
+        code.here(of_ours);
         code.leave_if_zero(R0);
         code.load64(R7, R0, 0);
         let of_counted = code.skip_unless(R7, PARENT);
         code.set(R7, NEWBORN);
         code.here(of_counted);
         code.store64(R10, VALUE, R7);
-        code.load32(R1, R6, child);
-        code.store32(R10, KEY, R1);
         code.update(self.tasks, (KEY, VALUE), Update::Any);
         self.lose_unless_zero(&mut code);
         code.end()
     }
 
-    /// Notes that a task executes a file: a newborn is counted from now on.
-    pub(super) fn exec(&self) -> Code {
+    /// Notes that a task executes a file: a newborn is counted from now on. A thread that does so
+    /// takes its process's number, and the thread that had it has ended before.
+    pub(super) fn exec(&self, (now, before): (i16, i16)) -> Code {
         let mut code = Code::default();
-        code.call(Helper::CurrentTask);
-        code.store32(R10, TASK, R0);
+        code.keep_context();
+        code.load32(R1, R6, before);
+        code.store32(R10, TASK, R1);
         code.look_up(self.tasks, TASK);
         code.leave_if_zero(R0);
         code.load64(R7, R0, 0);
         code.leave_if(R7, PARENT);
         let is_counted = code.skip_if(R7, COUNTED);
-        code.set(R1, COUNTED);
-        code.store64(R0, 0, R1);
         self.one_more(&mut code, self.counts, libc::SYS_execve.unsigned_abs());
         code.here(is_counted);
+        self.forget(&mut code, TASK);
+        code.load32(R1, R6, now);
+        code.store32(R10, TASK, R1);
+        code.set(R7, COUNTED);
+        code.store64(R10, VALUE, R7);
+        code.update(self.tasks, (TASK, VALUE), Update::Any);
+        self.lose_unless_zero(&mut code);
         self.one_more(&mut code, self.started, 0);
         code.end()
+    }
+
+    /// Forgets the task whose number lies on the stack.
+    fn forget(&self, code: &mut Code, task: i16) {
+        code.map(R1, self.tasks);
+        code.place(R2, task);
+        code.call(Helper::Delete);
     }
 
     /// Counts that a page of a file is faulted in.
@@ -264,9 +283,7 @@ impl Programs<'_> {
         let mut code = Code::default();
         code.call(Helper::CurrentTask);
         code.store32(R10, TASK, R0);
-        code.map(R1, self.tasks);
-        code.place(R2, TASK);
-        code.call(Helper::Delete);
+        self.forget(&mut code, TASK);
         code.end()
     }
 

@@ -90,3 +90,15 @@ fn faults_of_pages_of_files_are_told_from_others() {
     let Some((few, many)) = few.file_fault_count.zip(many.file_fault_count) else { return };
     assert!(few > 5 && many.abs_diff(few) < 100, "{few} {many}");
 }
+
+/// A thread that executes a file becomes its process, whose first thread has ended by then.
+#[test]
+fn a_program_that_a_thread_starts_is_counted_on() {
+    let line = "import os, threading; threading.Thread(target=lambda: \
+                os.execv('/usr/bin/env', ['env', '/usr/bin/true'])).start()";
+    if !std::path::Path::new("/usr/bin/python3").exists() {
+        return;
+    }
+    let Some(calls) = counted("/usr/bin/python3", &["-c", line]) else { return };
+    assert_eq!((calls.program_count, of(&calls, libc::SYS_exit_group).0), (3, 1));
+}

@@ -11,18 +11,19 @@ use crate::layer::StackSpec;
 use crate::plan::{Arm, Plan};
 use surtax_instrument::clock;
 
-/// Exchanges parts of every explained stack, each in a run of its own that is kept. What was shown
-/// before it was interrupted is shown.
+/// Exchanges parts of every explained stack, each in a run of its own that is kept. Returns what
+/// was shown, and false where it was interrupted.
 pub(super) fn confirm(
     (findings, plan): (&Findings, &Plan),
     runs: u32,
     globals: &Globals,
-) -> Result<Vec<ConfirmedFindings>, Fault> {
+) -> Result<(Vec<ConfirmedFindings>, bool), Fault> {
     let mut shown = Vec::new();
     let opened = OpenedLab::open(globals)?;
     let confirmed = all(&opened, (findings, plan), runs, &mut shown, globals);
     let closed = opened.close(globals);
-    confirmed.and(closed).map(|()| shown)
+    let is_complete = confirmed?;
+    closed.map(|()| (shown, is_complete))
 }
 
 fn all(
@@ -31,7 +32,7 @@ fn all(
     runs: u32,
     shown: &mut Vec<ConfirmedFindings>,
     globals: &Globals,
-) -> Result<(), Fault> {
+) -> Result<bool, Fault> {
     let interrupts = opened.interrupts(globals)?;
     let arms = plan.arms();
     let stack_of =
@@ -47,10 +48,10 @@ fn all(
         note(&format!("runs `{stack}` with one part exchanged, {} times", variants.len()), globals);
         shown.extend(one(opened, &plan, &variants, &interrupts, globals)?);
         if interrupts.urgency() > Urgency::None {
-            break;
+            return Ok(false);
         }
     }
-    Ok(())
+    Ok(true)
 }
 
 fn one(

@@ -22,6 +22,8 @@ pub struct WhyFindings {
     pub why_not_own: Option<String>,
     /// CPUs over which the command spreads its work: so much of a cost is in its wall time.
     pub spread_over: f64,
+    /// The same in the baseline.
+    pub baseline_spread_over: f64,
 }
 
 /// Time with its interval, at a confidence of 95 %.
@@ -87,11 +89,22 @@ impl Spread {
         (self.high_ns - self.low_ns) / 2.0
     }
 
-    /// Returns what is left of it without others, whose errors are their own.
-    pub(crate) fn without(&self, others: &[Self]) -> Self {
-        let ns = self.ns - others.iter().map(|it| it.ns).sum::<f64>();
-        let squares = others.iter().map(|it| it.half().powi(2)).sum::<f64>();
-        Self::around(ns, (self.half().powi(2) + squares).sqrt())
+    /// Returns what is left of it without another, whose error is its own.
+    pub(crate) fn without(&self, other: &Self) -> Self {
+        let ns = self.ns - other.ns;
+        let (below, above) = (self.ns - self.low_ns, self.high_ns - self.ns);
+        // More of the other is less that is left.
+        let low_ns = ns - below.hypot(other.high_ns - other.ns);
+        Self { ns, low_ns, high_ns: ns + above.hypot(other.ns - other.low_ns) }
+    }
+
+    /// Returns both together, whose errors are of one kind and add up.
+    pub(crate) fn and(&self, other: &Self) -> Self {
+        Self {
+            ns: self.ns + other.ns,
+            low_ns: self.low_ns + other.low_ns,
+            high_ns: self.high_ns + other.high_ns,
+        }
     }
 }
 

@@ -24,6 +24,8 @@ pub struct Variant {
     pub instead: &'static str,
     /// Causes that it may change, in words.
     pub causes: Vec<String>,
+    /// Share of the stack's time that these take more, by their prices.
+    pub share: f64,
 }
 
 /// Lists the fewest variants of an explained stack that touch each of its leading causes, as far as
@@ -50,7 +52,8 @@ pub fn variants(arm: &ArmFindings, stack: &StackSpec) -> Result<Vec<Variant>, Fa
             }
             // What contradicts the rest of the stack is no variant of it.
             let Ok(stack) = driver::parse(&changed.to_string()) else { continue };
-            variants.push(Variant { stack, instead, causes: in_words(why, &touched) });
+            let (causes, share) = in_words(why, &touched);
+            variants.push(Variant { stack, instead, causes, share });
             open.retain(|cause| !touched.contains(cause));
         }
     }
@@ -58,9 +61,11 @@ pub fn variants(arm: &ArmFindings, stack: &StackSpec) -> Result<Vec<Variant>, Fa
     Ok(variants)
 }
 
-fn in_words(why: &WhyFindings, causes: &[&str]) -> Vec<String> {
-    let named = why.causes.iter().filter(|it| causes.contains(&it.cause.as_str()));
-    named.map(|it| it.what.clone()).collect()
+/// The words for these causes, and the share of the stack's time that they take more.
+fn in_words(why: &WhyFindings, causes: &[&str]) -> (Vec<String>, f64) {
+    let named = || why.causes.iter().filter(|it| causes.contains(&it.cause.as_str()));
+    let share = named().map(|it| it.extra.ns).sum::<f64>() / (why.baseline_ns + why.extra.ns);
+    (named().map(|it| it.what.clone()).collect(), share)
 }
 
 /// Says what a run showed in which a stack is the baseline of its variants.
@@ -69,7 +74,7 @@ pub fn confirmed(variants: &[Variant], findings: &Findings) -> Vec<ConfirmedFind
     let of = |variant: &Variant| {
         let text = variant.stack.to_string();
         let arm = findings.arms.iter().find(|arm| arm.is_compared() && arm.stack == text);
-        let (verdict, because) = judged(arm);
+        let (verdict, because) = judged(variant, arm, findings);
         ConfirmedFindings {
             stack: findings.run.baseline.clone(),
             variant: text,
@@ -83,18 +88,34 @@ pub fn confirmed(variants: &[Variant], findings: &Findings) -> Vec<ConfirmedFind
     variants.iter().map(of).collect()
 }
 
-fn judged(arm: Option<&ArmFindings>) -> (Confirmation, String) {
+fn judged(
+    variant: &Variant,
+    arm: Option<&ArmFindings>,
+    findings: &Findings,
+) -> (Confirmation, String) {
     let Some(arm) = arm else {
         return (Confirmation::NotTried, String::from("it was not run"));
     };
+    let accelerator = |arm: &ArmFindings| {
+        arm.evidence.iter().rev().find_map(|it| it.fact("accelerator").map(String::from))
+    };
+    let of_baseline = findings.arms.first().and_then(accelerator);
+    if variant.stack.to_string().contains("accel=") && of_baseline == accelerator(arm) {
+        return (Confirmation::NotTried, String::from("it has that already"));
+    }
     let shown = arm.overhead.as_ref().map(number::overhead).unwrap_or_default();
+    let margin = findings.run.equivalence_margin;
     match (&arm.verdict, arm.overhead) {
         (Verdict::Differs, Some(_)) => {
             (Confirmation::Confirmed, format!("the command takes {shown}"))
         }
-        (Verdict::Equivalent, Some(_)) => {
+        (Verdict::Equivalent, Some(_)) if variant.share.abs() > margin => {
             (Confirmation::Refuted, format!("the command takes as long: {shown}"))
         }
+        (Verdict::Equivalent, Some(_)) => (
+            Confirmation::NotSeparable,
+            format!("what they cost is within the margin of {}", number::percent(margin)),
+        ),
         (Verdict::Invalid { reason, .. }, _) => (Confirmation::NotTried, reason.clone()),
         _ => (Confirmation::NotSeparable, arm.because.clone()),
     }
@@ -127,6 +148,7 @@ mod tests {
             counted_by: CountedBy::Baseline,
             why_not_own: None,
             spread_over: 1.0,
+            baseline_spread_over: 1.0,
         });
         arm
     }
@@ -153,14 +175,23 @@ mod tests {
 
     #[test]
     fn what_changes_is_confirmed_what_does_not_is_refuted_and_a_gap_is_not_tried() {
-        let mut arms = example(10, |_| {}).arms;
-        let of = |arm: &ArmFindings| judged(Some(arm)).0;
-        assert_eq!(of(&arms[2]), Confirmation::Confirmed, "{:?}", arms[2].verdict);
-        assert_eq!(of(&arms[3]), Confirmation::NotTried);
-        arms[2].verdict = Verdict::Equivalent;
-        assert_eq!(of(&arms[2]), Confirmation::Refuted);
-        arms[2].verdict = Verdict::Inconclusive;
-        assert_eq!(of(&arms[2]), Confirmation::NotSeparable);
-        assert_eq!(judged(None).0, Confirmation::NotTried);
+        let mut findings = example(10, |_| {});
+        let variant = |share| Variant {
+            stack: driver::parse("runc").unwrap(),
+            instead: "nothing",
+            causes: Vec::new(),
+            share,
+        };
+        let of = |findings: &Findings, arm: usize, share| {
+            judged(&variant(share), findings.arms.get(arm), findings).0
+        };
+        assert_eq!(of(&findings, 2, 0.1), Confirmation::Confirmed);
+        assert_eq!(of(&findings, 3, 0.1), Confirmation::NotTried);
+        findings.arms[2].verdict = Verdict::Equivalent;
+        assert_eq!(of(&findings, 2, 0.1), Confirmation::Refuted);
+        assert_eq!(of(&findings, 2, 0.02), Confirmation::NotSeparable);
+        findings.arms[2].verdict = Verdict::Inconclusive;
+        assert_eq!(of(&findings, 2, 0.1), Confirmation::NotSeparable);
+        assert_eq!(of(&findings, 9, 0.1), Confirmation::NotTried);
     }
 }

@@ -12,8 +12,7 @@ pub(crate) mod words;
 
 use crate::finding::trial_metric::WALL;
 use crate::finding::{
-    ArmFindings, CauseFindings, CountedBy, Interval, MetricFindings, Spread, TimePart, WhyFindings,
-    emulation,
+    ArmFindings, CauseFindings, CountedBy, Interval, Spread, TimePart, WhyFindings, emulation,
 };
 use crate::ledger::{Counted, PriceSample};
 use crate::table::rows;
@@ -71,32 +70,52 @@ fn explained(
         None => (counted.get(&baseline.arm).filter(is_known)?, CountedBy::Baseline),
     };
     let why_not_own = own.and_then(|it| it.why.clone());
-    let spread_over = cpus(arm).or_else(|| cpus(baseline)).unwrap_or(1.0).max(1.0);
+    let base_over = cpus(baseline).unwrap_or(1.0).max(1.0);
+    let over = (base_over, cpus(arm).unwrap_or(base_over).max(1.0));
     // Who stands in asks for as much in both.
     let of_baseline = counted.get(&baseline.arm).filter(is_known).unwrap_or(counts);
     let demand =
         both(demand(counts, [baseline, arm]), demand(of_baseline, [baseline, baseline]), &priced);
-    let mut causes: Vec<CauseFindings> = demand
-        .iter()
-        .filter_map(|(price, counts)| cause(price, *counts, &priced, spread_over))
-        .collect();
-    let of_calls =
-        priced.extra(demand.iter().map(|(price, counts)| (*price, *counts)), spread_over);
-    let own_code = own_code(arm, baseline, spread_over);
-    let explained: Vec<Spread> =
-        of_calls.into_iter().chain(own_code.iter().map(|it| it.extra)).collect();
+    let priced_causes = demand.iter().filter_map(|(price, counts)| {
+        Some((*price, *counts, cause(price, *counts, &priced, over)?))
+    });
+    let priced_causes: Vec<(&str, (f64, f64), CauseFindings)> = priced_causes.collect();
+    let explained = all_of(&priced_causes, &priced, over);
+    let mut causes: Vec<CauseFindings> = priced_causes.into_iter().map(|it| it.2).collect();
+    let own_code = own_code(arm, baseline, over);
+    let explained = own_code.iter().fold(explained, |sum, it| sum.and(&it.extra));
     causes.extend(own_code);
     causes.sort_by(|one, other| other.extra.ns.abs().total_cmp(&one.extra.ns.abs()));
     Some(WhyFindings {
         baseline_ns,
         extra,
-        parts: parts(arm, baseline, spread_over),
+        parts: parts(arm, baseline, over),
         unexplained: extra.without(&explained),
         causes,
         counted_by,
         why_not_own,
-        spread_over,
+        spread_over: over.1,
+        baseline_spread_over: over.0,
     })
+}
+
+/// Adds up what these causes explain: as far as they were priced in the same blocks, with the
+/// interval of their sum in each, or else as if all were wrong to the same side.
+fn all_of(
+    causes: &[(&str, (f64, f64), CauseFindings)],
+    priced: &Priced,
+    over: (f64, f64),
+) -> Spread {
+    let none = Spread::around(0.0, 0.0);
+    let sum = causes.iter().fold(none, |sum, (_, _, cause)| sum.and(&cause.extra));
+    match priced.extra(causes.iter().map(|(price, counts, _)| (*price, *counts)), over) {
+        Some(all) => Spread {
+            low_ns: sum.ns - (all.ns - all.low_ns),
+            high_ns: sum.ns + (all.high_ns - all.ns),
+            ..sum
+        },
+        None => sum,
+    }
 }
 
 /// Adds up what was asked for in all: by system calls, and what the kernel counts of a command
@@ -117,7 +136,12 @@ fn both(own: Demand, base: Demand, priced: &Priced) -> BTreeMap<&'static str, (f
     both
 }
 
-fn cause(price: &str, counts: (f64, f64), priced: &Priced, over: f64) -> Option<CauseFindings> {
+fn cause(
+    price: &str,
+    counts: (f64, f64),
+    priced: &Priced,
+    over: (f64, f64),
+) -> Option<CauseFindings> {
     let (baseline_price, own_price) = priced.medians(price)?;
     let extra = priced.extra([(price, counts)], over)?;
     Some(CauseFindings {
@@ -133,15 +157,15 @@ fn cause(price: &str, counts: (f64, f64), priced: &Priced, over: f64) -> Option<
 
 /// Returns what the command's own code takes more where a machine runs it: it is translated, or
 /// its addresses are, twice.
-fn own_code(arm: &ArmFindings, baseline: &ArmFindings, over: f64) -> Option<CauseFindings> {
-    let user = |arm: &ArmFindings| arm.metric("cpu_user_ns").map(|it: &MetricFindings| it.median);
+fn own_code(arm: &ArmFindings, baseline: &ArmFindings, over: (f64, f64)) -> Option<CauseFindings> {
     let found = arm.metric("cpu_user_ns").filter(|_| emulation::is_machine(arm))?;
-    let extra = self::over(found.overhead.as_ref()?, user(baseline)?);
+    let base = baseline.metric("cpu_user_ns")?.median;
+    let Interval { ratio, low, high, .. } = found.overhead?;
+    let more = |ratio: f64| base * ratio / over.1 - base / over.0;
     let what = match emulation::is_of(arm) {
         true => "the command's own code, which is translated",
         false => "the command's own code",
     };
-    let by = |ns: f64| ns / over;
     Some(CauseFindings {
         cause: "own_code".into(),
         what: what.into(),
@@ -149,7 +173,7 @@ fn own_code(arm: &ArmFindings, baseline: &ArmFindings, over: f64) -> Option<Caus
         baseline_count: None,
         price_ns: None,
         baseline_price_ns: None,
-        extra: Spread { ns: by(extra.ns), low_ns: by(extra.low_ns), high_ns: by(extra.high_ns) },
+        extra: Spread { ns: more(ratio), low_ns: more(low), high_ns: more(high) },
     })
 }
 
@@ -166,21 +190,22 @@ fn cpus(arm: &ArmFindings) -> Option<f64> {
 }
 
 /// Divides the command's time, in both.
-fn parts(arm: &ArmFindings, baseline: &ArmFindings, over: f64) -> Vec<TimePart> {
+fn parts(arm: &ArmFindings, baseline: &ArmFindings, over: (f64, f64)) -> Vec<TimePart> {
     let of = |arm: &ArmFindings, metric: &str| arm.metric(metric).map(|it| it.median);
+    let busy = |arm: &ArmFindings, metric: &str, over: f64| of(arm, metric).map(|ns| ns / over);
+    let rest = |arm: &ArmFindings, over| {
+        let used = busy(arm, "cpu_user_ns", over).zip(busy(arm, "cpu_system_ns", over));
+        let (user, system) = used?;
+        Some((of(arm, WALL)? - user - system).max(0.0))
+    };
     let part = |name: &str, own: Option<f64>, baseline: Option<f64>| {
         Some(TimePart { part: name.into(), own_ns: own?, baseline_ns: baseline? })
     };
-    let busy = |arm: &ArmFindings, metric| of(arm, metric).map(|ns| ns / over);
-    let rest = |arm: &ArmFindings| {
-        let (user, system) = busy(arm, "cpu_user_ns").zip(busy(arm, "cpu_system_ns"))?;
-        Some((of(arm, WALL)? - user - system).max(0.0))
-    };
-    let both = |name, of: &dyn Fn(&ArmFindings) -> Option<f64>| part(name, of(arm), of(baseline));
+    let both = |name, metric| part(name, busy(arm, metric, over.1), busy(baseline, metric, over.0));
     let known = [
-        both("cpu-user", &|arm| busy(arm, "cpu_user_ns")),
-        both("cpu-system", &|arm| busy(arm, "cpu_system_ns")),
-        both("not-on-a-cpu", &rest),
+        both("cpu-user", "cpu_user_ns"),
+        both("cpu-system", "cpu_system_ns"),
+        part("not-on-a-cpu", rest(arm, over.1), rest(baseline, over.0)),
     ];
     known.into_iter().flatten().collect()
 }

@@ -42,8 +42,10 @@ impl Priced {
                 let of = |all: f64, less: f64| (all - less).max(0.0) / parts;
                 Some((*block, (of(it.0, less.0), of(it.1, less.1))))
             };
-            let net = all.iter().filter_map(net).collect();
-            prices.insert(name.into(), net);
+            let net: BTreeMap<u32, (f64, f64)> = all.iter().filter_map(net).collect();
+            if !net.is_empty() {
+                prices.insert(name.into(), net);
+            }
         }
         Self { prices }
     }
@@ -67,13 +69,13 @@ impl Priced {
         of(|it| it.0).zip(of(|it| it.1))
     }
 
-    /// Cost of operations over that of the baseline's, divided by `over`: of each price, how many
-    /// there are in the baseline and in the stack. With the interval of the median over the
-    /// blocks. `None` where nothing of it has a price in enough of them.
+    /// Cost of operations over that of the baseline's, each divided by the CPUs that it is spread
+    /// over: of each price, how many there are in the baseline and in the stack. With the interval
+    /// of the median over the blocks. `None` where nothing of it has a price in enough of them.
     pub(super) fn extra<'a>(
         &self,
         counts: impl IntoIterator<Item = (&'a str, (f64, f64))>,
-        over: f64,
+        over: (f64, f64),
     ) -> Option<Spread> {
         let mut sums: BTreeMap<u32, (usize, f64)> = BTreeMap::new();
         let mut priced = 0;
@@ -82,8 +84,8 @@ impl Priced {
             priced += 1;
             for (block, (base, own)) in blocks {
                 let sum = sums.entry(*block).or_default();
-                let more = own_count * own - base_count * base;
-                *sum = (sum.0 + 1, sum.1 + more / over);
+                let more = own_count * own / over.1 - base_count * base / over.0;
+                *sum = (sum.0 + 1, sum.1 + more);
             }
         }
         let whole = sums.into_values().filter(|(count, _)| *count == priced);
