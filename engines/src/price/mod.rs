@@ -74,8 +74,8 @@ const fn price(
     Price { name, operation, measure }
 }
 
-/// All of them, in the order in which they are measured and shown: what takes much memory comes
-/// last.
+/// All of them, in the order in which they are measured and shown: what looks at files before it is
+/// timed comes after what is the first to look at them, and what takes much memory last.
 pub const PRICES: &[Price] = &[
     price("system_call", "getppid, not from any library", processor::system_call),
     price("cpuid", "cpuid, which leaves a virtual machine that a CPU runs", processor::cpuid),
@@ -88,7 +88,6 @@ pub const PRICES: &[Price] = &[
     price("thread_create", "thread made and joined", process::thread),
     price("fork_exec_wait", "this program forked, started anew and waited for", process::fork_exec),
     price("page_fault_minor", "first touch of a page of 4 KiB", page::minor_fault),
-    price("page_fault_file", "first touch of a page of a file that is mapped", page::file_fault),
     price("page_fault_huge", "first touch of a page of 2 MiB, zeroed", page::huge_fault),
     price("mmap", "one page mapped and unmapped, untouched", page::map),
     price("file_open", "file opened and closed", file::open),
@@ -101,6 +100,7 @@ pub const PRICES: &[Price] = &[
     price("file_write", "4 KiB written to the page cache", file::write),
     price("file_create", "file created, closed and removed", file::create),
     price("directory_read_first", "folder of the root read for the first time", file::list_first),
+    price("page_fault_file", "first touch of a page of a file that is mapped", page::file_fault),
     price("file_fsync", "4 KiB written, and fsync", file::fsync),
     price("tcp_connect", "loopback: connected, accepted and closed", network::tcp_connect),
     price("udp_send", "loopback: 64 bytes sent", network::udp_send),

@@ -82,7 +82,8 @@ fn first_reads(demand: &mut Demand) {
 /// Counts what has no price of its own as what is most like it: a file that is looked up for the
 /// first time as any.
 pub(super) fn of_priced(mut demand: Demand, has: impl Fn(&str) -> bool) -> Demand {
-    for (again, first) in FIRST.into_iter().filter(|(_, first)| !has(first)) {
+    let alike = FIRST.into_iter().chain([("page_fault_minor", FILE_FAULTS)]);
+    for (again, first) in alike.filter(|(_, first)| !has(first)) {
         if let Some(count) = demand.remove(first) {
             *demand.entry(again).or_default() += count;
         }
@@ -159,6 +160,14 @@ mod tests {
             ("system_call", 4.0),
         ];
         assert_eq!(of_calls(&all).into_iter().collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn what_has_no_price_of_its_own_is_counted_as_what_it_is_most_like() {
+        let demand = Demand::from([("page_fault_minor", 3.0), (FILE_FAULTS, 4.0)]);
+        let priced = of_priced(demand.clone(), |price| price != FILE_FAULTS);
+        assert_eq!(priced.into_iter().collect::<Vec<_>>(), [("page_fault_minor", 7.0)]);
+        assert_eq!(of_priced(demand.clone(), |_| true), demand);
     }
 
     #[test]
