@@ -51,26 +51,24 @@ pub struct Arguments {
 
 pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<ExitCode, Fault> {
     let path = shelf::find(&shelf::directories()?, &arguments.run)?;
-    let findings = findings_at(&path, globals)?;
+    let mut findings = findings_at(&path, globals)?;
     let is_asked = arguments.again || arguments.prices.is_some() || !is_explained(&findings);
-    let mut is_complete = true;
     if is_asked {
         require_question(&findings)?;
     }
-    let _turn;
+    let mut is_complete = true;
     if is_asked || arguments.confirm {
         let plan = require_wanted(&path, arguments)?;
-        _turn = turn(arguments.wait, globals)?;
+        let _turn = turn(arguments.wait, globals)?;
         if is_asked {
             is_complete = explain(arguments, (&plan, &path), globals)?;
+            findings = findings_at(&path, globals)?;
         }
-    }
-    let mut findings = findings_at(&path, globals)?;
-    if arguments.confirm && is_complete {
-        let plan = Ledger::open(&path)?.plan()?;
-        (findings.confirmed, is_complete) =
-            confirm::confirm((&findings, &plan), arguments.runs, globals)?;
-        note_last(&path, globals)?;
+        if arguments.confirm && is_complete {
+            (findings.confirmed, is_complete) =
+                confirm::confirm((&findings, &plan), arguments.runs, globals)?;
+            note_last(&path, globals)?;
+        }
     }
     let shown = match globals.format() {
         Format::Table => report::page(&findings, globals.look()),

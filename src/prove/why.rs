@@ -9,12 +9,11 @@
 
 use super::bench::{draft, toil};
 use super::{Bar, Bench, Figure, Part, Proof, Size, binomial};
-use crate::driver;
+use crate::driver::{self, registered};
 use crate::fault::Fault;
 use crate::finding::{ArmFindings, Findings, WhyFindings};
-use crate::layer::StackSpec;
 use crate::ledger::PriceSample;
-use crate::plan::Arm;
+use crate::plan::{Arm, Defaults, Draft};
 use serde::{Deserialize, Serialize};
 use surtax_statistics::{Confidence, critical_value};
 
@@ -149,7 +148,6 @@ fn prices(
     seed: u64,
 ) -> Result<Vec<PriceSample>, Fault> {
     let baseline = if is_own { "native" } else { layer };
-    let mut plan = draft(baseline, &[], BLOCKS.0, seed)?;
     let arm = |index, text: &str| -> Result<Arm, Fault> {
         Ok(Arm { index, stack: driver::parse(text)?, beside: String::new() })
     };
@@ -157,10 +155,11 @@ fn prices(
     if is_own {
         arms.push(arm(2, layer)?);
     }
-    let stacks: Vec<StackSpec> = arms.iter().map(|arm| arm.stack.clone()).collect();
-    let workload = crate::workload::Workload::find("prices:each=20,array_bytes=1048576")?;
-    plan = crate::plan::Draft { stacks, command: Vec::new(), workload: Some(workload), ..plan };
-    let mut samples = bench.read(plan, |ledger| ledger.price_samples(&arms))?;
+    let known = registered();
+    let plan = draft(baseline, &[], BLOCKS.0, seed)?;
+    let plan = plan.complete(&Defaults::of_no_machine(&known))?.plan;
+    let list = Draft { seed: Some(seed), ..plan.pricing(&arms, BLOCKS.0)? };
+    let mut samples = bench.read(list, |ledger| ledger.price_samples(&arms))?;
     if !is_own {
         let again = samples.iter().map(|it| PriceSample { arm: 2, ..it.clone() });
         let again: Vec<PriceSample> = again.collect();
@@ -231,11 +230,7 @@ fn with(layer: &str, variable: &str, count: u64) -> String {
     format!("{layer}{sign}env.{variable}={count}")
 }
 
-fn explained(
-    bench: &Bench<'_>,
-    draft: crate::plan::Draft,
-    list: &[PriceSample],
-) -> Result<Findings, Fault> {
+fn explained(bench: &Bench<'_>, draft: Draft, list: &[PriceSample]) -> Result<Findings, Fault> {
     bench.explained(draft, |arm| {
         let of = if arm.index == 0 { 0 } else { 2 };
         let own = list.iter().filter(|it| it.arm == of);

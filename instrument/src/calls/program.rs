@@ -95,10 +95,7 @@ impl Programs<'_> {
         let mut code = self.of_counted();
         code.load64(R7, R6, id);
         code.store32(R10, KEY, R7);
-        code.look_up(self.counts, KEY);
-        code.leave_if_zero(R0);
-        code.set(R1, 1);
-        code.add_at(R0, R1);
+        self.one_more_of_key(&mut code, self.counts);
         // The process and the descriptor that the first argument is, if it is one.
         code.call(Helper::CurrentTask);
         code.shift_right(R0, 32);
@@ -177,10 +174,7 @@ impl Programs<'_> {
         code.update(self.names, (NAME, VALUE), Update::New);
         code.leave_if_32(R0, -libc::EEXIST);
         self.lose_unless_zero(code);
-        code.look_up(self.fresh, KEY);
-        code.leave_if_zero(R0);
-        code.set(R1, 1);
-        code.add_at(R0, R1);
+        self.one_more_of_key(code, self.fresh);
     }
 
     /// Leaves with a note that there was no room, unless `R0` is 0.
@@ -272,6 +266,11 @@ impl Programs<'_> {
     fn one_more(&self, code: &mut Code, map: &Map, place: u64) {
         code.set(R1, place);
         code.store32(R10, KEY, R1);
+        self.one_more_of_key(code, map);
+    }
+
+    /// Counts one more at the key that lies on the stack; leaves where the map has none.
+    fn one_more_of_key(&self, code: &mut Code, map: &Map) {
         code.look_up(map, KEY);
         code.leave_if_zero(R0);
         code.set(R1, 1);
