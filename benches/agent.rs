@@ -102,6 +102,7 @@ impl Started {
             deadline: Duration::from_secs(60).into(),
             terminal: false,
             counts_calls: false,
+            watching: None,
         };
         let answer = self.ask(&Request::Run(command));
         assert!(matches!(answer, Reply::Started { .. }), "{answer:?}");

@@ -201,11 +201,13 @@ fn record(
             left_running_count: 0,
             counts: Amounts::NONE,
             agent_cpu: Nanoseconds(0),
+            machine: Vec::new(),
             stdout: output("done"),
             stderr: output(""),
             instances: Vec::new(),
         },
         readings,
+        machines: Vec::new(),
         iterations: Vec::new(),
         energy_uj: None,
         calls: None,
@@ -222,6 +224,7 @@ fn record(
             .map(|key| (String::from(key), 0.5))
             .into(),
         disturbances: Vec::new(),
+        timeline: None,
         leftovers: Vec::new(),
     }
 }

@@ -29,6 +29,7 @@ mod system;
 mod concurrency;
 mod victim;
 mod vsock;
+mod watching;
 
 use channel::Channel;
 use std::ffi::OsString;

@@ -8,6 +8,7 @@ use crate::engine::OWN_FILE;
 use crate::started::{Started, time};
 use crate::stops::Watcher;
 use crate::victim;
+use crate::watching::Watched;
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, kill_process, kill_process_group, pidfd_open,
 };
@@ -24,7 +25,7 @@ use surtax_instrument::calls::Counter;
 use surtax_instrument::clock;
 use surtax_instrument::probe::oom;
 use surtax_instrument::quantity::Nanoseconds;
-use surtax_instrument::wire::{Calls, Cause, Command, Failure, Outcome, Status, WireError};
+use surtax_instrument::wire::{Calls, Cause, Command, Failure, Outcome, Reply, Status, WireError};
 
 /// Time that output is awaited after the command has ended and all it left behind was killed.
 const DRAIN: Duration = Duration::from_secs(1);
@@ -44,6 +45,7 @@ pub struct Running {
     stops: Option<Watcher>,
     before: Before,
     counter: Option<io::Result<Counter>>,
+    machine: Option<Watched>,
     killed: Option<Status>,
 }
 
@@ -53,6 +55,7 @@ pub struct Ready {
     deadline: Nanoseconds,
     before: Before,
     counter: Option<io::Result<Counter>>,
+    machine: Option<Watched>,
 }
 
 /// Counters that were read before anything is timed.
@@ -83,25 +86,32 @@ impl Ready {
         };
         let deadline = command.deadline;
         let counter = command.counts_calls.then(|| Counter::begin(std::process::id()));
+        let machine = Watched::begin(command.watching.as_ref());
         let waiting = if command.instances.is_empty() {
             Waiting::One(command)
         } else {
             Waiting::Several(concurrency::gather(&command)?)
         };
-        Ok(Self { waiting, deadline, before, counter })
+        Ok(Self { waiting, deadline, before, counter, machine })
+    }
+
+    /// Looks at the machine, where that is wanted while it runs.
+    pub fn look(&mut self) -> Option<Reply> {
+        self.machine.as_mut().and_then(Watched::look)
     }
 }
 
 impl Running {
     /// Starts it, in a process group of its own.
-    pub fn start(Ready { waiting, deadline, before, counter }: Ready) -> Result<Self, Failure> {
+    pub fn start(ready: Ready) -> Result<Self, Failure> {
+        let Ready { waiting, deadline, before, counter, machine } = ready;
         let stops = Watcher::open();
         let (processes, began) = match waiting {
             Waiting::One(command) => start_one(&command)?,
             Waiting::Several(gathered) => gathered.let_go(),
         };
         let stops = stops.map(|it| it.begin(processes.iter().map(|process| process.pid)));
-        Ok(Self { processes, began, deadline, stops, before, counter, killed: None })
+        Ok(Self { processes, began, deadline, stops, before, counter, machine, killed: None })
     }
 
     /// Lists the descriptors that `poll` must watch.
@@ -112,8 +122,23 @@ impl Running {
 
     /// Returns the time that `poll` may wait; `None` is for ever.
     pub fn time_left(&self) -> Option<Duration> {
+        let until_look = self.machine.as_ref().and_then(Watched::time_left);
+        self.until_deadline().into_iter().chain(until_look).min()
+    }
+
+    fn until_deadline(&self) -> Option<Duration> {
         let is_limited = self.deadline > Nanoseconds(0) && self.killed.is_none();
         is_limited.then(|| (self.deadline - clock::monotonic_raw().since(self.began)).into())
+    }
+
+    /// Looks at the machine, if it is time to.
+    pub fn look(&mut self) -> Option<Reply> {
+        self.machine.as_mut().and_then(Watched::look)
+    }
+
+    /// Looks at it for the last time.
+    pub fn last_look(&mut self) -> Option<Reply> {
+        self.machine.as_mut().and_then(Watched::last_look)
     }
 
     /// Kills it because we were asked to.
@@ -123,7 +148,7 @@ impl Running {
 
     /// Reads what is there; whether it has ended.
     pub fn turn(&mut self) -> Result<bool, WireError> {
-        if self.time_left().is_some_and(|left| left.is_zero()) {
+        if self.until_deadline().is_some_and(|left| left.is_zero()) {
             self.kill(Status::Deadline);
         }
         let mut is_over = true;
@@ -154,6 +179,7 @@ impl Running {
             instances.extend(process.end(until)?);
         }
         let counted = self.counter.take().map(|counter| counter.and_then(Counter::end));
+        let machine = self.machine.as_mut().map(Watched::readings).unwrap_or_default();
         // What nobody waited for has become our child, and is the command's all the same.
         let (user, system) = cpu_of(libc::RUSAGE_CHILDREN);
         let own = cpu_of(libc::RUSAGE_SELF);
@@ -167,6 +193,7 @@ impl Running {
             oom_kill_count,
             left_running_count,
             agent_cpu: own.0.since(own_before.0) + own.1.since(own_before.1),
+            machine,
             ..outcome
         }))
     }

@@ -104,9 +104,14 @@ impl Session {
         if self.command.as_mut().map(Running::turn).transpose()?.unwrap_or_default() {
             // Said before anything else is done: the host times the command by it.
             self.reply(&Reply::Ended { at: clock::monotonic_raw() })?;
+            let last_look = self.command.as_mut().and_then(Running::last_look);
+            last_look.map_or(Ok(()), |sample| self.reply(&sample))?;
             if let Some(outcome) = self.command.take().map(Running::end).transpose()?.flatten() {
-                self.reply(&Reply::Exited(outcome))?;
+                self.reply(&Reply::Exited(outcome.into()))?;
             }
+        }
+        if let Some(sample) = self.command.as_mut().and_then(Running::look) {
+            self.reply(&sample)?;
         }
         if let Some(mut relay) = self.relay.take()
             && relay.turn(|reply| self.channel.answer(&reply))?
@@ -157,13 +162,7 @@ impl Session {
             {
                 self.fail("a command is already running here")?;
             }
-            Request::Run(command) => match Ready::of(command) {
-                Ok(ready) => {
-                    self.ready = Some(ready);
-                    self.reply(&Reply::Started { at: clock::monotonic_raw() })?;
-                }
-                Err(failure) => self.reply(&Reply::Failed(failure))?,
-            },
+            Request::Run(command) => self.make_ready(command)?,
             Request::Go => match self.ready.take().map(Running::start) {
                 Some(Ok(running)) => self.command = Some(running),
                 Some(Err(failure)) => self.reply(&Reply::Failed(failure))?,
@@ -195,7 +194,7 @@ impl Session {
                 }
             }
             Request::KeepAlive => {}
-            Request::Clock => self.reply(&Reply::Clock { at: clock::monotonic_raw() })?,
+            Request::Clock => self.reply(&clock_now())?,
             Request::DropCaches => self.reply(&Reply::Dropped(vec![cache::drop_page_cache()]))?,
             Request::Identify => {
                 let facts = self.facts.take().unwrap_or_else(identity::facts);
@@ -210,6 +209,17 @@ impl Session {
             Request::Stop => return Ok(Next::Leave),
         }
         Ok(Next::Continue)
+    }
+
+    fn make_ready(&mut self, command: Command) -> Result<(), WireError> {
+        match Ready::of(command) {
+            Ok(mut ready) => {
+                ready.look().map_or(Ok(()), |sample| self.reply(&sample))?;
+                self.ready = Some(ready);
+                self.reply(&Reply::Started { at: clock::monotonic_raw() })
+            }
+            Err(failure) => self.reply(&Reply::Failed(failure)),
+        }
     }
 
     fn put(&mut self, path: &[u8], mode: u32, bytes: &[u8]) -> Result<(), WireError> {
@@ -257,6 +267,10 @@ impl Session {
     fn reply(&mut self, reply: &Reply) -> Result<(), WireError> {
         self.channel.answer(reply)
     }
+}
+
+fn clock_now() -> Reply {
+    Reply::Clock { at: clock::monotonic_raw(), passed: Vec::new() }
 }
 
 /// That somebody else wrote requests.

@@ -50,6 +50,43 @@ pub const CPU_WAIT: Key = Key(16);
 pub const MAJOR_FAULTS: Key = Key(17);
 /// Time for which a group's quota of CPU time held it back, over its CPUs.
 pub const THROTTLED: Key = Key(18);
+/// CPU time of work that yields to all other, a part of user time: of a machine alone.
+pub const CPU_NICE: Key = Key(19);
+/// CPU time of interrupts, of a machine, beside its system time.
+pub const CPU_IRQ: Key = Key(20);
+/// CPU time of what interrupts left to do, of a machine, beside its system time.
+pub const CPU_SOFTIRQ: Key = Key(21);
+/// CPU time that a machine wanted and that the machine below it gave to somebody else.
+pub const CPU_STEAL: Key = Key(22);
+/// CPU time of a machine's virtual CPUs, a part of its user time.
+pub const CPU_GUEST: Key = Key(23);
+/// CPU time in which a machine had nothing to run, and something waited for a disk.
+pub const CPU_IOWAIT: Key = Key(24);
+/// CPU time in which a machine had nothing to run.
+pub const CPU_IDLE: Key = Key(25);
+/// Time in which some task waited for a CPU.
+pub const PRESSURE_CPU_SOME: Key = Key(26);
+/// Time in which some task waited for input and output.
+pub const PRESSURE_IO_SOME: Key = Key(27);
+/// Time in which all tasks that were not idle waited for input and output.
+pub const PRESSURE_IO_FULL: Key = Key(28);
+/// Time in which some task waited for memory.
+pub const PRESSURE_MEMORY_SOME: Key = Key(29);
+/// Time in which all tasks that were not idle waited for memory.
+pub const PRESSURE_MEMORY_FULL: Key = Key(30);
+/// Memory at this moment: of a machine what programs could not have, of a group what it is charged,
+/// of a process what is resident.
+pub const MEMORY_USED: Key = Key(31);
+/// Received by a network link.
+pub const NETWORK_RECEIVED: Key = Key(32);
+/// Sent by a network link.
+pub const NETWORK_SENT: Key = Key(33);
+/// Packets that a network link received.
+pub const PACKETS_RECEIVED: Key = Key(34);
+/// Packets that a network link sent.
+pub const PACKETS_SENT: Key = Key(35);
+/// Interrupts that a machine's CPUs took.
+pub const INTERRUPTS: Key = Key(36);
 
 /// Course of an amount while its payer lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,8 +155,13 @@ const fn apart(key: Key, name: &'static str, unit: Unit, course: Course) -> Quan
     Quantity { key, name, unit, course, heading: None }
 }
 
+/// Time in which somebody waited, which no table of payers has a column for.
+const fn pressure(key: Key, name: &'static str) -> Quantity {
+    apart(key, name, Unit::Nanoseconds, Counter)
+}
+
 /// Every quantity, in the order of its columns and of its numbers.
-pub static QUANTITIES: [Quantity; 18] = [
+pub static QUANTITIES: [Quantity; 36] = [
     quantity(CPU_USER, "cpu_user_ns", Unit::Nanoseconds, Counter, "User"),
     quantity(CPU_SYSTEM, "cpu_system_ns", Unit::Nanoseconds, Counter, "System"),
     quantity(MEMORY_PEAK, "memory_peak_bytes", Unit::Bytes, Peak, "Memory, peak"),
@@ -138,6 +180,24 @@ pub static QUANTITIES: [Quantity; 18] = [
     quantity(CPU_WAIT, "cpu_wait_ns", Unit::Nanoseconds, Counter, "Waited for a CPU"),
     apart(MAJOR_FAULTS, "major_fault_count", Unit::Count, Counter),
     quantity(THROTTLED, "throttled_ns", Unit::Nanoseconds, Counter, "Throttled"),
+    quantity(CPU_NICE, "cpu_nice_ns", Unit::Nanoseconds, Counter, "Nice"),
+    quantity(CPU_IRQ, "cpu_irq_ns", Unit::Nanoseconds, Counter, "Interrupts"),
+    quantity(CPU_SOFTIRQ, "cpu_softirq_ns", Unit::Nanoseconds, Counter, "Soft interrupts"),
+    quantity(CPU_STEAL, "cpu_steal_ns", Unit::Nanoseconds, Counter, "Stolen"),
+    quantity(CPU_GUEST, "cpu_guest_ns", Unit::Nanoseconds, Counter, "Guests"),
+    quantity(CPU_IOWAIT, "cpu_iowait_ns", Unit::Nanoseconds, Counter, "Waiting for disks"),
+    quantity(CPU_IDLE, "cpu_idle_ns", Unit::Nanoseconds, Counter, "Idle"),
+    pressure(PRESSURE_CPU_SOME, "pressure_cpu_some_ns"),
+    pressure(PRESSURE_IO_SOME, "pressure_io_some_ns"),
+    pressure(PRESSURE_IO_FULL, "pressure_io_full_ns"),
+    pressure(PRESSURE_MEMORY_SOME, "pressure_memory_some_ns"),
+    pressure(PRESSURE_MEMORY_FULL, "pressure_memory_full_ns"),
+    quantity(MEMORY_USED, "memory_used_bytes", Unit::Bytes, Gauge, "Memory in use"),
+    quantity(NETWORK_RECEIVED, "network_received_bytes", Unit::Bytes, Counter, "Received"),
+    quantity(NETWORK_SENT, "network_sent_bytes", Unit::Bytes, Counter, "Sent"),
+    quantity(PACKETS_RECEIVED, "packet_received_count", Unit::Count, Counter, "Packets received"),
+    quantity(PACKETS_SENT, "packet_sent_count", Unit::Count, Counter, "Packets sent"),
+    quantity(INTERRUPTS, "interrupt_count", Unit::Count, Counter, "Interrupts taken"),
 ];
 
 impl Quantity {
@@ -145,6 +205,12 @@ impl Quantity {
     #[must_use]
     pub fn of(key: Key) -> Option<&'static Self> {
         QUANTITIES.iter().find(|it| it.key == key)
+    }
+
+    /// Tells whether its amounts only grow while their payer lives.
+    #[must_use]
+    pub fn grows(&self) -> bool {
+        matches!(self.course, Counter | Events)
     }
 }
 
@@ -185,6 +251,13 @@ impl Amounts {
             Some(amount) => self.set(key, amount),
             None => self.remove(key),
         }
+        self
+    }
+
+    /// The same with all that others have, in the place of what was there.
+    #[must_use]
+    pub fn with_all(mut self, others: Self) -> Self {
+        self.0.extend(others.0);
         self
     }
 
@@ -243,7 +316,7 @@ impl Amounts {
 }
 
 fn grows(key: Key) -> bool {
-    Quantity::of(key).is_some_and(|it| matches!(it.course, Counter | Events))
+    Quantity::of(key).is_some_and(Quantity::grows)
 }
 
 impl FromIterator<(Key, u64)> for Amounts {

@@ -18,6 +18,7 @@ pub mod hex;
 pub mod mountinfo;
 pub mod probe;
 pub mod quantity;
+pub mod series;
 pub mod way;
 pub mod wire;
 mod words;

@@ -12,23 +12,24 @@
 
 mod encoding;
 mod failure;
+mod outcome;
 mod seal;
 pub mod specimen;
 mod status;
 
 use crate::amount::{Amounts, CPU_SYSTEM, CPU_USER};
-use crate::calls::{Call, Counts};
-use crate::quantity::{Bytes, Nanoseconds};
+use crate::quantity::Nanoseconds;
 pub use encoding::{
     Malformed, WireError, body_of, length_of_reply, read_reply, read_request, require_short,
     write_any, write_reply, write_request,
 };
 pub use failure::{Cause, FORGED, Failure};
+pub use outcome::{Calls, INSTANCE_VARIABLE, INSTANCES_LIMIT, Instance, Outcome, Output, Stops};
 pub use seal::{Opener, Sealer, agents, hosts};
 pub use status::Status;
 
 /// Raised whenever a frame changes its meaning; both ends must agree.
-pub const PROTOCOL: u16 = 14;
+pub const PROTOCOL: u16 = 15;
 
 /// The longest frame that either side accepts, in bytes.
 pub const FRAME_LIMIT: usize = 1 << 20;
@@ -119,10 +120,17 @@ pub enum Reply {
         at: Nanoseconds,
     },
     /// Outcome of the command that has ended.
-    Exited(Outcome),
+    Exited(Box<Outcome>),
     /// Readings of what each payer of the starter's own levels used during the run; sent by a
     /// starter after `Exited`, so that reading the counters is not timed.
     Bill(Vec<Reading>),
+    /// Sight of a level at a moment while a command runs, where that was asked for.
+    Sampled {
+        /// `CLOCK_MONOTONIC_RAW` of the level, before it looked.
+        at: Nanoseconds,
+        /// Readings, all of one level; of what grows, since the command was to begin.
+        readings: Vec<Reading>,
+    },
     /// The request could not be done.
     Failed(Failure),
     /// The bytes of a `Put` are in the file.
@@ -140,6 +148,9 @@ pub enum Reply {
     Clock {
         /// `CLOCK_MONOTONIC_RAW` of the level.
         at: Nanoseconds,
+        /// The same of each level of a starter that passed this on, by its number, the innermost
+        /// first.
+        passed: Vec<(u8, Nanoseconds)>,
     },
     /// Facts seen on the inside.
     Identity(Vec<Fact>),
@@ -171,6 +182,20 @@ pub struct Command {
     pub terminal: bool,
     /// [`Request::Run`] only: count its system calls, which makes each of them slower.
     pub counts_calls: bool,
+    /// [`Request::Run`] only: who is to look at what, where somebody is.
+    pub watching: Option<Watching>,
+}
+
+/// Looks of those on the inside while a command runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Watching {
+    /// [`crate::clock::kernel_begin_ns`] of the level outside: whoever has another kernel tells what
+    /// that counts of its whole machine.
+    pub kernel_begin_ns: i64,
+    /// The level of the command, and of its agent.
+    pub level: u8,
+    /// Time between two [`Reply::Sampled`]; zero for none.
+    pub every: Nanoseconds,
 }
 
 /// The first frame of an agent or a starter.
@@ -192,143 +217,6 @@ pub struct Dropped {
     pub kernel: String,
     /// Reason why the cache was not dropped; empty if it was.
     pub failure: String,
-}
-
-/// Outcome of a finished command: how it ended, and what it used.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outcome {
-    /// Status with which it ended.
-    pub status: Status,
-    /// From just before `fork` to just after `wait`, in the level's own clock.
-    pub wall: Nanoseconds,
-    /// User CPU time of the command and its waited-for descendants, as the level's kernel counts.
-    pub cpu_user: Nanoseconds,
-    /// System CPU time, likewise.
-    pub cpu_system: Nanoseconds,
-    /// Largest resident set of any one process of the command (`ru_maxrss`).
-    pub memory_peak: Bytes,
-    /// Page faults and context switches of the command and its waited-for descendants, as its
-    /// kernel counts them; none where it counts none.
-    pub counts: Amounts,
-    /// System calls of it, where they were to be counted.
-    pub calls: Option<Box<Calls>>,
-    /// Stops of it meanwhile; `None` where that level's kernel does not tell.
-    pub stops: Option<Stops>,
-    /// Number of processes that level's kernel killed meanwhile because memory had run out,
-    /// whosever they were; `None` where it does not tell.
-    pub oom_kill_count: Option<u64>,
-    /// Number of processes it left running, which were killed then: what they did afterwards is in
-    /// no time of it.
-    pub left_running_count: u32,
-    /// CPU time of the agent itself meanwhile, which is in its group beside the command.
-    pub agent_cpu: Nanoseconds,
-    /// Standard output.
-    pub stdout: Output,
-    /// Standard error.
-    pub stderr: Output,
-    /// Instances that ran at once, where there were several, in their order. The fields above are
-    /// then those of all together: the first of the worst ends, the longest time, and sums; of the
-    /// streams the length and a hash of all hashes.
-    pub instances: Vec<Instance>,
-}
-
-/// One of several instances of a command that began at once.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Instance {
-    /// Status with which it ended.
-    pub status: Status,
-    /// From when all were let go to just after its `wait`, in the level's own clock.
-    pub wall: Nanoseconds,
-    /// As [`Outcome::cpu_user`].
-    pub cpu_user: Nanoseconds,
-    /// As [`Outcome::cpu_system`].
-    pub cpu_system: Nanoseconds,
-    /// As [`Outcome::memory_peak`].
-    pub memory_peak: Bytes,
-    /// As [`Outcome::counts`].
-    pub counts: Amounts,
-    /// Standard output.
-    pub stdout: Output,
-    /// Standard error.
-    pub stderr: Output,
-}
-
-impl From<Instance> for Outcome {
-    /// The outcome of a command that was one process, of which nothing else is known.
-    fn from(one: Instance) -> Self {
-        let Instance { status, wall, cpu_user, cpu_system, memory_peak, counts, stdout, stderr } =
-            one;
-        Self {
-            status,
-            wall,
-            cpu_user,
-            cpu_system,
-            memory_peak,
-            counts,
-            calls: None,
-            stops: None,
-            oom_kill_count: None,
-            left_running_count: 0,
-            agent_cpu: Nanoseconds(0),
-            stdout,
-            stderr,
-            instances: Vec::new(),
-        }
-    }
-}
-
-/// The most instances of a command that run at once: what each prints must fit into one frame.
-pub const INSTANCES_LIMIT: usize = 64;
-
-/// The variable by which each of several instances knows which it is, from 0.
-pub const INSTANCE_VARIABLE: &str = "SURTAX_INSTANCE";
-
-/// System calls of a command, or why nobody could count them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Calls {
-    /// Those that it asked for, by number.
-    pub counted: Vec<Call>,
-    /// Number of programs that were started: of calls that execute a file, those that did.
-    pub program_count: u64,
-    /// Number of page faults of pages of files; `None` where nobody says.
-    pub file_fault_count: Option<u64>,
-    /// Reason why they were not counted; empty if they were.
-    pub failure: String,
-}
-
-impl Calls {
-    /// Makes them of what a counter says at its end.
-    #[must_use]
-    pub fn of(counted: std::io::Result<Counts>) -> Self {
-        match counted {
-            Ok(Counts { calls: counted, program_count, file_fault_count }) => {
-                Self { counted, program_count, file_fault_count, failure: String::new() }
-            }
-            Err(error) => Self { failure: error.to_string(), ..Self::default() },
-        }
-    }
-}
-
-/// Times that a command stood still because it was told to (`SIGSTOP`, `SIGTSTP`), and not for want
-/// of anything.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stops {
-    /// Number of stops: of the command's first process, or of whoever watches or carries it.
-    pub count: u32,
-    /// For how long that first process did, in the level's own clock; how long the others did is
-    /// not known.
-    pub time: Nanoseconds,
-}
-
-/// One output stream of a finished command.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Output {
-    /// XXH3-128 of every byte of it.
-    pub hash: u128,
-    /// Length of the whole stream.
-    pub length: Bytes,
-    /// End of the stream, at most `keep_bytes`.
-    pub tail: Vec<u8>,
 }
 
 /// One thing that was seen, and where.
@@ -376,6 +264,9 @@ pub enum Role {
     Engine,
     /// surtax itself: its agent and starters.
     Surtax,
+    /// A whole machine by its own kernel's account, or one of its network links: nobody who pays,
+    /// and in no sum.
+    Machine,
 }
 
 crate::words!(Role {
@@ -384,6 +275,7 @@ crate::words!(Role {
     Hypervisor: "hypervisor",
     Engine: "engine",
     Surtax: "surtax",
+    Machine: "machine",
 });
 
 /// Amounts that one payer used during one run.

@@ -6,8 +6,10 @@
 
 use super::{Listener, PATIENCE, Stamped};
 use crate::fault::Fault;
+use std::collections::VecDeque;
 use std::time::Duration;
 use surtax_instrument::clock;
+use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::Reply;
 
 /// Time that an inside may say nothing before it is asked.
@@ -17,13 +19,31 @@ const ASK_AFTER: Duration = Duration::from_secs(60);
 const HINT: &str =
     "the whole stack hangs, and not only the command: look at its last lines, and try it again";
 
-/// The questions to one inside, and how many of them it owes an answer to.
+/// The questions to one inside, and those of them that it owes an answer to.
 #[derive(Debug)]
 pub struct Heartbeat {
     ask_after: Duration,
     give_up_after: Duration,
-    owed: u32,
+    /// Time at which each of them was asked.
+    owed: VecDeque<Nanoseconds>,
+    answers: Vec<Answer>,
 }
+
+/// Answer to the question what time it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// Host time right before it was asked.
+    pub asked: Nanoseconds,
+    /// The innermost level's clock.
+    pub at: Nanoseconds,
+    /// The clocks of the levels in between, each with the number of its level.
+    pub passed: Vec<(u8, Nanoseconds)>,
+    /// Host time at which the answer was there.
+    pub answered: Nanoseconds,
+}
+
+/// The most answers that are kept, of which there is one in half a minute at most.
+const ANSWERS_MOST: usize = 10_000;
 
 /// Outcome of waiting for a reply.
 #[derive(Debug)]
@@ -52,7 +72,8 @@ impl Heard {
 
 impl Default for Heartbeat {
     fn default() -> Self {
-        Self { ask_after: ASK_AFTER, give_up_after: PATIENCE, owed: 0 }
+        let (owed, answers) = (VecDeque::new(), Vec::new());
+        Self { ask_after: ASK_AFTER, give_up_after: PATIENCE, owed, answers }
     }
 }
 
@@ -86,18 +107,49 @@ impl Heartbeat {
         loop {
             let passed = Duration::from(clock::monotonic_raw().since(began));
             let left = limit.saturating_sub(passed);
-            let patience = if self.owed > 0 { self.give_up_after } else { self.ask_after };
+            let is_owed = !self.owed.is_empty();
+            let patience = if is_owed { self.give_up_after } else { self.ask_after };
             match listener.wait(patience.min(left))? {
-                Some(Stamped { reply: Reply::Clock { .. }, .. }) if self.owed > 0 => self.owed -= 1,
+                Some(Stamped { reply: Reply::Clock { at, passed }, at: answered }) if is_owed => {
+                    self.is_answered(at, passed, answered);
+                }
                 Some(stamped) => return Ok(Heard::Reply(Box::new(stamped))),
                 None if left <= patience => return Ok(Heard::Nothing),
-                None if self.owed > 0 => {
+                None if is_owed => {
                     return Ok(Heard::NoAnswer(listener.silence(patience).hint(HINT)));
                 }
-                None if ask()? => self.owed += 1,
-                None => {}
+                None => self.asks(&mut ask)?,
             }
         }
+    }
+
+    /// Asks by `ask`, which says whether it could.
+    ///
+    /// # Errors
+    /// Those of `ask`.
+    pub(super) fn asks(&mut self, ask: impl FnOnce() -> Result<bool, Fault>) -> Result<(), Fault> {
+        let asked = clock::monotonic_raw();
+        if ask()? {
+            self.owed.push_back(asked);
+        }
+        Ok(())
+    }
+
+    fn is_answered(
+        &mut self,
+        at: Nanoseconds,
+        passed: Vec<(u8, Nanoseconds)>,
+        answered: Nanoseconds,
+    ) {
+        let asked = self.owed.pop_front();
+        if let Some(asked) = asked.filter(|_| self.answers.len() < ANSWERS_MOST) {
+            self.answers.push(Answer { asked, at, passed, answered });
+        }
+    }
+
+    /// Gives the answers that have come.
+    pub fn answers(self) -> Vec<Answer> {
+        self.answers
     }
 
     /// Takes the answers that are still on their way, so that nobody else meets them.
@@ -105,9 +157,10 @@ impl Heartbeat {
     /// # Errors
     /// The machine's: one of them does not come within `limit`.
     pub fn settle(&mut self, listener: &mut dyn Listener, limit: Duration) -> Result<(), Fault> {
-        while self.owed > 0 {
-            match listener.receive(limit)?.reply {
-                Reply::Clock { .. } => self.owed -= 1,
+        while !self.owed.is_empty() {
+            let Stamped { reply, at: answered } = listener.receive(limit)?;
+            match reply {
+                Reply::Clock { at, passed } => self.is_answered(at, passed, answered),
                 other => return Err(super::unexpected(&other, "the question whether it is there")),
             }
         }
@@ -121,14 +174,13 @@ mod tests {
     use crate::agent::tests::AgentEnd;
     use crate::agent::{ConsoleTail, Link};
     use std::os::unix::net::UnixStream;
-    use surtax_instrument::quantity::Nanoseconds;
     use surtax_instrument::wire::{Request, WireError};
 
     const SOON: Duration = Duration::from_millis(20);
     const LATE: Duration = Duration::from_secs(20);
 
     fn heartbeat() -> Heartbeat {
-        Heartbeat { ask_after: SOON, give_up_after: SOON * 5, owed: 0 }
+        Heartbeat { ask_after: SOON, give_up_after: SOON * 5, ..Heartbeat::default() }
     }
 
     /// An inside that answers so many questions, then says what is given, and then falls silent.
@@ -139,7 +191,9 @@ mod tests {
         std::thread::spawn(move || {
             for _ in 0..answers {
                 match inside.ask() {
-                    Ok(Request::Clock) => inside.say(&Reply::Clock { at: Nanoseconds(1) }),
+                    Ok(Request::Clock) => {
+                        inside.say(&Reply::Clock { at: Nanoseconds(1), passed: Vec::new() })
+                    }
                     Err(WireError::Closed) => return,
                     other => panic!("{other:?}"),
                 }
@@ -166,7 +220,10 @@ mod tests {
         let (mut link, _theirs) = inside(3, Some(Reply::Stopped));
         let mut heartbeat = heartbeat();
         assert_eq!(wait(&mut heartbeat, &mut link, LATE).unwrap().reply, Reply::Stopped);
-        assert_eq!(heartbeat.owed, 0);
+        assert!(heartbeat.owed.is_empty());
+        let answers = heartbeat.answers();
+        assert_eq!(answers.len(), 3);
+        assert!(answers.iter().all(|it| it.asked <= it.answered && it.at == Nanoseconds(1)));
     }
 
     #[test]
@@ -188,9 +245,10 @@ mod tests {
     fn an_answer_that_comes_after_the_end_is_taken() {
         let (mut link, theirs) = link();
         let mut inside = AgentEnd::greeted(theirs, &mut link);
-        let mut heartbeat = Heartbeat { owed: 1, ..heartbeat() };
+        let owed = VecDeque::from([Nanoseconds(5)]);
+        let mut heartbeat = Heartbeat { owed, ..heartbeat() };
         inside.say(&Reply::Written);
-        inside.say(&Reply::Clock { at: Nanoseconds(1) });
+        inside.say(&Reply::Clock { at: Nanoseconds(1), passed: Vec::new() });
         inside.say(&Reply::Stopped);
         assert_eq!(wait(&mut heartbeat, &mut link, LATE).unwrap().reply, Reply::Written);
         heartbeat.settle(link.listener.as_mut(), LATE).unwrap();

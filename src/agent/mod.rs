@@ -19,7 +19,7 @@ pub(crate) mod tests;
 use crate::fault::Fault;
 pub use call::Call;
 pub use console::ConsoleTail;
-pub use heartbeat::{Heard, Heartbeat};
+pub use heartbeat::{Answer, Heard, Heartbeat};
 use std::time::Duration;
 use surtax_instrument::clock;
 use surtax_instrument::quantity::Nanoseconds;
@@ -142,6 +142,14 @@ impl Link {
         let Self { speaker, listener } = self;
         let ask = || speaker.send(&Request::Clock).map(|()| true);
         heartbeat.look(listener.as_mut(), ask, limit)
+    }
+
+    /// Asks an inside that works what time it is there. Its answer is the heartbeat's.
+    ///
+    /// # Errors
+    /// The machine's, when the other end is gone.
+    pub fn ask_meanwhile(&mut self, heartbeat: &mut Heartbeat) -> Result<(), Fault> {
+        heartbeat.asks(|| self.speaker.send(&Request::Clock).map(|()| true))
     }
 
     /// Sends one request and waits for its answer; a [`Reply::Failed`] becomes a fault.

@@ -194,9 +194,9 @@ mod tests {
         let (mut link, theirs, _) = link();
         let mut inside = AgentEnd::greeted(theirs, &mut link);
         let before = clock::monotonic_raw();
-        inside.say(&Reply::Clock { at: Nanoseconds(7) });
+        inside.say(&Reply::Clock { at: Nanoseconds(7), passed: Vec::new() });
         let stamped = link.receive(SOON).unwrap();
-        assert_eq!(stamped.reply, Reply::Clock { at: Nanoseconds(7) });
+        assert_eq!(stamped.reply, Reply::Clock { at: Nanoseconds(7), passed: Vec::new() });
         assert!(stamped.at >= before && stamped.at <= clock::monotonic_raw());
     }
 

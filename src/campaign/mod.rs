@@ -367,6 +367,7 @@ fn gap(trial: TrialId, unavailable: Unavailable) -> Record {
         stop_wall: Nanoseconds(0),
         conditions: Vec::new(),
         disturbances: Vec::new(),
+        timeline: None,
         leftovers: Vec::new(),
     }
 }

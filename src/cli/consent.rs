@@ -129,6 +129,7 @@ fn each(conduct: TrialSettings, warm_up: u32) -> String {
         settle_ns: _,
         padding_limit_bytes: _,
         ignore_failure: _,
+        watch_ns: _,
         keep_disturbed: _,
     } = conduct;
     format!("{iterations} measured and {warm_up} to warm up in each, {instances} commands at once")

@@ -6,8 +6,11 @@ use super::{Format, Globals};
 use super::{answer, place, run_and_report, say};
 use crate::fault::Fault;
 use crate::finding::Findings;
+use crate::finding::timeline::each_series;
 use crate::layer::instead;
+use crate::ledger::{Ledger, shelf};
 use crate::report::forms::{FORMS, Form};
+use crate::report::series::{Run, SeriesTable};
 use crate::report::terminal;
 use clap::ValueEnum;
 use std::io::IsTerminal;
@@ -40,6 +43,10 @@ pub struct Arguments {
     /// does.
     #[arg(long)]
     pub trials: bool,
+    /// Writes what everybody used moment by moment, with one row per time and quantity, as CSV or
+    /// Parquet.
+    #[arg(long, conflicts_with = "trials")]
+    pub timeline: bool,
 }
 
 impl Arguments {
@@ -54,24 +61,29 @@ impl Arguments {
         let asked = self.form.or(globals.format.map(form_like));
         let wanted = asked.or(usual);
         let has_rows = |form: &Form| form.endings.iter().any(|it| OF_TRIALS.contains(it));
-        if self.trials && wanted.is_some_and(|form| !has_rows(form)) {
-            return Err(Fault::user(
-                "`--trials` writes CSV or Parquet, and another form was asked for",
-            )
+        let is_table = self.trials || self.timeline;
+        if is_table && wanted.is_some_and(|form| !has_rows(form)) {
+            let flag = if self.trials { "--trials" } else { "--timeline" };
+            return Err(Fault::user(format!(
+                "`{flag}` writes CSV or Parquet, and another form was asked for"
+            ))
             .hint("leave out one of them; JSON has every trial anyway"));
         }
         if let (None, Some(path)) = (asked, &self.output) {
             let all: Vec<&str> = usual_endings().collect();
-            place::require_form(path, if self.trials { &OF_TRIALS } else { &all })?;
+            place::require_form(path, if is_table { &OF_TRIALS } else { &all })?;
         }
-        let usual = if self.trials { "trials" } else { "json" };
-        let wanted = wanted.filter(|form| !self.trials || form.name != "csv");
+        let usual = if is_table { "trials" } else { "json" };
+        let wanted = wanted.filter(|form| !is_table || form.name != "csv");
         named(wanted.map_or(usual, |form| form.name))
     }
 }
 
 pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault> {
     let form = arguments.form(globals)?;
+    if arguments.timeline {
+        return timeline(arguments, form, globals);
+    }
     let (_, findings) = run_and_report::findings(&arguments.run, globals)?;
     match &arguments.output {
         Some(path) => {
@@ -82,6 +94,33 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<(), Fault>
         None => {
             require_reader(form)?;
             say::put(&form.write(&findings))
+        }
+    }
+}
+
+/// Writes the timelines of a run.
+fn timeline(arguments: &Arguments, form: &'static Form, globals: &Globals) -> Result<(), Fault> {
+    let ledger = Ledger::open(&shelf::find(&shelf::directories()?, &arguments.run)?)?;
+    let findings = run_and_report::findings_of(&ledger, globals)?;
+    let mut table = SeriesTable::new(Run::of(&findings), !form.is_text());
+    let mut count = 0_u64;
+    each_series(&ledger, |series| {
+        count += 1;
+        table.add(&series);
+    })?;
+    if count == 0 {
+        return Err(Fault::user("nobody looked at this run moment by moment").hint(
+            "repeat it with `--watch 1s`; of commands of 5 s or more that goes without saying",
+        ));
+    }
+    match &arguments.output {
+        Some(path) => {
+            place::require_form(path, form.endings)?;
+            place::write(path, &table.finish())
+        }
+        None => {
+            require_reader(form)?;
+            say::put(&table.finish())
         }
     }
 }
@@ -224,6 +263,7 @@ mod tests {
             output: Some(name.into()),
             form: None,
             trials,
+            timeline: false,
         };
         let none = Globals::default();
         let asked = Globals { format: Some(Format::Markdown), ..Globals::default() };

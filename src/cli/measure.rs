@@ -136,6 +136,10 @@ pub(super) struct MeasureArguments {
     /// Does nothing for this long before each trial [default: nothing].
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     settle: Option<Duration>,
+    /// Looks this often at who uses what while the command runs, such as `100ms`; `off` for never
+    /// [default: every second, of commands of more than 5 s].
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse_interval)]
+    watch: Option<Duration>,
     /// Adds a variable of random length up to this many bytes to the command's environment in each
     /// trial, 0 for none [default: 4096].
     ///
@@ -235,6 +239,7 @@ impl MeasureArguments {
                 instances: self.instances,
                 cache: self.cache,
                 settle: self.settle,
+                watch: self.watch,
                 padding_limit_bytes: self.env_padding,
                 ignore_failure: self.ignore_failure.then_some(true),
                 keep_disturbed: self.keep_disturbed.then_some(true),
@@ -343,6 +348,7 @@ mod tests {
             instances: Some(4),
             cache: Some(Cache::Cold),
             settle: Some(Duration::from_millis(200)),
+            watch: Some(Duration::ZERO),
             env_padding: Some(0),
             margin: Some(20_000),
             seed: Some(5),
@@ -361,6 +367,7 @@ iterations = 5
 instances = 4
 cache = "cold"
 settle = "200ms"
+watch = "off"
 env_padding = 0
 margin = "2%"
 seed = 5
@@ -389,6 +396,7 @@ seed = 5
                 instances: Some(2),
                 cache: Some(Cache::Warm),
                 settle: Some(Duration::from_millis(10)),
+                watch: Some(Duration::from_millis(250)),
                 padding_limit_bytes: Some(100),
                 ignore_failure: Some(true),
                 keep_disturbed: Some(true),

@@ -408,6 +408,7 @@ mod tests {
             stop_wall: zero,
             conditions: Vec::new(),
             disturbances: Vec::new(),
+            timeline: None,
             leftovers: Vec::new(),
         }
     }

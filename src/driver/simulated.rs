@@ -186,9 +186,9 @@ impl SimulatedAgent {
                 let wall = self.draw();
                 self.now += wall;
                 self.say(Reply::Ended { at: self.now });
-                self.say(Reply::Exited(outcome(wall)));
+                self.say(Reply::Exited(outcome(wall).into()));
             }
-            Request::Clock => self.say(Reply::Clock { at: self.now }),
+            Request::Clock => self.say(Reply::Clock { at: self.now, passed: Vec::new() }),
             Request::Identify => self.say(Reply::Identity(self.model.facts())),
             Request::DropCaches => self.say(Reply::Dropped(Vec::new())),
             Request::Resolve(_) | Request::Locate(_) => self.say(Reply::Identity(Vec::new())),
@@ -224,6 +224,7 @@ fn outcome(wall: Nanoseconds) -> Outcome {
         left_running_count: 0,
         counts: Amounts::NONE,
         agent_cpu: Nanoseconds(0),
+        machine: Vec::new(),
         stdout: Output::default(),
         stderr: Output::default(),
         instances: Vec::new(),

@@ -162,6 +162,20 @@ fn unread_payers(trials: &[&StoredTrial]) -> Vec<String> {
     names.into_iter().collect()
 }
 
+/// The medians of these amounts, over so many trials. One that too few of them know is absent.
+pub(crate) fn medians_of(all: &[&Amounts], trial_count: usize) -> Medians {
+    let mut values: BTreeMap<Key, Vec<f64>> = BTreeMap::new();
+    for (key, amount) in all.iter().flat_map(|amounts| amounts.iter()) {
+        values.entry(key).or_default().push(estimate::float(amount));
+    }
+    medians(&values, trial_count)
+}
+
+fn medians(values: &BTreeMap<Key, Vec<f64>>, trial_count: usize) -> Medians {
+    let known = values.iter().filter(|(_, values)| estimate::speaks(values.len(), trial_count));
+    Medians(known.filter_map(|(key, values)| Some((*key, estimate::median(values)?))).collect())
+}
+
 /// The values of one payer, trial by trial.
 #[derive(Default)]
 struct PayerTrials {
@@ -183,15 +197,12 @@ impl PayerTrials {
     /// Medians over these trials. An amount that too few of them know is absent: those that do not
     /// are not like the others, such as a group with too few page faults for the kernel to add up.
     fn findings(&self, payer: &str, role: Role, level: u8) -> Option<PayerFindings> {
-        let known = self.amounts.iter();
-        let known = known.filter(|(_, values)| estimate::speaks(values.len(), self.cpu.len()));
-        let medians = known.filter_map(|(key, values)| Some((*key, estimate::median(values)?)));
         Some(PayerFindings {
             payer: super::foreign::line(payer),
             role: role.word().into(),
             level,
             cpu_ns: estimate::median(&self.cpu)?,
-            amounts: Medians(medians.collect()),
+            amounts: medians(&self.amounts, self.cpu.len()),
             is_shared: self.is_shared,
         })
     }

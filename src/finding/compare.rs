@@ -13,6 +13,7 @@ use crate::finding::claims;
 use crate::finding::estimate::{self, Baseline, Measure};
 use crate::finding::foreign::line;
 use crate::finding::judged::{Judge, Judged};
+use crate::finding::machines::{self, Machines};
 use crate::finding::program::ProgramId;
 use crate::finding::run_facts::{block_ns, first_began, run_facts};
 use crate::finding::sources::Sources;
@@ -21,7 +22,7 @@ use crate::finding::wall::{self, Compared, Wall};
 use crate::finding::{
     AbsenceFindings, ArmFailure, ArmFindings, DisturbanceFinding, Findings, Gap, KeyValue,
     LevelEvidence, ProgressPoint, TrialPoint, TrialUsage, Verdict, distribution, guest_clock,
-    harmless, instances, isolation, memory, steady, step, why,
+    harmless, instances, isolation, memory, steady, step, timeline, why,
 };
 use crate::ledger::{Absences, KnownMetric, Ledger, Proofs, StoredTrial, TrialState};
 use crate::plan::{ArmPart, Plan};
@@ -65,6 +66,7 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
         measures: &measures,
         histograms: &ledger.histograms()?,
         absences: &ledger.absences()?,
+        watched: &ledger.watched()?,
         page_caches: &ledger.conditions_of("payers_page_cache_bytes")?,
     };
     let judged = Judged { overheads: &overheads, noises: &noises, step_sizes: &step_sizes };
@@ -155,6 +157,7 @@ fn arm_findings(
         judged(column, wall, judge, trouble.as_ref(), &ran);
     let is_valid = !matches!(verdict, Verdict::Invalid { .. });
     let wall = wall.filter(|_| is_valid);
+    let Machines { machines, uses, steals } = machines::of(&column.counted);
     let distinct = |words: BTreeSet<&str>| words.into_iter().map(String::from).collect();
     let hashes = column.counted.iter().filter_map(|trial| trial.stdout_hash.as_deref());
     let statuses = column.ended.iter().filter_map(|trial| trial.exit_status.as_deref());
@@ -189,6 +192,10 @@ fn arm_findings(
         payers: bill.payers.clone(),
         bill_gap: bill.gap.clone(),
         page_cache_bytes: memory::page_cache_of_all(&column.counted, sources.page_caches),
+        machines,
+        uses,
+        steals,
+        timeline: timeline::of(sources.ledger, column, sources.watched)?,
         why: None,
         evidence,
         stdout_hashes: distinct(hashes.collect()),

@@ -9,8 +9,9 @@
 use crate::finding::findings::{
     AbsenceFindings, ArmFailure, ArmFindings, BesideFindings, BesideOverhead, BillGap,
     CauseFindings, Caution, ConfirmedFindings, DistributionFindings, DisturbanceFinding, Findings,
-    InstanceFindings, JudgementFindings, KeyValue, LevelEvidence, MetricFindings, PayerFindings,
-    QuantileFindings, RunFacts, TrialPoint, Verdict, WhyFindings,
+    InstanceFindings, JudgementFindings, KeyValue, LevelEvidence, LevelTimelineFindings,
+    MachineFindings, MetricFindings, PayerFindings, PhaseFindings, QuantileFindings, RunFacts,
+    SeriesFindings, TimelineFindings, TrialPoint, UseFindings, Verdict, WhyFindings,
 };
 use crate::finding::foreign::{line, lines, on_one_line};
 use std::collections::BTreeMap;
@@ -108,11 +109,20 @@ foreign! {
     }
     ArmFindings {
         tame: stack name part trials metrics histograms instances beside absences verdict payers;
-        tame: bill_gap evidence stdout_hashes exit_statuses trouble why;
+        tame: bill_gap evidence stdout_hashes exit_statuses trouble why machines uses timeline;
         join: because;
         leave: arm trial_count disturbed_count repeated_count warm_up overhead block_count progress;
-        leave: p_value p_value_adjusted detectable_effect more_blocks page_cache_bytes;
+        leave: p_value p_value_adjusted detectable_effect more_blocks page_cache_bytes steals;
     }
+    MachineFindings { tame: name; leave: level amounts; }
+    UseFindings { tame: resource; leave: inside whole overhead_ratio; }
+    TimelineFindings { tame: phases levels; leave: block attempt every_ns; }
+    PhaseFindings { tame: phase; leave: from_ns to_ns; }
+    LevelTimelineFindings {
+        tame: series;
+        leave: level sample_count late_count clock_bound_ns at_ns;
+    }
+    SeriesFindings { tame: payer role quantity; leave: carries_workload is_rate values; }
     WhyFindings {
         tame: causes why_not_own;
         leave: baseline_ns extra parts unexplained counted_by spread_over;

@@ -27,11 +27,14 @@ pub(crate) mod harmless;
 pub(crate) mod instances;
 pub(crate) mod isolation;
 pub(crate) mod judged;
+pub(crate) mod level_words;
 pub mod kept;
+pub(crate) mod machines;
 pub(crate) mod memory;
 pub mod number;
 pub mod of_metric;
 pub mod prices;
+pub(crate) mod over_time;
 pub(crate) mod program;
 pub(crate) mod reasons;
 pub mod question;
@@ -45,6 +48,7 @@ pub(crate) mod steady;
 pub(crate) mod step;
 pub mod threshold;
 pub(crate) mod ticks;
+pub mod timeline;
 pub(crate) mod trial_metric;
 pub(crate) mod verdict;
 pub(crate) mod wall;
@@ -56,10 +60,11 @@ mod tests;
 
 pub use compare::compare;
 pub use findings::{
-    AbsenceFindings, ArmFailure, ArmFindings, BesideFindings, BesideOverhead, BillGap,
+    AbsenceFindings, Agreement, ArmFailure, ArmFindings, BesideFindings, BesideOverhead, BillGap,
     CauseFindings, Caution, Confirmation, ConfirmedFindings, CountedBy, DistributionFindings,
     DisturbanceFinding, Findings, Gap, InstanceFindings, Interval, JudgementFindings, KeyValue,
-    LevelEvidence, Medians, MetricFindings, PayerFindings, PercentilePoint, ProgressPoint,
-    QuantileFindings, RunFacts, Spread, TimePart, TrialPoint, TrialUsage, Verdict, WarmUpFindings,
-    WhyFindings,
+    LevelEvidence, LevelTimelineFindings, MachineFindings, Medians, MetricFindings, PayerFindings,
+    PercentilePoint, PhaseFindings, ProgressPoint, QuantileFindings, RunFacts, SeriesFindings,
+    Spread, StealFindings, TimePart, TimelineFindings, TrialPoint, TrialUsage, UseFindings,
+    Verdict, WarmUpFindings, WhyFindings,
 };

@@ -1,6 +1,7 @@
 //! Sources of the findings of an arm: what was read from the ledger, once for all of them.
 
 use crate::finding::estimate::{Baseline, Measure};
+use crate::finding::timeline::Watched;
 use crate::ledger::{Absences, Histograms, Ledger, Proofs};
 use crate::plan::{Plan, TrialId};
 use std::cell::OnceCell;
@@ -20,5 +21,6 @@ pub(crate) struct Sources<'a> {
     pub(crate) measures: &'a [Measure],
     pub(crate) histograms: &'a Histograms,
     pub(crate) absences: &'a Absences,
+    pub(crate) watched: &'a Watched,
     pub(crate) page_caches: &'a HashMap<TrialId, f64>,
 }

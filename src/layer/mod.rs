@@ -21,8 +21,9 @@ use crate::agent::Link;
 use crate::fault::{Blame, Fault};
 use crate::lab::{self, Limits, Room, us};
 use std::net::{IpAddr, Ipv4Addr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use surtax_instrument::probe::command_group::CommandGroup;
+use surtax_instrument::probe::machine::{self, Links};
 use surtax_instrument::wire::{Fact, Role};
 
 pub use descriptor::{
@@ -307,6 +308,17 @@ impl Payer {
         ]
     }
 
+    /// This machine as a whole, and each of its network links: nobody who pays.
+    #[must_use]
+    pub fn whole_machine() -> Vec<Self> {
+        let link = |(name, _): (String, _)| {
+            Self::new(format!("{}{name}", machine::LINK), Role::Machine, Source::Link(name))
+        };
+        let links = Links::open(Path::new("/")).read();
+        let machine = Self::new(machine::MACHINE, Role::Machine, Source::Machine);
+        std::iter::once(machine).chain(links.into_iter().map(link)).collect()
+    }
+
     /// The same who carries the workload, if `carries_workload`.
     #[must_use]
     pub fn carrying(self, carries_workload: bool) -> Self {
@@ -337,4 +349,8 @@ pub enum Source {
     Group(PathBuf),
     /// A domain of Xen's, by its number, with everything in it: counted by Xen.
     Domain(u16),
+    /// This whole machine, by its own kernel's account.
+    Machine,
+    /// A network link of it.
+    Link(String),
 }

@@ -1,7 +1,7 @@
 //! Records that explain a run and are in no time of it: counts of its command's system calls, and
 //! prices.
 
-use super::record::{insert_row, integer};
+use super::insert::{insert_row, integer};
 use super::row::{natural, short, words};
 use super::schema::CAUSES_SINCE;
 use super::{Ledger, TrialState};

@@ -82,6 +82,7 @@ pub(crate) fn measured(wall_ns: u64) -> Measured {
             left_running_count: 0,
             counts: Amounts::NONE,
             agent_cpu: Nanoseconds(0),
+            machine: Vec::new(),
             stdout: output("ok"),
             stderr: output(""),
             instances: Vec::new(),
@@ -95,6 +96,7 @@ pub(crate) fn measured(wall_ns: u64) -> Measured {
             facts: vec![fact("kernel_release", "6.18"), fact("cpus_online", "2")],
         }])
         .unwrap(),
+        machines: Vec::new(),
         iterations: Vec::new(),
         energy_uj: None,
         calls: None,
@@ -114,6 +116,7 @@ pub(crate) fn record(trial: TrialId, result: TrialResult) -> Record {
         stop_wall: Nanoseconds(2_000_000),
         conditions: vec![(String::from("load_1min"), 0.5)],
         disturbances: Vec::new(),
+        timeline: None,
         leftovers: Vec::new(),
     }
 }

@@ -1,6 +1,6 @@
 //! Measurements of a workload itself: its metrics among the samples, and its histograms whole.
 
-use super::record::{insert_row, integer};
+use super::insert::{insert_row, integer};
 use super::row::short;
 use super::{KnownMetric, Ledger};
 use crate::fault::Fault;

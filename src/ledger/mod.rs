@@ -10,6 +10,7 @@ mod causes;
 pub mod calendar;
 mod files;
 mod hold;
+mod insert;
 mod journalless;
 pub mod machine;
 mod measured;
@@ -23,6 +24,8 @@ mod schema;
 mod seal;
 pub mod shelf;
 mod stranger;
+mod timeline_rows;
+mod timelines;
 mod write;
 
 use crate::fault::Fault;
@@ -43,12 +46,13 @@ use surtax_instrument::amount::Amounts;
 use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::{LevelFacts, Reading};
 use surtax_instrument::words;
+pub use timelines::{StoredLevel, StoredSeries, StoredTimeline};
 
 /// `PRAGMA application_id` of every ledger: `surt`.
 pub const APPLICATION_ID: i32 = 0x7375_7274;
 
 /// `PRAGMA user_version`: raised when a field changes its meaning.
-pub const FORMAT_VERSION: i32 = 9;
+pub const FORMAT_VERSION: i32 = 10;
 
 /// The file name's end.
 pub const EXTENSION: &str = crate::lab::state::RUN_EXTENSION;
@@ -144,6 +148,8 @@ pub struct StoredTrial {
     pub iterations: Vec<f64>,
     /// Use of each payer, gross, in order of reading.
     pub readings: Vec<Reading>,
+    /// Use of each machine as a whole, and of its network links, by its own kernel's account.
+    pub machines: Vec<Reading>,
     /// XXH3-128 of standard output, hexadecimal.
     pub stdout_hash: Option<String>,
     /// Disturbances of the trial, the worst first.

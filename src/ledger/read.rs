@@ -354,7 +354,7 @@ impl Ledger {
         found.map_err(|error| refused(&self.path, doing, &error))
     }
 
-    fn collect<T>(
+    pub(super) fn collect<T>(
         &self,
         query: &str,
         of: impl Params,

@@ -3,10 +3,11 @@
 //! What repeats from trial to trial (facts, proofs, payers) is stored once and referred to by
 //! number, so that a ledger of 100,000 trials stays small.
 
-use super::{Stream, TrialState, samples};
+use super::insert::{insert_row, integer, number, payer_number};
+use super::{Stream, TrialState, samples, timeline_rows};
 use crate::trial::disturbance::Disturbance;
 use crate::trial::{Evidence, Measured, Reason, Record, TrialResult};
-use rusqlite::{Connection, OptionalExtension, Transaction, params};
+use rusqlite::{Connection, Transaction, params};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use surtax_instrument::amount::{QUANTITIES, Quantity};
 use surtax_instrument::clock;
@@ -119,9 +120,13 @@ pub(super) fn insert_record(
     for (position, what) in (0i64..).zip(&record.leftovers) {
         insert_row(transaction, "leftovers", params![trial, position, what])?;
     }
+    if let Some(timeline) = &record.timeline {
+        timeline_rows::insert(transaction, trial, timeline)?;
+    }
     let Some(measured) = measured else { return Ok(Vec::new()) };
     super::measured::insert(transaction, trial, &measured.workload)?;
-    for (position, reading) in (0i64..).zip(&measured.readings) {
+    let readings = measured.readings.iter().chain(&measured.machines);
+    for (position, reading) in (0i64..).zip(readings) {
         insert_reading(transaction, trial, position, reading)?;
     }
     insert_iterations(transaction, trial, measured)?;
@@ -199,14 +204,8 @@ fn insert_reading(
     position: i64,
     reading: &Reading,
 ) -> rusqlite::Result<()> {
-    let payer = number(
-        transaction,
-        "INSERT INTO payers (name, role, level, carries_workload) VALUES (?1, ?2, ?3, ?4)
-         ON CONFLICT DO NOTHING",
-        "SELECT payer FROM payers
-         WHERE name = ?1 AND role = ?2 AND level = ?3 AND carries_workload = ?4",
-        params![reading.payer, reading.role.word(), reading.level, reading.carries_workload],
-    )?;
+    let Reading { payer, role, level, carries_workload, .. } = reading;
+    let payer = payer_number(transaction, payer, *role, *level, *carries_workload)?;
     let pairs: BTreeMap<u16, u64> =
         reading.amounts.iter().map(|(key, amount)| (key.0, amount)).collect();
     let map = serde_json::to_string(&pairs)
@@ -220,37 +219,4 @@ pub(super) fn insert_quantities(transaction: &Transaction) -> rusqlite::Result<(
         insert_row(transaction, "quantities", params![key.0, name, unit.word()])?;
     }
     Ok(())
-}
-
-/// Writes a row with all of a table's columns.
-pub(super) fn insert_row(
-    transaction: &Transaction,
-    table: &str,
-    row: &[&dyn rusqlite::ToSql],
-) -> rusqlite::Result<()> {
-    let places = vec!["?"; row.len()].join(", ");
-    let statement = format!("INSERT INTO {table} VALUES ({places})");
-    transaction.prepare_cached(&statement)?.execute(row).map(drop)
-}
-
-/// The number of a row that is stored once: looked up, or inserted first.
-fn number(
-    transaction: &Transaction,
-    insert: &str,
-    select: &str,
-    row: &[&dyn rusqlite::ToSql],
-) -> rusqlite::Result<i64> {
-    let look = || transaction.prepare_cached(select)?.query_row(row, |found| found.get(0));
-    match look().optional()? {
-        Some(found) => Ok(found),
-        None => {
-            transaction.prepare_cached(insert)?.execute(row)?;
-            look()
-        }
-    }
-}
-
-/// SQLite's integers are signed; what does not fit is so large that it is wrong anyway.
-pub(super) fn integer(value: u64) -> i64 {
-    i64::try_from(value).unwrap_or(i64::MAX)
 }

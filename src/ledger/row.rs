@@ -115,10 +115,13 @@ pub(super) fn reading_of_7(row: &Row) -> rusqlite::Result<Reading> {
 /// Adds a payer's reading to its trial's. To divide a trial takes as long as it has payers and
 /// levels: what no run of ours can have is refused.
 pub(super) fn add_reading(trial: &mut StoredTrial, reading: Reading) -> rusqlite::Result<()> {
-    if trial.readings.len() == READINGS_MOST {
+    if trial.readings.len() + trial.machines.len() == READINGS_MOST {
         return Err(odd(1, Type::Integer, format!("a trial has more than {READINGS_MOST} payers")));
     }
-    trial.readings.push(reading);
+    match reading.role {
+        Role::Machine => trial.machines.push(reading),
+        _ => trial.readings.push(reading),
+    }
     Ok(())
 }
 
@@ -159,7 +162,7 @@ pub(super) fn unknown_word(column: usize, word: &str) -> rusqlite::Error {
 }
 
 /// Error of a row that no run of ours has.
-fn odd(column: usize, kind: Type, message: String) -> rusqlite::Error {
+pub(super) fn odd(column: usize, kind: Type, message: String) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(column, kind, message.into())
 }
 

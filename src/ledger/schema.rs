@@ -16,11 +16,14 @@ pub(super) const QUANTITIES_SINCE: i32 = 8;
 /// The first format with `counting`.
 pub(super) const CAUSES_SINCE: i32 = 9;
 
+/// The first format with `timelines`.
+pub(super) const TIMELINES_SINCE: i32 = 10;
+
 /// More objects than any ledger has.
 const OBJECTS_MAX: usize = 100;
 
 /// The tables that not every format has, and the first that has them.
-const SINCE: [(&str, i32); 12] = [
+const SINCE: [(&str, i32); 15] = [
     ("disturbances", 2),
     ("iterations", 3),
     ("metrics", 4),
@@ -33,15 +36,21 @@ const SINCE: [(&str, i32); 12] = [
     ("counting", CAUSES_SINCE),
     ("calls", CAUSES_SINCE),
     ("prices", CAUSES_SINCE),
+    ("timelines", TIMELINES_SINCE),
+    ("series", TIMELINES_SINCE),
+    ("phases", TIMELINES_SINCE),
 ];
 
 /// The table that some ledgers of format 4 lack.
 const MAY_LACK: (&str, i32) = ("absences", 4);
 
-/// The first format whose trials can be disturbed, and whose runs are sealed; with the words that
-/// came with it.
-const WORDS: [(&str, i32, &str); 2] =
-    [("trials", 2, "'disturbed', "), ("run", 6, ",\n    seal            TEXT")];
+/// The first formats whose trials can be disturbed, whose runs are sealed, and whose machines are
+/// read as a whole; with the words that came with each.
+const WORDS: [(&str, i32, &str); 3] = [
+    ("trials", 2, "'disturbed', "),
+    ("run", 6, ",\n    seal            TEXT"),
+    ("payers", TIMELINES_SINCE, ", 'machine'"),
+];
 
 /// Table and statement of each object, by its kind and name; no statement for what SQLite makes
 /// itself.
@@ -135,10 +144,14 @@ mod tests {
     fn a_format_is_known_by_what_it_has_and_by_no_other_number() {
         let first = "DROP TABLE metrics; DROP TABLE histograms; DROP TABLE absences; DROP TABLE \
                      instances; DROP TABLE iterations; DROP TABLE disturbances; DROP TABLE memory";
-        let eighth = format!("{SCHEMA}; DROP TABLE calls; DROP TABLE counting; DROP TABLE prices");
+        let ninth = SCHEMA.replace(WORDS[2].2, "");
+        let ninth = format!("{ninth}; DROP TABLE phases; DROP TABLE series; DROP TABLE timelines");
+        assert_eq!(difference(&made(&ninth), 9).unwrap(), None);
+        assert!(difference(&made(&ninth), 10).unwrap().is_some());
+        let eighth = format!("{ninth}; DROP TABLE calls; DROP TABLE counting; DROP TABLE prices");
         assert_eq!(difference(&made(&eighth), 8).unwrap(), None);
         assert!(difference(&made(&eighth), 9).unwrap().is_some());
-        assert!(difference(&made(SCHEMA), 8).unwrap().is_some());
+        assert!(difference(&made(SCHEMA), 9).unwrap().is_some());
         let seventh = format!(
             "{eighth}; DROP VIEW amounts; DROP TABLE readings; DROP TABLE quantities; \
              {READINGS_OF_7}"

@@ -119,7 +119,7 @@ CREATE TABLE payers (
     payer             INTEGER PRIMARY KEY,
     name              TEXT NOT NULL,
     role              TEXT NOT NULL CHECK (role IN
-        ('workload', 'guest-kernel', 'hypervisor', 'engine', 'surtax')),
+        ('workload', 'guest-kernel', 'hypervisor', 'engine', 'surtax', 'machine')),
     level             INTEGER NOT NULL,
     carries_workload  INTEGER NOT NULL CHECK (carries_workload IN (0, 1)),
     UNIQUE (name, role, level, carries_workload)
@@ -138,6 +138,38 @@ CREATE TABLE readings (
     payer       INTEGER NOT NULL REFERENCES payers (payer),
     is_shared   INTEGER NOT NULL CHECK (is_shared IN (0, 1)),
     amount_map  TEXT NOT NULL,
+    PRIMARY KEY (trial, position)
+) STRICT, WITHOUT ROWID;
+
+-- Levels that were looked at again and again while the command of a trial ran.
+CREATE TABLE timelines (
+    timeline        INTEGER PRIMARY KEY,
+    trial           INTEGER NOT NULL REFERENCES trials (trial),
+    level           INTEGER NOT NULL,
+    every_ns        INTEGER NOT NULL,
+    sample_count    INTEGER NOT NULL,
+    late_count      INTEGER NOT NULL,
+    clock_bound_ns  INTEGER,
+    time_list       BLOB NOT NULL,
+    UNIQUE (trial, level)
+) STRICT;
+
+CREATE TABLE series (
+    series       INTEGER PRIMARY KEY,
+    timeline     INTEGER NOT NULL REFERENCES timelines (timeline),
+    position     INTEGER NOT NULL,
+    payer        INTEGER NOT NULL REFERENCES payers (payer),
+    quantity     INTEGER NOT NULL REFERENCES quantities (quantity),
+    amount_list  BLOB NOT NULL,
+    UNIQUE (timeline, position)
+) STRICT;
+
+CREATE TABLE phases (
+    trial     INTEGER NOT NULL REFERENCES trials (trial),
+    position  INTEGER NOT NULL,
+    phase     TEXT NOT NULL CHECK (phase IN ('start', 'warm-up', 'run')),
+    from_ns   INTEGER NOT NULL,
+    to_ns     INTEGER NOT NULL,
     PRIMARY KEY (trial, position)
 ) STRICT, WITHOUT ROWID;
 

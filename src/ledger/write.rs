@@ -6,7 +6,8 @@
 
 use super::files::Beside;
 use super::hold::{self, Hold};
-use super::record::{Cached, insert_quantities, insert_record, integer};
+use super::insert::integer;
+use super::record::{Cached, insert_quantities, insert_record};
 use super::schema::SCHEMA;
 use super::seal::Key;
 use super::stranger::{self, Budget};
@@ -147,6 +148,7 @@ impl Ledger {
         record.result = TrialResult::Invalid { reason: why.into(), measured: None };
         record.conditions.clear();
         record.disturbances.clear();
+        record.timeline = None;
         self.end_trial(record)?;
         self.log(Severity::Warning, &line)
     }

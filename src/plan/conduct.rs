@@ -15,6 +15,7 @@ pub(super) const DEFAULT_PADDING: u32 = 4096;
 
 const ITERATIONS_LIMIT: u32 = 10_000;
 const PADDING_LIMIT: u32 = 64 << 10;
+const WATCH_LEAST: Duration = Duration::from_millis(100);
 const SETTLE_LIMIT: Duration = Duration::from_secs(3600);
 
 /// Settings of a trial, the same for every arm.
@@ -33,6 +34,10 @@ pub struct TrialSettings {
     /// the stack begins changes the speed of the same code. Source: Mytkowicz, Diwan, Hauswirth and
     /// Sweeney, "Producing Wrong Data Without Doing Anything Obviously Wrong!", ASPLOS 2009.
     pub padding_limit_bytes: u32,
+    /// Time between two looks at who uses what while the command runs, in nanoseconds; zero for
+    /// none. `None` is a second, where the command runs for long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub watch_ns: Option<u64>,
     /// True if a run of the command counts whatever its exit status is.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ignore_failure: bool,
@@ -77,6 +82,7 @@ impl TrialSettings {
             cache: Cache::AsStarted,
             settle_ns: 0,
             padding_limit_bytes: 0,
+            watch_ns: None,
             ignore_failure: false,
             keep_disturbed: false,
         }
@@ -90,6 +96,12 @@ impl TrialSettings {
             Status::Signal(_) | Status::Deadline | Status::Cancelled => false,
         };
         counts(outcome.status) && outcome.instances.iter().all(|it| counts(it.status))
+    }
+
+    /// Returns the time between two looks, if that is said; zero for none.
+    #[must_use]
+    pub fn watch(&self) -> Option<Duration> {
+        self.watch_ns.map(Duration::from_nanos)
     }
 
     /// Returns the idle time before each trial.
@@ -137,6 +149,8 @@ pub struct TrialSettingsDraft {
     pub settle: Option<Duration>,
     /// See [`TrialSettings::padding_limit_bytes`]; by default 4096.
     pub padding_limit_bytes: Option<u32>,
+    /// See [`TrialSettings::watch_ns`].
+    pub watch: Option<Duration>,
     /// See [`TrialSettings::ignore_failure`]; by default false.
     pub ignore_failure: Option<bool>,
     /// See [`TrialSettings::keep_disturbed`]; by default false.
@@ -152,6 +166,7 @@ impl TrialSettingsDraft {
             cache: other.cache.or(self.cache),
             settle: other.settle.or(self.settle),
             padding_limit_bytes: other.padding_limit_bytes.or(self.padding_limit_bytes),
+            watch: other.watch.or(self.watch),
             ignore_failure: other.ignore_failure.or(self.ignore_failure),
             keep_disturbed: other.keep_disturbed.or(self.keep_disturbed),
         }
@@ -192,6 +207,10 @@ impl Draft {
             (Cache::Warm, said) => said.unwrap_or(1),
             (_, said) => said.unwrap_or(0),
         };
+        if said.watch.is_some_and(|watch| !watch.is_zero() && watch < WATCH_LEAST) {
+            let message = "`watch` is shorter than 100 ms: to look more often is a load of its own";
+            return Err(self.refuse("watch", message));
+        }
         let settle_ns = Nanoseconds::from(settle).0;
         let instances = self.checked_instances()?;
         let ignore_failure = said.ignore_failure.unwrap_or_default();
@@ -206,6 +225,7 @@ impl Draft {
             cache,
             settle_ns,
             padding_limit_bytes,
+            watch_ns: said.watch.map(|watch| Nanoseconds::from(watch).0),
             ignore_failure,
             keep_disturbed: said.keep_disturbed.unwrap_or_default(),
         };
@@ -266,6 +286,9 @@ mod tests {
         let long = Some(Duration::from_secs(3601));
         let long = TrialSettingsDraft { settle: long, ..TrialSettingsDraft::default() };
         assert!(decided(long, None).unwrap_err().message.contains("an hour"));
+        let often = Some(Duration::from_millis(99));
+        let often = TrialSettingsDraft { watch: often, ..TrialSettingsDraft::default() };
+        assert!(decided(often, None).unwrap_err().message.contains("shorter than 100 ms"));
         let large = TrialSettingsDraft {
             padding_limit_bytes: Some(1 << 20),
             ..TrialSettingsDraft::default()

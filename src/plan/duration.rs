@@ -67,6 +67,23 @@ fn scaled(number: &str, length: u128) -> Option<u128> {
     Some(millionths * length / 1_000_000)
 }
 
+/// Word for no time between two looks: nobody looks.
+const OFF: &str = "off";
+
+/// Reads the time between two looks: a duration, or `off`, which is none.
+///
+/// # Errors
+/// The user's, as [`parse`]'s.
+pub fn parse_interval(text: &str) -> Result<Duration, Fault> {
+    if text == OFF { Ok(Duration::ZERO) } else { parse(text) }
+}
+
+/// Writes such a time so that [`parse_interval`] reads the same again.
+#[must_use]
+pub fn interval_text(interval: Duration) -> String {
+    if interval.is_zero() { OFF.into() } else { text(interval) }
+}
+
 /// Writes a duration so that [`parse`] reads the same again, down to a millisecond.
 ///
 /// ```

@@ -20,9 +20,9 @@ use toml::de::{DeTable, DeValue};
 const FILE_LIMIT: u64 = 1 << 20;
 
 /// Every key of a plan file, in the order in which [`write()`] writes them.
-pub const KEYS: [&str; 26] = [
+pub const KEYS: [&str; 27] = [
     "title", "command", "workload", "stacks", "baseline", "beside", "runs", "time", "precision",
-    "looks", "warm_up", "iterations", "instances", "cache", "settle", "env_padding",
+    "looks", "warm_up", "iterations", "instances", "cache", "settle", "env_padding", "watch",
     "ignore_failure", "keep_disturbed", "seed", "margin", "deadline", "start_deadline", "cwd",
     "writable", "inherit_environment", "environment",
 ];
@@ -121,6 +121,7 @@ impl Reader<'_> {
                 draft.conduct.cache = Some(self.at(value, state)?);
             }
             "settle" => draft.conduct.settle = Some(self.duration(field, value)?),
+            "watch" => draft.conduct.watch = Some(self.interval(field, value)?),
             "env_padding" => {
                 draft.conduct.padding_limit_bytes = Some(self.whole(field, value)?);
             }
@@ -228,6 +229,14 @@ impl Reader<'_> {
             self.wrong_type(field, "a duration", value).hint(format!("write `{field} = \"90s\"`"))
         })?;
         self.at(value, duration::parse(text))
+    }
+
+    fn interval(&self, field: &str, value: &Value<'_>) -> Result<Duration, Fault> {
+        let text = value.get_ref().as_str().ok_or_else(|| {
+            let hint = format!("write `{field} = \"1s\"`, or `\"off\"`");
+            self.wrong_type(field, "a duration or `off`", value).hint(hint)
+        })?;
+        self.at(value, duration::parse_interval(text))
     }
 
     fn share(&self, field: &str, value: &Value<'_>) -> Result<u32, Fault> {
@@ -351,6 +360,7 @@ pub fn write(plan: &Plan) -> String {
         ("instances", (conduct.instances > 1).then(|| conduct.instances.to_string())),
         ("cache", conduct.cache.word().map(toml_string)),
         ("settle", is_settled.then(|| time(conduct.settle()))),
+        ("watch", conduct.watch().map(|watch| toml_string(&duration::interval_text(watch)))),
         ("env_padding", Some(conduct.padding_limit_bytes.to_string())),
         ("ignore_failure", conduct.ignore_failure.then(|| true.to_string())),
         ("keep_disturbed", conduct.keep_disturbed.then(|| true.to_string())),

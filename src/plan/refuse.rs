@@ -173,6 +173,7 @@ impl Draft {
             "settle" => self.conduct.settle.is_some(),
             "env_padding" => self.conduct.padding_limit_bytes.is_some(),
             "ignore_failure" => self.conduct.ignore_failure.is_some(),
+            "watch" => self.conduct.watch.is_some(),
             "keep_disturbed" => self.conduct.keep_disturbed.is_some(),
             "seed" => self.seed.is_some(),
             _ => false,

@@ -140,6 +140,7 @@ impl Plan {
             ("--instances", number(conduct.instances, DEFAULT_INSTANCES)),
             ("--cache", conduct.cache.word().map(str::to_owned)),
             ("--settle", time(conduct.settle(), Duration::ZERO)),
+            ("--watch", conduct.watch().map(duration::interval_text)),
             ("--env-padding", number(conduct.padding_limit_bytes, DEFAULT_PADDING)),
             ("--deadline", time(self.command_deadline(), DEFAULT_DEADLINE)),
             ("--start-deadline", time(self.start_deadline(), DEFAULT_START_DEADLINE)),

@@ -30,6 +30,7 @@ pub fn record(trial: TrialId, otherwise: Option<TrialResult>) -> Result<Record, 
         stop_wall: Nanoseconds(2_000_000),
         conditions: vec![(String::from("load_1min"), 0.5)],
         disturbances: vec![Disturbance { key, value: 0.9, limit: 0.2 }],
+        timeline: None,
         leftovers: vec![String::from("a mount")],
     })
 }
@@ -64,6 +65,7 @@ fn measured(arm: u32, wall: Nanoseconds) -> Result<Measured, Fault> {
             left_running_count: 0,
             counts: Amounts::NONE,
             agent_cpu: Nanoseconds(0),
+            machine: Vec::new(),
             calls: None,
             stops: None,
             stdout: output("ok"),
@@ -72,6 +74,7 @@ fn measured(arm: u32, wall: Nanoseconds) -> Result<Measured, Fault> {
         },
         readings: vec![reading("agent's group", true), reading("dockerd", false)],
         evidence,
+        machines: Vec::new(),
         iterations: Vec::new(),
         energy_uj: None,
         calls: None,

@@ -1,5 +1,7 @@
 //! Findings as Markdown, for an issue, a pull request or a wiki.
 
+mod levels;
+
 use crate::finding::answer::Answer;
 use crate::finding::number::GAP;
 use crate::finding::reasons::{Failure, no_numbers};
@@ -43,6 +45,8 @@ pub fn markdown(findings: &Findings) -> String {
     text += &troubles(findings);
     text += &cautions(findings);
     text += &bill(findings);
+    text += &levels::machines(findings);
+    text += &levels::over_time(findings);
     text += &evidence(findings);
     text += &machine(findings);
     text += &format!("## Repeat\n\n{}", fenced(&run.repeat_with));

@@ -6,8 +6,10 @@
 mod prices;
 mod table;
 
+use super::over_time;
 use super::page::Page;
 use crate::finding::answer::Answer;
+use crate::finding::level_words;
 use crate::finding::reasons::{self, Failure, no_numbers};
 use crate::finding::stacks::Stacks;
 use crate::finding::why::words;
@@ -106,6 +108,8 @@ pub fn render(findings: &Findings, look: Look) -> String {
         beside(&mut page, findings);
         noise_floor(&mut page, findings);
         reasons(&mut page, findings);
+        steals(&mut page, findings);
+        over_time::write(&mut page, findings, look);
         for (arm, why) in words::explained(findings) {
             page.paragraph(&format!("Why, {}: ", arm.name), &words::sentence(why), 2);
         }
@@ -115,6 +119,18 @@ pub fn render(findings: &Findings, look: Look) -> String {
     page.gap();
     page.unbroken("Repeat with: ", &repeated(&findings.run, look.name));
     page.finish()
+}
+
+/// Says what was taken from guests, where that is worth a word.
+fn steals(page: &mut Page, findings: &Findings) {
+    for arm in level_words::arms(findings) {
+        let wall = arm.metric("wall_ns").map_or(0.0, |it| it.median);
+        let said: Vec<String> =
+            arm.steals.iter().filter_map(|it| level_words::steal(it, wall)).collect();
+        if !said.is_empty() {
+            page.paragraph(&format!("Taken from `{}`: ", arm.name), &said.join("; "), 2);
+        }
+    }
 }
 
 /// The line that repeats a run. Where the run was asked for, its directory need not be said.

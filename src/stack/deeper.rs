@@ -8,10 +8,10 @@ use crate::fault::Fault;
 use surtax_instrument::wire::{Reading, Role};
 
 /// The most payers that a level has, and more.
-const PAYERS_OF_A_LEVEL: usize = 64;
+pub(crate) const PAYERS_OF_A_LEVEL: usize = 64;
 
 /// Length in bytes that no payer's name exceeds.
-const NAME_MOST: usize = 512;
+pub(crate) const NAME_MOST: usize = 512;
 
 /// The levels below one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,6 +11,8 @@ use crate::agent::{FOREVER, Listener, PATIENCE, Speaker, Stamped};
 use crate::driver;
 use crate::fault::{Blame, Doing, Fault};
 use crate::lab::{self, Lab};
+use crate::layer::Payer;
+use crate::stack::sampler::{Sample, Sampler};
 use crate::stack::watch::Watch;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -24,6 +26,7 @@ use std::time::Duration;
 use surtax_instrument::calls::Counter;
 use surtax_instrument::probe::cgroup::Hierarchies;
 use surtax_instrument::probe::stops;
+use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::{
     Calls, Cause, Command, Failure, Hello, Opener, PROTOCOL, Reply, Request, Sealer, StartNested,
     WireError, agents, read_request, write_reply,
@@ -51,8 +54,16 @@ impl Requests {
     }
 }
 
-/// The watch over this level's payers while a command runs, and who counts its system calls.
-type Watching = Arc<Mutex<(Option<Watch>, Counting)>>;
+/// Those who look at this level while a command runs.
+type Lookouts = Arc<Mutex<Option<Lookout>>>;
+
+/// The watch over this level's payers while a command runs, whoever looks again and again, and who
+/// counts its system calls.
+struct Lookout {
+    watch: Watch,
+    sampler: Option<Sampler>,
+    counting: Counting,
+}
 
 /// Counter of a command's system calls, where somebody wants them and its agent is a process here.
 type Counting = Option<io::Result<Counter>>;
@@ -146,12 +157,12 @@ fn pass_on(
     level: u8,
     hierarchies: &Hierarchies,
 ) -> Result<(RunningStack, Result<(), Fault>), Fault> {
-    let watching = Watching::default();
+    let lookouts = Lookouts::default();
     let (stopped, has_stopped) = channel();
     let link = running.take_link()?;
     let mut speaker = link.speaker;
     let deeper = running.deeper();
-    let replies = Replies { listener: link.listener, watching: watching.clone(), deeper };
+    let replies = Replies { listener: link.listener, lookouts: lookouts.clone(), deeper, level };
     let thread_upward = upward.clone();
     std::thread::spawn(move || replies.pass_up(&thread_upward, &stopped));
     loop {
@@ -161,9 +172,13 @@ fn pass_on(
         };
         if let Request::Run(command) = &mut request {
             let counting = count(command, running.agent());
-            let watch = Watch::begin(running.payers(), level, hierarchies);
+            let (payers, every) = watched(command, running.payers());
+            let sampler =
+                every.map(|every| sampler(upward, payers.clone(), level, hierarchies, every));
+            let watch = Watch::begin(payers, level, hierarchies);
             let _ = stops::of_children(); // what was before is not of this command
-            *watching.lock().unwrap_or_else(PoisonError::into_inner) = (Some(watch), counting);
+            let mut lookout = lookouts.lock().unwrap_or_else(PoisonError::into_inner);
+            *lookout = Some(Lookout { watch, sampler, counting });
         }
         // Input waits until a command reads; whoever sent it has a limit of its own for an agent
         // that takes none.
@@ -176,6 +191,35 @@ fn pass_on(
     }
     let below = stop_below(speaker.as_mut(), &has_stopped);
     Ok((running, below))
+}
+
+/// Returns whom to look at on this level while a command runs, its machine too where its kernel is
+/// not that of the level outside, and how often, if again and again. Tells the level below of this
+/// kernel.
+fn watched(command: &mut Command, mut payers: Vec<Payer>) -> (Vec<Payer>, Option<Duration>) {
+    let Some(watching) = &mut command.watching else { return (payers, None) };
+    let own = clock::kernel_begin_ns();
+    if !clock::is_one_kernel(watching.kernel_begin_ns, own) {
+        payers.extend(Payer::whole_machine());
+    }
+    watching.kernel_begin_ns = own;
+    let every = (watching.every > Nanoseconds(0)).then(|| watching.every.into());
+    (payers, every)
+}
+
+/// Looks so often, and tells the level above.
+fn sampler(
+    upward: &Upward,
+    payers: Vec<Payer>,
+    level: u8,
+    hierarchies: &Hierarchies,
+    every: Duration,
+) -> Sampler {
+    let upward = Arc::clone(upward);
+    Sampler::begin(payers, level, hierarchies, every, move |Sample { at, readings }| {
+        // Whoever cannot be told is missed by the thread that answers.
+        let _ = say(&upward, &Reply::Sampled { at, readings });
+    })
 }
 
 /// Counts in the place of an agent that is a process of this level, which is then not asked to.
@@ -195,9 +239,11 @@ fn stop_below(speaker: &mut dyn Speaker, has_stopped: &Receiver<()>) -> Result<(
 /// The thread that carries replies up.
 struct Replies {
     listener: Box<dyn Listener>,
-    watching: Watching,
+    lookouts: Lookouts,
     /// Levels that a starter below speaks for.
     deeper: Option<Deeper>,
+    /// This level.
+    level: u8,
 }
 
 impl Replies {
@@ -219,6 +265,15 @@ impl Replies {
                     let here = std::iter::once(cache::drop_page_cache());
                     Reply::Dropped(here.chain(below).collect())
                 }
+                Reply::Clock { at, mut passed } => {
+                    passed.push((self.level, clock::monotonic_raw()));
+                    Reply::Clock { at, passed }
+                }
+                // The command could not be begun.
+                Reply::Failed(failure) => {
+                    drop(self.sampler());
+                    Reply::Failed(failure)
+                }
                 reply => reply,
             };
             if let Reply::Exited(outcome) = &mut reply {
@@ -227,8 +282,10 @@ impl Replies {
                 if let Some(stops) = &mut outcome.stops {
                     stops.count = stops.count.max(carriers);
                 }
-                let counting =
-                    self.watching.lock().unwrap_or_else(PoisonError::into_inner).1.take();
+                // Nothing that it sees may come after the end.
+                drop(self.sampler());
+                let mut lookout = self.lookouts.lock().unwrap_or_else(PoisonError::into_inner);
+                let counting = lookout.as_mut().and_then(|it| it.counting.take());
                 if let Some(counter) = counting {
                     let counted = counter.and_then(Counter::end);
                     outcome.calls = Some(Box::new(Calls::of(counted)));
@@ -241,10 +298,16 @@ impl Replies {
         }
     }
 
+    /// Takes whoever looks again and again.
+    fn sampler(&self) -> Option<Sampler> {
+        let mut lookout = self.lookouts.lock().unwrap_or_else(PoisonError::into_inner);
+        lookout.as_mut()?.sampler.take()
+    }
+
     /// This level's readings, and below them those of the next level, as one bill.
     fn add_bill(&mut self, upward: &Upward) -> Result<(), Fault> {
-        let watch = self.watching.lock().unwrap_or_else(PoisonError::into_inner).0.take();
-        let mut readings = watch.map(Watch::end).unwrap_or_default();
+        let lookout = self.lookouts.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let mut readings = lookout.map(|it| it.watch.end()).unwrap_or_default();
         if let Some(deeper) = self.deeper {
             match self.listener.receive(BILL_DEADLINE)?.reply {
                 Reply::Bill(below) => readings.extend(deeper.checked(below)?),

@@ -6,6 +6,7 @@
 //! what it consists of is known of groups, at the end.
 
 use crate::layer::{Payer, Source};
+use std::cell::RefCell;
 use std::path::Path;
 use surtax_instrument::amount::{
     Amounts, CONTEXT_SWITCHES, CPU_COMMAND_GROUP, CPU_SYSTEM, CPU_USER, MAJOR_FAULTS, MEMORY_PEAK,
@@ -15,8 +16,12 @@ use surtax_instrument::probe::cgroup::{Group, Hierarchies};
 use surtax_instrument::probe::command_group::CommandGroup;
 use surtax_instrument::probe::cpu_time::CpuTime;
 use surtax_instrument::probe::guest_memory::{self, GuestMemory};
+use surtax_instrument::probe::machine::{Links, Machine};
 use surtax_instrument::probe::oom::Kills;
-use surtax_instrument::probe::process::{Usage, usage, usage_of_other_threads, usage_of_threads};
+use surtax_instrument::probe::process::{
+    Usage, moment, moment_of_other_threads, moment_of_threads, usage, usage_of_other_threads,
+    usage_of_threads,
+};
 use surtax_instrument::probe::refusals::Refusals;
 use surtax_instrument::probe::xen::Domain;
 use surtax_instrument::quantity::Nanoseconds;
@@ -41,7 +46,7 @@ struct Watched {
 }
 
 /// Source from which one payer's usage is read.
-enum Meter {
+pub(super) enum Meter {
     Group {
         all: Box<Group>,
         /// The group in it that holds the agent and the command alone.
@@ -49,6 +54,8 @@ enum Meter {
     },
     Processes,
     Domain(Domain),
+    Machine(RefCell<Machine>),
+    Links(Links),
 }
 
 impl Watch {
@@ -90,7 +97,9 @@ impl Watch {
                 it.before = None;
                 continue;
             };
-            all += now.cpu.total.since(paused.cpu.total);
+            if it.payer.role != Role::Machine {
+                all += now.cpu.total.since(paused.cpu.total);
+            }
             go_on(before, &paused, now);
         }
         all
@@ -203,7 +212,7 @@ impl Events {
 
 impl Meter {
     /// `None` when this machine does not count what the source names.
-    fn open(payer: &Payer, hierarchies: &Hierarchies) -> Option<Self> {
+    pub(super) fn open(payer: &Payer, hierarchies: &Hierarchies) -> Option<Self> {
         match &payer.source {
             Source::Group(path) => {
                 let all = Box::new(Group::open(hierarchies, path).ok()?);
@@ -214,6 +223,8 @@ impl Meter {
                 Some(Self::Processes)
             }
             Source::Domain(id) => Domain::open(*id).ok().map(Self::Domain),
+            Source::Machine => Some(Self::Machine(Machine::open(Path::new("/")).into())),
+            Source::Link(_) => Some(Self::Links(Links::open(Path::new("/")))),
         }
     }
 
@@ -239,9 +250,36 @@ impl Meter {
             (Self::Processes, Source::OtherThreads { pid, except }) => {
                 usage_of_other_threads(*pid, except).ok()
             }
-            (Self::Processes, Source::Group(_) | Source::Domain(_)) => None,
+            (Self::Machine(machine), _) => of_machine(machine.borrow_mut().read()),
+            (Self::Links(links), Source::Link(link)) => {
+                let carried = links.read().into_iter().find(|(name, _)| name == link);
+                carried.map(|(_, amounts)| Usage { amounts, ..Usage::default() })
+            }
+            (Self::Processes | Self::Links(_), _) => None,
         }
     }
+
+    /// Reads what is worth a look again and again while a command runs. `None` where nothing is.
+    pub(super) fn moment(&self, source: &Source) -> Option<Usage> {
+        match (self, source) {
+            (Self::Group { all, .. }, _) => {
+                Some(Usage { cpu: all.cpu()?, amounts: all.moment(), ..Usage::default() })
+            }
+            (Self::Processes, Source::Process(pid)) => moment(*pid).ok(),
+            (Self::Processes, Source::Threads { pid, tids }) => moment_of_threads(*pid, tids).ok(),
+            (Self::Processes, Source::OtherThreads { pid, except }) => {
+                moment_of_other_threads(*pid, except).ok()
+            }
+            _ => self.read(source),
+        }
+    }
+}
+
+/// Use of a machine: its CPU time is in ticks, and in user and system alone.
+fn of_machine(amounts: Amounts) -> Option<Usage> {
+    let (user, system) = (amounts.get(CPU_USER)?, amounts.get(CPU_SYSTEM)?);
+    let cpu = CpuTime { total: Nanoseconds(user.saturating_add(system)), user, system };
+    Some(Usage { cpu, amounts, ..Usage::default() })
 }
 
 #[cfg(test)]

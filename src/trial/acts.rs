@@ -23,6 +23,8 @@ pub enum Who {
     Conditions,
     /// Resources that the stack uses on this level.
     Bill,
+    /// The look at who uses what while the command runs.
+    Timeline,
     /// Energy that this machine takes.
     Energy,
     /// The count of what the command asks of its kernel.

@@ -22,8 +22,10 @@ impl Companion for ClockCheck {
     /// known.
     fn prepare(&mut self, stage: &mut Stage<'_>) -> Result<(), Fault> {
         let running = &mut stage.placed.running;
-        let patience = running.patience();
-        self.0 = Some(ClockSync::take(running.link()?, patience)?);
+        let (patience, ear) = (running.patience(), &mut stage.recorder.ear);
+        let innermost = ear.innermost();
+        let taken = ClockSync::take_into(running.link()?, patience, innermost, &mut ear.clocks);
+        self.0 = Some(taken?);
         Ok(())
     }
 
@@ -38,8 +40,10 @@ impl Companion for ClockCheck {
         }
         let Some(clock) = self.0 else { return Ok(()) };
         if !clock.is_shared() {
-            let patience = running.patience();
-            note(clock.rate_until(ClockSync::take(running.link()?, patience)?), "");
+            let (patience, ear) = (running.patience(), &mut stage.recorder.ear);
+            let innermost = ear.innermost();
+            let now = ClockSync::take_into(running.link()?, patience, innermost, &mut ear.clocks);
+            note(clock.rate_until(now?), "");
         }
         seen.prove(FactPlace::Clock, clock.facts());
         seen.clock = Some(clock);

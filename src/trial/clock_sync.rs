@@ -11,6 +11,7 @@
 //! known both times to within one way there and back. One that surely ran wrong by more than
 //! [`RATE_LIMIT_PPM`], or went back, voids what is measured in its time.
 
+use super::clock_map::ClockMap;
 use crate::agent::{Link, unexpected};
 use crate::fault::Fault;
 use std::time::Duration;
@@ -92,13 +93,27 @@ impl ClockSync {
     /// # Errors
     /// The link's.
     pub fn take(link: &mut Link, patience: Duration) -> Result<Self, Fault> {
+        Self::take_into(link, patience, 0, &mut ClockMap::default())
+    }
+
+    /// The same; also keeps what the clocks of all levels say, of which this is the innermost.
+    ///
+    /// # Errors
+    /// The link's.
+    pub fn take_into(
+        link: &mut Link,
+        patience: Duration,
+        innermost: u8,
+        clocks: &mut ClockMap,
+    ) -> Result<Self, Fault> {
         let mut clock_sync: Option<Self> = None;
         for _ in 0..EXCHANGES {
             let asked = clock::monotonic_raw();
             let reply = link.ask(&Request::Clock, patience)?;
-            let Reply::Clock { at: answer } = reply.reply else {
+            let Reply::Clock { at: answer, passed } = reply.reply else {
                 return Err(unexpected(&reply.reply, "the question what time it is"));
             };
+            clocks.keep(asked, passed.into_iter().chain([(innermost, answer)]), reply.at);
             let exchange = Exchange { asked, answer, answered: reply.at };
             clock_sync =
                 Some(clock_sync.map_or_else(|| Self::of(exchange), |it| it.with(exchange)));
@@ -194,7 +209,10 @@ mod tests {
     impl Listener for Other {
         fn wait(&mut self, _: Duration) -> Result<Option<Stamped>, Fault> {
             let at = clock::monotonic_raw() + Nanoseconds(self.ahead);
-            Ok(Some(Stamped { reply: Reply::Clock { at }, at: clock::monotonic_raw() }))
+            Ok(Some(Stamped {
+                reply: Reply::Clock { at, passed: Vec::new() },
+                at: clock::monotonic_raw(),
+            }))
         }
 
         fn silence(&self, _: Duration) -> Fault {

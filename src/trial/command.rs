@@ -48,6 +48,7 @@ pub fn command(plan: &Plan, stack: &StackSpec) -> Command {
         deadline: plan.command_deadline().into(),
         terminal: false,
         counts_calls: false,
+        watching: None,
     }
 }
 

@@ -2,7 +2,8 @@
 
 use super::concurrency;
 use super::iterate::TimedRun;
-use crate::agent::{Heard, Heartbeat, Link, Stamped, refused, unexpected};
+use super::overheard::Overheard;
+use crate::agent::{Answer, Heard, Heartbeat, Link, Stamped, refused, unexpected};
 use crate::fault::Fault;
 use crate::stack::Deeper;
 use crate::stack::start::RunningStack;
@@ -35,22 +36,36 @@ pub(super) fn execute(
     running: &mut RunningStack,
     command: &Command,
     deadline: Duration,
+    ear: &mut Overheard,
 ) -> Result<TimedRun, Fault> {
-    let began = begin(running, command)?;
-    finish(running, began, deadline)
+    let began = begin(running, command, ear)?;
+    finish(running, began, deadline, ear)
 }
 
 /// Starts a command; the host's time at which it was about to begin.
 ///
 /// # Errors
 /// It could not be started.
-pub(super) fn begin(running: &mut RunningStack, command: &Command) -> Result<Nanoseconds, Fault> {
+pub(super) fn begin(
+    running: &mut RunningStack,
+    command: &Command,
+    ear: &mut Overheard,
+) -> Result<Nanoseconds, Fault> {
     let grace = grace(running);
     let link = running.link()?;
-    let started = link.ask(&Request::Run(command.clone()), grace)?;
-    let Reply::Started { .. } = started.reply else {
-        return Err(unexpected(&started.reply, "the request to run the command"));
+    ear.run_begins();
+    let asked = clock::monotonic_raw();
+    link.send(&Request::Run(command.clone()))?;
+    let started = loop {
+        if let Some(said) = ear.take(link.receive(grace)?)? {
+            break said;
+        }
     };
+    match started.reply {
+        Reply::Started { at } => ear.saw(at, [asked, started.at]),
+        Reply::Failed(failure) => return Err(refused(failure)),
+        other => return Err(unexpected(&other, "the request to run the command")),
+    }
     link.send(&Request::Go)?;
     Ok(started.at)
 }
@@ -63,11 +78,12 @@ pub(super) fn finish(
     running: &mut RunningStack,
     began: Nanoseconds,
     deadline: Duration,
+    ear: &mut Overheard,
 ) -> Result<TimedRun, Fault> {
     let below = running.deeper();
     let grace = grace(running);
     let (link, room) = running.link_and_room()?;
-    end_of(link, began, (deadline, grace), below, || room.thaw())
+    end_of(link, began, (deadline, grace), (below, ear), || room.thaw())
 }
 
 /// Waits for the end of a command. An agent that is silent too long is woken: once where it owes
@@ -76,6 +92,7 @@ fn outlasted(
     link: &mut Link,
     heartbeat: &mut Heartbeat,
     (deadline, grace): (Duration, Duration),
+    ear: &mut Overheard,
     mut wake: impl FnMut(),
 ) -> Result<Stamped, Fault> {
     let began = clock::monotonic_raw();
@@ -87,7 +104,15 @@ fn outlasted(
         let until_late = deadline.saturating_add(late).saturating_sub(passed);
         let patience = if until_late.is_zero() { WAKE_AGAIN } else { until_late };
         match link.outlast(heartbeat, patience.min(left))? {
-            Heard::Reply(ended) => return Ok(*ended),
+            Heard::Reply(said) => {
+                if let Some(ended) = ear.take(*said)? {
+                    return Ok(ended);
+                }
+                if ear.wants_clock() {
+                    link.ask_meanwhile(heartbeat)?;
+                }
+                continue;
+            }
             Heard::Nothing if left.is_zero() => return Err(link.listener.silence(whole)),
             Heard::Nothing => {}
             Heard::NoAnswer(fault) if was_woken => return Err(fault),
@@ -97,39 +122,60 @@ fn outlasted(
     }
 }
 
+/// Waits for the next reply that is no sample.
+fn next(
+    link: &mut Link,
+    heartbeat: &mut Heartbeat,
+    grace: Duration,
+    ear: &mut Overheard,
+) -> Result<Stamped, Fault> {
+    loop {
+        let said = heartbeat.wait(link.listener.as_mut(), || Ok(false), grace)?;
+        if let Some(said) = ear.take(said)? {
+            return Ok(said);
+        }
+    }
+}
+
 /// The same over a link; `below` is which levels a starter at its other end may speak for, where
 /// there is one, and `wake` wakes the other end.
 fn end_of(
     link: &mut Link,
     began: Nanoseconds,
     (deadline, grace): (Duration, Duration),
-    below: Option<Deeper>,
+    (below, ear): (Option<Deeper>, &mut Overheard),
     wake: impl FnMut(),
 ) -> Result<TimedRun, Fault> {
     let mut heartbeat = Heartbeat::default();
-    let ended = outlasted(link, &mut heartbeat, (deadline, grace), wake)?;
+    let ended = outlasted(link, &mut heartbeat, (deadline, grace), ear, wake)?;
     match ended.reply {
-        Reply::Ended { .. } => {}
+        Reply::Ended { at } => ear.saw(at, [began, ended.at]),
         Reply::Failed(failure) => return Err(refused(failure)),
         other => return Err(unexpected(&other, "the end of the command")),
     }
     let between = ended.at.since(began);
-    let exited = heartbeat.wait(link.listener.as_mut(), || Ok(false), grace)?;
+    let exited = next(link, &mut heartbeat, grace, ear)?;
     let mut outcome = match exited.reply {
-        Reply::Exited(outcome) => outcome,
+        Reply::Exited(outcome) => *outcome,
         Reply::Failed(failure) => return Err(refused(failure)),
         other => return Err(unexpected(&other, "what the command that has ended was")),
     };
     concurrency::show(&mut outcome);
-    let bill = match below.map(|below| (below, link.receive(grace))) {
+    let mut bill = match below.map(|below| (below, link.receive(grace))) {
         None => Vec::new(),
         Some((below, bill)) => match bill?.reply {
             Reply::Bill(readings) => below.checked(readings)?,
             other => return Err(unexpected(&other, "the end of a nested command")),
         },
     };
+    let machine = std::mem::take(&mut outcome.machine);
+    ear.require_of_the_machine(&machine)?;
+    bill.extend(machine);
     heartbeat.settle(link.listener.as_mut(), grace)?;
-    Ok(TimedRun { between, outcome, bill })
+    for Answer { asked, at, passed, answered } in heartbeat.answers() {
+        ear.clocks.keep(asked, passed.into_iter().chain([(ear.innermost(), at)]), answered);
+    }
+    Ok(TimedRun { began, between, outcome, bill })
 }
 
 #[cfg(test)]

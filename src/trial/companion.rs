@@ -64,6 +64,8 @@ pub(super) trait Companion {
 pub(super) struct Seen {
     /// Readings of what the payers of the stack used on this level.
     pub bill: Vec<Reading>,
+    /// Readings of what this machine used as a whole, and of its network links.
+    pub machines: Vec<Reading>,
     /// Readings of what others used who are part of the trial and of no bill: the other side, and
     /// neighbours.
     pub beside: Vec<Reading>,

@@ -65,6 +65,7 @@ mod tests {
             left_running_count: 0,
             counts: Amounts::NONE,
             agent_cpu: Nanoseconds(0),
+            machine: Vec::new(),
             stdout: Output { hash: 9, ..Output::default() },
             stderr: Output::default(),
             instances,
@@ -85,12 +86,21 @@ mod tests {
     fn instances_ran_at_once_while_the_shortest_did() {
         let ran = |walls: [u64; 2]| {
             let instances = walls.map(|wall| instance(0, wall, "")).to_vec();
-            TimedRun { between: Nanoseconds(1), outcome: outcome(instances), bill: Vec::new() }
+            TimedRun {
+                began: Nanoseconds(0),
+                between: Nanoseconds(1),
+                outcome: outcome(instances),
+                bill: Vec::new(),
+            }
         };
         let share = at_once(&[ran([100, 80]), ran([100, 90])]).unwrap().1;
         assert!((share - 0.8).abs() < 1e-9, "{share}");
-        let alone =
-            TimedRun { between: Nanoseconds(1), outcome: outcome(Vec::new()), bill: Vec::new() };
+        let alone = TimedRun {
+            began: Nanoseconds(0),
+            between: Nanoseconds(1),
+            outcome: outcome(Vec::new()),
+            bill: Vec::new(),
+        };
         assert_eq!(at_once(&[alone]), None);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Each number has a stable key that ends with its unit; `FORMAT.md` lists them. Counters are read
 //! right before and right after the command and kept as their difference, levels as read before it:
-//! no thread samples anything while the command runs. `disturbance.rs` judges what was read.
+//! what is seen while it runs is a timeline's. `disturbance.rs` judges what was read.
 
 use std::path::{Path, PathBuf};
 use surtax_instrument::clock;

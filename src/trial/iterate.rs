@@ -15,7 +15,9 @@ use surtax_instrument::wire::{Outcome, Reading};
 
 /// One run of the command.
 pub(super) struct TimedRun {
-    /// Host time from the arrival of `Started` to that of `Ended`.
+    /// Host time of the arrival of `Started`.
+    pub began: Nanoseconds,
+    /// Host time from then to the arrival of `Ended`.
     pub between: Nanoseconds,
     /// Outcome that its agent reported.
     pub outcome: Outcome,
@@ -179,6 +181,7 @@ mod tests {
             left_running_count: 0,
             counts: Amounts::NONE,
             agent_cpu: Nanoseconds(0),
+            machine: Vec::new(),
         };
         let bill = vec![Reading {
             payer: String::from("shim"),
@@ -188,7 +191,7 @@ mod tests {
             carries_workload: false,
             is_shared: false,
         }];
-        TimedRun { between: Nanoseconds(wall), outcome, bill }
+        TimedRun { began: Nanoseconds(0), between: Nanoseconds(wall), outcome, bill }
     }
 
     fn iteration(ran: &TimedRun) -> Iteration {

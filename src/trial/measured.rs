@@ -10,8 +10,9 @@ use crate::driver;
 use crate::fault::Fault;
 use crate::layer::StackSpec;
 use crate::workload::WorkloadReading;
+use surtax_instrument::probe::machine;
 use surtax_instrument::quantity::Bytes;
-use surtax_instrument::wire::LevelFacts;
+use surtax_instrument::wire::{LevelFacts, Reading, Role};
 
 /// Reason why a workload has no numbers though it printed some: they are in the time of its own
 /// level.
@@ -90,7 +91,12 @@ pub(super) fn put_together(
     let too_long = held.and_then(|read| held_against::too_long(read, &runs));
     let mut conditions = seen.conditions;
     conditions.extend(held_against::excess(clock, &runs));
-    let readings = iterate::per_iteration(seen.bill, &runs);
+    let read = seen.bill.into_iter().chain(seen.machines).collect();
+    let (mut machines, readings): (Vec<Reading>, Vec<Reading>) =
+        iterate::per_iteration(read, &runs)
+            .into_iter()
+            .partition(|reading| reading.role == Role::Machine);
+    machines.retain(|reading| !machine::is_silent(&reading.amounts));
     let iterations = iterate::iterations(&runs, clock);
     let (wall, mut outcome) = iterate::whole(&iterations, runs)?;
     if is_in_our_group {
@@ -104,6 +110,7 @@ pub(super) fn put_together(
         wall,
         outcome,
         readings,
+        machines,
         iterations,
         energy_uj,
         calls,

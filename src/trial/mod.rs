@@ -14,6 +14,7 @@ pub mod disturbance;
 mod held_against;
 mod host_conditions;
 mod iterate;
+mod looking;
 mod measured;
 mod program;
 pub mod protocol;
@@ -21,13 +22,17 @@ pub mod conditions;
 mod neighbour;
 mod endpoints;
 mod energy;
+mod clock_map;
 mod clock_sync;
 mod peer;
 pub mod oom;
+mod overheard;
 mod own_port;
 pub mod outside;
 mod pids;
 mod stage;
+pub mod timeline;
+mod track;
 mod trial_workload;
 mod concurrency;
 mod usage;
@@ -42,6 +47,7 @@ pub(crate) use held_against::longest_measured;
 pub(crate) use program::CHANGED as COMMAND_FILE_CHANGED;
 use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::{LevelFacts, Outcome, Reading};
+use timeline::Timeline;
 
 /// Everything that is kept of one trial.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,6 +66,8 @@ pub struct Record {
     pub conditions: Vec<(String, f64)>,
     /// Conditions that were above their limits; only of a trial whose command succeeded.
     pub disturbances: Vec<Disturbance>,
+    /// Use by everybody moment by moment, where somebody looked.
+    pub timeline: Option<Timeline>,
     /// Things that are still there though the stack has been stopped; each was removed by force.
     pub leftovers: Vec<String>,
 }
@@ -117,6 +125,9 @@ pub struct Measured {
     /// Readings of what each payer used meanwhile, the command itself not among them; per
     /// iteration.
     pub readings: Vec<Reading>,
+    /// Readings of what the machine of each level that has a kernel of its own used as a whole, and
+    /// of its network links; per iteration.
+    pub machines: Vec<Reading>,
     /// Time and CPU time of each iteration, in their order.
     pub iterations: Vec<Iteration>,
     /// Energy that this machine took meanwhile, in microjoules, per iteration; `None` where it does

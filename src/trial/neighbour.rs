@@ -13,6 +13,7 @@ use super::companion::{Companion, FactPlace, Seen};
 use super::conditions::real;
 use super::cpu_wait::CpuWait;
 use super::iterate::TimedRun;
+use super::overheard::Overheard;
 use super::peer::{Peer, Side};
 use super::stage::{NotPlaced, Placed, Stage};
 use super::trial_workload::TrialWorkload;
@@ -218,7 +219,10 @@ impl Beside {
         let Placed { peer, running, command, .. } = &mut self.placed;
         self.running = match peer {
             Some(peer) => peer.begin(running)?.to_vec(),
-            None => vec![(Side::Stack, begin(running, command)?)],
+            None => {
+                let began = begin(running, command, &mut Overheard::default())?;
+                vec![(Side::Stack, began)]
+            }
         };
         let waiting = clock::monotonic_raw();
         while Duration::from(clock::monotonic_raw().since(waiting)) < WARM {
@@ -271,7 +275,7 @@ impl Beside {
             let running = self.placed.running(side);
             let told = running.link().and_then(|link| link.send(&Request::Cancel));
             if told.is_ok() {
-                let _ = finish(running, began, LAST);
+                let _ = finish(running, began, LAST, &mut Overheard::default());
             }
         }
         let _ = self.placed.with_steps(LAST, |work, command, run| work.clean_up(command, run));

@@ -16,6 +16,7 @@ use super::clock_sync::{ClockSync, Rate};
 use super::command_run::{begin, finish};
 use super::endpoints::{Endpoints, meet};
 use super::iterate::TimedRun;
+use super::overheard::Overheard;
 use super::workload_steps::{like, require_server};
 use crate::driver;
 use crate::fault::Fault;
@@ -28,7 +29,7 @@ use crate::workload::definition::Client;
 use std::net::IpAddr;
 use std::time::Duration;
 use surtax_instrument::quantity::Nanoseconds;
-use surtax_instrument::wire::{Command, Fact, Outcome, Request, Status};
+use surtax_instrument::wire::{Command, Fact, Outcome, Request, Status, Watching};
 
 /// Time limit for a side to end after the other one has.
 const LAST: Duration = Duration::from_secs(10);
@@ -205,8 +206,11 @@ impl Peer {
             Client::Stack => ([Side::Outside, Side::Stack], outside, stack),
             _ => ([Side::Stack, Side::Outside], stack, outside),
         };
-        let server_began = begin(serving, server).map_err(|fault| fault.during("the server"))?;
-        let client_began = begin(calling, client).map_err(|fault| fault.during("the client"))?;
+        let mut nobody = Overheard::default();
+        let server_began = begin(serving, server, &mut nobody);
+        let server_began = server_began.map_err(|fault| fault.during("the server"))?;
+        let client_began = begin(calling, client, &mut nobody);
+        let client_began = client_began.map_err(|fault| fault.during("the client"))?;
         Ok([(sides[0], server_began), (sides[1], client_began)])
     }
 
@@ -223,20 +227,25 @@ impl Peer {
         &mut self,
         stack: &mut RunningStack,
         deadline: Duration,
+        (watching, ear): (Watching, &mut Overheard),
     ) -> Result<TimedRun, Fault> {
         let Self { outside, client, server, place, stops_server, .. } = self;
-        let (serving, calling) = match place {
-            Client::Stack => (outside, stack),
-            _ => (stack, outside),
+        let mut nobody = Overheard::default();
+        let mut watched = if *place == Client::Stack { client.clone() } else { server.clone() };
+        watched.watching = Some(watching);
+        let (serving, calling, server, client, server_ear, client_ear) = match place {
+            Client::Stack => (outside, stack, &*server, &watched, &mut nobody, ear),
+            _ => (stack, outside, &watched, &*client, ear, &mut nobody),
         };
-        let server_began = begin(serving, server)?;
-        let called = begin(calling, client).and_then(|began| finish(calling, began, deadline));
+        let server_began = begin(serving, server, server_ear)?;
+        let called = begin(calling, client, client_ear)
+            .and_then(|began| finish(calling, began, deadline, client_ear));
         let has_worked = called.as_ref().is_ok_and(|ran| ran.outcome.status == Status::Exit(0));
         if !has_worked || *stops_server {
             serving.link()?.send(&Request::Cancel)?;
         }
         // A server that could not start is the reason why its client found none.
-        let served = finish(serving, server_began, LAST);
+        let served = finish(serving, server_began, LAST, server_ear);
         let (served, called) = match (served, called) {
             (Err(fault), _) => return Err(fault.during("the server")),
             (Ok(served), Ok(called)) => (served, called),
@@ -249,6 +258,7 @@ impl Peer {
         Ok(match place {
             Client::Stack => called,
             _ => TimedRun {
+                began: called.began,
                 between: called.between,
                 outcome: Outcome {
                     cpu_user: served.outcome.cpu_user,
@@ -262,6 +272,12 @@ impl Peer {
                 bill: served.bill,
             },
         })
+    }
+
+    /// Tells whether what the side in the stack says is heard while it runs: a server is only
+    /// listened to when its client has ended.
+    pub(super) fn is_heard(&self) -> bool {
+        self.place == Client::Stack
     }
 
     /// The side in the stack.

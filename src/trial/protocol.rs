@@ -11,12 +11,14 @@ use super::counting::Counting;
 use super::energy::Energy;
 use super::host_conditions::HostConditions;
 use super::iterate::TimedRun;
+use super::looking::Looking;
 use super::measured::{Around, Judged, put_together};
 use super::neighbour::Neighbours;
 use super::oom::{self, Lookout};
 use super::pids;
 use super::program::Program;
 use super::stage::{NotPlaced, Placed, Stage};
+use super::timeline::{PhaseKind, Recorder, Timeline};
 use super::trial_workload::TrialWorkload;
 use super::usage::{Bill, PeerUsage};
 use super::workload_steps::WorkloadSteps;
@@ -60,7 +62,7 @@ pub fn run(
     let mut lookout = Lookout::begin(context.lab, &name);
     let mut leftovers = Vec::new();
     let mut stop_wall = Nanoseconds(0);
-    let mut conditions = None;
+    let (mut conditions, mut timeline) = (None, None);
     let (stood_at, result) = match place(plan, stack, context, (&name, padding), acts) {
         Err(NotPlaced { fault, leftovers: left, stood_at }) => {
             leftovers.extend(left);
@@ -69,10 +71,14 @@ pub fn run(
         Ok(mut placed) => {
             lookout.remember();
             let stood_at = placed.stood_at;
+            let may_look = purpose == Purpose::Timing;
+            let times = (asked_at, stood_at);
+            let recorder = Recorder::of(plan.conduct, stack, context.level, times, may_look);
             let meant = (oom::is_meant(&placed.command), pids::is_meant(&placed.command));
             let neighbours = Beside { plan, purpose, trial, context, name: &name };
             let beside = (&mut lookout, &mut reader, &mut leftovers);
-            let judged = accompanied(&mut placed, &neighbours, stack, beside, acts);
+            let watched = (recorder, &mut timeline);
+            let judged = accompanied(&mut placed, &neighbours, (stack, watched), beside, acts);
             let judged = judged.map_err(|fault| placed.running.explained(fault));
             let (left, took) = placed.stop(acts);
             leftovers.extend(left);
@@ -95,7 +101,17 @@ pub fn run(
     conditions.push((String::from("environment_padding_bytes"), f64::from(padding)));
     let is_done = matches!(result, TrialResult::Done(_));
     let disturbances = if is_done { disturbance::judge(&conditions) } else { Vec::new() };
-    Record { trial, began_at, result, start_wall, stop_wall, conditions, disturbances, leftovers }
+    Record {
+        trial,
+        began_at,
+        result,
+        start_wall,
+        stop_wall,
+        conditions,
+        disturbances,
+        timeline,
+        leftovers,
+    }
 }
 
 /// Starts the workload of a plan in one of its stacks.
@@ -126,7 +142,7 @@ struct Beside<'a> {
 fn accompanied(
     placed: &mut Placed,
     &Beside { plan, purpose, trial, context, name }: &Beside<'_>,
-    stack: &StackSpec,
+    (stack, (recorder, timeline)): (&StackSpec, (Recorder, &mut Option<Timeline>)),
     (lookout, reader, leftovers): (&mut Lookout<'_>, &mut ConditionReader, &mut Vec<String>),
     acts: Acts<'_>,
 ) -> Result<Judged, Fault> {
@@ -149,7 +165,8 @@ fn accompanied(
         all.push(Box::new(Counting::default()));
     }
     let hierarchies = context.lab.hierarchies();
-    let mut stage = Stage { placed, plan, level, hierarchies, reader, payers: Vec::new() };
+    let payers = Vec::new();
+    let mut stage = Stage { placed, plan, level, hierarchies, reader, payers, recorder };
     // Groups are looked at before anything is taken away.
     let measured = lookout.looked(measure(&mut stage, &mut all, acts));
     for it in all.into_iter().rev() {
@@ -158,8 +175,10 @@ fn accompanied(
         }
         leftovers.extend(it.stop());
     }
+    let Stage { placed, recorder, .. } = stage;
+    *timeline = recorder.finish();
     let (runs, seen) = measured?;
-    let around = Around::of(stage.placed, stack, &seen);
+    let around = Around::of(placed, stack, &seen);
     put_together(runs, seen, around)
 }
 
@@ -174,6 +193,7 @@ fn companions(
         Box::new(WorkloadSteps::default()),
         Box::new(Program::default()),
         Box::new(ClockCheck::default()),
+        Box::new(Looking::default()),
         Box::new(HostConditions::default()),
     ];
     all.extend(neighbours.map(|it| Box::new(it) as Box<dyn Companion>));
@@ -199,7 +219,8 @@ fn measure(
     }
     for _ in 0..stage.plan.warm_up {
         acts(Who::Command, Act::WarmUp);
-        stage.run().map_err(|fault| explained(stage, all, fault))?;
+        let warmed = stage.run(PhaseKind::WarmUp);
+        warmed.map_err(|fault| explained(stage, all, fault))?;
     }
     stage.cool(true).map_err(|fault| explained(stage, all, fault))?;
     stage.payers = stage.placed.running.payers();

@@ -11,7 +11,9 @@ use super::companion::Companion;
 use super::conditions::ConditionReader;
 use super::endpoints::Bridge;
 use super::iterate::TimedRun;
+use super::overheard::Overheard;
 use super::peer::{Peer, Side};
+use super::timeline::{PhaseKind, Recorder};
 use super::trial_workload::TrialWorkload;
 use crate::fault::Fault;
 use crate::layer::{Payer, StackSpec};
@@ -148,6 +150,8 @@ pub(super) struct Stage<'a> {
     pub reader: &'a mut ConditionReader,
     /// Payers that work for the stack on that level, as it was right before the command.
     pub payers: Vec<Payer>,
+    /// Whoever writes down the timeline.
+    pub recorder: Recorder,
 }
 
 impl Stage<'_> {
@@ -159,13 +163,28 @@ impl Stage<'_> {
     ///
     /// # Errors
     /// It could not be started, or does not end.
-    pub(super) fn run(&mut self) -> Result<TimedRun, Fault> {
+    pub(super) fn run(&mut self, kind: PhaseKind) -> Result<TimedRun, Fault> {
         let deadline = self.deadline();
+        let recorder = &mut self.recorder;
         let Placed { peer, running, command, .. } = &mut *self.placed;
-        match peer {
-            Some(peer) => peer.run(running, deadline),
-            None => execute(running, command, deadline),
-        }
+        let asked = clock::monotonic_raw();
+        let ran = match peer {
+            Some(peer) => {
+                let watching = recorder.watching(peer.is_heard());
+                peer.run(running, deadline, (watching, &mut recorder.ear))
+            }
+            None => {
+                let watching = Some(recorder.watching(true));
+                let command = Command { watching, ..command.clone() };
+                execute(running, &command, deadline, &mut recorder.ear)
+            }
+        };
+        let (from, to) = match &ran {
+            Ok(ran) => (ran.began, ran.began + ran.between),
+            Err(_) => (asked, clock::monotonic_raw()),
+        };
+        recorder.phase(kind, from, to);
+        ran
     }
 
     /// Drops the caches of all levels, where the plan wants them cold. `is_fresh`: nothing that is
@@ -198,7 +217,7 @@ impl Stage<'_> {
                 beside.iter_mut().for_each(|it| it.resume());
             }
             acts(Who::Command, Act::Run);
-            let ran = self.run()?;
+            let ran = self.run(PhaseKind::Run)?;
             let goes_on = self.plan.conduct.counts(&ran.outcome);
             runs.push(ran);
             if !goes_on {
@@ -230,6 +249,8 @@ impl Placed {
         ) -> Result<T, Fault>,
     ) -> Result<T, Fault> {
         let Self { running, command, work, .. } = self;
-        steps(work, command, &mut |step| Ok(execute(running, step, deadline)?.outcome))
+        steps(work, command, &mut |step| {
+            Ok(execute(running, step, deadline, &mut Overheard::default())?.outcome)
+        })
     }
 }

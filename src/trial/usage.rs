@@ -8,8 +8,10 @@ use super::iterate::TimedRun;
 use super::peer::Peer;
 use super::stage::Stage;
 use crate::fault::Fault;
+use crate::layer::Payer;
 use crate::stack::watch::Watch;
 use surtax_instrument::quantity::Nanoseconds;
+use surtax_instrument::wire::Role;
 
 /// The bill of the stack.
 #[derive(Default)]
@@ -31,7 +33,8 @@ impl Companion for Bill {
     }
 
     fn begin(&mut self, stage: &mut Stage<'_>) {
-        self.watch = Some(Watch::begin(stage.payers.clone(), stage.level, stage.hierarchies));
+        let all: Vec<Payer> = stage.payers.iter().cloned().chain(Payer::whole_machine()).collect();
+        self.watch = Some(Watch::begin(all, stage.level, stage.hierarchies));
     }
 
     fn pause(&mut self) {
@@ -47,7 +50,8 @@ impl Companion for Bill {
     }
 
     fn end(&mut self, stage: &mut Stage<'_>, _: &[TimedRun], seen: &mut Seen) -> Result<(), Fault> {
-        seen.bill = self.watch.take().map(Watch::end).unwrap_or_default();
+        let read = self.watch.take().map(Watch::end).unwrap_or_default();
+        (seen.machines, seen.bill) = read.into_iter().partition(|it| it.role == Role::Machine);
         seen.paused_cpu = self.paused_cpu;
         seen.group_cpu = held_against::of_the_group(&stage.payers, &seen.bill);
         seen.payer_count += stage.payers.len();

@@ -239,6 +239,7 @@ mod tests {
             left_running_count: 0,
             counts: Amounts::NONE,
             agent_cpu: Nanoseconds(0),
+            machine: Vec::new(),
         }
     }
 

@@ -64,7 +64,7 @@ impl Agent {
         let ended = self.receive();
         assert!(matches!(ended, Reply::Ended { .. }), "{ended:?}");
         match self.receive() {
-            Reply::Exited(outcome) => outcome,
+            Reply::Exited(outcome) => *outcome,
             other => panic!("instead of the end of the command came {other:?}"),
         }
     }
@@ -459,7 +459,7 @@ fn a_relayed_shell_gets_a_terminal_of_the_size_that_is_told() {
 fn it_says_what_it_sees_and_what_time_it_is() {
     let mut agent = Agent::start();
     let before = monotonic_raw();
-    let Reply::Clock { at } = agent.ask(&Request::Clock) else { panic!("no time") };
+    let Reply::Clock { at, .. } = agent.ask(&Request::Clock) else { panic!("no time") };
     assert!(before <= at && at <= monotonic_raw(), "one kernel, one clock");
     let Reply::Identity(facts) = agent.ask(&Request::Identify) else { panic!("no facts") };
     let fact = |key: &str| facts.iter().find(|fact| fact.key == key).map(|fact| fact.value.clone());

@@ -62,6 +62,7 @@ mod slow_suite;
 mod ssh;
 mod strangers;
 mod suite;
+mod timeline;
 mod two_machines;
 mod two_sided;
 mod unfit;

@@ -208,7 +208,7 @@ pub fn run(running: &mut RunningStack, script: &str) -> Result<Outcome, Fault> {
     link.send(&Request::Go)?;
     loop {
         match link.receive(DEADLINE)?.reply {
-            Reply::Exited(outcome) => return Ok(outcome),
+            Reply::Exited(outcome) => return Ok(*outcome),
             Reply::Failed(failure) => return Err(Fault::machine(failure.what)),
             _ => {}
         }

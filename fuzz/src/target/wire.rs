@@ -9,8 +9,9 @@ use surtax_instrument::amount::{Amounts, PAGE_FAULTS, QUANTITIES};
 use surtax_instrument::quantity::{Bytes, Nanoseconds};
 use surtax_instrument::wire::{
     Cause, Command, Dropped, Fact, Failure, Hello, Instance, LevelFacts, Opener, Outcome, Output,
-    PROTOCOL, Reading, Reply, Request, Role, Sealer, StartNested, Status, Stops, WireError, agents,
-    body_of, hosts, read_reply, read_request, write_any, write_reply, write_request,
+    PROTOCOL, Reading, Reply, Request, Role, Sealer, StartNested, Status, Stops, Watching,
+    WireError, agents, body_of, hosts, read_reply, read_request, write_any, write_reply,
+    write_request,
 };
 
 pub const TARGET: Target = Target {
@@ -111,7 +112,9 @@ impl Planted {
     pub fn run(self, bytes: &[u8]) {
         let first = bodies(bytes).next().map(reply);
         match (self, first.unwrap_or(Err(WireError::Closed))) {
-            (Self::Panic, Ok(Reply::Clock { at })) => assert!(at.0 < 1 << 63, "the planted bug"),
+            (Self::Panic, Ok(Reply::Clock { at, .. })) => {
+                assert!(at.0 < 1 << 63, "the planted bug")
+            }
             (Self::Hang, Ok(Reply::Bill(readings))) => {
                 while readings.iter().any(|reading| reading.level == u8::MAX) {
                     std::hint::spin_loop();
@@ -162,10 +165,12 @@ pub fn requests() -> Vec<Request> {
         command: Some(command()),
         start_deadline: Nanoseconds(9),
     };
+    let watching = Watching { kernel_begin_ns: -7, level: 2, every: Nanoseconds(9) };
     vec![
         Request::Run(command()),
         Request::Run(Command { instances, ..command() }),
         Request::Run(Command { counts_calls: true, ..command() }),
+        Request::Run(Command { watching: Some(watching), ..command() }),
         Request::Go,
         Request::Cancel,
         Request::Resolve(command()),
@@ -221,6 +226,7 @@ pub fn replies() -> Vec<Reply> {
         left_running_count: 2,
         counts,
         agent_cpu: Nanoseconds(0),
+        machine: vec![reading()],
         calls: None,
         stops: Some(Stops { count: 1, time: Nanoseconds(1) }),
         stdout: output.clone(),
@@ -240,13 +246,14 @@ pub fn replies() -> Vec<Reply> {
         Reply::Hello(Hello { protocol: PROTOCOL, pid: 1, at: Nanoseconds(5) }),
         Reply::Started { at: Nanoseconds(6) },
         Reply::Ended { at: Nanoseconds(8) },
-        Reply::Exited(outcome),
-        Reply::Bill(vec![reading.clone(), reading]),
+        Reply::Exited(outcome.into()),
+        Reply::Bill(vec![reading.clone(), reading.clone()]),
         Reply::Failed(failure),
         Reply::Written,
         Reply::Data(b"data".to_vec()),
         Reply::RelayEnded { status: Status::Exit(1), stderr: b"last words".to_vec() },
-        Reply::Clock { at: Nanoseconds(7) },
+        Reply::Clock { at: Nanoseconds(7), passed: vec![(1, Nanoseconds(8))] },
+        Reply::Sampled { at: Nanoseconds(9), readings: vec![reading] },
         Reply::Identity(facts),
         Reply::StartedNested(levels),
         Reply::Dropped(vec![dropped]),

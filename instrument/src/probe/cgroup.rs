@@ -6,6 +6,7 @@
 //! | its weight of user mode | `cpu.stat`: `user_usec` | `cpuacct.usage_user` |
 //! | its weight of the kernel | `cpu.stat`: `system_usec` | `cpuacct.usage_sys` |
 //! | `memory_peak` | `memory.peak` | `memory.max_usage_in_bytes` |
+//! | memory at this moment | `memory.current` | `memory.usage_in_bytes` |
 //! | memory now and page faults | `memory.stat`, as `memory_stat.rs` reads it | likewise |
 //! | kernel memory now | of the same | `memory.kmem.usage_in_bytes` |
 //! | read from and written to disks | as `disks.rs` reads it | likewise |
@@ -27,7 +28,8 @@ use super::disks::{self, Disks};
 use super::memory_stat::MemoryStat;
 use super::throttling::Stat;
 use crate::amount::{
-    Amounts, DISK_READ, DISK_WRITTEN, MEMORY_ANON, MEMORY_KERNEL, MEMORY_PEAK, THROTTLED,
+    Amounts, DISK_READ, DISK_WRITTEN, MEMORY_ANON, MEMORY_KERNEL, MEMORY_PEAK, MEMORY_USED,
+    THROTTLED,
 };
 use crate::counters::{self, number, text, value};
 use crate::mountinfo::{self, Mounted};
@@ -231,6 +233,7 @@ pub fn parse_cpus(text: &str) -> Option<Vec<u32>> {
 pub struct Group {
     cpu: Option<Cpu>,
     memory_peak: Option<File>,
+    memory_used: Option<File>,
     memory_stat: Option<MemoryStat>,
     /// Version 1 counts the kernel's memory apart.
     memory_kernel: Option<File>,
@@ -280,6 +283,8 @@ impl Group {
         let cpu = [unified, cpuacct].into_iter().flatten().find_map(|it| Cpu::open(it, group));
         let memory_peak = file(hierarchies.of("memory"), "memory.peak")
             .or_else(|| file(hierarchies.of("memory"), "memory.max_usage_in_bytes"));
+        let memory_used = file(hierarchies.of("memory"), "memory.current")
+            .or_else(|| file(hierarchies.of("memory"), "memory.usage_in_bytes"));
         let memory_stat = hierarchies.of("memory").and_then(|it| MemoryStat::of(it, group));
         let memory_kernel = file(hierarchies.of("memory"), "memory.kmem.usage_in_bytes");
         let disks = file(unified, "io.stat").or_else(|| {
@@ -288,7 +293,7 @@ impl Group {
         });
         let disks = disks.map(Disks::of);
         let throttled = hierarchies.of("cpu").and_then(|it| Stat::open(it, &it.directory(group)));
-        Ok(Self { cpu, memory_peak, memory_stat, memory_kernel, disks, throttled })
+        Ok(Self { cpu, memory_peak, memory_used, memory_stat, memory_kernel, disks, throttled })
     }
 
     /// Reads the CPU time of the group until now; `None` where this machine does not count it.
@@ -316,13 +321,23 @@ impl Group {
         let kernel = now.get(MEMORY_KERNEL).or_else(|| {
             self.memory_kernel.as_ref().filter(|_| now.get(MEMORY_ANON).is_some()).and_then(number)
         });
+        self.with_what_moves(now)
+            .with(MEMORY_PEAK, self.memory_peak.as_ref().and_then(number))
+            .with(MEMORY_KERNEL, kernel)
+    }
+
+    /// Reads what is worth a look again and again, beside CPU time: memory at this moment, disks,
+    /// and its quota.
+    #[must_use]
+    pub fn moment(&self) -> Amounts {
+        let used = self.memory_used.as_ref().and_then(number);
+        self.with_what_moves(Amounts::default()).with(MEMORY_USED, used)
+    }
+
+    fn with_what_moves(&self, amounts: Amounts) -> Amounts {
         let (read, written) = self.disks.as_ref().and_then(Disks::since_first).unzip();
         let throttled = self.throttled.as_ref().and_then(Stat::read).map(|it| it.time.0);
-        now.with(MEMORY_PEAK, self.memory_peak.as_ref().and_then(number))
-            .with(MEMORY_KERNEL, kernel)
-            .with(THROTTLED, throttled)
-            .with(DISK_READ, read)
-            .with(DISK_WRITTEN, written)
+        amounts.with(THROTTLED, throttled).with(DISK_READ, read).with(DISK_WRITTEN, written)
     }
 }
 

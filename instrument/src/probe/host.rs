@@ -16,14 +16,12 @@
 //!   stolen.
 //! - **Reference** `proc_stat(5)`, Linux `Documentation/accounting/psi.rst`.
 
+use super::machine::{TICK_NS, ticks};
 use crate::clock;
 use crate::counters::{text, values};
 use crate::quantity::{Bytes, Nanoseconds};
 use std::fs::File;
 use std::path::Path;
-
-/// `USER_HZ`, which Linux has fixed for all that it tells user space: 100 ticks a second.
-const TICK_NS: u64 = 10_000_000;
 
 /// Room for the line of each of a thousand CPUs; what stands behind them is not needed.
 const BUFFER_BYTES: usize = 64 << 10;
@@ -131,15 +129,10 @@ impl Host {
 impl CpuTime {
     /// The first line of `/proc/stat`, and how many lines of single CPUs follow it.
     fn parse(text: &str) -> Option<Self> {
-        let mut lines = text.lines();
-        // user nice system idle iowait irq softirq steal; guest time is in user already.
-        let words = lines.next()?.strip_prefix("cpu ")?.split_whitespace().take(8);
-        let ticks: Vec<u64> = words.filter_map(|word| word.parse().ok()).collect();
-        let &[user, nice, system, idle, iowait, irq, softirq, steal] = ticks.as_slice() else {
-            return None;
-        };
+        // Guest time is in user time already.
+        let [user, nice, system, idle, iowait, irq, softirq, steal, ..] = ticks(text)?;
         let time = |ticks: u64| Nanoseconds(ticks.saturating_mul(TICK_NS));
-        let cpu_count = lines.take_while(|line| line.starts_with("cpu")).count();
+        let cpu_count = text.lines().skip(1).take_while(|line| line.starts_with("cpu")).count();
         Some(Self {
             cpu_count: u64::try_from(cpu_count).ok()?,
             busy: time(user + nice + system + irq + softirq),
@@ -150,7 +143,7 @@ impl CpuTime {
 }
 
 impl Pressure {
-    fn parse(text: &str, is_cpu: bool) -> Option<Self> {
+    pub(super) fn parse(text: &str, is_cpu: bool) -> Option<Self> {
         let total = |kind: &str| {
             let line = text.lines().find_map(|line| line.strip_prefix(kind))?;
             let us: u64 = line.split("total=").nth(1)?.trim().parse().ok()?;

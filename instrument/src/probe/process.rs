@@ -8,6 +8,7 @@
 //! | wait of a thread for a CPU | the same, second field |
 //! | its weights of user and system | `utime` and `stime` in `stat` |
 //! | `memory_peak` | `VmHWM` of `/proc/PID/status` |
+//! | memory at this moment | `rss` of `stat` |
 //! | read from and written to disks | `read_bytes` and `write_bytes` of `io` |
 //! | page faults, and those of them that read a disk | `minflt` and `majflt` of `stat` |
 //! | context switches | `voluntary_ctxt_switches` and `nonvoluntary_ctxt_switches` of `task/TID/status` |
@@ -28,7 +29,7 @@
 use super::cpu_time::CpuTime;
 use crate::amount::{
     Amounts, CONTEXT_SWITCHES, CPU_WAIT, DISK_READ, DISK_WRITTEN, MAJOR_FAULTS, MEMORY_PEAK,
-    PAGE_FAULTS, PREEMPTIONS,
+    MEMORY_USED, PAGE_FAULTS, PREEMPTIONS,
 };
 use crate::clock::monotonic_raw;
 use crate::counters;
@@ -176,6 +177,50 @@ pub fn usage_of_other_threads(pid: u32, except: &[u32]) -> io::Result<Usage> {
     Ok(Usage { cpu: all.cpu.without(excepted.cpu), amounts, ..all })
 }
 
+/// Reads of a process what is worth a look again and again: CPU time with that of threads that have
+/// ended, page faults, and what is resident.
+///
+/// # Errors
+/// It has ended and been waited for, or is not ours to look at.
+pub fn moment(pid: u32) -> io::Result<Usage> {
+    let total = cpu_clock(pid)?;
+    let stat = counters::text_of(format!("/proc/{pid}/stat"))?;
+    let page = u64::try_from(rustix::param::page_size()).unwrap_or(4096);
+    let resident = field(&stat, 24).map(|pages| pages.saturating_mul(page));
+    let amounts = faults(&stat).with(MEMORY_USED, resident);
+    Ok(Usage { cpu: weighed(total, &stat)?, amounts, ..Usage::default() })
+}
+
+/// Reads the same of all threads of a process but these. What is resident is all theirs together,
+/// and in nobody's.
+///
+/// # Errors
+/// As [`moment`]; or one of these is gone.
+pub fn moment_of_other_threads(pid: u32, except: &[u32]) -> io::Result<Usage> {
+    let excepted = moment_of_threads(pid, except)?;
+    let all = moment(pid)?;
+    let mut amounts = all.amounts.since(&excepted.amounts);
+    amounts.remove(MEMORY_USED);
+    Ok(Usage { cpu: all.cpu.without(excepted.cpu), amounts, ..all })
+}
+
+/// Reads the same of these threads of a process, and how long they waited for a CPU.
+///
+/// # Errors
+/// The process is gone, or one of them.
+pub fn moment_of_threads(pid: u32, tids: &[u32]) -> io::Result<Usage> {
+    let mut sum = Usage::default();
+    for (place, tid) in tids.iter().enumerate() {
+        let home = format!("/proc/{pid}/task/{tid}");
+        let (total, waited) = scheduled(&counters::text_of(format!("{home}/schedstat"))?)?;
+        let stat = counters::text_of(format!("{home}/stat"))?;
+        let amounts = faults(&stat).with(CPU_WAIT, Some(waited.0).filter(|_| total.0 > 0));
+        sum.amounts = if place == 0 { amounts } else { sum.amounts.plus(&amounts) };
+        sum.cpu = sum.cpu.plus(weighed(total, &stat)?);
+    }
+    Ok(sum)
+}
+
 /// Reads for how long the first thread of a process was ready to run and had no CPU, in its life.
 ///
 /// # Errors
@@ -225,13 +270,14 @@ fn thread(pid: u32, tid: u32) -> io::Result<Usage> {
 fn counted(home: &Path, stat: &str) -> Amounts {
     let io = counters::text_of(home.join("io")).unwrap_or_default();
     let bytes = |key: &str| io.lines().find_map(|line| line.strip_prefix(key)?.parse::<u64>().ok());
+    faults(stat).with(DISK_READ, bytes("read_bytes: ")).with(DISK_WRITTEN, bytes("write_bytes: "))
+}
+
+/// Reads the page faults that a `stat` tells of.
+fn faults(stat: &str) -> Amounts {
     let major = field(stat, 12);
-    let faults = field(stat, 10).zip(major).map(|(minor, major)| minor + major);
-    Amounts::default()
-        .with(DISK_READ, bytes("read_bytes: "))
-        .with(DISK_WRITTEN, bytes("write_bytes: "))
-        .with(PAGE_FAULTS, faults)
-        .with(MAJOR_FAULTS, major)
+    let all = field(stat, 10).zip(major).map(|(minor, major)| minor.saturating_add(major));
+    Amounts::default().with(PAGE_FAULTS, all).with(MAJOR_FAULTS, major)
 }
 
 /// Adds context switches, of which some gave a CPU up and some had it taken, where they are known.

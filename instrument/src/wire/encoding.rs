@@ -10,7 +10,7 @@ mod errors;
 use super::seal::{HEAD, Opener, Sealer, TAIL};
 use super::{
     Calls, Cause, Command, Dropped, FRAME_LIMIT, Fact, Failure, Hello, Instance, LevelFacts,
-    Outcome, Output, Reading, Reply, Request, Role, StartNested, Status, Stops,
+    Outcome, Output, Reading, Reply, Request, Role, StartNested, Status, Stops, Watching,
 };
 use crate::calls::Call;
 use crate::quantity::{Bytes, Nanoseconds};
@@ -194,7 +194,7 @@ macro_rules! integers {
         }
     )*};
 }
-integers!(u16, u32, u64, u128, i32);
+integers!(u16, u32, u64, u128, i32, i64);
 
 impl Field for u8 {
     fn put(&self, out: &mut Vec<u8>) {
@@ -306,9 +306,10 @@ macro_rules! structs {
 structs! {
     Nanoseconds { 0 }
     Bytes { 0 }
-    Command { argv, instances, env, cwd, keep_bytes, deadline, terminal, counts_calls }
+    Command { argv, instances, env, cwd, keep_bytes, deadline, terminal, counts_calls, watching }
+    Watching { kernel_begin_ns, level, every }
     Hello { protocol, pid, at }
-    Outcome { status, wall, cpu_user, cpu_system, memory_peak, counts, calls, stops, oom_kill_count, left_running_count, agent_cpu, stdout, stderr, instances }
+    Outcome { status, wall, cpu_user, cpu_system, memory_peak, counts, calls, stops, oom_kill_count, left_running_count, agent_cpu, machine, stdout, stderr, instances }
     Instance { status, wall, cpu_user, cpu_system, memory_peak, counts, stdout, stderr }
     Call { number, count, returned, fresh }
     Calls { counted, program_count, file_fault_count, failure }
@@ -360,7 +361,7 @@ enums! {
         7 = TooManyProcesses,
         8 = NoMemory,
     }
-    Role { 0 = Workload, 1 = GuestKernel, 2 = Hypervisor, 3 = Engine, 4 = Surtax }
+    Role { 0 = Workload, 1 = GuestKernel, 2 = Hypervisor, 3 = Engine, 4 = Surtax, 5 = Machine }
     Status { 0 = Exit(code), 1 = Signal(number), 2 = Deadline, 3 = Cancelled }
     Request {
         1 = Run(command),
@@ -390,11 +391,12 @@ enums! {
         6 = Written,
         7 = Data(bytes),
         8 = RelayEnded { status, stderr },
-        9 = Clock { at },
+        9 = Clock { at, passed },
         10 = Identity(facts),
         11 = StartedNested(levels),
         12 = Stopped,
         13 = Dropped(levels),
+        15 = Sampled { at, readings },
     }
 }
 
@@ -492,6 +494,7 @@ mod tests {
                 oom_kill_count: Some(wall),
                 left_running_count: 3,
                 agent_cpu: Nanoseconds(0),
+                machine: Vec::new(),
                 stdout: Output { hash, length: Bytes(wall), tail },
                 stderr: Output::default(),
                 instances: vec![Instance {
@@ -505,7 +508,7 @@ mod tests {
                     stderr: Output { hash, length: Bytes(7), tail: Vec::new() },
                 }],
             };
-            let reply = Reply::Exited(outcome);
+            let reply = Reply::Exited(outcome.into());
             prop_assert_eq!(round_trip(&reply), reply);
             let reply = Reply::StartedNested(vec![LevelFacts {
                 layer: text.clone(),

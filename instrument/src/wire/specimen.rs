@@ -8,9 +8,9 @@ use crate::amount::Amounts;
 use crate::quantity::{Bytes, Nanoseconds};
 
 /// Names of the kinds, in the order in which [`specimen`] knows them.
-pub const KINDS: [&str; 15] = [
+pub const KINDS: [&str; 16] = [
     "hello", "started", "ended", "exited", "bill", "failed", "written", "data", "relay-ended",
-    "clock", "identity", "descended", "dropped", "stopped", "garbage",
+    "clock", "identity", "descended", "dropped", "sampled", "stopped", "garbage",
 ];
 
 /// A reply of that kind; nothing for one that is none, such as `garbage`.
@@ -21,7 +21,7 @@ pub fn specimen(kind: &str) -> Option<Reply> {
         "hello" => Reply::Hello(Hello { protocol: PROTOCOL, pid: 1, at }),
         "started" => Reply::Started { at },
         "ended" => Reply::Ended { at },
-        "exited" => Reply::Exited(outcome()),
+        "exited" => Reply::Exited(outcome().into()),
         "bill" => Reply::Bill(Vec::new()),
         "failed" => Reply::Failed(Failure {
             cause: None,
@@ -31,7 +31,7 @@ pub fn specimen(kind: &str) -> Option<Reply> {
         "written" => Reply::Written,
         "data" => Reply::Data(b"data".to_vec()),
         "relay-ended" => Reply::RelayEnded { status: Status::Exit(0), stderr: Vec::new() },
-        "clock" => Reply::Clock { at },
+        "clock" => Reply::Clock { at, passed: Vec::new() },
         "identity" => Reply::Identity(Vec::new()),
         "descended" => {
             let level = LevelFacts { layer: String::from("native"), facts: Vec::new() };
@@ -40,6 +40,7 @@ pub fn specimen(kind: &str) -> Option<Reply> {
         "dropped" => {
             Reply::Dropped(vec![Dropped { kernel: String::new(), failure: String::new() }])
         }
+        "sampled" => Reply::Sampled { at, readings: Vec::new() },
         "stopped" => Reply::Stopped,
         _ => return None,
     })
@@ -56,6 +57,7 @@ fn outcome() -> Outcome {
         oom_kill_count: Some(1),
         left_running_count: 1,
         agent_cpu: Nanoseconds(0),
+        machine: Vec::new(),
         calls: None,
         stops: Some(Stops::default()),
         stdout: Output::default(),

@@ -283,7 +283,7 @@ impl Conversation {
         let counts = Amounts::NONE;
         let command =
             Instance { status, wall, cpu_user, cpu_system, memory_peak, counts, stdout, stderr };
-        self.say(&Reply::Exited(command.into()))
+        self.say(&Reply::Exited(Box::new(command.into())))
     }
 
     fn answer(&mut self, request: Request) -> Result<(), Over> {
@@ -315,7 +315,9 @@ impl Conversation {
             Request::Cancel if self.running.is_some() => {
                 self.give_up(Status::Cancelled, clock::monotonic_raw())
             }
-            Request::Clock => self.say(&Reply::Clock { at: clock::monotonic_raw() }),
+            Request::Clock => {
+                self.say(&Reply::Clock { at: clock::monotonic_raw(), passed: Vec::new() })
+            }
             Request::Identify => {
                 let said = "none: it is seen from outside, and its time and CPU are taken there";
                 self.say(&Reply::Identity(vec![Fact::new("agent", said, "surtax")]))

@@ -144,7 +144,7 @@ fn pids(payer: &Payer, hierarchies: &Hierarchies) -> Vec<u32> {
             pids.dedup();
             pids
         }
-        Source::Domain(_) => Vec::new(),
+        Source::Domain(_) | Source::Machine | Source::Link(_) => Vec::new(),
     }
 }
 

@@ -2,6 +2,7 @@
 //! whole.
 
 mod arm;
+mod levels;
 mod metric;
 mod verdict;
 mod why;
@@ -9,6 +10,10 @@ mod why;
 use crate::finding::threshold::ThresholdFindings;
 use crate::ledger::machine::MACHINE_HASH;
 use crate::plan::Word;
+pub use levels::{
+    Agreement, LevelTimelineFindings, MachineFindings, PhaseFindings, SeriesFindings,
+    StealFindings, TimelineFindings, UseFindings,
+};
 pub use metric::{
     AbsenceFindings, BesideFindings, BesideOverhead, DistributionFindings, InstanceFindings,
     Interval, JudgementFindings, MetricFindings, PercentilePoint, ProgressPoint, QuantileFindings,
@@ -166,6 +171,18 @@ pub struct ArmFindings {
     /// Page cache of files on disks that was in the memory of the others when the command had
     /// ended: the median.
     pub page_cache_bytes: Option<f64>,
+    /// Machines by their own kernels' accounts, this one first, each with its network links.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub machines: Vec<MachineFindings>,
+    /// Uses of each resource, inside and by this whole machine.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub uses: Vec<UseFindings>,
+    /// CPU time that was taken from levels with a kernel of their own.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub steals: Vec<StealFindings>,
+    /// Timeline of one trial, where somebody looked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeline: Option<TimelineFindings>,
     /// Explanation of its overhead, where its command was counted and its stack priced.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<WhyFindings>,

@@ -29,6 +29,7 @@ iterations = 5
 instances = 2
 cache = "warm"
 settle = "100ms"
+watch = "500ms"
 env_padding = 0
 ignore_failure = true
 keep_disturbed = true
@@ -61,7 +62,7 @@ fn an_unknown_key_is_answered_with_the_nearest_and_its_line() {
     refused(
         "command = [\"true\"]\nwarmup = 3\n",
         "plans/io.toml:2: unknown key `warmup`
-  hint: use `warm_up`; the keys of a plan are `title`, `command`, `workload`, `stacks`, `baseline`, `beside`, `runs`, `time`, `precision`, `looks`, `warm_up`, `iterations`, `instances`, `cache`, `settle`, `env_padding`, `ignore_failure`, `keep_disturbed`, `seed`, `margin`, `deadline`, `start_deadline`, `cwd`, `writable`, `inherit_environment`, `environment`",
+  hint: use `warm_up`; the keys of a plan are `title`, `command`, `workload`, `stacks`, `baseline`, `beside`, `runs`, `time`, `precision`, `looks`, `warm_up`, `iterations`, `instances`, `cache`, `settle`, `env_padding`, `watch`, `ignore_failure`, `keep_disturbed`, `seed`, `margin`, `deadline`, `start_deadline`, `cwd`, `writable`, `inherit_environment`, `environment`",
     );
 }
 

@@ -11,7 +11,7 @@ mod hyperfine;
 mod junit;
 mod openmetrics;
 #[cfg(feature = "parquet")]
-mod parquet;
+pub(super) mod parquet;
 
 use super::{export, html, markdown, terminal};
 use crate::finding::{ArmFindings, Findings, TrialPoint};

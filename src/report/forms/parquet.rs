@@ -1,7 +1,7 @@
-//! Apache Parquet: the table of all trials, for pandas, Polars, DuckDB and the like.
+//! Apache Parquet: the table of all trials, or of timelines, for pandas, Polars, DuckDB and such.
 //!
-//! One row group; texts as UTF-8, counts as 64-bit integers, pages compressed by LZ4. Every column
-//! may have no value, which is null and never zero.
+//! One row group, or one for each series; texts as UTF-8, counts as 64-bit integers, pages
+//! compressed by LZ4. Every column may have no value, which is null and never zero.
 //!
 //! Source: <https://parquet.apache.org/docs/file-format/>.
 
@@ -17,18 +17,43 @@ use std::sync::Arc;
 
 /// Writes every trial of a run as one file.
 pub(super) fn bytes(findings: &Findings) -> Vec<u8> {
-    // Only memory is written to, of columns that are as long as one another.
-    written(&trials::columns(findings)).unwrap_or_default()
+    let mut tables = Tables::default();
+    tables.add("trials", &trials::columns(findings));
+    tables.finish()
 }
 
-fn written(columns: &[Column]) -> Result<Vec<u8>> {
+/// A file in the making, of groups of rows that all have the same columns.
+#[derive(Default)]
+pub(in crate::report) struct Tables(Option<SerializedFileWriter<Vec<u8>>>);
+
+impl Tables {
+    /// Adds a group of rows; `name` is the table's.
+    pub(in crate::report) fn add(&mut self, name: &str, columns: &[Column]) {
+        // Only memory is written to, of columns that are as long as one another.
+        let file = self.0.take().map_or_else(|| begun(name, columns), Ok);
+        self.0 = file.and_then(|file| with_group(file, columns)).ok();
+    }
+
+    /// The whole file.
+    pub(in crate::report) fn finish(self) -> Vec<u8> {
+        self.0.and_then(|file| file.into_inner().ok()).unwrap_or_default()
+    }
+}
+
+fn begun(name: &str, columns: &[Column]) -> Result<SerializedFileWriter<Vec<u8>>> {
     let fields = columns.iter().map(field).collect::<Result<Vec<TypePtr>>>()?;
-    let schema = Type::group_type_builder("trials").with_fields(fields).build()?;
+    let schema = Type::group_type_builder(name).with_fields(fields).build()?;
     let properties = WriterProperties::builder()
         .set_compression(Compression::LZ4_RAW)
         .set_created_by(concat!("surtax version ", env!("CARGO_PKG_VERSION")).to_owned())
         .build();
-    let mut file = SerializedFileWriter::new(Vec::new(), Arc::new(schema), Arc::new(properties))?;
+    SerializedFileWriter::new(Vec::new(), Arc::new(schema), Arc::new(properties))
+}
+
+fn with_group(
+    mut file: SerializedFileWriter<Vec<u8>>,
+    columns: &[Column],
+) -> Result<SerializedFileWriter<Vec<u8>>> {
     let mut group = file.next_row_group()?;
     for column in columns {
         let Some(mut writer) = group.next_column()? else { break };
@@ -48,7 +73,7 @@ fn written(columns: &[Column]) -> Result<Vec<u8>> {
         writer.close()?;
     }
     group.close()?;
-    file.into_inner()
+    Ok(file)
 }
 
 /// Writes the values of a column, and in which rows there are any.

@@ -22,6 +22,12 @@ const ROLES: [(&str, &str, &str); 6] = [
     ("", "others", "role-others"),
 ];
 
+/// Returns the class of a role's colour.
+pub fn class_of(role: &str) -> &'static str {
+    let known = ROLES.iter().find(|(known, ..)| *known == role);
+    known.or(ROLES.last()).map_or("", |(.., class)| class)
+}
+
 const TOTAL_WIDTH: f64 = 76.0;
 
 /// The section; `None` when nobody's CPU time is known.

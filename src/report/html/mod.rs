@@ -16,12 +16,14 @@ mod heading;
 mod instances;
 mod isolation;
 mod legend;
+mod levels;
 mod measured;
 mod overhead;
 mod prices;
 mod progress;
 mod spread;
 mod table;
+mod timeline;
 mod trials;
 mod why;
 
@@ -157,6 +159,8 @@ fn numbers(findings: &Findings, arms: &[legend::Arm<'_>], answer: &Answer<'_>) -
         instances::instances(findings, arms),
         isolation::isolation(findings),
         bill::bill(arms),
+        levels::levels(arms),
+        timeline::timeline(arms),
         curves::curves(findings, arms),
         progress::progress(findings, arms),
         spread::spread(findings, arms),

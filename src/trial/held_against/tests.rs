@@ -21,13 +21,14 @@ fn ran(between: u64, wall: u64) -> TimedRun {
         left_running_count: 0,
         counts: Amounts::NONE,
         agent_cpu: Nanoseconds(0),
+        machine: Vec::new(),
         calls: None,
         stops: None,
         stdout: Output::default(),
         stderr: Output::default(),
         instances: Vec::new(),
     };
-    TimedRun { between: Nanoseconds(between), outcome, bill: Vec::new() }
+    TimedRun { began: Nanoseconds(0), between: Nanoseconds(between), outcome, bill: Vec::new() }
 }
 
 /// The same, of which the inside says that it used so much CPU time.

@@ -8,7 +8,7 @@ use crate::wire::{
 };
 use proptest::prelude::*;
 
-const CLOCK: Reply = Reply::Clock { at: Nanoseconds(7) };
+const CLOCK: Reply = Reply::Clock { at: Nanoseconds(7), passed: Vec::new() };
 
 fn hello() -> Reply {
     Reply::Hello(Hello { protocol: PROTOCOL, pid: 1, at: Nanoseconds(1) })
@@ -51,7 +51,7 @@ fn is_forged<T>(heard: &Result<T, WireError>) -> bool {
 fn both_ends_understand_each_other_for_as_long_as_they_speak() {
     let (mut host, mut agent, _) = session();
     for number in 0..1000 {
-        let reply = Reply::Clock { at: Nanoseconds(number) };
+        let reply = Reply::Clock { at: Nanoseconds(number), passed: Vec::new() };
         assert_eq!(heard(&said(&mut agent.0, &reply), &mut host.1).unwrap(), reply);
         let request = asked(&mut host.0, &Request::Go);
         assert_eq!(read_request(&mut request.as_slice(), &mut agent.1).unwrap(), Request::Go);

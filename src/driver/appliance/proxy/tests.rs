@@ -82,7 +82,7 @@ fn run(link: &mut Link, command: &Command, answer: impl FnOnce()) -> Result<Outc
         ended = link.receive(DEADLINE)?.reply;
     }
     match ended {
-        Reply::Exited(outcome) => Ok(outcome),
+        Reply::Exited(outcome) => Ok(*outcome),
         Reply::Failed(failure) => Err(crate::agent::refused(failure)),
         other => panic!("{other:?}"),
     }

@@ -102,6 +102,10 @@ pub fn arm(place: u32, stack: &str, part: &str, ratio: f64, verdict: Verdict) ->
         payers: vec![payer("the command", "workload", 8.5e9)],
         bill_gap: None,
         page_cache_bytes: None,
+        machines: Vec::new(),
+        uses: Vec::new(),
+        steals: Vec::new(),
+        timeline: None,
         why: None,
         evidence: vec![LevelEvidence {
             layer: stack.into(),

@@ -1,0 +1,78 @@
+//! Whole machines, and who used what over time, as tables of Markdown.
+
+use super::{name, plain, sentence, table};
+use crate::finding::level_words::{
+    self, STEALS, STEALS_ARE, USES, USES_ARE, agreement, amount, more, resource,
+};
+use crate::finding::number::{self, GAP};
+use crate::finding::over_time::{ASPECTS, PayerRow, caption, rows, watched};
+use crate::finding::{ArmFindings, Findings};
+
+/// Accounts of each kernel; empty where no machine was read.
+pub(super) fn machines(findings: &Findings) -> String {
+    let uses: Vec<Vec<String>> = of_each(findings, |arm| {
+        let row = |of| {
+            let whole = [amount(of, of.inside), amount(of, of.whole), more(of)];
+            [name(arm), resource(of).into()].into_iter().chain(whole).collect()
+        };
+        arm.uses.iter().map(row).collect()
+    });
+    if uses.is_empty() {
+        return String::new();
+    }
+    let mut text = format!("## What each kernel counted\n\n{}", table(&USES, uses));
+    text += &format!("{}\n\n", sentence(USES_ARE));
+    let time = |ns: Option<f64>| ns.map_or_else(|| GAP.into(), number::time);
+    let steals = of_each(findings, |arm| {
+        let row = |of: &crate::finding::StealFindings| {
+            let times = [of.inside_ns, of.waited_ns, of.throttled_ns].map(time);
+            let ends = [agreement(of.agreement).to_owned()];
+            [name(arm), of.level.to_string()].into_iter().chain(times).chain(ends).collect()
+        };
+        arm.steals.iter().map(row).collect()
+    });
+    if !steals.is_empty() {
+        text += &format!("{}{}\n\n", table(&STEALS, steals), sentence(STEALS_ARE));
+    }
+    text
+}
+
+/// Use by everybody over time; empty where nobody looked.
+pub(super) fn over_time(findings: &Findings) -> String {
+    let mut all: Vec<Vec<String>> = Vec::new();
+    let mut said = String::new();
+    for (arm, timeline) in watched(findings.arms.iter()) {
+        for level in &timeline.levels {
+            let row = |row: PayerRow<'_>| {
+                let each = ASPECTS.iter().enumerate().map(|(place, aspect)| {
+                    let ends = row.mean(place).zip(row.most(place));
+                    ends.map_or_else(
+                        || GAP.into(),
+                        |(mean, most)| {
+                            format!("{}, {}", (aspect.shown)(mean), (aspect.shown)(most))
+                        },
+                    )
+                });
+                let who = [name(arm), level.level.to_string(), plain(row.payer)];
+                who.into_iter().chain(each).collect()
+            };
+            all.extend(rows(level).into_iter().map(row));
+        }
+        said += &format!("- {}: {}\n", name(arm), sentence(&caption(timeline)));
+    }
+    if all.is_empty() {
+        return String::new();
+    }
+    let columns = ["Stack", "#Level", "Who"].map(String::from);
+    let aspects = ASPECTS.iter().map(|it| format!("#{}: mean, most", it.name));
+    let columns: Vec<String> = columns.into_iter().chain(aspects).collect();
+    format!("## Who used what, over time\n\n{}{said}\n", table(&columns, all))
+}
+
+/// Rows of every arm but the second of the baseline.
+fn of_each(
+    findings: &Findings,
+    rows: impl Fn(&ArmFindings) -> Vec<Vec<String>>,
+) -> Vec<Vec<String>> {
+    level_words::arms(findings).flat_map(rows).collect()
+}
