@@ -16,8 +16,8 @@ const TIMES: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(1)];
 const PLANTED_TIME: Duration = Duration::from_secs(60);
 
 /// Seed of the inputs that find what is planted. With it they find a hang within seconds of CPU
-/// time; others take up to a minute, the longer the more a bill has.
-const PLANTED_SEED: u64 = 14;
+/// time; others take up to half a minute.
+const PLANTED_SEED: u64 = 4;
 
 /// Targets that run at the same time.
 const AT_ONCE: usize = 2;

@@ -42,6 +42,9 @@ pub struct Answer {
     pub answered: Nanoseconds,
 }
 
+/// More levels than pass an answer on.
+const PASSED_MOST: usize = 16;
+
 /// The most answers that are kept, of which there is one in half a minute at most.
 const ANSWERS_MOST: usize = 10_000;
 
@@ -142,9 +145,28 @@ impl Heartbeat {
         answered: Nanoseconds,
     ) {
         let asked = self.owed.pop_front();
+        let passed: Vec<_> = passed.into_iter().take(PASSED_MOST).collect();
         if let Some(asked) = asked.filter(|_| self.answers.len() < ANSWERS_MOST) {
             self.answers.push(Answer { asked, at, passed, answered });
         }
+    }
+
+    /// Tells whether an answer is owed.
+    #[must_use]
+    pub fn is_owed(&self) -> bool {
+        !self.owed.is_empty()
+    }
+
+    /// Returns for how long the oldest answer is owed, where that is too long, whatever else was
+    /// said meanwhile; once in so long a time.
+    #[must_use]
+    pub fn overdue(&mut self) -> Option<Duration> {
+        let (now, oldest) = (clock::monotonic_raw(), self.owed.front_mut()?);
+        let owed = Duration::from(now.since(*oldest));
+        (owed > self.give_up_after).then(|| {
+            *oldest = now; // whoever goes on waits as long once more
+            owed
+        })
     }
 
     /// Gives the answers that have come.

@@ -157,7 +157,7 @@ fn arm_findings(
         judged(column, wall, judge, trouble.as_ref(), &ran);
     let is_valid = !matches!(verdict, Verdict::Invalid { .. });
     let wall = wall.filter(|_| is_valid);
-    let Machines { machines, uses, steals } = machines::of(&column.counted);
+    let Machines { machines, uses, steals } = machines::of(&column.arm.stack, &column.counted);
     let distinct = |words: BTreeSet<&str>| words.into_iter().map(String::from).collect();
     let hashes = column.counted.iter().filter_map(|trial| trial.stdout_hash.as_deref());
     let statuses = column.ended.iter().filter_map(|trial| trial.exit_status.as_deref());

@@ -40,8 +40,6 @@ pub(crate) fn resource(of: &UseFindings) -> &'static str {
         "cpu_ns" => "CPU",
         "disk_read_bytes" => "read from disks",
         "disk_written_bytes" => "written to disks",
-        "network_received_bytes" => "received",
-        "network_sent_bytes" => "sent",
         _ => "another resource",
     }
 }
@@ -53,7 +51,7 @@ pub(crate) fn amount(of: &UseFindings, value: f64) -> String {
 
 /// Difference of the whole from what was used inside, for people.
 pub(crate) fn more(of: &UseFindings) -> String {
-    of.overhead_ratio.map_or_else(|| number::GAP.into(), number::percent)
+    of.overhead_ratio.map_or_else(|| number::GAP.into(), |ratio| number::short(1.0 + ratio))
 }
 
 /// Two accounts of stolen time, for people.
@@ -62,7 +60,8 @@ pub(crate) fn agreement(of: Agreement) -> &'static str {
         Agreement::Agree => "they agree",
         Agreement::InsideSaysLess => "the guest was told less than was taken",
         Agreement::InsideSaysMore => "the guest says more than was seen",
-        Agreement::Unknown => "one of the two is not known",
+        Agreement::TooLittle => "too little to tell",
+        Agreement::Unknown => "the guest does not say",
     }
 }
 
@@ -104,7 +103,7 @@ pub(crate) fn machine(of: &MachineFindings) -> String {
 
 /// Stolen time in a sentence; `None` where nothing worth a word was taken.
 pub(crate) fn steal(of: &StealFindings, wall_ns: f64) -> Option<String> {
-    let taken = of.waited_ns.unwrap_or(0.0) + of.throttled_ns.unwrap_or(0.0);
+    let taken = of.waited_ns.unwrap_or(0.0);
     let is_worth_it = taken > 0.02 * wall_ns || of.inside_ns.is_some_and(|it| it > 0.02 * wall_ns);
     is_worth_it.then(|| {
         let time = |ns: Option<f64>| ns.map_or_else(|| String::from("unknown"), number::time);

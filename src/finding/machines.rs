@@ -1,13 +1,15 @@
 //! Whole machines: what the kernel of each level that has one of its own counted, how much more the
 //! whole used than its innermost part, and whether what a level calls stolen was taken from it.
 
+use crate::driver;
 use crate::finding::bill::medians_of;
 use crate::finding::{Agreement, MachineFindings, Medians, StealFindings, UseFindings, foreign};
+use crate::layer::StackSpec;
 use crate::ledger::StoredTrial;
 use std::collections::{BTreeMap, BTreeSet};
 use surtax_instrument::amount::{
     Amounts, CPU_IRQ, CPU_SOFTIRQ, CPU_STEAL, CPU_SYSTEM, CPU_USER, CPU_WAIT, DISK_READ,
-    DISK_WRITTEN, Key, NETWORK_RECEIVED, NETWORK_SENT, THROTTLED,
+    DISK_WRITTEN, Key, THROTTLED,
 };
 use surtax_instrument::probe::machine::{LINK, MACHINE};
 use surtax_instrument::wire::{Reading, Role};
@@ -26,8 +28,8 @@ pub(crate) struct Machines {
     pub(crate) steals: Vec<StealFindings>,
 }
 
-/// Returns what the trials that count say of machines.
-pub(crate) fn of(trials: &[&StoredTrial]) -> Machines {
+/// Returns what the trials of a stack that count say of machines.
+pub(crate) fn of(stack: &StackSpec, trials: &[&StoredTrial]) -> Machines {
     let mut amounts: BTreeMap<(u8, bool, String), Vec<&Amounts>> = BTreeMap::new();
     for reading in trials.iter().flat_map(|trial| &trial.machines) {
         let key = (reading.level, reading.payer != MACHINE, reading.payer.clone());
@@ -40,10 +42,19 @@ pub(crate) fn of(trials: &[&StoredTrial]) -> Machines {
             name: foreign::line(&name),
             amounts: medians_of(&all, trials.len()),
         })
+        .filter(|it| it.amounts != Medians::default())
         .collect();
-    let uses = uses(trials, &machines);
+    let uses = if counts_its_guests(stack) { uses(trials, &machines) } else { Vec::new() };
     let steals = steals(trials, &machines);
     Machines { machines, uses, steals }
+}
+
+/// Tells whether this machine's kernel counts what the levels of a stack use: not where they are on
+/// another machine, nor where a hypervisor is below it.
+fn counts_its_guests(stack: &StackSpec) -> bool {
+    let is_below =
+        |kind: &str| driver::descriptor(kind).is_some_and(|descriptor| descriptor.is_below_kernel);
+    !driver::runs_elsewhere(stack) && !stack.layers.iter().any(|layer| is_below(&layer.kind))
 }
 
 /// The medians of all machines of one level, its links together.
@@ -66,22 +77,21 @@ fn uses(trials: &[&StoredTrial], machines: &[MachineFindings]) -> Vec<UseFinding
         ("cpu_ns", None),
         ("disk_read_bytes", Some(DISK_READ)),
         ("disk_written_bytes", Some(DISK_WRITTEN)),
-        ("network_received_bytes", Some(NETWORK_RECEIVED)),
-        ("network_sent_bytes", Some(NETWORK_SENT)),
     ];
     let found = resources.into_iter().filter_map(|(resource, key)| {
         let of_machine = |level| match key {
             None => busy(machines, level),
             Some(key) => whole(machines, level, key),
         };
-        // A container has no machine of its own: it is its group.
-        let inside = match (innermost, key) {
-            (0, None) => Some(carrier.get(CPU_USER)? + carrier.get(CPU_SYSTEM)?),
-            (0, Some(key)) => carrier.get(key),
-            (level, _) => of_machine(level),
+        // A container has no machine of its own: it is its group. Some kernels do not count all.
+        let of_carrier = || match key {
+            None => Some(carrier.get(CPU_USER)? + carrier.get(CPU_SYSTEM)?),
+            Some(key) => carrier.get(key),
         };
-        let (inside, whole) = (inside?, of_machine(0)?);
-        let ratio = (inside > 0.0).then(|| (inside - whole).abs() / inside);
+        let of_guest = (innermost > 0).then(|| of_machine(innermost)).flatten();
+        let (inside, whole) = (of_guest.or_else(of_carrier)?, of_machine(0)?);
+        // What a guest reads may be in this machine's memory: only CPU time is the same inside.
+        let ratio = (key.is_none() && inside > 0.0).then(|| (whole - inside) / inside);
         let resource = resource.to_owned();
         Some(UseFindings { resource, inside, whole, overhead_ratio: ratio })
     });
@@ -107,10 +117,10 @@ fn steals(trials: &[&StoredTrial], machines: &[MachineFindings]) -> Vec<StealFin
             let outside = level.checked_sub(1)?;
             let is_vcpu = |it: &Reading| it.role == Role::GuestKernel;
             let waited_ns = median_of(trials, outside, CPU_WAIT, is_vcpu);
-            let throttled_ns = median_of(trials, outside, THROTTLED, |_| true);
+            let throttled_ns = median_of(trials, outside, THROTTLED, |it| it.carries_workload);
             let inside_ns = whole(machines, level, CPU_STEAL);
-            let taken = waited_ns.map(|waited| waited + throttled_ns.unwrap_or(0.0));
-            let agreement = agreement(inside_ns, taken);
+            // What a quota holds back is waiting, too.
+            let agreement = agreement(inside_ns, waited_ns?);
             Some(StealFindings { level, inside_ns, waited_ns, throttled_ns, agreement })
         })
         .collect()
@@ -132,10 +142,11 @@ fn median_of(
     medians_of(&sums.iter().collect::<Vec<_>>(), trials.len()).get(key)
 }
 
-fn agreement(inside: Option<f64>, taken: Option<f64>) -> Agreement {
-    let Some((inside, taken)) = inside.zip(taken) else { return Agreement::Unknown };
+fn agreement(inside: Option<f64>, taken: f64) -> Agreement {
+    let Some(inside) = inside else { return Agreement::Unknown };
     let slack = TICKS_NS.max(SHARE * inside.max(taken));
     match inside - taken {
+        _ if inside.max(taken) < slack => Agreement::TooLittle,
         more if more > slack => Agreement::InsideSaysMore,
         less if less < -slack => Agreement::InsideSaysLess,
         _ => Agreement::Agree,
@@ -150,8 +161,13 @@ pub(crate) fn is_link(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use surtax_instrument::amount::{NETWORK_RECEIVED, NETWORK_SENT};
 
     const MS: u64 = 1_000_000;
+
+    fn stack(spelled: &str) -> StackSpec {
+        driver::parse(spelled).unwrap()
+    }
 
     fn reading(payer: &str, role: Role, level: u8, amounts: &[(Key, u64)]) -> Reading {
         Reading {
@@ -197,7 +213,7 @@ mod tests {
     #[test]
     fn the_whole_is_put_beside_what_its_innermost_machine_used() {
         let trials = [trial(0, 0), trial(0, 0), trial(0, 0)];
-        let found = of(&trials.iter().collect::<Vec<_>>());
+        let found = of(&stack("qemu"), &trials.iter().collect::<Vec<_>>());
         let names: Vec<(u8, &str)> =
             found.machines.iter().map(|it| (it.level, it.name.as_str())).collect();
         assert_eq!(names, [(0, MACHINE), (0, "link eth0"), (0, "link tap0"), (1, MACHINE)]);
@@ -208,10 +224,20 @@ mod tests {
     }
 
     #[test]
+    fn what_this_machines_kernel_does_not_count_is_not_beside_it() {
+        let trial = trial(0, 0);
+        assert!(!of(&stack("runc"), &[&trial]).uses.is_empty());
+        for elsewhere in ["xen", "ssh:there"] {
+            let found = of(&stack(elsewhere), &[&trial]);
+            assert!(found.uses.is_empty() && !found.machines.is_empty(), "{elsewhere}");
+        }
+    }
+
+    #[test]
     fn a_container_is_its_group() {
         let mut plain = trial(0, 0);
         plain.machines.pop();
-        let found = of(&[&plain]);
+        let found = of(&stack("qemu"), &[&plain]);
         assert!((found.uses[0].inside - 6e8).abs() < 1.0, "{:?}", found.uses);
         assert!(found.steals.is_empty());
     }
@@ -220,14 +246,17 @@ mod tests {
     fn what_a_guest_calls_stolen_is_held_against_how_long_its_cpus_waited() {
         let said = |waited_ms, stolen_ms| {
             let trials = [trial(waited_ms, stolen_ms), trial(waited_ms, stolen_ms)];
-            of(&trials.iter().collect::<Vec<_>>()).steals[0].agreement
+            of(&stack("qemu"), &trials.iter().collect::<Vec<_>>()).steals[0].agreement
         };
         assert_eq!(said(500, 450), Agreement::Agree);
-        assert_eq!(said(10, 0), Agreement::Agree, "two ticks");
+        assert_eq!(said(10, 0), Agreement::TooLittle, "two ticks");
         assert_eq!(said(500, 0), Agreement::InsideSaysLess);
         assert_eq!(said(100, 500), Agreement::InsideSaysMore);
         let mut untold = trial(5, 5);
+        untold.machines[3].amounts.remove(CPU_STEAL);
+        assert_eq!(of(&stack("qemu"), &[&untold]).steals[0].agreement, Agreement::Unknown);
+        // Of whom nobody outside knows how long it waited, nothing is said.
         untold.readings.clear();
-        assert_eq!(of(&[&untold]).steals[0].agreement, Agreement::Unknown);
+        assert!(of(&stack("qemu"), &[&untold]).steals.is_empty());
     }
 }

@@ -6,6 +6,7 @@ use crate::finding::{
     ArmFindings, LevelTimelineFindings, PhaseFindings, SeriesFindings, TimelineFindings, estimate,
     number,
 };
+use std::rc::Rc;
 use surtax_instrument::wire::Role;
 
 /// As many payers of a level are drawn, those that used most CPU time.
@@ -55,6 +56,8 @@ pub(crate) fn cpus(ns_per_s: f64) -> String {
 
 /// A payer with what is drawn of it.
 pub(crate) struct PayerRow<'a> {
+    /// For each time, for how long its value stood while the command ran.
+    spans: Rc<[f64]>,
     pub(crate) payer: &'a str,
     pub(crate) role: &'a str,
     /// Values of each of [`ASPECTS`]; `None` where nothing of it was used, or is known.
@@ -62,17 +65,29 @@ pub(crate) struct PayerRow<'a> {
 }
 
 impl PayerRow<'_> {
-    /// The mean of an aspect over the times of which it is known.
+    /// The mean of an aspect while the command ran, over the time of which it is known.
     pub(crate) fn mean(&self, aspect: usize) -> Option<f64> {
-        let known: Vec<f64> =
-            self.aspects.get(aspect)?.as_ref()?.iter().flatten().copied().collect();
-        let count = u32::try_from(known.len()).ok().filter(|count| *count > 0)?;
-        Some(known.iter().sum::<f64>() / f64::from(count))
+        let (sum, time) = self
+            .known(aspect)?
+            .fold((0.0, 0.0), |(sum, time), (value, span)| (sum + value * span, time + span));
+        (time > 0.0).then(|| sum / time)
     }
 
-    /// The most of an aspect at any time.
+    /// The most of an aspect while the command ran.
     pub(crate) fn most(&self, aspect: usize) -> Option<f64> {
+        self.known(aspect)?.map(|(value, _)| value).reduce(f64::max)
+    }
+
+    /// The most of an aspect at any time, the start of the stack and warm-ups among them.
+    pub(crate) fn highest(&self, aspect: usize) -> Option<f64> {
         self.aspects.get(aspect)?.as_ref()?.iter().flatten().copied().reduce(f64::max)
+    }
+
+    /// The values that stood while the command ran, each with for how long.
+    fn known(&self, aspect: usize) -> Option<impl Iterator<Item = (f64, f64)> + '_> {
+        let values = self.aspects.get(aspect)?.as_ref()?;
+        let each = values.iter().zip(self.spans.iter());
+        Some(each.filter_map(|(value, span)| Some(((*value)?, *span))).filter(|it| it.1 > 0.0))
     }
 
     /// Tells whether it is a whole machine, or a link of one.
@@ -89,14 +104,18 @@ pub(crate) fn watched<'a>(
 }
 
 /// The payers of a level that used something, in their order; of many those with most CPU time.
-pub(crate) fn rows(level: &LevelTimelineFindings) -> Vec<PayerRow<'_>> {
-    let mut rows: Vec<PayerRow<'_>> = Vec::new();
+pub(crate) fn rows<'a>(
+    level: &'a LevelTimelineFindings,
+    timeline: &TimelineFindings,
+) -> Vec<PayerRow<'a>> {
+    let (spans, mut rows) = (spans(level, timeline), Vec::<PayerRow<'a>>::new());
     for of in &level.series {
         let aspect = ASPECTS.iter().position(|it| it.quantities.contains(&of.quantity.as_str()));
         let Some(aspect) = aspect else { continue };
         let known = rows.iter().position(|row| (row.payer, row.role) == (&of.payer, &of.role));
         let place = known.unwrap_or_else(|| {
-            rows.push(PayerRow { payer: &of.payer, role: &of.role, aspects: Default::default() });
+            let (payer, role, spans) = (&of.payer, &of.role, Rc::clone(&spans));
+            rows.push(PayerRow { spans, payer, role, aspects: Default::default() });
             rows.len() - 1
         });
         if let Some(values) = rows.get_mut(place).and_then(|it| it.aspects.get_mut(aspect)) {
@@ -108,6 +127,18 @@ pub(crate) fn rows(level: &LevelTimelineFindings) -> Vec<PayerRow<'_>> {
         rows.truncate(PAYERS_MAX);
     }
     rows
+}
+
+/// For how long, in ns, the value of each time stood while the command ran: from the time before
+/// on. Where it is not known when it ran, the whole time counts.
+fn spans(level: &LevelTimelineFindings, timeline: &TimelineFindings) -> Rc<[f64]> {
+    let (begin, end) = run(timeline).unwrap_or((0, u64::MAX));
+    let mut before = None;
+    let span = |at: &u64| {
+        let since = before.replace(*at).unwrap_or(*at);
+        estimate::float((*at).min(end).saturating_sub(since.max(begin)))
+    };
+    level.at_ns.iter().map(span).collect()
 }
 
 /// Adds a series to what is known of an aspect; what one of them does not know is not known.
@@ -215,10 +246,11 @@ pub(crate) mod tests {
     #[test]
     fn a_payers_aspects_are_its_sums_and_what_has_no_chart_is_left_out() {
         let timeline = example();
-        let rows = rows(&timeline.levels[0]);
+        let rows = rows(&timeline.levels[0], &timeline);
         let names: Vec<&str> = rows.iter().map(|row| row.payer).collect();
         assert_eq!(names, ["container", "the machine"]);
-        assert_eq!(rows[0].mean(0), Some(5e8));
+        // Of the eight seconds of its run three, and nothing of its warm-up.
+        assert_eq!((rows[0].mean(0), rows[0].most(0)), (Some(3.75e8), Some(1e9)));
         assert_eq!(
             (rows[0].most(1), rows[0].most(2), rows[0].most(3)),
             (Some(5e6), Some(7e6), None)

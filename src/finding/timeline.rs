@@ -8,14 +8,19 @@ use crate::finding::{
 };
 use crate::ledger::{Ledger, StoredLevel, StoredSeries, StoredTimeline, StoredTrial};
 use crate::plan::TrialId;
-use std::collections::HashSet;
-use surtax_instrument::amount::{CPU_SYSTEM, CPU_USER};
+use std::collections::{HashMap, HashSet};
+use surtax_instrument::amount::{CPU_IRQ, CPU_SOFTIRQ, CPU_SYSTEM, CPU_USER, Key};
+use surtax_instrument::quantity::Nanoseconds;
+use surtax_instrument::wire::Role;
 
 /// Values of a series that are told: of more, each is of several samples.
 const POINTS_MAX: usize = 240;
 
-/// Name of user and system time together.
+/// Name of all CPU time together.
 pub(crate) const CPU: &str = "cpu_ns";
+
+/// The parts of CPU time, of which interrupts stand beside system time of a machine alone.
+const CPU_PARTS: [Key; 4] = [CPU_USER, CPU_SYSTEM, CPU_IRQ, CPU_SOFTIRQ];
 
 /// The trials of a run that were looked at while their command ran.
 pub(crate) type Watched = HashSet<(TrialId, u32)>;
@@ -90,6 +95,7 @@ pub fn each_series(ledger: &Ledger, mut tell: impl FnMut(TrialSeries<'_>)) -> Re
         let (Some(stack), Some(timeline)) = (stack, ledger.timeline(trial)?) else { continue };
         for level in &timeline.levels {
             for series in &level.series {
+                let Some(values) = series.values(level.times.len()) else { continue };
                 tell(TrialSeries {
                     arm: trial.id.arm,
                     stack: &stack,
@@ -105,7 +111,7 @@ pub fn each_series(ledger: &Ledger, mut tell: impl FnMut(TrialSeries<'_>)) -> Re
                     unit: series.quantity.unit.word(),
                     grows: series.quantity.grows(),
                     at_ns: level.times.iter().map(|at| at.0).collect(),
-                    values: series.values(level.times.len()),
+                    values,
                 });
             }
         }
@@ -129,89 +135,110 @@ fn found(trial: &StoredTrial, timeline: &StoredTimeline) -> TimelineFindings {
 }
 
 fn level(level: &StoredLevel) -> LevelTimelineFindings {
-    let shown = shown(level.times.len());
+    let count = level.times.len();
+    let shown = shown(&level.times, level.every);
     let at = |place: &usize| level.times.get(*place).map(|at| at.0);
-    let mut series: Vec<SeriesFindings> = Vec::new();
-    for (place, of) in level.series.iter().enumerate() {
-        let system = match of.quantity.key {
-            CPU_USER => level.series[place..].iter().find(|it| {
-                it.quantity.key == CPU_SYSTEM && (&it.payer, it.role) == (&of.payer, of.role)
-            }),
-            CPU_SYSTEM => continue,
-            _ => None,
+    let mut told: Vec<Told<'_>> = Vec::new();
+    let mut known: HashMap<(&str, Role, Option<Key>), usize> = HashMap::new();
+    for of in &level.series {
+        let key = of.quantity.key;
+        // Each is read once, and only what is shown of it is kept.
+        let Some(values) = of.values(count) else { continue };
+        let amounts = match of.quantity.grows() {
+            true => shown.iter().map(|place| values.get(*place).copied().flatten()).collect(),
+            false => most(&values, &shown),
         };
-        series.extend(one(level, of, system, &shown));
+        let of_sum = (&*of.payer, of.role, Some(key).filter(|key| !CPU_PARTS.contains(key)));
+        match known.get(&of_sum).and_then(|place| told.get_mut(*place)) {
+            Some(sum) => sum.add(key, &amounts),
+            None => {
+                known.insert(of_sum, told.len());
+                told.push(Told { of, is_of_several_kinds: false, amounts });
+            }
+        }
     }
+    let times: Vec<u64> = shown.iter().filter_map(at).collect();
     LevelTimelineFindings {
         level: level.level,
-        sample_count: u64::try_from(level.times.len()).unwrap_or(u64::MAX),
+        sample_count: u64::try_from(count).unwrap_or(u64::MAX),
         late_count: level.late_count,
         clock_bound_ns: level.clock_bound.map(|bound| bound.0),
-        at_ns: shown.iter().filter_map(at).collect(),
-        series,
+        series: told.into_iter().filter_map(|it| it.found(&times)).collect(),
+        at_ns: times,
     }
 }
 
-/// Returns the places of the samples that are shown, the first and the last among them.
-fn shown(count: usize) -> Vec<usize> {
+/// A series, or the sum of several of one payer or of payers of one name, at the times that are
+/// shown.
+struct Told<'a> {
+    of: &'a StoredSeries,
+    is_of_several_kinds: bool,
+    amounts: Vec<Option<u64>>,
+}
+
+impl Told<'_> {
+    /// Adds another part; what one of them does not know is not known.
+    fn add(&mut self, key: Key, more: &[Option<u64>]) {
+        self.is_of_several_kinds |= key != self.of.quantity.key;
+        for (amount, more) in self.amounts.iter_mut().zip(more) {
+            *amount = amount.zip(*more).map(|(one, other)| one.saturating_add(other));
+        }
+    }
+
+    /// Tells of it; `None` where nothing was used.
+    fn found(self, times: &[u64]) -> Option<SeriesFindings> {
+        let Self { of, is_of_several_kinds, amounts } = self;
+        let is_rate = of.quantity.grows();
+        let values: Vec<Option<f64>> = match is_rate {
+            true => rates(times, &amounts),
+            false => amounts.into_iter().map(|amount| amount.map(estimate::float)).collect(),
+        };
+        values.iter().flatten().any(|value| *value > 0.0).then(|| SeriesFindings {
+            payer: foreign::line(&of.payer),
+            role: of.role.word().into(),
+            carries_workload: of.carries_workload,
+            quantity: if is_of_several_kinds { CPU } else { of.quantity.name }.into(),
+            is_rate,
+            values,
+        })
+    }
+}
+
+/// Returns the places of the samples that are shown, the first and the last among them. A last one
+/// that came right after another takes its place: so short a time has no rate.
+fn shown(times: &[Nanoseconds], every: Nanoseconds) -> Vec<usize> {
+    let count = times.len();
     let step = count.saturating_sub(1).div_ceil(POINTS_MAX - 1).max(1);
     let mut places: Vec<usize> = (0..count).step_by(step).collect();
     if let Some(last) = count.checked_sub(1).filter(|last| places.last() != Some(last)) {
         places.push(last);
     }
+    if let [_, .., before, last] = places[..]
+        && times[last].since(times[before]).0 < every.0 / 2
+    {
+        places.remove(places.len() - 2);
+    }
     places
 }
 
-/// Tells of a series, and of another one that is added to it; `None` where nothing was used.
-fn one(
-    level: &StoredLevel,
-    of: &StoredSeries,
-    with: Option<&StoredSeries>,
-    shown: &[usize],
-) -> Option<SeriesFindings> {
-    let count = level.times.len();
-    let mut amounts = of.values(count);
-    if let Some(with) = with {
-        let more = with.values(count);
-        for (place, amount) in amounts.iter_mut().enumerate() {
-            let more = more.get(place).copied().flatten();
-            *amount = amount.zip(more).map(|(one, other)| one.saturating_add(other));
-        }
-    }
-    let is_rate = of.quantity.grows();
-    let values = if is_rate { rates(level, &amounts, shown) } else { most(&amounts, shown) };
-    if !values.iter().flatten().any(|value| *value > 0.0) {
-        return None;
-    }
-    Some(SeriesFindings {
-        payer: foreign::line(&of.payer),
-        role: of.role.word().into(),
-        carries_workload: of.carries_workload,
-        quantity: if with.is_some() { CPU.into() } else { of.quantity.name.into() },
-        is_rate,
-        values,
-    })
-}
-
-/// Use per second from each sample that is shown to the next.
-fn rates(level: &StoredLevel, amounts: &[Option<u64>], shown: &[usize]) -> Vec<Option<f64>> {
-    let first = shown.first().map(|_| None);
-    let rates = shown.windows(2).map(|pair| {
-        let (before, after) = (pair[0], pair[1]);
-        let used = amounts.get(after).copied()??.checked_sub(amounts.get(before).copied()??)?;
-        let time = level.times.get(after)?.since(*level.times.get(before)?);
-        (time.0 > 0).then(|| estimate::float(used) / time.seconds())
-    });
-    first.into_iter().chain(rates).collect()
+/// Use per second from each time to the next.
+fn rates(times: &[u64], amounts: &[Option<u64>]) -> Vec<Option<f64>> {
+    let mut before: Option<(u64, Option<u64>)> = None;
+    let rate = |(at, amount): (&u64, &Option<u64>)| {
+        let (then, had) = before.replace((*at, *amount))?;
+        let (used, took_ns) = ((*amount)?.checked_sub(had?)?, at.checked_sub(then)?);
+        (took_ns > 0).then(|| estimate::float(used) / (estimate::float(took_ns) / 1e9))
+    };
+    times.iter().zip(amounts).map(rate).collect()
 }
 
 /// The most of the samples up to each that is shown.
-fn most(amounts: &[Option<u64>], shown: &[usize]) -> Vec<Option<f64>> {
+fn most(amounts: &[Option<u64>], shown: &[usize]) -> Vec<Option<u64>> {
     let mut from = 0;
     let of = |to: &usize| {
         let window = amounts.get(from..=*to).unwrap_or_default();
         from = to + 1;
-        window.iter().flatten().max().map(|most| estimate::float(*most))
+        window.iter().flatten().max().copied()
     };
     shown.iter().map(of).collect()
 }
@@ -219,10 +246,36 @@ fn most(amounts: &[Option<u64>], shown: &[usize]) -> Vec<Option<f64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use surtax_instrument::quantity::Nanoseconds;
+    use surtax_instrument::amount::{CPU_WAIT, MEMORY_USED, Quantity};
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn times(half_seconds: &[u64]) -> Vec<Nanoseconds> {
+        half_seconds.iter().map(|it| Nanoseconds(it * SECOND / 2)).collect()
+    }
+
+    fn at(half_seconds: &[u64], series: Vec<StoredSeries>) -> StoredLevel {
+        StoredLevel {
+            level: 1,
+            every: Nanoseconds(SECOND),
+            late_count: 0,
+            clock_bound: None,
+            times: times(half_seconds),
+            series,
+        }
+    }
+
+    fn series(payer: &str, key: Key, values: &[Option<u64>]) -> StoredSeries {
+        let quantity = Quantity::of(key).unwrap();
+        StoredSeries::of(payer, Role::Machine, quantity, values)
+    }
 
     #[test]
     fn as_many_points_are_shown_as_have_room_and_both_ends_are_among_them() {
+        let shown = |count: usize| {
+            let times: Vec<Nanoseconds> = (0..count as u64).map(|it| Nanoseconds(it * 9)).collect();
+            shown(&times, Nanoseconds(9))
+        };
         assert_eq!(shown(0), Vec::<usize>::new());
         assert_eq!(shown(1), [0]);
         assert_eq!(shown(3), [0, 1, 2]);
@@ -234,19 +287,39 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_is_per_second_and_unknown_beside_a_gap_and_a_gauge_shows_its_most() {
-        let times = [0, 500, 1500, 2000].map(|ms| Nanoseconds(ms * 1_000_000)).to_vec();
-        let level = StoredLevel {
-            level: 0,
-            every: Nanoseconds(1),
-            late_count: 0,
-            clock_bound: None,
-            times,
-            series: Vec::new(),
+    fn a_last_time_that_is_short_is_one_with_that_before_it() {
+        let every = Nanoseconds(10);
+        let shown = |times: &[u64]| {
+            shown(&times.iter().copied().map(Nanoseconds).collect::<Vec<_>>(), every)
         };
-        let amounts = [Some(0), Some(10), Some(40), None];
-        let rates = rates(&level, &amounts, &[0, 1, 2, 3]);
-        assert_eq!(rates, [None, Some(20.0), Some(30.0), None]);
-        assert_eq!(most(&amounts, &[0, 2, 3]), [Some(0.0), Some(40.0), None]);
+        assert_eq!(shown(&[0, 10, 20, 24]), [0, 1, 3]);
+        assert_eq!(shown(&[0, 10, 20, 25]), [0, 1, 2, 3]);
+        assert_eq!(shown(&[0, 4]), [0, 1], "of nothing else there is a rate");
+    }
+
+    #[test]
+    fn cpu_time_is_one_with_all_of_its_parts_and_a_rate_is_unknown_beside_a_gap() {
+        let user = [Some(0), Some(10), Some(40), None];
+        let more = [Some(0), Some(1), Some(1), Some(1)];
+        let of = |payer: &str| {
+            [(CPU_USER, user), (CPU_SYSTEM, more), (CPU_IRQ, more), (CPU_SOFTIRQ, more)]
+                .map(|(key, values)| series(payer, key, &values))
+        };
+        let gauge = series("one", MEMORY_USED, &[Some(3), None, Some(9), None]);
+        // Two of one name are one.
+        let twice = series("one", CPU_WAIT, &more);
+        let mut all: Vec<StoredSeries> = of("one").into_iter().chain(of("other")).collect();
+        all.extend([gauge, twice.clone(), twice]);
+        // Of other than as many values as there are times, nothing is told.
+        all.push(series("odd", CPU_WAIT, &[Some(0), Some(5)]));
+        let found = level(&at(&[0, 1, 3, 4], all));
+        let told: Vec<(&str, &str)> =
+            found.series.iter().map(|it| (it.payer.as_str(), it.quantity.as_str())).collect();
+        let memory = "memory_used_bytes";
+        let expected = [("one", CPU), ("other", CPU), ("one", memory), ("one", "cpu_wait_ns")];
+        assert_eq!(told, expected);
+        assert_eq!(found.series[0].values, [None, Some(26.0), Some(30.0), None]);
+        assert_eq!(found.series[2].values, [Some(3.0), None, Some(9.0), None]);
+        assert_eq!(found.series[3].values, [None, Some(4.0), Some(0.0), Some(0.0)]);
     }
 }

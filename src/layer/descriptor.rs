@@ -119,6 +119,8 @@ pub struct Descriptor {
     /// True if what it needs is seen from a level outside, as a level's files are, and no other
     /// kernel than its own.
     pub is_seen_from_outside: bool,
+    /// True if it runs below the kernel of its level, which counts nothing of what its guests use.
+    pub is_below_kernel: bool,
     /// True if it has run on real hardware of the kind it needs; false if only here in emulation.
     pub ran_on_hardware: bool,
 }
@@ -154,6 +156,7 @@ impl Descriptor {
         variants: &[],
         not_yet_run: &[],
         is_seen_from_outside: true,
+        is_below_kernel: false,
         ran_on_hardware: true,
     };
 

@@ -7,8 +7,10 @@ use super::row::{natural, odd, unknown_word};
 use super::schema::TIMELINES_SINCE;
 use super::{Ledger, StoredTrial};
 use crate::fault::Fault;
+use crate::layer::DEPTH_LIMIT;
 use crate::ledger::refused;
 use crate::plan::TrialId;
+use crate::stack::NAME_MOST;
 use crate::trial::timeline::{Phase, PhaseKind};
 use rusqlite::types::Type;
 use rusqlite::{Row, params};
@@ -68,10 +70,23 @@ pub struct StoredSeries {
 }
 
 impl StoredSeries {
-    /// Reads its values, as many as there are times; nothing where they are not so many.
+    /// Reads its values, as many as there are times; `None` where they are not so many.
     #[must_use]
-    pub fn values(&self, count: usize) -> Vec<Option<u64>> {
-        parse(&self.bytes, count).unwrap_or_default()
+    pub fn values(&self, count: usize) -> Option<Vec<Option<u64>>> {
+        parse(&self.bytes, count)
+    }
+
+    /// Makes one of values.
+    #[cfg(test)]
+    pub(crate) fn of(
+        payer: &str,
+        role: Role,
+        quantity: &'static Quantity,
+        values: &[Option<u64>],
+    ) -> Self {
+        let series: surtax_instrument::series::Series = values.iter().copied().collect();
+        let bytes = series.bytes().to_vec();
+        Self { payer: payer.into(), role, carries_workload: false, quantity, bytes }
     }
 }
 
@@ -130,7 +145,11 @@ impl Ledger {
             phases.truncate(PHASES_MAX);
             Ok(Some(StoredTimeline { phases, levels }))
         };
-        read().map_err(|error| refused(&self.path, "read a timeline", &error))
+        match read() {
+            // One that a stranger wrote badly is none: it is a picture, and no number rests on it.
+            Err(rusqlite::Error::FromSqlConversionFailure(..)) => Ok(None),
+            read => read.map_err(|error| refused(&self.path, "read a timeline", &error)),
+        }
     }
 }
 
@@ -142,7 +161,9 @@ fn stored_level(row: &Row) -> rusqlite::Result<(i64, StoredLevel)> {
     let times: Vec<u64> = times
         .ok_or_else(|| odd(6, Type::Blob, format!("these are no times of {count} samples")))?;
     let level = StoredLevel {
-        level: row.get(1)?,
+        level: Some(row.get(1)?)
+            .filter(|level| usize::from(*level) <= DEPTH_LIMIT)
+            .ok_or_else(|| odd(1, Type::Integer, String::from("no stack has such a level")))?,
         every: Nanoseconds(natural(row.get(2)?)),
         late_count: natural(row.get(4)?),
         clock_bound: row.get::<_, Option<i64>>(5)?.map(|bound| Nanoseconds(natural(bound))),
@@ -157,7 +178,9 @@ fn stored_series(row: &Row) -> rusqlite::Result<Option<StoredSeries>> {
     let role: String = row.get(1)?;
     let Some(quantity) = Quantity::of(Key(row.get(3)?)) else { return Ok(None) };
     Ok(Some(StoredSeries {
-        payer: row.get(0)?,
+        payer: Some(row.get(0)?)
+            .filter(|name: &String| name.len() <= NAME_MOST)
+            .ok_or_else(|| odd(0, Type::Text, String::from("no payer has so long a name")))?,
         role: Role::of_word(&role).ok_or_else(|| unknown_word(1, &role))?,
         carries_workload: row.get(2)?,
         quantity,
@@ -228,7 +251,7 @@ mod tests {
         let found: Vec<(&str, &str, Vec<Option<u64>>)> = inner
             .series
             .iter()
-            .map(|it| (it.payer.as_str(), it.quantity.name, it.values(4)))
+            .map(|it| (it.payer.as_str(), it.quantity.name, it.values(4).unwrap()))
             .collect();
         let cpu = [0, 100, 200, 300].map(Some).to_vec();
         let memory = vec![Some(7), Some(7), None, Some(7)];
@@ -239,6 +262,11 @@ mod tests {
             ("the machine", "memory_used_bytes", memory),
         ];
         assert_eq!(found, expected);
-        assert!(inner.series[0].values(5).is_empty(), "a count that is not true");
+        assert!(inner.series[0].values(5).is_none(), "a count that is not true");
+        // What a stranger wrote badly is no timeline, and harms no other number.
+        let path = path.to_str().unwrap();
+        let edited = rusqlite::Connection::open(path).unwrap();
+        edited.execute("UPDATE timelines SET level = 99 WHERE level = 1", []).unwrap();
+        assert!(ledger.timeline(&trials[0]).unwrap().is_none());
     }
 }

@@ -139,7 +139,16 @@ impl Ledger {
     /// # Errors
     /// As [`Ledger::end_trial`]'s.
     pub fn end_trial_or_refuse(&mut self, record: &mut Record) -> Result<(), Fault> {
-        let error = match self.write_record(record) {
+        let mut written = self.write_record(record);
+        if written.as_ref().is_err_and(is_of_what_is_written) && record.timeline.take().is_some() {
+            // No number rests on a timeline.
+            written = self.write_record(record);
+            if written.is_ok() {
+                let line = format!("the timeline of {} cannot be kept", named(record.trial));
+                self.log(Severity::Warning, &line)?;
+            }
+        }
+        let error = match written {
             Err(error) if is_of_what_is_written(&error) => error,
             written => return self.require_ended(record.trial, written),
         };
@@ -148,7 +157,6 @@ impl Ledger {
         record.result = TrialResult::Invalid { reason: why.into(), measured: None };
         record.conditions.clear();
         record.disturbances.clear();
-        record.timeline = None;
         self.end_trial(record)?;
         self.log(Severity::Warning, &line)
     }

@@ -60,7 +60,8 @@ impl Sampler {
         let mut due = clock::monotonic_raw();
         take(sample(&mut all, level));
         let (end, ended) = channel::<()>();
-        let thread = std::thread::spawn(move || {
+        // Where no thread can be had, nobody looks.
+        let thread = std::thread::Builder::new().spawn(move || {
             loop {
                 let now = clock::monotonic_raw();
                 while due <= now {
@@ -74,7 +75,7 @@ impl Sampler {
                 take(sample(&mut all, level));
             }
         });
-        Self { end: Some(end), thread: Some(thread) }
+        Self { end: Some(end), thread: thread.ok() }
     }
 
     /// Looks for the last time, and ends. Returns the CPU time that all looks but the first took.

@@ -256,6 +256,7 @@ impl Replies {
                 }
                 Ok(stamped) => stamped.reply,
                 Err(fault) => {
+                    drop(self.sampler());
                     let _ = say(upward, &failed(fault));
                     return;
                 }
@@ -265,7 +266,14 @@ impl Replies {
                     let here = std::iter::once(cache::drop_page_cache());
                     Reply::Dropped(here.chain(below).collect())
                 }
+                // Nobody further in speaks for this level.
+                Reply::Sampled { readings, .. }
+                    if readings.iter().any(|it| it.level <= self.level) =>
+                {
+                    continue;
+                }
                 Reply::Clock { at, mut passed } => {
+                    passed.retain(|(level, _)| *level > self.level);
                     passed.push((self.level, clock::monotonic_raw()));
                     Reply::Clock { at, passed }
                 }

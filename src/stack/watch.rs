@@ -160,7 +160,10 @@ fn used(payer: &Payer, before: &Usage, after: &Usage) -> Amounts {
         amounts.remove(PAGE_FAULTS);
         amounts.remove(MAJOR_FAULTS);
     }
-    amounts.with(CPU_USER, user.0).with(CPU_SYSTEM, system.0)
+    match payer.source {
+        Source::Link(_) => amounts,
+        _ => amounts.with(CPU_USER, user.0).with(CPU_SYSTEM, system.0),
+    }
 }
 
 /// The memory of a payer. That of a process is all its threads', so a guest's is told apart from

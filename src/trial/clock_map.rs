@@ -7,8 +7,10 @@
 //! a clock may that is believed at all.
 
 use super::clock_sync::RATE_LIMIT_PPM;
+use crate::layer::DEPTH_LIMIT;
 use std::collections::BTreeMap;
 use surtax_instrument::quantity::Nanoseconds;
+use surtax_instrument::series::LARGEST;
 
 /// Time within which several questions are one look at a clock.
 const ONE_LOOK: Nanoseconds = Nanoseconds(2_000_000_000);
@@ -41,9 +43,15 @@ impl ClockMap {
         answered: Nanoseconds,
     ) {
         for (level, answer) in said {
+            // What no clock says is no answer, and more levels than a stack has there are not.
+            if answer.0 > LARGEST || usize::from(level) > DEPTH_LIMIT {
+                continue;
+            }
             let looks = self.0.entry(level).or_default();
             let exchange = Exchange { asked, answer, answered };
             match looks.last_mut().filter(|last| asked.since(last.asked) < ONE_LOOK) {
+                // Of several of one question the last is of whoever is outermost.
+                Some(last) if last.asked == asked => *last = exchange,
                 Some(last) if exchange.trip() < last.trip() => *last = exchange,
                 Some(_) => {}
                 None => looks.push(exchange),
@@ -134,6 +142,17 @@ mod tests {
         keep(&mut map, 300, 9_200 * MS, 390);
         let mapped = map.on_host(1, Nanoseconds(9_100 * MS)).unwrap();
         assert_eq!(mapped, Mapped { at: Nanoseconds(201 * MS), bound: Nanoseconds(MS) });
+    }
+
+    #[test]
+    fn what_no_clock_says_is_no_answer_and_the_outermost_has_the_last_word() {
+        let mut map = ClockMap::default();
+        let said = [u64::MAX, 700 * MS, 900 * MS].map(|at| (1, Nanoseconds(at)));
+        map.keep(Nanoseconds(100 * MS), said, Nanoseconds(102 * MS));
+        let mapped = map.on_host(1, Nanoseconds(900 * MS)).unwrap();
+        assert_eq!(mapped.at, Nanoseconds(101 * MS));
+        map.keep(Nanoseconds(9000 * MS), [(1, Nanoseconds(LARGEST))], Nanoseconds(9001 * MS));
+        assert!(map.on_host(1, Nanoseconds(LARGEST - 1)).is_some());
     }
 
     #[test]

@@ -56,8 +56,11 @@ pub(super) fn begin(
     ear.run_begins();
     let asked = clock::monotonic_raw();
     link.send(&Request::Run(command.clone()))?;
+    // However much is said meanwhile.
+    let until = asked + grace.into();
     let started = loop {
-        if let Some(said) = ear.take(link.receive(grace)?)? {
+        let left = until.since(clock::monotonic_raw()).into();
+        if let Some(said) = ear.take(link.receive(left)?)? {
             break said;
         }
     };
@@ -108,10 +111,17 @@ fn outlasted(
                 if let Some(ended) = ear.take(*said)? {
                     return Ok(ended);
                 }
-                if ear.wants_clock() {
+                if ear.wants_clock() && !heartbeat.is_owed() {
                     link.ask_meanwhile(heartbeat)?;
                 }
-                continue;
+                // A starter that looks is no sign that the level below it lives.
+                match heartbeat.overdue() {
+                    _ if left.is_zero() => return Err(link.listener.silence(whole)),
+                    Some(fault) if was_woken => return Err(link.listener.silence(fault)),
+                    Some(_) => was_woken = true,
+                    None if until_late.is_zero() => {}
+                    None => continue,
+                }
             }
             Heard::Nothing if left.is_zero() => return Err(link.listener.silence(whole)),
             Heard::Nothing => {}
@@ -129,8 +139,10 @@ fn next(
     grace: Duration,
     ear: &mut Overheard,
 ) -> Result<Stamped, Fault> {
+    let until = clock::monotonic_raw() + grace.into();
     loop {
-        let said = heartbeat.wait(link.listener.as_mut(), || Ok(false), grace)?;
+        let left = until.since(clock::monotonic_raw()).into();
+        let said = heartbeat.wait(link.listener.as_mut(), || Ok(false), left)?;
         if let Some(said) = ear.take(said)? {
             return Ok(said);
         }

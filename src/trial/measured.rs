@@ -22,6 +22,8 @@ const CLOCK_RAN_WRONG: &str = "the clock that it was measured by ran wrong";
 pub(super) struct Around {
     /// Facts that the layers have proved, outermost first.
     pub levels: Vec<LevelFacts>,
+    /// Level of whoever measures.
+    pub own_level: u8,
     /// The clock by which the command was timed, where that is not the innermost level's.
     pub clock_of_the_client: Option<ClockSync>,
     /// True where the workload has another side.
@@ -34,7 +36,7 @@ pub(super) struct Around {
 
 impl Around {
     /// Gathers what is known of a workload in its place.
-    pub(super) fn of(placed: &Placed, stack: &StackSpec, seen: &Seen) -> Self {
+    pub(super) fn of(placed: &Placed, stack: &StackSpec, own_level: u8, seen: &Seen) -> Self {
         let Placed { peer, running, .. } = placed;
         let clock = seen.clock.zip(peer.as_ref());
         // A client may be beside the levels, and not in them.
@@ -42,6 +44,7 @@ impl Around {
         let is_here = !driver::runs_elsewhere(stack);
         Self {
             levels: running.evidence().to_vec(),
+            own_level,
             clock_of_the_client: clock.map(|(clock, it)| it.clock_of_the_client(clock)),
             has_two_sides: peer.is_some(),
             quota_millis: stack
@@ -59,6 +62,8 @@ pub(super) struct Judged {
     pub measured: Measured,
     pub flaw: Option<String>,
     pub conditions: Vec<(String, f64)>,
+    /// True where the innermost level has the same kernel as the trial's own: it is no machine.
+    pub has_our_kernel: bool,
 }
 
 /// Puts together what was found.
@@ -70,7 +75,8 @@ pub(super) fn put_together(
     mut seen: Seen,
     around: Around,
 ) -> Result<Judged, Fault> {
-    let Around { mut levels, clock_of_the_client, has_two_sides, quota_millis, memory } = around;
+    let Around { mut levels, own_level, clock_of_the_client, has_two_sides, quota_millis, memory } =
+        around;
     if let Some(innermost) = levels.last_mut() {
         innermost.facts.extend(seen.proved());
     }
@@ -96,7 +102,11 @@ pub(super) fn put_together(
         iterate::per_iteration(read, &runs)
             .into_iter()
             .partition(|reading| reading.role == Role::Machine);
-    machines.retain(|reading| !machine::is_silent(&reading.amounts));
+    let has_our_kernel = kernel.is_some();
+    machines.retain(|reading| {
+        let is_ours = reading.level == own_level;
+        !machine::is_silent(&reading.amounts) && (is_ours || !has_our_kernel)
+    });
     let iterations = iterate::iterations(&runs, clock);
     let (wall, mut outcome) = iterate::whole(&iterations, runs)?;
     if is_in_our_group {
@@ -118,5 +128,5 @@ pub(super) fn put_together(
         evidence,
         is_guest_time_void,
     };
-    Ok(Judged { measured, flaw, conditions })
+    Ok(Judged { measured, flaw, conditions, has_our_kernel })
 }

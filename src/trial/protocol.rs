@@ -85,7 +85,7 @@ pub fn run(
             stop_wall = took;
             let result = match judged {
                 Err(fault) => broken(lookout.explained(stack, fault)),
-                Ok(Judged { measured, flaw, conditions: mut around }) => {
+                Ok(Judged { measured, flaw, conditions: mut around, .. }) => {
                     let (met, ended) = lookout.judged(stack, &measured, meant);
                     around.extend(met);
                     conditions = Some(around);
@@ -176,10 +176,14 @@ fn accompanied(
         leftovers.extend(it.stop());
     }
     let Stage { placed, recorder, .. } = stage;
-    *timeline = recorder.finish();
+    *timeline = recorder.finish(measured.is_err());
     let (runs, seen) = measured?;
-    let around = Around::of(placed, stack, &seen);
-    put_together(runs, seen, around)
+    let around = Around::of(placed, stack, level, &seen);
+    let judged = put_together(runs, seen, around)?;
+    if judged.has_our_kernel {
+        timeline.iter_mut().for_each(|it| it.forget_machines_beyond(level));
+    }
+    Ok(judged)
 }
 
 /// Lists who is there beside the command. They prepare and begin in this order, and end and are

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use surtax_instrument::clock;
 use surtax_instrument::quantity::Nanoseconds;
-use surtax_instrument::wire::Watching;
+use surtax_instrument::wire::{Role, Watching};
 
 /// Time between two looks where the plan says none.
 const USUAL: Duration = Duration::from_secs(1);
@@ -31,6 +31,16 @@ pub struct Timeline {
     pub phases: Vec<Phase>,
     /// The levels, outermost first.
     pub levels: Vec<LevelTimeline>,
+}
+
+impl Timeline {
+    /// Drops what deeper levels said of machines: there is none but the one of this level.
+    pub(super) fn forget_machines_beyond(&mut self, own_level: u8) {
+        for level in self.levels.iter_mut().filter(|it| it.track.level > own_level) {
+            level.track.payers.retain(|it| it.role != Role::Machine);
+        }
+        self.levels.retain(|it| it.track.level <= own_level || !it.track.payers.is_empty());
+    }
 }
 
 /// Samples of one level, and how good their times are.
@@ -119,7 +129,8 @@ impl Recorder {
     /// command has ended, nobody looks meanwhile.
     pub(super) fn watching(&self, is_heard: bool) -> Watching {
         let every = if is_heard { self.watching.every } else { Nanoseconds(0) };
-        Watching { every, ..self.watching.clone() }
+        let kernel_begin_ns = clock::kernel_begin_ns();
+        Watching { every, kernel_begin_ns, ..self.watching.clone() }
     }
 
     /// Returns who keeps samples of this level, from whose first on all is counted from nothing.
@@ -135,23 +146,28 @@ impl Recorder {
     }
 
     /// The timeline, when everybody has ended; `None` where nobody looked, or the command was over
-    /// so soon that nobody wants one.
-    pub(super) fn finish(self) -> Option<Timeline> {
+    /// so soon that nobody wants one. Of a trial that broke it is always wanted.
+    pub(super) fn finish(self, is_broken: bool) -> Option<Timeline> {
         let Self { began_at, every, kept_from, here, ear, phases, .. } = self;
         let every = Nanoseconds::from(every?);
         let ran = phases.iter().filter(|phase| phase.kind == PhaseKind::Run);
-        let longest = ran.map(|phase| phase.to.since(phase.from)).max()?;
-        if longest < kept_from {
+        let longest = ran.map(|phase| phase.to.since(phase.from)).max().unwrap_or_default();
+        if longest < kept_from && !is_broken {
             return None;
         }
         let here = lock(&here).clone();
         let (beyond, innermost) = (ear.beyond_bound(), ear.innermost());
-        let Overheard { tracks, clocks, .. } = ear;
+        let Overheard { tracks, clocks, arrivals, .. } = ear;
         let own = LevelTimeline { track: here, clock_bound: Some(Nanoseconds(0)), late_count: 0 };
         let deeper = tracks.into_iter().map(|(level, track)| {
             let mapped: Option<Vec<Mapped>> =
                 track.times.iter().map(|at| clocks.on_host(level, *at)).collect();
             let mut mapped = mapped_to(track, mapped.as_deref());
+            // Nothing is seen after it has come.
+            let came = arrivals.get(&level).into_iter().flatten();
+            let early = mapped.track.times.iter().zip(came).map(|(at, came)| at.since(*came)).max();
+            let early = early.unwrap_or_default();
+            mapped.clock_bound = mapped.clock_bound.map(|bound| bound.max(early));
             if level == innermost {
                 mapped.clock_bound = mapped.clock_bound.map(|bound| bound + beyond);
             }
@@ -161,7 +177,7 @@ impl Recorder {
         let levels = std::iter::once(own).chain(deeper).map(|mut level| {
             level.track.forget_silent_links();
             level.track.times.iter_mut().for_each(|at| *at = since(*at));
-            level.late_count = late_count(&level.track.times, every);
+            level.late_count = late_count(&level.track, every);
             level
         });
         let phases = phases.into_iter();
@@ -183,10 +199,15 @@ fn mapped_to(mut track: Track, mapped: Option<&[Mapped]>) -> LevelTimeline {
     LevelTimeline { track, clock_bound, late_count: 0 }
 }
 
-/// Counts samples that came later than one and a half times the time between two.
-fn late_count(times: &[Nanoseconds], every: Nanoseconds) -> u32 {
-    let is_late = |pair: &&[Nanoseconds]| pair[1].since(pair[0]).0 > every.0 + every.0 / 2;
-    u32::try_from(times.windows(2).filter(is_late).count()).unwrap_or(u32::MAX)
+/// Counts samples that came later than one and a half times the time between two. Between two runs
+/// nobody is to look at a deeper level.
+fn late_count(track: &Track, every: Nanoseconds) -> u32 {
+    let is_late = |(place, pair): &(usize, &[Nanoseconds])| {
+        let is_gap = track.begins.contains(&(place + 1));
+        !is_gap && pair[1].since(pair[0]).0 > every.0 + every.0 / 2
+    };
+    let late = track.times.windows(2).enumerate().filter(is_late).count();
+    u32::try_from(late).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]
@@ -202,13 +223,19 @@ mod tests {
     #[test]
     fn a_sample_is_late_when_it_came_half_a_time_after_it_was_due() {
         let every = Nanoseconds(100 * MS);
-        assert_eq!(late_count(&times(&[0, 100, 249, 400, 500]), every), 1);
-        assert_eq!(late_count(&times(&[0]), every), 0);
+        let late = |ms: &[u64], begins: Vec<usize>| {
+            let track = Track { times: times(ms), begins, ..Track::of(0) };
+            late_count(&track, every)
+        };
+        assert_eq!(late(&[0, 100, 249, 400, 500], Vec::new()), 1);
+        assert_eq!(late(&[0], Vec::new()), 0);
+        // Between two runs nobody looks.
+        assert_eq!(late(&[0, 100, 900, 1000], vec![2]), 0);
     }
 
     #[test]
     fn times_of_a_level_whose_clock_is_unknown_stay_and_have_no_bound() {
-        let track = Track { level: 1, times: times(&[5, 6]), payers: Vec::new() };
+        let track = Track { times: times(&[5, 6]), ..Track::of(1) };
         assert_eq!(mapped_to(track.clone(), None).clock_bound, None);
         let mapped = [(1, 2), (2, 7)]
             .map(|(at, bound)| Mapped { at: Nanoseconds(at * MS), bound: Nanoseconds(bound) });

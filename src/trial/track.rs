@@ -10,7 +10,11 @@ use surtax_instrument::wire::{Reading, Role};
 
 /// The most payers of a level that are followed: an inside that names others each time fills no
 /// memory.
-const PAYERS_MOST: usize = 256;
+const PAYERS_MOST: usize = 96;
+
+/// The most samples of a level: those of a day at one a second. Of what is seen after them nothing
+/// is kept.
+const SAMPLES_MOST: usize = 100_000;
 
 /// Samples of one level.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,6 +25,9 @@ pub struct Track {
     pub times: Vec<Nanoseconds>,
     /// Everybody of whom was told.
     pub payers: Vec<PayerTrack>,
+    /// Places of samples before which nobody looked: a run of the command had ended, and the next
+    /// had not begun.
+    pub(super) begins: Vec<usize>,
 }
 
 /// Everything that was told of one payer.
@@ -55,6 +62,7 @@ impl Track {
     /// Counts what grows from nothing again from now on: what it had grown by until now is added to
     /// it.
     pub fn begin_again(&mut self) {
+        self.begins.push(self.times.len());
         for payer in &mut self.payers {
             payer.base.clone_from(&payer.last);
         }
@@ -62,6 +70,14 @@ impl Track {
 
     /// Adds a sample.
     pub fn add(&mut self, sample: &Sample) {
+        if self.times.len() >= SAMPLES_MOST {
+            return;
+        }
+        if !self.times.is_empty() && self.begins.last() == Some(&self.times.len()) {
+            // Of the time in which nobody looked nothing is known.
+            self.times.push(Nanoseconds(sample.at.0.saturating_sub(1)));
+            self.fill();
+        }
         let before = self.times.len();
         self.times.push(sample.at);
         for (place, reading) in sample.readings.iter().enumerate() {
@@ -72,6 +88,11 @@ impl Track {
                 payer.add(reading, before);
             }
         }
+        self.fill();
+    }
+
+    /// Makes all series as long as there are samples.
+    fn fill(&mut self) {
         let count = self.times.len();
         let all = self.payers.iter_mut().flat_map(|it| it.series.values_mut());
         all.for_each(|series| series.fill(count));
@@ -174,9 +195,15 @@ mod tests {
         track.begin_again();
         track.add(&both(0, 0));
         track.add(&both(5, 6));
-        assert_eq!(values(&track, 0, CPU_USER), [1, 2, 2, 7].map(Some));
-        assert_eq!(values(&track, 1, CPU_USER), [10, 20, 20, 26].map(Some));
-        assert_eq!(values(&track, 1, MEMORY_USED), [4, 4, 4, 4].map(Some));
+        // In between nobody looked.
+        let with_gap = |values: [u64; 4]| {
+            let mut values = values.map(Some).to_vec();
+            values.insert(2, None);
+            values
+        };
+        assert_eq!(values(&track, 0, CPU_USER), with_gap([1, 2, 2, 7]));
+        assert_eq!(values(&track, 1, CPU_USER), with_gap([10, 20, 20, 26]));
+        assert_eq!(values(&track, 1, MEMORY_USED), with_gap([4, 4, 4, 4]));
     }
 
     #[test]

@@ -54,7 +54,7 @@ fn assert_planted(cpus: &[(f64, f64)]) {
 
 #[test]
 fn work_and_rest_are_seen_when_they_were_and_every_format_has_them() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     let answer = answer(&machine, "native,runc", &["--watch", "100ms"], PLANTED);
     for arm in [0, 2] {
         let arm = &answer["arms"][arm];
@@ -87,6 +87,24 @@ fn work_and_rest_are_seen_when_they_were_and_every_format_has_them() {
 }
 
 #[test]
+fn a_layer_on_a_layer_is_looked_at_by_whoever_stands_between_them() {
+    let machine = Machine::alone();
+    if !is_usable(&machine, "docker+runc") {
+        return;
+    }
+    let answer = answer(&machine, "native,docker+runc", &["--watch", "100ms"], PLANTED);
+    let arm = &answer["arms"][2];
+    assert_planted(&cpus(arm, 0, |it| it["carries_workload"] == true));
+    assert_planted(&cpus(arm, 1, |it| it["carries_workload"] == true));
+    let levels = arm["timeline"]["levels"].as_array().unwrap();
+    assert_eq!(levels.len(), 2, "a container has no machine of its own: {levels:#?}");
+    assert_eq!(levels[1]["clock_bound_ns"], 0, "both have one clock");
+    let is_machine = |it: &Value| it["role"] == "machine";
+    assert!(!levels[1]["series"].as_array().unwrap().iter().any(is_machine));
+    machine.assert_as_before();
+}
+
+#[test]
 fn nobody_looks_at_what_is_over_soon_or_where_that_is_refused() {
     let machine = Machine::take();
     let has = |flags: &[&str], command: &str| {
@@ -106,7 +124,7 @@ fn nobody_looks_at_what_is_over_soon_or_where_that_is_refused() {
 
 #[test]
 fn a_guest_s_own_account_is_in_the_host_s_time_and_ends_where_the_guest_dies() {
-    let machine = Machine::take();
+    let machine = Machine::alone();
     if !is_usable(&machine, "qemu") {
         return;
     }

@@ -248,6 +248,8 @@ pub fn replies() -> Vec<Reply> {
         Reply::Ended { at: Nanoseconds(8) },
         Reply::Exited(outcome.into()),
         Reply::Bill(vec![reading.clone(), reading.clone()]),
+        // A short one, of which each byte is changed soon.
+        Reply::Bill(vec![Reading { amounts: Amounts::NONE, ..reading.clone() }]),
         Reply::Failed(failure),
         Reply::Written,
         Reply::Data(b"data".to_vec()),

@@ -8,7 +8,7 @@
 //! | memory in use | `/proc/meminfo`: `MemTotal` without `MemAvailable` |
 //! | its parts | the same: `AnonPages`; `Buffers` and `Cached` without `Shmem`; `Shmem`; `Slab`, `KernelStack` and `PageTables` |
 //! | page faults, disks | `/proc/vmstat`: `pgfault`, `pgmajfault`; `pgpgin` and `pgpgout`, which are in KiB |
-//! | links | `/proc/net/dev` of the network namespace in which it was opened |
+//! | links | `/proc/net/dev` of the network namespace in which it was opened, of those with a `device` in `/sys/class/net` |
 //!
 //! - **Reads** all since boot. CPU time is in steps of 10 ms. User time has that of nice work and
 //!   of virtual CPUs in it, of which each is told apart, too; interrupts are beside system time.
@@ -27,7 +27,7 @@ use crate::amount::{
 use crate::counters::{bytes, text, value, values};
 use crate::wire::{Reading, Role};
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// `USER_HZ`, which Linux has fixed for all that it tells user space: 100 ticks a second.
 pub(super) const TICK_NS: u64 = 10_000_000;
@@ -78,7 +78,11 @@ pub struct Machine {
 
 /// The counters of its network links.
 #[derive(Debug)]
-pub struct Links(Option<File>);
+pub struct Links {
+    counters: Option<File>,
+    /// Directory in which each link with a device behind it has one.
+    devices: PathBuf,
+}
 
 impl Machine {
     /// Opens the counters of the machine whose `/proc` is below `root`.
@@ -139,20 +143,27 @@ impl Links {
     /// below `root`.
     #[must_use]
     pub fn open(root: &Path) -> Self {
-        Self(File::open(root.join("proc/self/net/dev")).ok())
+        let counters = File::open(root.join("proc/self/net/dev")).ok();
+        Self { counters, devices: root.join("sys/class/net") }
     }
 
-    /// Reads what each carried, by its name, but for the loopback.
+    /// Reads what each carried that has a device behind it, by its name: what is only laid over
+    /// others, such as a bridge, would count the same once more.
     #[must_use]
     pub fn read(&self) -> Vec<(String, Amounts)> {
         self.read_into(&mut vec![0; BUFFER_BYTES])
     }
 
     fn read_into(&self, buffer: &mut [u8]) -> Vec<(String, Amounts)> {
-        let text = text(self.0.as_ref(), buffer).unwrap_or_default();
-        let all = text.lines().filter_map(link).filter(|(name, _)| name != "lo");
+        let text = text(self.counters.as_ref(), buffer).unwrap_or_default();
+        let all = text.lines().filter_map(link).filter(|(name, _)| has_device(&self.devices, name));
         all.take(LINKS_MAX).collect()
     }
+}
+
+/// Tells whether a link has a device behind it.
+fn has_device(devices: &Path, link: &str) -> bool {
+    !link.contains('/') && devices.join(link).join("device").exists()
 }
 
 /// Reads the line of a link: eight numbers of what was received, and eight of what was sent, of
@@ -240,8 +251,11 @@ mod tests {
             (
                 "proc/self/net/dev",
                 "Inter-|   Receive |  Transmit\n face |bytes packets\n    lo: 9 9 0 0 0 0 0 0 9 9 \
-                 0 0 0 0 0 0\n  eth0: 100 3 0 0 0 0 0 0 200 5 0 0 0 0 0 0\n",
+                 0 0 0 0 0 0\n  eth0: 100 3 0 0 0 0 0 0 200 5 0 0 0 0 0 0\n  br0: 100 3 0 0 0 0 0 \
+                 0 200 5 0 0 0 0 0 0\n",
             ),
+            ("sys/class/net/eth0/device/vendor", "0x1af4\n"),
+            ("sys/class/net/br0/mtu", "1500\n"),
         ]);
         let mut machine = Machine::open(root.path());
         let read = machine.read();

@@ -108,6 +108,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     start_guess: StartGuess::of(5_000),
     variants: VARIANTS,
     is_seen_from_outside: false,
+    is_below_kernel: true,
     needs: |_| &[Need::Xen],
     ..Descriptor::MACHINE
 };

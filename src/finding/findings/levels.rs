@@ -21,14 +21,14 @@ pub struct MachineFindings {
 /// Compared", ICPE 2018, equation 3.
 #[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct UseFindings {
-    /// `cpu_ns`, `disk_read_bytes`, `disk_written_bytes`, `network_received_bytes` or
-    /// `network_sent_bytes`.
+    /// `cpu_ns`, `disk_read_bytes` or `disk_written_bytes`.
     pub resource: String,
     /// Median of what was used inside, as is counted there.
     pub inside: f64,
     /// Median of what this whole machine used meanwhile, whoever it was.
     pub whole: f64,
-    /// Difference of the two as a share of what was used inside; `None` where that is nothing.
+    /// Overhead of CPU time: by what share of what was used inside the whole used more, or, below
+    /// zero, less.
     pub overhead_ratio: Option<f64>,
 }
 
@@ -57,7 +57,9 @@ pub enum Agreement {
     InsideSaysLess,
     /// The level says more than was seen to be taken.
     InsideSaysMore,
-    /// One of the two says nothing.
+    /// Neither can tell: too little was taken.
+    TooLittle,
+    /// The level says nothing.
     Unknown,
 }
 

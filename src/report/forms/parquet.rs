@@ -24,19 +24,36 @@ pub(super) fn bytes(findings: &Findings) -> Vec<u8> {
 
 /// A file in the making, of groups of rows that all have the same columns.
 #[derive(Default)]
-pub(in crate::report) struct Tables(Option<SerializedFileWriter<Vec<u8>>>);
+pub(in crate::report) enum Tables {
+    /// Nothing was added.
+    #[default]
+    Empty,
+    /// Groups are in it.
+    Begun(Box<SerializedFileWriter<Vec<u8>>>),
+    /// One could not be added, and none is any more.
+    Failed,
+}
 
 impl Tables {
     /// Adds a group of rows; `name` is the table's.
     pub(in crate::report) fn add(&mut self, name: &str, columns: &[Column]) {
         // Only memory is written to, of columns that are as long as one another.
-        let file = self.0.take().map_or_else(|| begun(name, columns), Ok);
-        self.0 = file.and_then(|file| with_group(file, columns)).ok();
+        let file = match std::mem::replace(self, Self::Failed) {
+            Self::Empty => begun(name, columns),
+            Self::Begun(file) => Ok(*file),
+            Self::Failed => return,
+        };
+        if let Ok(file) = file.and_then(|file| with_group(file, columns)) {
+            *self = Self::Begun(Box::new(file));
+        }
     }
 
     /// The whole file.
     pub(in crate::report) fn finish(self) -> Vec<u8> {
-        self.0.and_then(|file| file.into_inner().ok()).unwrap_or_default()
+        match self {
+            Self::Begun(file) => file.into_inner().unwrap_or_default(),
+            Self::Empty | Self::Failed => Vec::new(),
+        }
     }
 }
 

@@ -21,6 +21,9 @@ const FOOT: f64 = 26.0;
 /// Between two columns.
 const APART: f64 = 22.0;
 
+/// As many warm-ups are shaded.
+const WARM_UPS_MAX: usize = 50;
+
 /// Layout of one of the two drawings.
 struct Form {
     class: &'static str,
@@ -48,7 +51,8 @@ pub fn timeline(arms: &[Arm<'_>]) -> Option<Markup> {
             section #timeline {
                 h2 { "Who used what, over time" }
                 p {
-                    "One trial of each stack: the one that took the median time. Each row is a \
+                    "One trial of each stack: of those that were kept the one that took the \
+                     median time. Each row is a \
                      payer, or a machine as its own kernel counts it; a column has one scale for \
                      all rows of a stack. The command ran between the two upright lines; a shade \
                      is its warm-up."
@@ -77,7 +81,7 @@ struct Column {
 
 fn draw(arm: &Arm<'_>, timeline: &TimelineFindings, form: &Form, place: usize) -> Markup {
     let levels: Vec<(&LevelTimelineFindings, Vec<PayerRow<'_>>)> =
-        timeline.levels.iter().map(|level| (level, rows(level))).collect();
+        timeline.levels.iter().map(|level| (level, rows(level, timeline))).collect();
     let all = || levels.iter().flat_map(|(_, rows)| rows);
     let columns = columns(all, form);
     let row_height = if form.names > 0.0 { ROW } else { ROW + 14.0 };
@@ -124,7 +128,7 @@ fn columns<'a, 'r: 'a, I: Iterator<Item = &'a PayerRow<'r>>>(
     form: &Form,
 ) -> Vec<Column> {
     let used = (0..ASPECTS.len()).filter_map(|aspect| {
-        let most = all().filter_map(|row| row.most(aspect)).reduce(f64::max)?;
+        let most = all().filter_map(|row| row.highest(aspect)).reduce(f64::max)?;
         (most > 0.0).then_some((aspect, most))
     });
     let used: Vec<(usize, f64)> = used.take(form.aspects_max).collect();
@@ -147,7 +151,7 @@ fn phases(
     time: &Axis,
     (top, bottom): (f64, f64),
 ) {
-    let warm_up = timeline.phases.iter().filter(|it| it.phase == "warm-up");
+    let warm_up = timeline.phases.iter().filter(|it| it.phase == "warm-up").take(WARM_UPS_MAX);
     for phase in warm_up {
         let (from, to) = (time.at(float(phase.from_ns)), time.at(float(phase.to_ns)));
         canvas.group_of("margin-band", None, Some("warm-up"), |canvas| {

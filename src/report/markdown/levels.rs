@@ -56,7 +56,7 @@ pub(super) fn over_time(findings: &Findings) -> String {
                 let who = [name(arm), level.level.to_string(), plain(row.payer)];
                 who.into_iter().chain(each).collect()
             };
-            all.extend(rows(level).into_iter().map(row));
+            all.extend(rows(level, timeline).into_iter().map(row));
         }
         said += &format!("- {}: {}\n", name(arm), sentence(&caption(timeline)));
     }

@@ -111,13 +111,13 @@ fn end_of_watched(
     let reader = ours.try_clone().unwrap();
     let mut link = Link::over("watched", reader, ours, &ConsoleTail::new()).unwrap();
     let mut agent = AgentEnd::greeted(theirs, &mut link);
-    let sampled = |reading: &Reading| {
-        let (at, readings) = (Nanoseconds(1), vec![reading.clone()]);
+    let sampled = |reading: &Reading, at: u64| {
+        let (at, readings) = (Nanoseconds(at), vec![reading.clone()]);
         Reply::Sampled { at, readings }
     };
-    samples.iter().for_each(|it| agent.say(&sampled(it)));
+    samples.iter().for_each(|it| agent.say(&sampled(it, 1)));
     agent.say(&Reply::Ended { at: Nanoseconds(2) });
-    samples.iter().for_each(|it| agent.say(&sampled(it)));
+    samples.iter().for_each(|it| agent.say(&sampled(it, 3)));
     agent.say(&Reply::Exited(Outcome { machine, ..outcome() }.into()));
     end_of(&mut link, Nanoseconds(1), (SOON, SOON), (None, ear), || ())
 }
