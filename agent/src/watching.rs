@@ -43,9 +43,7 @@ impl Watched {
     pub fn look(&mut self) -> Option<Reply> {
         let now = clock::monotonic_raw();
         let due = self.next.filter(|next| now >= *next)?;
-        // A look that was missed is not made up for.
-        let missed = now.since(due).0.checked_div(self.every.0).unwrap_or(0);
-        self.next = Some(due + Nanoseconds(self.every.0.saturating_mul(missed + 1)));
+        self.next = Some(clock::next_due(due, self.every, now));
         Some(self.sample())
     }
 

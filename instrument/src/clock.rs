@@ -112,6 +112,17 @@ pub fn look_until<T>(
     }
 }
 
+/// Returns the first time after `now` of those that lie `every` apart from `due` on: a look that
+/// was missed is not made up for.
+#[must_use]
+pub fn next_due(due: Nanoseconds, every: Nanoseconds, now: Nanoseconds) -> Nanoseconds {
+    if due > now {
+        return due;
+    }
+    let missed = now.since(due).0.checked_div(every.0).unwrap_or(0);
+    due + Nanoseconds(every.0.saturating_mul(missed + 1))
+}
+
 fn nanoseconds(time: rustix::time::Timespec) -> Nanoseconds {
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     let rest = u64::try_from(time.tv_nsec).unwrap_or(0);
@@ -137,6 +148,15 @@ mod tests {
         assert_eq!(look_until(Duration::from_secs(60), pause, third), Some(2));
         assert_eq!(look_until(Duration::ZERO, pause, || looks.next().filter(|_| false)), None);
         assert_eq!(looks.next(), Some(4), "it looks once");
+    }
+
+    #[test]
+    fn the_next_look_is_after_now_and_none_is_made_up_for() {
+        let next = |due, now| next_due(Nanoseconds(due), Nanoseconds(10), Nanoseconds(now)).0;
+        assert_eq!(
+            [next(5, 4), next(5, 5), next(5, 14), next(5, 15), next(5, 99)],
+            [5, 15, 15, 25, 105]
+        );
     }
 
     #[test]

@@ -110,7 +110,7 @@ impl Heartbeat {
         loop {
             let passed = Duration::from(clock::monotonic_raw().since(began));
             let left = limit.saturating_sub(passed);
-            let is_owed = !self.owed.is_empty();
+            let is_owed = self.is_owed();
             let patience = if is_owed { self.give_up_after } else { self.ask_after };
             match listener.wait(patience.min(left))? {
                 Some(Stamped { reply: Reply::Clock { at, passed }, at: answered }) if is_owed => {
@@ -179,7 +179,7 @@ impl Heartbeat {
     /// # Errors
     /// The machine's: one of them does not come within `limit`.
     pub fn settle(&mut self, listener: &mut dyn Listener, limit: Duration) -> Result<(), Fault> {
-        while !self.owed.is_empty() {
+        while self.is_owed() {
             let Stamped { reply, at: answered } = listener.receive(limit)?;
             match reply {
                 Reply::Clock { at, passed } => self.is_answered(at, passed, answered),

@@ -100,7 +100,12 @@ impl PayerRow<'_> {
 pub(crate) fn watched<'a>(
     arms: impl Iterator<Item = &'a ArmFindings>,
 ) -> impl Iterator<Item = (&'a ArmFindings, &'a TimelineFindings)> {
-    arms.filter(|arm| !arm.is_again()).filter_map(|arm| Some((arm, arm.timeline.as_ref()?)))
+    arms.filter_map(|arm| Some((arm, of_arm(arm)?)))
+}
+
+/// The timeline that is shown of an arm: none of the second of the baseline.
+pub(crate) fn of_arm(arm: &ArmFindings) -> Option<&TimelineFindings> {
+    arm.timeline.as_ref().filter(|_| !arm.is_again())
 }
 
 /// The payers of a level that used something, in their order; of many those with most CPU time.

@@ -78,7 +78,7 @@ pub struct TrialSeries<'a> {
     /// True if its amounts only grow: then they are since the first look.
     pub grows: bool,
     /// Time of each value, since the trial began.
-    pub at_ns: Vec<u64>,
+    pub at_ns: &'a [u64],
     /// The values.
     pub values: Vec<Option<u64>>,
 }
@@ -94,6 +94,7 @@ pub fn each_series(ledger: &Ledger, mut tell: impl FnMut(TrialSeries<'_>)) -> Re
         let stack = arms.iter().find(|arm| arm.index == trial.id.arm).map(ToString::to_string);
         let (Some(stack), Some(timeline)) = (stack, ledger.timeline(trial)?) else { continue };
         for level in &timeline.levels {
+            let at_ns: Vec<u64> = level.times.iter().map(|at| at.0).collect();
             for series in &level.series {
                 let Some(values) = series.values(level.times.len()) else { continue };
                 tell(TrialSeries {
@@ -110,7 +111,7 @@ pub fn each_series(ledger: &Ledger, mut tell: impl FnMut(TrialSeries<'_>)) -> Re
                     quantity: series.quantity.name,
                     unit: series.quantity.unit.word(),
                     grows: series.quantity.grows(),
-                    at_ns: level.times.iter().map(|at| at.0).collect(),
+                    at_ns: &at_ns,
                     values,
                 });
             }
@@ -221,8 +222,8 @@ fn shown(times: &[Nanoseconds], every: Nanoseconds) -> Vec<usize> {
     places
 }
 
-/// Use per second from each time to the next.
-fn rates(times: &[u64], amounts: &[Option<u64>]) -> Vec<Option<f64>> {
+/// Use per second, of amounts that grow, from each time to the next; times are in nanoseconds.
+pub(crate) fn rates(times: &[u64], amounts: &[Option<u64>]) -> Vec<Option<f64>> {
     let mut before: Option<(u64, Option<u64>)> = None;
     let rate = |(at, amount): (&u64, &Option<u64>)| {
         let (then, had) = before.replace((*at, *amount))?;

@@ -7,8 +7,7 @@ use super::export::row;
 #[cfg(feature = "parquet")]
 use super::forms::parquet::Tables;
 use super::trials::{Cells, Column};
-use crate::finding::estimate::float;
-use crate::finding::timeline::TrialSeries;
+use crate::finding::timeline::{self, TrialSeries};
 use crate::finding::{Findings, foreign};
 
 /// A table in the making.
@@ -110,13 +109,10 @@ fn columns(of: &TrialSeries<'_>, run: &Run) -> Vec<Column> {
 
 /// Use per second since the time before; nothing of what goes up and down.
 fn rates(of: &TrialSeries<'_>) -> Vec<Option<f64>> {
-    let mut before: Option<(u64, Option<u64>)> = None;
-    let rate = |(at, value): (&u64, &Option<u64>)| {
-        let (then, last) = before.replace((*at, *value))?;
-        let (used, took_ns) = ((*value)?.checked_sub(last?)?, at.checked_sub(then)?);
-        (of.grows && took_ns > 0).then(|| float(used) / (float(took_ns) / 1e9))
-    };
-    of.at_ns.iter().zip(&of.values).map(rate).collect()
+    match of.grows {
+        true => timeline::rates(of.at_ns, &of.values),
+        false => vec![None; of.values.len()],
+    }
 }
 
 #[cfg(test)]
@@ -134,7 +130,7 @@ mod tests {
             quantity: "cpu_user_ns",
             unit: "ns",
             grows: true,
-            at_ns: vec![0, 500_000_000, 1_000_000_000],
+            at_ns: &[0, 500_000_000, 1_000_000_000],
             values: vec![Some(0), Some(100), None],
             ..TrialSeries::default()
         }

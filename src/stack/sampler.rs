@@ -64,9 +64,7 @@ impl Sampler {
         let thread = std::thread::Builder::new().spawn(move || {
             loop {
                 let now = clock::monotonic_raw();
-                while due <= now {
-                    due += every.into();
-                }
+                due = clock::next_due(due, every.into(), now);
                 let wait = due.since(now).into();
                 if ended.recv_timeout(wait) != Err(RecvTimeoutError::Timeout) {
                     take(sample(&mut all, level));

@@ -255,8 +255,7 @@ impl Meter {
             }
             (Self::Machine(machine), _) => of_machine(machine.borrow_mut().read()),
             (Self::Links(links), Source::Link(link)) => {
-                let carried = links.read().into_iter().find(|(name, _)| name == link);
-                carried.map(|(_, amounts)| Usage { amounts, ..Usage::default() })
+                links.read_one(link).map(|amounts| Usage { amounts, ..Usage::default() })
             }
             (Self::Processes | Self::Links(_), _) => None,
         }

@@ -154,6 +154,15 @@ impl Links {
         self.read_into(&mut vec![0; BUFFER_BYTES])
     }
 
+    /// Reads what one of them carried, without a look at what is behind any.
+    #[must_use]
+    pub fn read_one(&self, name: &str) -> Option<Amounts> {
+        let mut buffer = vec![0; BUFFER_BYTES];
+        let text = text(self.counters.as_ref(), &mut buffer)?;
+        let found = text.lines().filter_map(link).find(|(known, _)| known == name);
+        found.map(|(_, carried)| carried)
+    }
+
     fn read_into(&self, buffer: &mut [u8]) -> Vec<(String, Amounts)> {
         let text = text(self.counters.as_ref(), buffer).unwrap_or_default();
         let all = text.lines().filter_map(link).filter(|(name, _)| has_device(&self.devices, name));
@@ -286,6 +295,7 @@ mod tests {
             .with(NETWORK_SENT, 200)
             .with(PACKETS_RECEIVED, 3)
             .with(PACKETS_SENT, 5);
+        assert_eq!(Links::open(root.path()).read_one("eth0"), Some(carried.clone()));
         assert_eq!(machine.links(), [(String::from("eth0"), carried)]);
     }
 

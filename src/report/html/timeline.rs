@@ -7,7 +7,7 @@ use super::chart::{self, Anchor, Canvas};
 use super::escape;
 use super::legend::Arm;
 use crate::finding::estimate::float;
-use crate::finding::over_time::{ASPECTS, PayerRow, caption, rows, run};
+use crate::finding::over_time::{ASPECTS, PayerRow, caption, of_arm, rows, run};
 use crate::finding::{LevelTimelineFindings, TimelineFindings};
 use maud::{Markup, html};
 
@@ -41,11 +41,8 @@ const FORMS: [Form; 2] = [
 
 /// The section; `None` where nobody looked.
 pub fn timeline(arms: &[Arm<'_>]) -> Option<Markup> {
-    let watched: Vec<(&Arm<'_>, &TimelineFindings)> = arms
-        .iter()
-        .filter(|arm| !arm.found.is_again())
-        .filter_map(|arm| Some((arm, arm.found.timeline.as_ref()?)))
-        .collect();
+    let watched: Vec<(&Arm<'_>, &TimelineFindings)> =
+        arms.iter().filter_map(|arm| Some((arm, of_arm(arm.found)?))).collect();
     (!watched.is_empty()).then(|| {
         html! {
             section #timeline {
@@ -99,7 +96,7 @@ fn draw(arm: &Arm<'_>, timeline: &TimelineFindings, form: &Form, place: usize) -
         let time = Axis::from_zero(float(end), column.left, column.right);
         phases(&mut canvas, timeline, &time, (HEAD, HEAD + body));
         for tick in time.time_ticks(70.0) {
-            let at = tick.at.clamp(column.left, column.right - 12.0);
+            let at = tick.at.clamp(column.left + 10.0, column.right - 12.0);
             canvas.text_in("axis", (at, HEAD + body + 16.0), 11, Anchor::Middle, &tick.label);
         }
     }
