@@ -17,6 +17,7 @@ pub fn plan(stack: &str, command: &[&str]) -> Plan {
         baseline: stack,
         workload: None,
         beside: Vec::new(),
+        meters: Vec::new(),
         command: command.iter().map(|word| (*word).into()).collect(),
         cwd: PathBuf::from("/"),
         environment: Vec::new(),

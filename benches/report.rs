@@ -132,6 +132,7 @@ fn plan(blocks: u32) -> Plan {
         baseline: stack("native"),
         workload: None,
         beside: Vec::new(),
+        meters: Vec::new(),
         command: vec!["make".into()],
         cwd: PathBuf::from("/src"),
         environment: Vec::new(),
@@ -225,6 +226,8 @@ fn record(
             .into(),
         disturbances: Vec::new(),
         timeline: None,
+        ran: Vec::new(),
+        energies: Vec::new(),
         leftovers: Vec::new(),
     }
 }

@@ -66,6 +66,10 @@ btrfs-progs         mkfs.btrfs
 seabios             /usr/share/seabios/bios-256k.bin
 ovmf                /usr/share/ovmf/OVMF.fd
 genisoimage         genisoimage
+curl                curl
+snmpd               snmpd
+openipmi            ipmi_sim
+ipmitool            ipmitool
 sysbench            sysbench
 fio                 fio
 ioping              ioping
@@ -124,7 +128,7 @@ refuse_other_systems() {
 # agent inside of a guest; workloads start their servers themselves.
 start_no_services() {
     if [ -e /usr/sbin/policy-rc.d ]; then return; fi
-    if [ -d /run/systemd/system ]; then refused='case $1 in ssh* | docker-registry* | qemu-guest-agent* | nginx* | redis* | memcached* | openvswitch* | ovs* | lxd* | lxcfs*) exit 101 ;; esac'; else refused='exit 101'; fi
+    if [ -d /run/systemd/system ]; then refused='case $1 in ssh* | docker-registry* | qemu-guest-agent* | nginx* | redis* | memcached* | openvswitch* | ovs* | lxd* | lxcfs* | snmpd* | openipmi* | ipmievd*) exit 101 ;; esac'; else refused='exit 101'; fi
     policy=/usr/sbin/policy-rc.d
     printf '#!/bin/sh\n%s\n' "$refused" | as_root tee "$policy" >/dev/null
     as_root chmod 755 "$policy"
@@ -137,11 +141,15 @@ keep_services_off() { # PACKAGES
     case " $1" in *' openssh-server '*)
         quietly "leave sshd off" as_root systemctl --quiet disable ssh.service ;;
     esac
-    for service in nginx redis-server memcached openvswitch-switch docker-registry; do
+    for service in nginx redis-server memcached openvswitch-switch docker-registry \
+        snmpd openipmi; do
         case " $1" in *" $service "*)
             quietly "leave $service off" as_root systemctl --quiet disable "$service.service" ;;
         esac
     done
+    case " $1" in *' ipmitool '*)
+        quietly "leave ipmievd off" as_root systemctl --quiet disable ipmievd.service ;;
+    esac
     case " $1" in *' lxd '*)
         quietly "leave LXD off" as_root systemctl --quiet disable lxd.socket lxd-containers.service lxcfs.service ;;
     esac

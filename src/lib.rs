@@ -19,6 +19,7 @@ pub mod report;
 pub mod container;
 pub mod guest;
 mod vm;
+pub mod meter;
 pub mod prove;
 pub mod serve;
 pub mod cli;

@@ -8,6 +8,7 @@ mod repeat;
 use crate::fault::Fault;
 use crate::layer::Unavailable;
 use crate::ledger::{Ledger, RunState, Severity};
+use crate::meter::Metering;
 use crate::plan::{Arm, Plan, TrialId};
 use crate::stack::start::StartContext;
 use crate::trial::protocol::{self, Purpose};
@@ -37,6 +38,8 @@ pub trait Observer {
     fn run_stopped(&mut self, _why: &str) {}
     /// Disturbed trials are not repeated any more.
     fn repeats_ended(&mut self, _why: &str) {}
+    /// Meters are about to be looked at, by an idle machine and a busy one.
+    fn meters_begin(&mut self) {}
     /// A look has not decided every threshold, and a further one comes after so many blocks.
     fn goes_on(&mut self, _why: &str, _blocks: u32) {}
 }
@@ -70,6 +73,8 @@ pub struct Campaign<'a> {
     repeats: Repeats,
     /// Trials that broke; each is tried once more.
     broken: HashSet<TrialId>,
+    /// Meters that are read all the while.
+    metering: Metering,
 }
 
 impl<'a> Campaign<'a> {
@@ -96,7 +101,14 @@ impl<'a> Campaign<'a> {
             longest_block: Duration::ZERO,
             repeats: Repeats::default(),
             broken: HashSet::new(),
+            metering: Metering::default(),
         }
+    }
+
+    /// The same campaign, in which these meters are read.
+    #[must_use]
+    pub fn metered(self, metering: Metering) -> Self {
+        Self { metering, ..self }
     }
 
     /// The same campaign, which goes on where the command fails in the baseline: of a proof that
@@ -141,6 +153,7 @@ impl<'a> Campaign<'a> {
             let trials = self.plan.block(block);
             if !is_prepared && trials.iter().any(|trial| self.is_to_do(*trial)) {
                 self.prepare(&arms)?;
+                self.calibrate()?;
                 is_prepared = true;
             }
             let block_began = clock::monotonic_raw();
@@ -162,7 +175,27 @@ impl<'a> Campaign<'a> {
         !self.dropped.contains(&trial.arm) && !self.done.contains(&trial)
     }
 
+    /// Finds what each meter says of an idle machine, and how late it is; once in a run.
+    fn calibrate(&mut self) -> Result<(), Fault> {
+        if self.metering.is_empty() {
+            return Ok(());
+        }
+        let known = self.ledger.meters()?;
+        if known.is_empty() {
+            self.observer.meters_begin();
+            let is_over = || self.interrupts.urgency() > Urgency::None;
+            self.metering.calibrate(&is_over);
+        } else {
+            let known = known.into_iter().map(|it| (it.meter, it.calibrated));
+            self.metering.take_calibrated(&known.collect::<Vec<_>>());
+        }
+        self.ledger.keep_meters(&self.metering)
+    }
+
     fn end(self, state: RunState) -> Result<RunState, Fault> {
+        if !self.metering.is_empty() {
+            self.ledger.keep_meters(&self.metering)?;
+        }
         self.ledger.finish(state)?;
         Ok(state)
     }
@@ -213,6 +246,9 @@ impl<'a> Campaign<'a> {
             self.context,
             &mut |_, _| {},
         );
+        if !record.ran.is_empty() {
+            record.energies = self.metering.used(&record.ran);
+        }
         let is_cut_short = self.interrupts.urgency() == Urgency::Now;
         if is_cut_short && !matches!(record.result, TrialResult::Done(_)) {
             // Killed by the user: void, not broken. `resume` repeats it.
@@ -368,6 +404,8 @@ fn gap(trial: TrialId, unavailable: Unavailable) -> Record {
         conditions: Vec::new(),
         disturbances: Vec::new(),
         timeline: None,
+        ran: Vec::new(),
+        energies: Vec::new(),
         leftovers: Vec::new(),
     }
 }

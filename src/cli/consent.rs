@@ -54,6 +54,7 @@ fn shown(plan: &Plan, path: &Path) -> String {
         stacks,
         baseline,
         beside,
+        meters,
         command,
         workload,
         cwd,
@@ -85,6 +86,7 @@ fn shown(plan: &Plan, path: &Path) -> String {
         page.unbroken("  beside     ", &neighbour.to_string());
         definition(&neighbour.workload, &mut page);
     }
+    meters.iter().for_each(|it| page.unbroken("  meter      ", &it.to_string()));
     page.unbroken("  directory  ", &shell_line([Word::from(cwd.as_path())]));
     for (name, value) in environment {
         page.unbroken("  variable   ", &shell_line([value.after(&format!("{name}="))]));

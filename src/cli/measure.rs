@@ -8,6 +8,7 @@ use crate::driver::registered;
 use crate::fault::{Doing, Fault};
 use crate::layer::{Descriptor, StackSpec};
 use crate::ledger;
+use crate::meter::MeterSpec;
 use crate::plan::{
     Cache, CheckedPlan, Defaults, Draft, Neighbour, Plan, TrialSettingsDraft, Word, duration,
     percentage,
@@ -59,6 +60,15 @@ pub(super) struct MeasureArguments {
     /// time enough.
     #[arg(long, value_name = "WORKLOAD@STACK", help_heading = "What to measure", add = candidates::neighbour())]
     beside: Vec<String>,
+    /// Reads a meter of power all through the run, such as `snmp:host=pdu,preset=apc`; may be
+    /// repeated.
+    ///
+    /// Kinds: battery, hwmon (a sensor of this machine), ipmi, redfish, snmp. Each is a metric of
+    /// the result: the energy of a run of the command. Before the first trial the machine is idle
+    /// and busy in turn for half a minute, to know what it takes idle and how late the meter is.
+    #[arg(long, value_name = "METER", value_parser = MeterSpec::parse)]
+    #[arg(help_heading = "What to measure")]
+    meter: Vec<MeterSpec>,
     /// Names the run in lists and reports [default: the command].
     #[arg(long, value_name = "TEXT", help_heading = "What to measure")]
     title: Option<String>,
@@ -225,6 +235,7 @@ impl MeasureArguments {
             stacks,
             baseline: baseline.transpose()?,
             beside: self.beside.iter().map(neighbour).collect::<Result<_, _>>()?,
+            meters: self.meter.clone(),
             command: command.iter().cloned().map(Word::from).collect(),
             title: self.title.clone(),
             environment: self.env.clone(),
@@ -341,6 +352,7 @@ mod tests {
             stacks: vec![String::from("native,qemu:mem=1G,accel=tcg+runc"), String::from("runc")],
             env: vec![variable("A=b=c".into()).unwrap()],
             beside: vec![String::from("adversary.load:cpu=30@runc")],
+            meter: vec![MeterSpec::parse("battery:every=2s").unwrap()],
             runs: Some(40),
             time: Some(Duration::from_secs(120)),
             precision: Some(15_000),
@@ -360,6 +372,7 @@ command = ["make"]
 stacks = ["native", "qemu:memory=1G,accel=tcg+runc", "runc"]
 environment = { A = "b=c" }
 beside = ["adversary.load:cpu=30@runc"]
+meters = ["battery:every=2s"]
 runs = 40
 time = "2m"
 precision = "1.5%"
@@ -387,6 +400,7 @@ seed = 5
             inherit_environment: Some(false),
             writable: vec![PathBuf::from("/tmp")],
             beside: vec![Neighbour::parse_with("adversary.load@runc:cpus=1", DESCRIPTORS).unwrap()],
+            meters: vec![MeterSpec::parse("ipmi").unwrap()],
             runs: Some(40),
             time: Some(Duration::from_millis(90_500)),
             precision_ppm: Some(20_000),

@@ -381,6 +381,10 @@ impl Observer for Progress {
         self.say(why);
     }
 
+    fn meters_begin(&mut self) {
+        self.say("meters: the machine is idle and busy in turn for half a minute, to know both");
+    }
+
     fn goes_on(&mut self, why: &str, blocks: u32) {
         self.meter.plan.runs = Some(blocks);
         self.say(&format!("goes on to {blocks} blocks: {why}"));
@@ -409,6 +413,8 @@ mod tests {
             conditions: Vec::new(),
             disturbances: Vec::new(),
             timeline: None,
+            ran: Vec::new(),
+            energies: Vec::new(),
             leftovers: Vec::new(),
         }
     }

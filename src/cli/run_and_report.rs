@@ -14,6 +14,7 @@ use crate::lab::turn::{self, Turn, Worker};
 use crate::lab::{self, Lab, Limits};
 use crate::layer::{Site, View};
 use crate::ledger::{Key, Ledger, RunState, machine, shelf};
+use crate::meter::Metering;
 use crate::plan::{Plan, shell_path};
 use crate::prove::{Bench, Notebook, Selection};
 use crate::report::terminal::Look;
@@ -161,6 +162,7 @@ pub(super) fn measure(question: &Question, globals: &Globals) -> Result<ExitCode
     let key = Key::of_this_machine().map_err(|fault| {
         note(&format!("going on with this run will have to be confirmed: {fault}"), globals);
     });
+    let metering = Metering::begin(&plan.meters)?;
     let (key, machine) = (key.ok(), machine::facts(&[]));
     let ledger = match &shelf {
         None => Ledger::create_first(question.output.clone(), plan, &machine, key.as_ref())?,
@@ -177,7 +179,7 @@ pub(super) fn measure(question: &Question, globals: &Globals) -> Result<ExitCode
     if let Ok(Err(fault)) = noted {
         note(&format!("`last` will not be this run: {fault}"), globals);
     }
-    carry_out(plan, ledger, &question.results, globals)
+    carry_out(plan, (ledger, metering), &question.results, globals)
 }
 
 /// The ledger of a new run in the folder of runs.
@@ -220,6 +222,7 @@ pub(super) fn resume(arguments: &Resume, globals: &Globals) -> Result<ExitCode, 
     drop(ledger);
     let _turn = turn(results.wait, globals)?;
     within_reach::refuse(&plan, Some(&path), &paths)?;
+    let metering = Metering::begin(&plan.meters)?;
     let ledger = Ledger::resume(&path)?;
     if ledger.plan()? != plan {
         let shown = path.display();
@@ -233,12 +236,12 @@ pub(super) fn resume(arguments: &Resume, globals: &Globals) -> Result<ExitCode, 
         &format!("goes on where it stopped: {done} trials are done and stay as they are"),
         globals,
     );
-    carry_out(&plan, ledger, results, globals)
+    carry_out(&plan, (ledger, metering), results, globals)
 }
 
 fn carry_out(
     plan: &Plan,
-    mut ledger: Ledger,
+    (mut ledger, metering): (Ledger, Metering),
     results: &RunFlags,
     globals: &Globals,
 ) -> Result<ExitCode, Fault> {
@@ -249,7 +252,7 @@ fn carry_out(
     let context = opened.context(plan);
     let undecided = |ledger: &Ledger| Ok(results.gate.why_go_on(&kept::findings(ledger)?));
     let campaign = Campaign::new(plan, &mut ledger, &context, observer.as_mut(), &interrupts);
-    let ended = campaign.asking(&undecided).run();
+    let ended = campaign.asking(&undecided).metered(metering).run();
     drop(observer);
     // The lab is closed whatever happened; the first fault is the one that is told. What could not
     // be taken away is told last: it takes nothing from what was measured.

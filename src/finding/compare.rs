@@ -22,7 +22,7 @@ use crate::finding::wall::{self, Compared, Wall};
 use crate::finding::{
     AbsenceFindings, ArmFailure, ArmFindings, DisturbanceFinding, Findings, Gap, KeyValue,
     LevelEvidence, ProgressPoint, TrialPoint, TrialUsage, Verdict, distribution, guest_clock,
-    harmless, instances, isolation, memory, steady, step, timeline, why,
+    harmless, instances, isolation, memory, meters, steady, step, timeline, why,
 };
 use crate::ledger::{Absences, KnownMetric, Ledger, Proofs, StoredTrial, TrialState};
 use crate::plan::{ArmPart, Plan};
@@ -72,6 +72,8 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
     let judged = Judged { overheads: &overheads, noises: &noises, step_sizes: &step_sizes };
     let mut arms = arms(&sources, &columns, &walls, &judge, &judged)?;
     steady::add_to(&mut arms, &warm_ups);
+    let meters = meters::of(ledger)?;
+    meters::add_to(&mut arms, &meters);
     let run = run_facts(&plan, &run, &trials, blocks_done(&columns), workload.as_ref());
     let signs = Signs {
         arms: &arms,
@@ -91,6 +93,7 @@ pub fn compare(ledger: &Ledger) -> Result<Findings, Fault> {
     Ok(harmless::harmless(Findings {
         cautions: caution::all(&signs),
         confirmed: Vec::new(),
+        meters,
         thresholds: Vec::new(),
         schema_version: SCHEMA_VERSION,
         surtax_version: env!("CARGO_PKG_VERSION").into(),
@@ -195,6 +198,7 @@ fn arm_findings(
         machines,
         uses,
         steals,
+        energies: Vec::new(),
         timeline: timeline::of(sources.ledger, column, sources.watched)?,
         why: None,
         evidence,

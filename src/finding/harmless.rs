@@ -7,11 +7,12 @@
 //! whoever shows it to people quotes it first.
 
 use crate::finding::findings::{
-    AbsenceFindings, ArmFailure, ArmFindings, BesideFindings, BesideOverhead, BillGap,
-    CauseFindings, Caution, ConfirmedFindings, DistributionFindings, DisturbanceFinding, Findings,
-    InstanceFindings, JudgementFindings, KeyValue, LevelEvidence, LevelTimelineFindings,
-    MachineFindings, MetricFindings, PayerFindings, PhaseFindings, QuantileFindings, RunFacts,
-    SeriesFindings, TimelineFindings, TrialPoint, UseFindings, Verdict, WhyFindings,
+    AbsenceFindings, ArmFailure, ArmFindings, AttributedEnergy, BesideFindings, BesideOverhead,
+    BillGap, CauseFindings, Caution, ConfirmedFindings, DistributionFindings, DisturbanceFinding,
+    EnergyFindings, Findings, InstanceFindings, JudgementFindings, KeyValue, LevelEvidence,
+    LevelTimelineFindings, MachineFindings, MeterFindings, MetricFindings, PayerFindings,
+    PhaseFindings, QuantileFindings, RunFacts, SeriesFindings, TimelineFindings, TrialPoint,
+    UseFindings, Verdict, WhyFindings, WorkEnergy,
 };
 use crate::finding::foreign::{line, lines, on_one_line};
 use std::collections::BTreeMap;
@@ -99,7 +100,7 @@ foreign! {
     Findings {
         tame: surtax_version run machine arms cautions;
         leave: schema_version noise_floor thresholds;
-        tame: confirmed;
+        tame: confirmed meters;
     }
     Caution { tame: code stacks; join: finding advice; }
     RunFacts {
@@ -110,10 +111,21 @@ foreign! {
     ArmFindings {
         tame: stack name part trials metrics histograms instances beside absences verdict payers;
         tame: bill_gap evidence stdout_hashes exit_statuses trouble why machines uses timeline;
+        tame: energies;
         join: because;
         leave: arm trial_count disturbed_count repeated_count warm_up overhead block_count progress;
         leave: p_value p_value_adjusted detectable_effect more_blocks page_cache_bytes steals;
     }
+    MeterFindings {
+        tame: meter metric why doubt;
+        leave: every_ns read_count failed_count late_count resolution_uw idle_uw step_uw delay_ns;
+    }
+    EnergyFindings {
+        tame: meter of_work attributed;
+        leave: energy_uj power_uw idle_uj dynamic_uj;
+    }
+    WorkEnergy { tame: metric unit; leave: energy_uj; }
+    AttributedEnergy { tame: payer role; leave: level energy_uj; }
     MachineFindings { tame: name; leave: level amounts; }
     UseFindings { tame: resource; leave: inside whole overhead_ratio; }
     TimelineFindings { tame: phases levels; leave: block attempt every_ns; }

@@ -18,6 +18,7 @@ pub mod same_machine;
 pub(crate) mod distribution;
 pub(crate) mod emulation;
 pub(crate) mod energy;
+pub(crate) mod energy_words;
 pub(crate) mod estimate;
 pub(crate) mod findings;
 pub mod foreign;
@@ -31,6 +32,7 @@ pub(crate) mod level_words;
 pub mod kept;
 pub(crate) mod machines;
 pub(crate) mod memory;
+pub(crate) mod meters;
 pub mod number;
 pub mod of_metric;
 pub mod prices;
@@ -60,11 +62,12 @@ mod tests;
 
 pub use compare::compare;
 pub use findings::{
-    AbsenceFindings, Agreement, ArmFailure, ArmFindings, BesideFindings, BesideOverhead, BillGap,
-    CauseFindings, Caution, Confirmation, ConfirmedFindings, CountedBy, DistributionFindings,
-    DisturbanceFinding, Findings, Gap, InstanceFindings, Interval, JudgementFindings, KeyValue,
-    LevelEvidence, LevelTimelineFindings, MachineFindings, Medians, MetricFindings, PayerFindings,
-    PercentilePoint, PhaseFindings, ProgressPoint, QuantileFindings, RunFacts, SeriesFindings,
-    Spread, StealFindings, TimePart, TimelineFindings, TrialPoint, TrialUsage, UseFindings,
-    Verdict, WarmUpFindings, WhyFindings,
+    AbsenceFindings, Agreement, ArmFailure, ArmFindings, AttributedEnergy, BesideFindings,
+    BesideOverhead, BillGap, CauseFindings, Caution, Confirmation, ConfirmedFindings, CountedBy,
+    DistributionFindings, DisturbanceFinding, EnergyFindings, Findings, Gap, InstanceFindings,
+    Interval, JudgementFindings, KeyValue, LevelEvidence, LevelTimelineFindings, MachineFindings,
+    Medians, MeterFindings, MetricFindings, PayerFindings, PercentilePoint, PhaseFindings,
+    ProgressPoint, QuantileFindings, RunFacts, SeriesFindings, Spread, StealFindings, TimePart,
+    TimelineFindings, TrialPoint, TrialUsage, UseFindings, Verdict, WarmUpFindings, WhyFindings,
+    WorkEnergy,
 };

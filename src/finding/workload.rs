@@ -89,6 +89,13 @@ pub(crate) fn remark(rows: &[Row<'_>]) -> Option<String> {
     ))
 }
 
+/// Names whatever measured: the workload as typed, or the meters of a plan.
+pub(crate) fn measurer(findings: &Findings) -> &str {
+    let workload = findings.run.workload.as_deref();
+    let usual = if findings.meters.is_empty() { "the workload" } else { "the meters" };
+    workload.unwrap_or(usual)
+}
+
 #[cfg(test)]
 mod tests {
     use crate::finding::Verdict;

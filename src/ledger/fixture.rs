@@ -23,6 +23,7 @@ pub(crate) fn plan(stacks: &[&str]) -> Plan {
         stacks: stacks.iter().map(|kind| stack(kind)).collect(),
         baseline: stack("native"),
         beside: Vec::new(),
+        meters: Vec::new(),
         command: vec!["make".into(), "-j4".into()],
         workload: None,
         cwd: "/src".into(),
@@ -117,6 +118,8 @@ pub(crate) fn record(trial: TrialId, result: TrialResult) -> Record {
         conditions: vec![(String::from("load_1min"), 0.5)],
         disturbances: Vec::new(),
         timeline: None,
+        ran: Vec::new(),
+        energies: Vec::new(),
         leftovers: Vec::new(),
     }
 }

@@ -14,6 +14,8 @@ mod insert;
 mod journalless;
 pub mod machine;
 mod measured;
+mod meter_rows;
+mod meters;
 mod read;
 mod record;
 mod recovered;
@@ -36,6 +38,7 @@ use crate::workload::Better;
 pub(crate) use birth::taken;
 pub use causes::{CallCount, Counted, PriceSample};
 pub use measured::{Absences, Histograms};
+pub use meters::KnownMeter;
 use rusqlite::ErrorCode;
 use rustix::process::{Resource, getrlimit};
 pub use seal::Key;
@@ -52,7 +55,7 @@ pub use timelines::{StoredLevel, StoredSeries, StoredTimeline};
 pub const APPLICATION_ID: i32 = 0x7375_7274;
 
 /// `PRAGMA user_version`: raised when a field changes its meaning.
-pub const FORMAT_VERSION: i32 = 10;
+pub const FORMAT_VERSION: i32 = 11;
 
 /// The file name's end.
 pub const EXTENSION: &str = crate::lab::state::RUN_EXTENSION;

@@ -4,7 +4,7 @@
 //! number, so that a ledger of 100,000 trials stays small.
 
 use super::insert::{insert_row, integer, number, payer_number};
-use super::{Stream, TrialState, samples, timeline_rows};
+use super::{Stream, TrialState, meter_rows as meters, samples, timeline_rows};
 use crate::trial::disturbance::Disturbance;
 use crate::trial::{Evidence, Measured, Reason, Record, TrialResult};
 use rusqlite::{Connection, Transaction, params};
@@ -125,6 +125,7 @@ pub(super) fn insert_record(
     }
     let Some(measured) = measured else { return Ok(Vec::new()) };
     super::measured::insert(transaction, trial, &measured.workload)?;
+    meters::insert_energies(transaction, trial, &record.energies)?;
     let readings = measured.readings.iter().chain(&measured.machines);
     for (position, reading) in (0i64..).zip(readings) {
         insert_reading(transaction, trial, position, reading)?;

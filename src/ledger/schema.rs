@@ -19,11 +19,14 @@ pub(super) const CAUSES_SINCE: i32 = 9;
 /// The first format with `timelines`.
 pub(super) const TIMELINES_SINCE: i32 = 10;
 
+/// The first format with `meters`.
+pub(super) const METERS_SINCE: i32 = 11;
+
 /// More objects than any ledger has.
 const OBJECTS_MAX: usize = 100;
 
 /// The tables that not every format has, and the first that has them.
-const SINCE: [(&str, i32); 15] = [
+const SINCE: [(&str, i32); 16] = [
     ("disturbances", 2),
     ("iterations", 3),
     ("metrics", 4),
@@ -39,6 +42,7 @@ const SINCE: [(&str, i32); 15] = [
     ("timelines", TIMELINES_SINCE),
     ("series", TIMELINES_SINCE),
     ("phases", TIMELINES_SINCE),
+    ("meters", METERS_SINCE),
 ];
 
 /// The table that some ledgers of format 4 lack.
@@ -144,7 +148,10 @@ mod tests {
     fn a_format_is_known_by_what_it_has_and_by_no_other_number() {
         let first = "DROP TABLE metrics; DROP TABLE histograms; DROP TABLE absences; DROP TABLE \
                      instances; DROP TABLE iterations; DROP TABLE disturbances; DROP TABLE memory";
-        let ninth = SCHEMA.replace(WORDS[2].2, "");
+        let tenth = format!("{SCHEMA}; DROP TABLE meters");
+        assert_eq!(difference(&made(&tenth), 10).unwrap(), None);
+        assert!(difference(&made(&tenth), 11).unwrap().is_some());
+        let ninth = tenth.replace(WORDS[2].2, "");
         let ninth = format!("{ninth}; DROP TABLE phases; DROP TABLE series; DROP TABLE timelines");
         assert_eq!(difference(&made(&ninth), 9).unwrap(), None);
         assert!(difference(&made(&ninth), 10).unwrap().is_some());

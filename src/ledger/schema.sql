@@ -233,6 +233,21 @@ CREATE TABLE prices (
     PRIMARY KEY (arm, block, price)
 ) STRICT, WITHOUT ROWID;
 
+-- Meters of power that were read all through the run.
+CREATE TABLE meters (
+    meter          TEXT PRIMARY KEY,
+    metric         TEXT NOT NULL UNIQUE,
+    every_ns       INTEGER NOT NULL,
+    read_count     INTEGER NOT NULL,
+    failed_count   INTEGER NOT NULL,
+    late_count     INTEGER NOT NULL,
+    resolution_uw  INTEGER,
+    idle_uw        INTEGER,
+    step_uw        INTEGER,
+    delay_ns       INTEGER,
+    why            TEXT
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE logs (
     log       INTEGER PRIMARY KEY,
     at_ns     INTEGER NOT NULL,

@@ -144,7 +144,7 @@ fn a_ledger_of_the_first_format_is_read_and_not_gone_on_with() {
     assert_eq!(Ledger::open(&path).unwrap().trials().unwrap().len(), 1);
     let error = Ledger::resume(&path).unwrap_err();
     assert_eq!(error.blame, Blame::User);
-    assert!(error.message.contains("an older surtax, in format 1 of now 10"), "{error}");
+    assert!(error.message.contains("an older surtax, in format 1 of now 11"), "{error}");
 }
 
 #[test]
@@ -240,6 +240,7 @@ fn as_in_format_7(path: &Path) {
          DROP VIEW amounts; DROP TABLE readings; DROP TABLE quantities;
          DROP TABLE calls; DROP TABLE counting; DROP TABLE prices;
          DROP TABLE series; DROP TABLE timelines; DROP TABLE phases;
+         DROP TABLE meters;
          {};
          INSERT INTO readings SELECT trial, position, payer, a1, a2, a3 FROM kept;
          INSERT INTO memory SELECT trial, position, is_shared, a4, a5, a6, a7 FROM kept;

@@ -7,6 +7,7 @@ use super::word::ESCAPED;
 use super::{Cache, Draft, Neighbour, Plan, Word, duration, percentage, shelf};
 use crate::fault::Fault;
 use crate::layer::{Descriptor, StackSpec, instead};
+use crate::meter::MeterSpec;
 use crate::regular_file;
 use crate::workload::Workload;
 use std::fmt::Display;
@@ -20,11 +21,11 @@ use toml::de::{DeTable, DeValue};
 const FILE_LIMIT: u64 = 1 << 20;
 
 /// Every key of a plan file, in the order in which [`write()`] writes them.
-pub const KEYS: [&str; 27] = [
-    "title", "command", "workload", "stacks", "baseline", "beside", "runs", "time", "precision",
-    "looks", "warm_up", "iterations", "instances", "cache", "settle", "env_padding", "watch",
-    "ignore_failure", "keep_disturbed", "seed", "margin", "deadline", "start_deadline", "cwd",
-    "writable", "inherit_environment", "environment",
+pub const KEYS: [&str; 28] = [
+    "title", "command", "workload", "stacks", "baseline", "beside", "meters", "runs", "time",
+    "precision", "looks", "warm_up", "iterations", "instances", "cache", "settle", "env_padding",
+    "watch", "ignore_failure", "keep_disturbed", "seed", "margin", "deadline", "start_deadline",
+    "cwd", "writable", "inherit_environment", "environment",
 ];
 
 /// Reads a plan file, or one of the plans that come with surtax where no file has that name; stacks
@@ -109,6 +110,7 @@ impl Reader<'_> {
             "stacks" => draft.stacks = self.stacks(value)?,
             "baseline" => draft.baseline = Some(self.stack(value)?),
             "beside" => draft.beside = self.neighbours(field, value)?,
+            "meters" => draft.meters = self.meters(field, value)?,
             "runs" => draft.runs = Some(self.whole(field, value)?),
             "time" => draft.time = Some(self.duration(field, value)?),
             "precision" => draft.precision_ppm = Some(self.share(field, value)?),
@@ -274,6 +276,11 @@ impl Reader<'_> {
         self.strings(field, value)?.iter().map(read).collect()
     }
 
+    fn meters(&self, field: &str, value: &Value<'_>) -> Result<Vec<MeterSpec>, Fault> {
+        let read = |text: &String| self.at(value, MeterSpec::parse(text));
+        self.strings(field, value)?.iter().map(read).collect()
+    }
+
     /// One stack: a string as after `--in`, or a list with one table per layer.
     fn stack(&self, value: &Value<'_>) -> Result<StackSpec, Fault> {
         let text = match value.get_ref() {
@@ -351,6 +358,7 @@ pub fn write(plan: &Plan) -> String {
         ("stacks", toml_strings(&plan.stacks)),
         ("baseline", Some(toml_string(&plan.baseline.to_string()))),
         ("beside", toml_strings(&plan.beside)),
+        ("meters", toml_strings(&plan.meters)),
         ("runs", plan.runs.map(|runs| runs.to_string())),
         ("time", plan.time_budget().map(time)),
         ("precision", plan.precision_ppm.map(share)),

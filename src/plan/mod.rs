@@ -26,6 +26,7 @@ mod word;
 pub mod writable;
 
 use crate::layer::StackSpec;
+use crate::meter::MeterSpec;
 use crate::workload::Workload;
 pub use beside::Neighbour;
 pub use conduct::{Cache, TrialSettings, TrialSettingsDraft};
@@ -60,6 +61,10 @@ pub struct Plan {
     /// them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub beside: Vec<Neighbour>,
+    /// Meters of power that are read all through the run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Vec<String>")]
+    pub meters: Vec<MeterSpec>,
     /// Program and arguments.
     pub command: Vec<Word>,
     /// Workload whose command it is, if it is that of one.

@@ -9,6 +9,7 @@ use super::{Neighbour, Plan, SCHEMA_VERSION, TrialSettingsDraft, Word, budget, l
 use crate::driver;
 use crate::fault::Fault;
 use crate::layer::{Descriptor, Root, StackSpec};
+use crate::meter::MeterSpec;
 use crate::workload::Workload;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -42,6 +43,8 @@ pub struct Draft {
     pub baseline: Option<StackSpec>,
     /// See [`Plan::beside`].
     pub beside: Vec<Neighbour>,
+    /// See [`Plan::meters`].
+    pub meters: Vec<MeterSpec>,
     /// See [`Plan::command`].
     pub command: Vec<Word>,
     /// Workload to run instead of a command.
@@ -125,6 +128,7 @@ impl Draft {
             pin: other.pin.or(self.pin),
             baseline: other.baseline.or(self.baseline),
             beside: list_over(other.beside, self.beside),
+            meters: list_over(other.meters, self.meters),
             // What is run is said once: as a command, or as a workload.
             workload: if other.command.is_empty() {
                 other.workload.or(self.workload)
@@ -160,6 +164,7 @@ impl Draft {
             "stacks" => !self.stacks.is_empty(),
             "baseline" => self.baseline.is_some(),
             "beside" => !self.beside.is_empty(),
+            "meters" => !self.meters.is_empty(),
             "command" | "workload" => !self.command.is_empty() || self.workload.is_some(),
             "cwd" => self.cwd.is_some(),
             "writable" => !self.writable.is_empty(),
@@ -212,6 +217,7 @@ impl Draft {
             stacks,
             baseline,
             beside,
+            meters: self.meters,
             command,
             workload: self.workload,
             cwd,

@@ -16,10 +16,12 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::time::Duration;
 
 /// Keys of a plan file that [`Flags`] says by themselves where they are left out of it.
-const OF_A_QUESTION: [&str; 6] = ["title", "workload", "stacks", "baseline", "beside", "runs"];
+const OF_A_QUESTION: [&str; 7] =
+    ["title", "workload", "stacks", "baseline", "beside", "meters", "runs"];
 
 /// The flags that say them.
-const SAID_BY_A_FILE: [&str; 5] = ["--title", "--workload", "--in", "--baseline", "--beside"];
+const SAID_BY_A_FILE: [&str; 6] =
+    ["--title", "--workload", "--in", "--baseline", "--beside", "--meter"];
 
 /// Flags of `surtax compare` and `surtax run`, each with its value where it has one, as a shell
 /// reads it.
@@ -71,6 +73,7 @@ impl Plan {
                 && draft.stacks == self.stacks
                 && draft.baseline.as_ref() == Some(&self.baseline)
                 && draft.beside == self.beside
+                && draft.meters == self.meters
         })?;
         let runs = draft.runs.map(|runs| runs.to_string());
         if self.runs.is_none() && runs.is_some() {
@@ -91,6 +94,9 @@ impl Plan {
         flag("--in", stacks.join(","));
         if self.stacks.iter().find(|stack| is_native(stack)) != Some(&self.baseline) {
             flag("--baseline", self.baseline.to_string());
+        }
+        for meter in &self.meters {
+            flag("--meter", meter.to_string());
         }
         for neighbour in &self.beside {
             flag("--beside", neighbour.to_string());

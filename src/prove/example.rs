@@ -31,6 +31,8 @@ pub fn record(trial: TrialId, otherwise: Option<TrialResult>) -> Result<Record, 
         conditions: vec![(String::from("load_1min"), 0.5)],
         disturbances: vec![Disturbance { key, value: 0.9, limit: 0.2 }],
         timeline: None,
+        ran: Vec::new(),
+        energies: Vec::new(),
         leftovers: vec![String::from("a mount")],
     })
 }

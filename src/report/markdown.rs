@@ -45,6 +45,7 @@ pub fn markdown(findings: &Findings) -> String {
     text += &troubles(findings);
     text += &cautions(findings);
     text += &bill(findings);
+    text += &levels::energies(findings);
     text += &levels::machines(findings);
     text += &levels::over_time(findings);
     text += &evidence(findings);
@@ -160,7 +161,7 @@ fn of_workload(findings: &Findings) -> String {
     };
     let mut text = format!(
         "## What {} measured\n\n{}",
-        code(findings.run.workload.as_deref().unwrap_or("the workload")),
+        code(workload::measurer(findings)),
         table(&["Metric", "Stack", "#Median", "Overhead", "Verdict"], rows.iter().map(cells))
     );
     if let Some(remark) = workload::remark(&rows) {

@@ -9,6 +9,7 @@ mod table;
 use super::over_time;
 use super::page::Page;
 use crate::finding::answer::Answer;
+use crate::finding::energy_words;
 use crate::finding::level_words;
 use crate::finding::reasons::{self, Failure, no_numbers};
 use crate::finding::stacks::Stacks;
@@ -109,6 +110,7 @@ pub fn render(findings: &Findings, look: Look) -> String {
         noise_floor(&mut page, findings);
         reasons(&mut page, findings);
         steals(&mut page, findings);
+        energies(&mut page, findings, look);
         over_time::write(&mut page, findings, look);
         for (arm, why) in words::explained(findings) {
             page.paragraph(&format!("Why, {}: ", arm.name), &words::sentence(why), 2);
@@ -119,6 +121,32 @@ pub fn render(findings: &Findings, look: Look) -> String {
     page.gap();
     page.unbroken("Repeat with: ", &repeated(&findings.run, look.name));
     page.finish()
+}
+
+/// Writes what meters say of each stack, and what was found of each meter.
+fn energies(page: &mut Page, findings: &Findings, look: Look) {
+    let mut table = plain(look);
+    table.set_header(energy_words::HEADINGS.map(|it| it.trim_start_matches('#')));
+    let rows: Vec<_> = energy_words::rows(findings).collect();
+    for (_, stack, cells) in &rows {
+        let cells = cells.iter().map(|it| foreign::line(it));
+        table.add_row(std::iter::once(foreign::line(stack)).chain(cells));
+    }
+    if !rows.is_empty() {
+        page.gap();
+        page.paragraph("", "Energy of the machine while the command ran", 0);
+        page.add(&(table.trim_fmt() + "\n"));
+        page.paragraph("", energy_words::ENERGIES_ARE, 0);
+    }
+    if let Some(said) = energy_words::of_work(findings) {
+        page.paragraph("", &said, 0);
+    }
+    for meter in &findings.meters {
+        page.paragraph("Meter ", &energy_words::meter(meter), 2);
+    }
+    if !findings.meters.is_empty() {
+        page.gap();
+    }
 }
 
 /// Says what was taken from guests, where that is worth a word.
@@ -180,7 +208,7 @@ fn workload(page: &mut Page, findings: &Findings, look: Look) {
     if rows.is_empty() {
         return;
     }
-    let title = findings.run.workload.as_deref().unwrap_or("the workload");
+    let title = workload::measurer(findings);
     page.paragraph("", &format!("What `{}` measured", foreign::line(title)), 0);
     let mut table = plain(look);
     table.set_header(["Metric", "Stack", "Median", "Overhead", "Verdict"]);

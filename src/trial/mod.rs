@@ -39,6 +39,7 @@ mod usage;
 mod workload_reading;
 mod workload_steps;
 
+use crate::meter::Used;
 use crate::plan::TrialId;
 use crate::workload::WorkloadReading;
 pub use counting::CountedCalls;
@@ -68,6 +69,10 @@ pub struct Record {
     pub disturbances: Vec<Disturbance>,
     /// Use by everybody moment by moment, where somebody looked.
     pub timeline: Option<Timeline>,
+    /// Host times in which the command ran and was measured, by `CLOCK_MONOTONIC_RAW`.
+    pub ran: Vec<[Nanoseconds; 2]>,
+    /// Energy of a run by each meter of the plan, by the name of its metric.
+    pub energies: Vec<(String, Used)>,
     /// Things that are still there though the stack has been stopped; each was removed by force.
     pub leftovers: Vec<String>,
 }

@@ -62,7 +62,7 @@ pub fn run(
     let mut lookout = Lookout::begin(context.lab, &name);
     let mut leftovers = Vec::new();
     let mut stop_wall = Nanoseconds(0);
-    let (mut conditions, mut timeline) = (None, None);
+    let (mut conditions, mut kept) = (None, Kept::default());
     let (stood_at, result) = match place(plan, stack, context, (&name, padding), acts) {
         Err(NotPlaced { fault, leftovers: left, stood_at }) => {
             leftovers.extend(left);
@@ -70,14 +70,13 @@ pub fn run(
         }
         Ok(mut placed) => {
             lookout.remember();
-            let stood_at = placed.stood_at;
             let may_look = purpose == Purpose::Timing;
-            let times = (asked_at, stood_at);
+            let times = (asked_at, placed.stood_at);
             let recorder = Recorder::of(plan.conduct, stack, context.level, times, may_look);
             let meant = (oom::is_meant(&placed.command), pids::is_meant(&placed.command));
             let neighbours = Beside { plan, purpose, trial, context, name: &name };
             let beside = (&mut lookout, &mut reader, &mut leftovers);
-            let watched = (recorder, &mut timeline);
+            let watched = (recorder, &mut kept);
             let judged = accompanied(&mut placed, &neighbours, (stack, watched), beside, acts);
             let judged = judged.map_err(|fault| placed.running.explained(fault));
             let (left, took) = placed.stop(acts);
@@ -92,10 +91,9 @@ pub fn run(
                     judge(plan.conduct, measured, ended, flaw)
                 }
             };
-            (stood_at, result)
+            (times.1, result)
         }
     };
-    let start_wall = stood_at.since(asked_at);
     let mut conditions = conditions.unwrap_or_else(|| reader.since(&before));
     conditions.extend(lookout.exceeded());
     conditions.push((String::from("environment_padding_bytes"), f64::from(padding)));
@@ -105,11 +103,13 @@ pub fn run(
         trial,
         began_at,
         result,
-        start_wall,
+        start_wall: stood_at.since(asked_at),
         stop_wall,
         conditions,
         disturbances,
-        timeline,
+        timeline: kept.timeline,
+        ran: kept.ran,
+        energies: Vec::new(),
         leftovers,
     }
 }
@@ -129,6 +129,13 @@ fn place(
     Placed::place(work, stack, command, context, name, acts)
 }
 
+/// Parts of a trial that are kept however it ended.
+#[derive(Default)]
+struct Kept {
+    timeline: Option<Timeline>,
+    ran: Vec<[Nanoseconds; 2]>,
+}
+
 /// Inputs from which neighbours are started.
 struct Beside<'a> {
     plan: &'a Plan,
@@ -142,7 +149,7 @@ struct Beside<'a> {
 fn accompanied(
     placed: &mut Placed,
     &Beside { plan, purpose, trial, context, name }: &Beside<'_>,
-    (stack, (recorder, timeline)): (&StackSpec, (Recorder, &mut Option<Timeline>)),
+    (stack, (recorder, kept)): (&StackSpec, (Recorder, &mut Kept)),
     (lookout, reader, leftovers): (&mut Lookout<'_>, &mut ConditionReader, &mut Vec<String>),
     acts: Acts<'_>,
 ) -> Result<Judged, Fault> {
@@ -176,12 +183,13 @@ fn accompanied(
         leftovers.extend(it.stop());
     }
     let Stage { placed, recorder, .. } = stage;
-    *timeline = recorder.finish(measured.is_err());
+    kept.ran = recorder.ran();
+    kept.timeline = recorder.finish(measured.is_err());
     let (runs, seen) = measured?;
     let around = Around::of(placed, stack, level, &seen);
     let judged = put_together(runs, seen, around)?;
     if judged.has_our_kernel {
-        timeline.iter_mut().for_each(|it| it.forget_machines_beyond(level));
+        kept.timeline.iter_mut().for_each(|it| it.forget_machines_beyond(level));
     }
     Ok(judged)
 }

@@ -145,6 +145,12 @@ impl Recorder {
         self.phases.push(Phase { kind, from, to });
     }
 
+    /// Returns the host's times in which the command ran and was measured.
+    pub(super) fn ran(&self) -> Vec<[Nanoseconds; 2]> {
+        let runs = self.phases.iter().filter(|phase| phase.kind == PhaseKind::Run);
+        runs.map(|phase| [phase.from, phase.to]).collect()
+    }
+
     /// The timeline, when everybody has ended; `None` where nobody looked, or the command was over
     /// so soon that nobody wants one. Of a trial that broke it is always wanted.
     pub(super) fn finish(self, is_broken: bool) -> Option<Timeline> {

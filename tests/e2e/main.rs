@@ -39,6 +39,7 @@ mod libvirt;
 mod limits;
 mod machine;
 mod memory;
+mod meters;
 mod monitors;
 mod neighbours;
 mod nesting;

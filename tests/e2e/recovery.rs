@@ -53,6 +53,7 @@ fn plan(seed: u64) -> Plan {
         baseline: stack(1.0),
         workload: None,
         beside: Vec::new(),
+        meters: Vec::new(),
         command: vec!["true".into()],
         cwd: "/".into(),
         environment: Vec::new(),

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | a package | `intel-rapl:N` whose `name` is `package-N`, on AMD too |
 //! | its memory | `intel-rapl:N:M` whose `name` is `dram`, which is in no package's count |
+//! | a domain that is asked for | those of that `name`: `core`, `uncore`, `dram`, `psys`, `package-N` |
 //! | what one of them took | `energy_uj`, which begins anew after `max_energy_range_uj` |
 //!
 //! - **Reads** the sum of all packages and their memory. Cores are within their package, `psys` is
@@ -22,7 +23,7 @@ use crate::clock::monotonic_raw;
 use crate::counters::{number, text_of};
 use crate::quantity::Nanoseconds;
 use std::fs::{self, File};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Of less than this nothing is said: a counter that moves once a millisecond is a tenth wrong at
@@ -67,16 +68,29 @@ impl Meter {
     /// shows them to nobody.
     #[must_use]
     pub fn open(root: &Path) -> Option<Self> {
+        Self::of(root, |domain| domain.starts_with("package-") || domain == "dram")
+    }
+
+    /// Opens the counters of one domain, those of all packages together; `None` as [`Self::open`].
+    #[must_use]
+    pub fn of_domain(root: &Path, domain: &str) -> Option<Self> {
+        Self::of(root, |it| it == domain)
+    }
+
+    /// Lists the domains of the machine whose `/sys` is below `root`, by name.
+    #[must_use]
+    pub fn domains(root: &Path) -> Vec<String> {
+        let mut names: Vec<String> = zones_of(root).map(|(domain, _)| domain).collect();
+        names.sort();
+        names.dedup();
+        names
+    }
+
+    fn of(root: &Path, is_counted: impl Fn(&str) -> bool) -> Option<Self> {
         let mut zones = Vec::new();
-        for folder in fs::read_dir(root.join("sys/class/powercap")).ok()?.flatten() {
-            let (name, path) = (folder.file_name(), folder.path());
-            let is_rapl = name.to_str().is_some_and(|name| name.starts_with("intel-rapl:"));
-            let kind = text_of(path.join("name")).unwrap_or_default();
-            let is_counted = kind.starts_with("package-") || kind.trim() == "dram";
-            if is_rapl && is_counted {
-                // One of them that is left out or cannot be read makes a sum that is none.
-                zones.push(Zone::open(&path).filter(|_| zones.len() < ZONES_MAX)?);
-            }
+        for (_, path) in zones_of(root).filter(|(domain, _)| is_counted(domain)) {
+            // One of them that is left out or cannot be read makes a sum that is none.
+            zones.push(Zone::open(&path).filter(|_| zones.len() < ZONES_MAX)?);
         }
         let now = monotonic_raw();
         let is_counting = false;
@@ -109,6 +123,15 @@ impl Meter {
         self.at = now;
     }
 
+    /// Returns the mean power since the last such question, in microwatts, and counts anew; `None`
+    /// as [`Self::used_uj`].
+    pub fn microwatts(&mut self) -> Option<u64> {
+        self.count();
+        let (used, counted) = (self.used_uj(), std::mem::take(&mut self.counted));
+        self.zones.iter_mut().for_each(|zone| zone.used = Some(0));
+        u64::try_from(u128::from(used?) * 1_000_000_000 / u128::from(counted.0)).ok()
+    }
+
     /// Time within which it is to be read again, lest a counter goes around unseen.
     #[must_use]
     pub fn patience(&self) -> Duration {
@@ -129,6 +152,17 @@ impl Meter {
         let sum = self.zones.iter().try_fold(0_u64, |sum, zone| sum.checked_add(zone.used?))?;
         (sum > 0 && Duration::from(self.counted) >= SHORTEST).then_some(sum)
     }
+}
+
+/// Packages and their parts, each with the name of its domain.
+fn zones_of(root: &Path) -> impl Iterator<Item = (String, PathBuf)> {
+    let all = fs::read_dir(root.join("sys/class/powercap")).into_iter().flatten().flatten();
+    all.filter_map(|folder| {
+        let name = folder.file_name();
+        let is_rapl = name.to_str().is_some_and(|name| name.starts_with("intel-rapl:"));
+        let domain = text_of(folder.path().join("name")).ok().filter(|_| is_rapl)?;
+        Some((domain.trim().to_owned(), folder.path()))
+    })
 }
 
 impl Zone {
@@ -164,7 +198,6 @@ impl Zone {
 mod tests {
     use super::*;
     use crate::probe::tests::{Tree, tree};
-    use std::path::PathBuf;
 
     const RANGE: u64 = 262_143_328_850;
 
@@ -202,6 +235,23 @@ mod tests {
         meter.go_on();
         meter.at = Nanoseconds(meter.at.0 - 50_000_000);
         meter
+    }
+
+    #[test]
+    fn a_domain_is_read_alone_as_power_since_it_was_last_asked_for() {
+        let machine = machine();
+        let all = ["core", "dram", "package-0", "package-1", "psys"];
+        assert_eq!(Meter::domains(machine.path()), all);
+        assert!(Meter::of_domain(machine.path(), "uncore").is_none());
+        let mut meter = Meter::of_domain(machine.path(), "core").unwrap();
+        meter.go_on();
+        for count in [1_000_500, 2_000_500] {
+            meter.at = Nanoseconds(meter.at.0 - 100_000_000);
+            fs::write(counter(machine.path(), "intel-rapl:0:0"), format!("{count}\n")).unwrap();
+            let microwatts = meter.microwatts().unwrap();
+            assert!((5_000_000..=10_000_000).contains(&microwatts), "{microwatts}");
+        }
+        assert_eq!(meter.microwatts(), None, "asked again at once");
     }
 
     #[test]

@@ -13,6 +13,7 @@ pub mod machine;
 mod memory_stat;
 pub mod mitigations;
 pub mod oom;
+pub mod power;
 pub mod process;
 pub mod refusals;
 pub mod stops;

@@ -77,6 +77,7 @@ fn exchanged(plan: &Plan, stack: &StackSpec, variants: &[Variant], runs: u32) ->
         stacks: std::iter::once(stack.clone()).chain(others).collect(),
         baseline: stack.clone(),
         beside: Vec::new(),
+        meters: Vec::new(),
         runs: Some(runs),
         time_budget_ns: None,
         precision_ppm: None,

@@ -3,6 +3,7 @@
 
 mod arm;
 mod levels;
+mod meters;
 mod metric;
 mod verdict;
 mod why;
@@ -14,6 +15,7 @@ pub use levels::{
     Agreement, LevelTimelineFindings, MachineFindings, PhaseFindings, SeriesFindings,
     StealFindings, TimelineFindings, UseFindings,
 };
+pub use meters::{AttributedEnergy, EnergyFindings, MeterFindings, WorkEnergy};
 pub use metric::{
     AbsenceFindings, BesideFindings, BesideOverhead, DistributionFindings, InstanceFindings,
     Interval, JudgementFindings, MetricFindings, PercentilePoint, ProgressPoint, QuantileFindings,
@@ -48,6 +50,9 @@ pub struct Findings {
     /// Parts of stacks that were exchanged to confirm what explains their overheads.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub confirmed: Vec<ConfirmedFindings>,
+    /// Meters of power that were read all through the run.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub meters: Vec<MeterFindings>,
     /// Thresholds that the findings were held against, each with every stack that it is of.
     pub thresholds: Vec<ThresholdFindings>,
 }
@@ -180,6 +185,9 @@ pub struct ArmFindings {
     /// CPU time that was taken from levels with a kernel of their own.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub steals: Vec<StealFindings>,
+    /// Energy of a run by each meter.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub energies: Vec<EnergyFindings>,
     /// Timeline of one trial, where somebody looked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeline: Option<TimelineFindings>,

@@ -23,6 +23,7 @@ stacks = ["native", "qemu:mem=1G,accel=tcg+runc", [{ layer = "qemu", memory = "2
 baseline = "runc"
 beside = ["adversary.load:cpu=30@runc"]
 runs = 0x10
+meters = ["battery"]
 time = "1h30m"
 warm_up = 1
 iterations = 5
@@ -62,7 +63,7 @@ fn an_unknown_key_is_answered_with_the_nearest_and_its_line() {
     refused(
         "command = [\"true\"]\nwarmup = 3\n",
         "plans/io.toml:2: unknown key `warmup`
-  hint: use `warm_up`; the keys of a plan are `title`, `command`, `workload`, `stacks`, `baseline`, `beside`, `runs`, `time`, `precision`, `looks`, `warm_up`, `iterations`, `instances`, `cache`, `settle`, `env_padding`, `watch`, `ignore_failure`, `keep_disturbed`, `seed`, `margin`, `deadline`, `start_deadline`, `cwd`, `writable`, `inherit_environment`, `environment`",
+  hint: use `warm_up`; the keys of a plan are `title`, `command`, `workload`, `stacks`, `baseline`, `beside`, `meters`, `runs`, `time`, `precision`, `looks`, `warm_up`, `iterations`, `instances`, `cache`, `settle`, `env_padding`, `watch`, `ignore_failure`, `keep_disturbed`, `seed`, `margin`, `deadline`, `start_deadline`, `cwd`, `writable`, `inherit_environment`, `environment`",
     );
 }
 

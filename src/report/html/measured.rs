@@ -40,7 +40,7 @@ pub fn measured(findings: &Findings, arms: &[Arm<'_>]) -> Option<Markup> {
         cells.extend((!own.is_empty()).then(|| Cell::Prose(because.unwrap_or_default().into())));
         table.row(Some(row.arm.arm), cells);
     }
-    let title = findings.run.workload.as_deref().unwrap_or("the workload");
+    let title = workload::measurer(findings);
     let table = table.finish();
     Some(html! {
         section #measured {

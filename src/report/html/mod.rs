@@ -11,6 +11,7 @@ mod chart;
 mod comparison;
 mod curves;
 mod details;
+mod energies;
 pub(crate) mod escape;
 mod heading;
 mod instances;
@@ -159,6 +160,7 @@ fn numbers(findings: &Findings, arms: &[legend::Arm<'_>], answer: &Answer<'_>) -
         instances::instances(findings, arms),
         isolation::isolation(findings),
         bill::bill(arms),
+        energies::energies(findings, arms),
         levels::levels(arms),
         timeline::timeline(arms),
         curves::curves(findings, arms),

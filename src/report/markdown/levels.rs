@@ -1,6 +1,7 @@
 //! Whole machines, and who used what over time, as tables of Markdown.
 
 use super::{name, plain, sentence, table};
+use crate::finding::energy_words::{self, ENERGIES_ARE};
 use crate::finding::level_words::{
     self, STEALS, STEALS_ARE, USES, USES_ARE, agreement, amount, more, resource,
 };
@@ -35,6 +36,25 @@ pub(super) fn machines(findings: &Findings) -> String {
         text += &format!("{}{}\n\n", table(&STEALS, steals), sentence(STEALS_ARE));
     }
     text
+}
+
+/// Energies by meters; empty where there are none.
+pub(super) fn energies(findings: &Findings) -> String {
+    if findings.meters.is_empty() {
+        return String::new();
+    }
+    let row = |(_, stack, cells): (u32, String, [String; 6])| {
+        let cells = cells.iter().map(|it| plain(it));
+        std::iter::once(plain(&stack)).chain(cells).collect()
+    };
+    let rows: Vec<Vec<String>> = energy_words::rows(findings).map(row).collect();
+    let meters =
+        findings.meters.iter().map(|it| format!("- {}\n", sentence(&energy_words::meter(it))));
+    let rows = if rows.is_empty() { String::new() } else { table(&energy_words::HEADINGS, rows) };
+    let work = energy_words::of_work(findings).map(|it| format!("{}\n\n", sentence(&it)));
+    let (said, work) = (sentence(ENERGIES_ARE), work.unwrap_or_default());
+    let meters = meters.collect::<String>();
+    format!("## Energy by meters\n\n{rows}{said}\n\n{work}{meters}\n")
 }
 
 /// Use by everybody over time; empty where nobody looked.

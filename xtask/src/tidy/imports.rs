@@ -23,16 +23,23 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("driver", &["vm", "guest", "container", "rootfs", "layer", "agent", "lab", "fault"]),
     ("stack", &["driver", "rootfs", "layer", "agent", "lab", "fault"]),
     ("workload", &["driver", "layer", "lab::program_file", "fault"]),
-    ("plan", &["workload", "stack", "driver", "layer", "fault"]),
-    ("trial", &["workload", "plan", "stack", "driver", "rootfs", "layer", "agent", "lab", "fault"]),
+    ("meter", &["layer", "lab", "fault"]),
+    ("plan", &["meter", "workload", "stack", "driver", "layer", "fault"]),
+    (
+        "trial",
+        &[
+            "meter", "workload", "plan", "stack", "driver", "rootfs", "layer", "agent", "lab",
+            "fault",
+        ],
+    ),
     (
         "ledger",
         &[
-            "trial", "workload", "plan", "stack", "layer", "lab::state", "lab::byte_lock",
+            "trial", "meter", "workload", "plan", "stack", "layer", "lab::state", "lab::byte_lock",
             "lab::sudoer", "lab::exclusive", "lab::us", "fault",
         ],
     ),
-    ("campaign", &["ledger", "trial", "plan", "stack", "layer", "fault"]),
+    ("campaign", &["ledger", "trial", "plan", "meter", "stack", "layer", "fault"]),
     (
         "finding",
         &["ledger", "trial", "plan", "workload", "stack", "driver", "rootfs", "layer", "fault"],

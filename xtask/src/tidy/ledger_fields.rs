@@ -7,8 +7,9 @@ const SCHEMA: &str = "src/ledger/schema.sql";
 const FORMAT: &str = "src/ledger/FORMAT.md";
 
 /// Suffixes that the name of a quantity may have.
-const UNITS: &[&str] =
-    &["_ns", "_bytes", "_mib", "_count", "_ratio", "_ppm", "_joules", "_hz", "_celsius"];
+const UNITS: &[&str] = &[
+    "_ns", "_bytes", "_mib", "_count", "_ratio", "_ppm", "_joules", "_uj", "_uw", "_hz", "_celsius",
+];
 
 /// Numbers that are no quantities: places and names. `value` has its unit in the row's other
 /// fields.

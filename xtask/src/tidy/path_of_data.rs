@@ -8,7 +8,8 @@ const ARCHITECTURE: &str = "ARCHITECTURE.md";
 const README: &str = "README.md";
 
 /// Modules that stand beside the path, not on it.
-const BESIDE: &[&str] = &["container", "guest", "prove", "serve", "cli", "fault", "regular_file"];
+const BESIDE: &[&str] =
+    &["container", "guest", "meter", "prove", "serve", "cli", "fault", "regular_file"];
 
 pub fn check(tree: &Tree) -> Vec<Finding> {
     let path = in_library(tree.text(LIBRARY).unwrap_or_default());

@@ -105,6 +105,7 @@ pub fn arm(place: u32, stack: &str, part: &str, ratio: f64, verdict: Verdict) ->
         machines: Vec::new(),
         uses: Vec::new(),
         steals: Vec::new(),
+        energies: Vec::new(),
         timeline: None,
         why: None,
         evidence: vec![LevelEvidence {
@@ -372,6 +373,7 @@ pub fn empty() -> Findings {
         arms: Vec::new(),
         noise_floor: Some(interval(1.004, 0.009)),
         confirmed: Vec::new(),
+        meters: Vec::new(),
         thresholds: Vec::new(),
         cautions: vec![
             caution(

@@ -1,0 +1,129 @@
+//! Energy by meters in words and rows, for every format.
+
+use crate::finding::{EnergyFindings, Findings, MeterFindings, estimate, number};
+
+/// The heading of a table of energies; a `#` stands before columns of numbers.
+pub(crate) const HEADINGS: [&str; 7] =
+    ["Stack", "Meter", "#Power", "#Energy", "#Idle", "#Dynamic", "Dynamic, by CPU time"];
+
+/// Explains the table.
+pub(crate) const ENERGIES_ARE: &str = "Medians per run of the command, of the whole machine. Idle \
+    is what the machine took before the run, over the same time; dynamic is the rest, divided by \
+    CPU time: an attribution, and no measurement.";
+
+/// As many payers are named.
+const PAYERS_MAX: usize = 3;
+
+/// Power for people.
+pub(crate) fn power(microwatts: f64) -> String {
+    format!("{:.1} W", microwatts / 1e6)
+}
+
+/// Rows of the table: of every arm but the second of the baseline, with its name.
+pub(crate) fn rows(findings: &Findings) -> impl Iterator<Item = (u32, String, [String; 6])> {
+    let arms = findings.arms.iter().filter(|arm| !arm.is_again());
+    arms.flat_map(|arm| arm.energies.iter().map(move |of| (arm.arm, arm.name.clone(), cells(of))))
+}
+
+fn cells(of: &EnergyFindings) -> [String; 6] {
+    let energy = |microjoules: f64| match microjoules < 0.0 {
+        true => format!("−{}", number::energy(-microjoules)),
+        false => number::energy(microjoules),
+    };
+    let known = |microjoules: Option<f64>| microjoules.map_or_else(|| number::GAP.into(), energy);
+    let [idle, dynamic] = [of.idle_uj, of.dynamic_uj].map(known);
+    [of.meter.clone(), power(of.power_uw), energy(of.energy_uj), idle, dynamic, shares(of)]
+}
+
+/// Names who used the dynamic energy, by CPU time.
+fn shares(of: &EnergyFindings) -> String {
+    let all: f64 = of.attributed.iter().map(|it| it.energy_uj).sum();
+    let mut largest: Vec<_> = of.attributed.iter().collect();
+    largest.sort_by(|a, b| b.energy_uj.total_cmp(&a.energy_uj));
+    let shares = largest.into_iter().take(PAYERS_MAX);
+    let shares: Vec<String> =
+        shares.map(|it| format!("{} {}", it.payer, number::percent(it.energy_uj / all))).collect();
+    shares.join(", ")
+}
+
+/// Says what a unit of the work took in each stack, for the first rate that the workload measured;
+/// `None` where it measured none.
+pub(crate) fn of_work(findings: &Findings) -> Option<String> {
+    let arms = findings.arms.iter().filter(|arm| !arm.is_again());
+    let said = arms.filter_map(|arm| {
+        let (of, work) = arm.energies.iter().find_map(|it| Some((it, it.of_work.first()?)))?;
+        let (energy_uj, unit) = match work.unit.as_str() {
+            "bytes" => (work.energy_uj * 1e9, "GB"),
+            "bit" => (work.energy_uj * 1e9, "Gbit"),
+            _ => (work.energy_uj * 1e3, "1,000"),
+        };
+        let energy = number::energy(energy_uj);
+        Some((format!("{} {energy}", arm.name), format!("{unit} of `{}`", work.metric), &of.meter))
+    });
+    let said: Vec<_> = said.collect();
+    let (_, unit, meter) = said.first()?;
+    let each: Vec<&str> = said.iter().map(|(energy, ..)| energy.as_str()).collect();
+    Some(format!("Energy for {unit}, by `{meter}`: {}.", each.join(", ")))
+}
+
+/// Says what was found of a meter.
+pub(crate) fn meter(of: &MeterFindings) -> String {
+    let time = |ns: u64| number::time(estimate::float(ns));
+    let mut said = vec![format!("read every {}", time(of.every_ns))];
+    said.extend(of.idle_uw.map(|idle| format!("{} idle", power(estimate::float(idle)))));
+    said.push(match of.step_uw {
+        Some(step) if step < 0 => {
+            String::from("less the more a machine does: is it the right one?")
+        }
+        Some(step) => {
+            format!("{} more with all CPUs busy", power(estimate::float(step.unsigned_abs())))
+        }
+        None => String::from("no more with all CPUs busy: it does not see what this machine does"),
+    });
+    said.extend(of.delay_ns.map(|delay| format!("{} late", time(delay))));
+    said.extend(
+        of.resolution_uw.map(|step| format!("in steps of {}", power(estimate::float(step)))),
+    );
+    if of.failed_count > 0 {
+        let all = of.read_count.saturating_add(of.failed_count);
+        let why = of.why.as_deref().unwrap_or("nobody says why");
+        said.push(format!("{} of {all} readings failed: {why}", of.failed_count));
+    }
+    said.extend((of.late_count > 0).then(|| format!("{} readings came late", of.late_count)));
+    said.extend(of.doubt.clone());
+    format!("`{}`: {}", of.meter, said.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_with_a_meter_is_said() {
+        let good = MeterFindings {
+            meter: String::from("ipmi"),
+            metric: String::from("energy_ipmi_uj"),
+            every_ns: 2_000_000_000,
+            read_count: 9,
+            failed_count: 0,
+            late_count: 0,
+            resolution_uw: Some(1_000_000),
+            idle_uw: Some(12_500_000),
+            step_uw: Some(25_000_000),
+            delay_ns: Some(500_000_000),
+            why: None,
+            doubt: None,
+        };
+        assert_eq!(
+            meter(&good),
+            "`ipmi`: read every 2.000 s, 12.5 W idle, 25.0 W more with all CPUs busy, 500.0 ms \
+             late, in steps of 1.0 W"
+        );
+        let blind = MeterFindings { step_uw: None, delay_ns: None, ..good.clone() };
+        assert!(meter(&blind).contains("it does not see what this machine does"));
+        let wrong = MeterFindings { step_uw: Some(-1), failed_count: 3, late_count: 1, ..good };
+        let said = meter(&wrong);
+        assert!(said.contains("is it the right one?"), "{said}");
+        assert!(said.contains("3 of 12 readings failed: nobody says why, 1 readings came late"));
+    }
+}

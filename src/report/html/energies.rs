@@ -1,0 +1,31 @@
+//! Energy by meters: a table for all stacks, and what was found of each meter.
+
+use super::escape;
+use super::legend::Arm;
+use super::table::{Cell, Table};
+use crate::finding::Findings;
+use crate::finding::energy_words::{ENERGIES_ARE, HEADINGS, meter, of_work, rows};
+use maud::{Markup, html};
+
+/// The section; `None` where no meter was read.
+pub fn energies(findings: &Findings, arms: &[Arm<'_>]) -> Option<Markup> {
+    if findings.meters.is_empty() {
+        return None;
+    }
+    let mut table = Table::new("Energy of the machine while the command ran", &HEADINGS);
+    for (arm, _, cells) in rows(findings) {
+        let name = arms.iter().find(|it| it.found.arm == arm).map(|it| it.name.clone());
+        let mut row = vec![Cell::Code(name.unwrap_or_default())];
+        row.extend(cells.map(Cell::Text));
+        table.row(Some(arm), row);
+    }
+    Some(html! {
+        section #energy {
+            h2 { "Energy by meters" }
+            (table.finish())
+            p { (escape::prose(ENERGIES_ARE)) }
+            @if let Some(said) = of_work(findings) { p { (escape::prose(&said)) } }
+            ul { @for it in &findings.meters { li { (escape::prose(&meter(it))) } } }
+        }
+    })
+}
