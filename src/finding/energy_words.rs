@@ -25,6 +25,12 @@ pub(crate) fn rows(findings: &Findings) -> impl Iterator<Item = (u32, String, [S
     arms.flat_map(|arm| arm.energies.iter().map(move |of| (arm.arm, arm.name.clone(), cells(of))))
 }
 
+/// Name of a meter in a table, from that of its metric: `snmp`, `snmp_2`.
+fn short(metric: &str) -> &str {
+    let metric = metric.strip_prefix("energy_").unwrap_or(metric);
+    metric.strip_suffix("_uj").unwrap_or(metric)
+}
+
 fn cells(of: &EnergyFindings) -> [String; 6] {
     let energy = |microjoules: f64| match microjoules < 0.0 {
         true => format!("−{}", number::energy(-microjoules)),
@@ -32,7 +38,14 @@ fn cells(of: &EnergyFindings) -> [String; 6] {
     };
     let known = |microjoules: Option<f64>| microjoules.map_or_else(|| number::GAP.into(), energy);
     let [idle, dynamic] = [of.idle_uj, of.dynamic_uj].map(known);
-    [of.meter.clone(), power(of.power_uw), energy(of.energy_uj), idle, dynamic, shares(of)]
+    [
+        short(&of.metric).to_owned(),
+        power(of.power_uw),
+        energy(of.energy_uj),
+        idle,
+        dynamic,
+        shares(of),
+    ]
 }
 
 /// Names who used the dynamic energy, by CPU time.
@@ -58,7 +71,8 @@ pub(crate) fn of_work(findings: &Findings) -> Option<String> {
             _ => (work.energy_uj * 1e3, "1,000"),
         };
         let energy = number::energy(energy_uj);
-        Some((format!("{} {energy}", arm.name), format!("{unit} of `{}`", work.metric), &of.meter))
+        let unit = format!("{unit} of `{}`", work.metric);
+        Some((format!("{} {energy}", arm.name), unit, short(&of.metric)))
     });
     let said: Vec<_> = said.collect();
     let (_, unit, meter) = said.first()?;
@@ -91,7 +105,7 @@ pub(crate) fn meter(of: &MeterFindings) -> String {
     }
     said.extend((of.late_count > 0).then(|| format!("{} readings came late", of.late_count)));
     said.extend(of.doubt.clone());
-    format!("`{}`: {}", of.meter, said.join(", "))
+    format!("{} (`{}`): {}", short(&of.metric), of.meter, said.join(", "))
 }
 
 #[cfg(test)]
@@ -116,7 +130,7 @@ mod tests {
         };
         assert_eq!(
             meter(&good),
-            "`ipmi`: read every 2.000 s, 12.5 W idle, 25.0 W more with all CPUs busy, 500.0 ms \
+            "ipmi (`ipmi`): read every 2.000 s, 12.5 W idle, 25.0 W more with all CPUs busy, 500.0 ms \
              late, in steps of 1.0 W"
         );
         let blind = MeterFindings { step_uw: None, delay_ns: None, ..good.clone() };

@@ -121,7 +121,7 @@ foreign! {
         leave: every_ns read_count failed_count late_count resolution_uw idle_uw step_uw delay_ns;
     }
     EnergyFindings {
-        tame: meter of_work attributed;
+        tame: meter metric of_work attributed;
         leave: energy_uj power_uw idle_uj dynamic_uj;
     }
     WorkEnergy { tame: metric unit; leave: energy_uj; }

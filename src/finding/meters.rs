@@ -54,6 +54,10 @@ fn doubt(of: &KnownMeter, meters: &[KnownMeter]) -> Option<String> {
 pub(crate) fn add_to(arms: &mut [ArmFindings], meters: &[MeterFindings]) {
     for arm in arms {
         arm.energies = meters.iter().filter_map(|meter| energy(arm, meter)).collect();
+        // This host has read them, and nobody else has said them.
+        let read = arm.metrics.iter_mut();
+        let read = read.filter(|it| meters.iter().any(|meter| meter.metric == it.metric));
+        read.for_each(|it| it.claimed_by = None);
     }
 }
 
@@ -64,6 +68,7 @@ fn energy(arm: &ArmFindings, meter: &MeterFindings) -> Option<EnergyFindings> {
     let dynamic_uj = idle_uj.map(|idle_uj| energy_uj - idle_uj);
     Some(EnergyFindings {
         meter: meter.meter.clone(),
+        metric: meter.metric.clone(),
         energy_uj,
         power_uw: energy_uj / wall_s,
         idle_uj,
@@ -140,8 +145,9 @@ mod tests {
         assert!((dynamic + found.idle_uj.unwrap() - found.energy_uj).abs() < 1e-3);
         let sum: f64 = found.attributed.iter().map(|it| it.energy_uj).sum();
         assert!((sum / dynamic - 1.0).abs() < 1e-9 && found.attributed.len() >= 2, "{found:?}");
-        // It is a metric like any other, with an overhead.
-        assert!(arms[2].metric("energy_snmp_uj").unwrap().overhead.is_some());
+        // It is a metric like any other, with an overhead, and no claim of the workload's.
+        let metric = arms[2].metric("energy_snmp_uj").unwrap();
+        assert!(metric.overhead.is_some() && metric.claimed_by.is_none(), "{metric:?}");
     }
 
     #[test]

@@ -89,11 +89,15 @@ pub(crate) fn remark(rows: &[Row<'_>]) -> Option<String> {
     ))
 }
 
-/// Names whatever measured: the workload as typed, or the meters of a plan.
-pub(crate) fn measurer(findings: &Findings) -> &str {
-    let workload = findings.run.workload.as_deref();
-    let usual = if findings.meters.is_empty() { "the workload" } else { "the meters" };
-    workload.unwrap_or(usual)
+/// Names whatever measured: the workload as typed, the meters of a plan, or both.
+pub(crate) fn measurer(findings: &Findings) -> String {
+    let workload = findings.run.workload.as_deref().map(|typed| format!("`{typed}`"));
+    match (workload, findings.meters.is_empty()) {
+        (Some(workload), true) => workload,
+        (Some(workload), false) => workload + " and the meters",
+        (None, false) => String::from("the meters"),
+        (None, true) => String::from("the workload"),
+    }
 }
 
 #[cfg(test)]

@@ -161,7 +161,7 @@ fn of_workload(findings: &Findings) -> String {
     };
     let mut text = format!(
         "## What {} measured\n\n{}",
-        code(workload::measurer(findings)),
+        sentence(&workload::measurer(findings)),
         table(&["Metric", "Stack", "#Median", "Overhead", "Verdict"], rows.iter().map(cells))
     );
     if let Some(remark) = workload::remark(&rows) {

@@ -125,6 +125,9 @@ pub fn render(findings: &Findings, look: Look) -> String {
 
 /// Writes what meters say of each stack, and what was found of each meter.
 fn energies(page: &mut Page, findings: &Findings, look: Look) {
+    if findings.meters.is_empty() {
+        return;
+    }
     let mut table = plain(look);
     table.set_header(energy_words::HEADINGS.map(|it| it.trim_start_matches('#')));
     let rows: Vec<_> = energy_words::rows(findings).collect();
@@ -132,10 +135,10 @@ fn energies(page: &mut Page, findings: &Findings, look: Look) {
         let cells = cells.iter().map(|it| foreign::line(it));
         table.add_row(std::iter::once(foreign::line(stack)).chain(cells));
     }
+    page.gap();
     if !rows.is_empty() {
-        page.gap();
         page.paragraph("", "Energy of the machine while the command ran", 0);
-        page.add(&(table.trim_fmt() + "\n"));
+        add_broken(page, table, look);
         page.paragraph("", energy_words::ENERGIES_ARE, 0);
     }
     if let Some(said) = energy_words::of_work(findings) {
@@ -144,9 +147,7 @@ fn energies(page: &mut Page, findings: &Findings, look: Look) {
     for meter in &findings.meters {
         page.paragraph("Meter ", &energy_words::meter(meter), 2);
     }
-    if !findings.meters.is_empty() {
-        page.gap();
-    }
+    page.gap();
 }
 
 /// Says what was taken from guests, where that is worth a word.
@@ -209,7 +210,7 @@ fn workload(page: &mut Page, findings: &Findings, look: Look) {
         return;
     }
     let title = workload::measurer(findings);
-    page.paragraph("", &format!("What `{}` measured", foreign::line(title)), 0);
+    page.paragraph("", &format!("What {} measured", foreign::line(&title)), 0);
     let mut table = plain(look);
     table.set_header(["Metric", "Stack", "Median", "Overhead", "Verdict"]);
     for row in &rows {

@@ -36,6 +36,8 @@ pub struct MeterFindings {
 pub struct EnergyFindings {
     /// The meter as typed.
     pub meter: String,
+    /// Name of its metric.
+    pub metric: String,
     /// Median energy of the whole machine.
     pub energy_uj: f64,
     /// Median power.

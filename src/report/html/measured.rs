@@ -44,7 +44,7 @@ pub fn measured(findings: &Findings, arms: &[Arm<'_>]) -> Option<Markup> {
     let table = table.finish();
     Some(html! {
         section #measured {
-            h2 { "What " (escape::line(title)) " measured" }
+            h2 { "What " (escape::prose(&title)) " measured" }
             @if let Some(remark) = workload::remark(&rows) {
                 p { "Overhead: " (escape::prose(&remark)) "." }
             }
