@@ -38,8 +38,8 @@ pub trait Observer {
     fn run_stopped(&mut self, _why: &str) {}
     /// Disturbed trials are not repeated any more.
     fn repeats_ended(&mut self, _why: &str) {}
-    /// Meters are about to be looked at, by an idle machine and a busy one.
-    fn meters_begin(&mut self) {}
+    /// Meters are about to be looked at, by an idle machine and a busy one, for so long.
+    fn meters_begin(&mut self, _takes: Duration) {}
     /// A look has not decided every threshold, and a further one comes after so many blocks.
     fn goes_on(&mut self, _why: &str, _blocks: u32) {}
 }
@@ -141,7 +141,8 @@ impl<'a> Campaign<'a> {
             self.enough = Enough::of(self.plan, &self.ledger.trials()?);
         }
         self.check_arms(&arms)?;
-        let began = clock::monotonic_raw();
+        self.take_known_meters()?;
+        let mut began = clock::monotonic_raw();
         let mut is_prepared = false;
         for block in 0..self.plan.block_limit() {
             if self.dropped.len() == arms.len() || self.is_over(began) || self.is_enough() {
@@ -153,7 +154,8 @@ impl<'a> Campaign<'a> {
             let trials = self.plan.block(block);
             if !is_prepared && trials.iter().any(|trial| self.is_to_do(*trial)) {
                 self.prepare(&arms)?;
-                self.calibrate()?;
+                // The load that finds out meters is in no budget.
+                began += self.calibrate()?;
                 is_prepared = true;
             }
             let block_began = clock::monotonic_raw();
@@ -175,29 +177,42 @@ impl<'a> Campaign<'a> {
         !self.dropped.contains(&trial.arm) && !self.done.contains(&trial)
     }
 
-    /// Finds what each meter says of an idle machine, and how late it is; once in a run.
-    fn calibrate(&mut self) -> Result<(), Fault> {
-        if self.metering.is_empty() {
-            return Ok(());
-        }
+    /// Takes what an earlier session of the run has found of the meters.
+    fn take_known_meters(&mut self) -> Result<(), Fault> {
         let known = self.ledger.meters()?;
-        if known.is_empty() {
-            self.observer.meters_begin();
-            let is_over = || self.interrupts.urgency() > Urgency::None;
-            self.metering.calibrate(&is_over);
-        } else {
-            let known = known.into_iter().map(|it| (it.meter, it.calibrated));
-            self.metering.take_calibrated(&known.collect::<Vec<_>>());
+        if !known.is_empty() {
+            let known = known.into_iter().map(|it| (it.meter, it.calibrated, it.counted));
+            self.metering.take_known(known.collect());
+        }
+        Ok(())
+    }
+
+    /// Finds what each meter says of an idle machine, and how late it is; once in a run. Returns
+    /// the time that it took.
+    fn calibrate(&mut self) -> Result<Nanoseconds, Fault> {
+        if self.metering.is_empty() || self.metering.is_calibrated() {
+            return Ok(Nanoseconds(0));
+        }
+        let began = clock::monotonic_raw();
+        self.observer.meters_begin(self.metering.calibration());
+        let is_over = || self.interrupts.urgency() > Urgency::None;
+        self.metering.calibrate(&is_over);
+        self.keep_meters()?;
+        Ok(clock::monotonic_raw().since(began))
+    }
+
+    /// Writes down what is known of the meters. Of a run that ended before that, it is found later.
+    fn keep_meters(&mut self) -> Result<(), Fault> {
+        if !self.metering.is_calibrated() {
+            return Ok(());
         }
         self.ledger.keep_meters(&self.metering)
     }
 
-    fn end(self, state: RunState) -> Result<RunState, Fault> {
-        if !self.metering.is_empty() {
-            self.ledger.keep_meters(&self.metering)?;
-        }
+    fn end(mut self, state: RunState) -> Result<RunState, Fault> {
+        let kept = self.keep_meters();
         self.ledger.finish(state)?;
-        Ok(state)
+        kept.map(|()| state)
     }
 
     /// No further block, when it would end after the budget is spent; the first one always runs.
@@ -246,8 +261,10 @@ impl<'a> Campaign<'a> {
             self.context,
             &mut |_, _| {},
         );
-        if !record.ran.is_empty() {
-            record.energies = self.metering.used(&record.ran);
+        let counts = matches!(record.result, TrialResult::Done(_) | TrialResult::Disturbed(_));
+        if counts && !record.ran.is_empty() {
+            let is_over = || self.interrupts.urgency() > Urgency::None;
+            record.energies = self.metering.used(&record.ran, &is_over);
         }
         let is_cut_short = self.interrupts.urgency() == Urgency::Now;
         if is_cut_short && !matches!(record.result, TrialResult::Done(_)) {

@@ -63,11 +63,12 @@ pub(super) struct MeasureArguments {
     /// Reads a meter of power all through the run, such as `snmp:host=pdu,preset=apc`; may be
     /// repeated.
     ///
-    /// Kinds: battery, hwmon (a sensor of this machine), ipmi, redfish, snmp. Each is a metric of
-    /// the result: the energy of a run of the command. Before the first trial the machine is idle
-    /// and busy in turn for half a minute, to know what it takes idle and how late the meter is.
+    /// Kinds: battery, hwmon (a sensor of this machine), ipmi, rapl, redfish, snmp. Each is a
+    /// metric of the result: the energy of a run of the command. Before the first trial the
+    /// machine is idle and busy in turn for half a minute, to know what it takes idle and how late
+    /// the meter is.
     #[arg(long, value_name = "METER", value_parser = MeterSpec::parse)]
-    #[arg(help_heading = "What to measure")]
+    #[arg(help_heading = "What to measure", add = candidates::meter())]
     meter: Vec<MeterSpec>,
     /// Names the run in lists and reports [default: the command].
     #[arg(long, value_name = "TEXT", help_heading = "What to measure")]

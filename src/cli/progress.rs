@@ -381,8 +381,11 @@ impl Observer for Progress {
         self.say(why);
     }
 
-    fn meters_begin(&mut self) {
-        self.say("meters: the machine is idle and busy in turn for half a minute, to know both");
+    fn meters_begin(&mut self, takes: Duration) {
+        let takes = rough(takes);
+        self.say(&format!(
+            "meters: the machine is idle and busy in turn for {takes}, to find them out"
+        ));
     }
 
     fn goes_on(&mut self, why: &str, blocks: u32) {

@@ -1,15 +1,18 @@
 //! Energy by meters in words and rows, for every format.
 
-use crate::finding::{EnergyFindings, Findings, MeterFindings, estimate, number};
+use crate::finding::{ArmFindings, EnergyFindings, Findings, MeterFindings, estimate, number};
 
 /// The heading of a table of energies; a `#` stands before columns of numbers.
 pub(crate) const HEADINGS: [&str; 7] =
     ["Stack", "Meter", "#Power", "#Energy", "#Idle", "#Dynamic", "Dynamic, by CPU time"];
 
 /// Explains the table.
-pub(crate) const ENERGIES_ARE: &str = "Medians per run of the command, of the whole machine. Idle \
-    is what the machine took before the run, over the same time; dynamic is the rest, divided by \
-    CPU time: an attribution, and no measurement.";
+pub(crate) const ENERGIES_ARE: &str = "Median energy of a run of the command, of all that the \
+    meter sees. Idle is what that took before the run, over the same time; dynamic is the rest, \
+    divided by CPU time: an attribution, and no measurement.";
+
+/// Smallest step that a meter is said to have: those of a counter are chance.
+const STEP_LEAST_UW: u64 = 50_000;
 
 /// As many payers are named.
 const PAYERS_MAX: usize = 3;
@@ -19,65 +22,60 @@ pub(crate) fn power(microwatts: f64) -> String {
     format!("{:.1} W", microwatts / 1e6)
 }
 
-/// Rows of the table: of every arm but the second of the baseline, with its name.
-pub(crate) fn rows(findings: &Findings) -> impl Iterator<Item = (u32, String, [String; 6])> {
+/// Energy for people; of one that is negative, with its sign.
+pub(crate) fn energy(microjoules: f64) -> String {
+    match microjoules < 0.0 {
+        true => format!("−{}", number::energy(-microjoules)),
+        false => number::energy(microjoules),
+    }
+}
+
+/// Lists what each meter says of every arm but the second of the baseline.
+pub(crate) fn all(findings: &Findings) -> impl Iterator<Item = (&ArmFindings, &EnergyFindings)> {
     let arms = findings.arms.iter().filter(|arm| !arm.is_again());
-    arms.flat_map(|arm| arm.energies.iter().map(move |of| (arm.arm, arm.name.clone(), cells(of))))
+    arms.flat_map(|arm| arm.energies.iter().map(move |of| (arm, of)))
+}
+
+/// The cells of one row behind the name of its stack.
+pub(crate) fn cells(of: &EnergyFindings) -> [String; 6] {
+    let known = |microjoules: Option<f64>| microjoules.map_or_else(|| number::GAP.into(), energy);
+    let [idle, dynamic] = [of.idle_uj, of.dynamic_uj].map(known);
+    let meter = short(&of.metric).to_owned();
+    [meter, power(of.power_uw), energy(of.energy_uj), idle, dynamic, shares(of)]
 }
 
 /// Name of a meter in a table, from that of its metric: `snmp`, `snmp_2`.
-fn short(metric: &str) -> &str {
+pub(crate) fn short(metric: &str) -> &str {
     let metric = metric.strip_prefix("energy_").unwrap_or(metric);
     metric.strip_suffix("_uj").unwrap_or(metric)
 }
 
-fn cells(of: &EnergyFindings) -> [String; 6] {
-    let energy = |microjoules: f64| match microjoules < 0.0 {
-        true => format!("−{}", number::energy(-microjoules)),
-        false => number::energy(microjoules),
-    };
-    let known = |microjoules: Option<f64>| microjoules.map_or_else(|| number::GAP.into(), energy);
-    let [idle, dynamic] = [of.idle_uj, of.dynamic_uj].map(known);
-    [
-        short(&of.metric).to_owned(),
-        power(of.power_uw),
-        energy(of.energy_uj),
-        idle,
-        dynamic,
-        shares(of),
-    ]
-}
-
-/// Names who used the dynamic energy, by CPU time.
-fn shares(of: &EnergyFindings) -> String {
-    let all: f64 = of.attributed.iter().map(|it| it.energy_uj).sum();
+/// Names who used most of the dynamic energy, by CPU time.
+pub(crate) fn shares(of: &EnergyFindings) -> String {
     let mut largest: Vec<_> = of.attributed.iter().collect();
     largest.sort_by(|a, b| b.energy_uj.total_cmp(&a.energy_uj));
     let shares = largest.into_iter().take(PAYERS_MAX);
-    let shares: Vec<String> =
-        shares.map(|it| format!("{} {}", it.payer, number::percent(it.energy_uj / all))).collect();
-    shares.join(", ")
+    let shares = shares.map(|it| format!("{} {}", it.payer, number::energy(it.energy_uj)));
+    shares.collect::<Vec<_>>().join(", ")
 }
 
 /// Says what a unit of the work took in each stack, for the first rate that the workload measured;
 /// `None` where it measured none.
 pub(crate) fn of_work(findings: &Findings) -> Option<String> {
-    let arms = findings.arms.iter().filter(|arm| !arm.is_again());
-    let said = arms.filter_map(|arm| {
-        let (of, work) = arm.energies.iter().find_map(|it| Some((it, it.of_work.first()?)))?;
-        let (energy_uj, unit) = match work.unit.as_str() {
-            "bytes" => (work.energy_uj * 1e9, "GB"),
-            "bit" => (work.energy_uj * 1e9, "Gbit"),
-            _ => (work.energy_uj * 1e3, "1,000"),
-        };
-        let energy = number::energy(energy_uj);
-        let unit = format!("{unit} of `{}`", work.metric);
-        Some((format!("{} {energy}", arm.name), unit, short(&of.metric)))
-    });
-    let said: Vec<_> = said.collect();
-    let (_, unit, meter) = said.first()?;
-    let each: Vec<&str> = said.iter().map(|(energy, ..)| energy.as_str()).collect();
-    Some(format!("Energy for {unit}, by `{meter}`: {}.", each.join(", ")))
+    let found =
+        || all(findings).flat_map(|(arm, of)| of.of_work.iter().map(move |it| (arm, of, it)));
+    let (_, by, first) = found().next()?;
+    let same = found().filter(|(_, of, it)| of.metric == by.metric && it.metric == first.metric);
+    let (units, unit) = match first.unit.as_str() {
+        "bytes" => (1e9, "GB"),
+        "bit" => (1e9, "Gbit"),
+        _ => (1e3, "1,000"),
+    };
+    let each =
+        same.map(|(arm, _, it)| format!("{} {}", arm.name, number::energy(it.energy_uj * units)));
+    let each = each.collect::<Vec<_>>().join(", ");
+    let (metric, meter) = (&first.metric, short(&by.metric));
+    Some(format!("Energy for {unit} of `{metric}` as the workload says, by `{meter}`: {each}."))
 }
 
 /// Says what was found of a meter.
@@ -94,9 +92,14 @@ pub(crate) fn meter(of: &MeterFindings) -> String {
         }
         None => String::from("no more with all CPUs busy: it does not see what this machine does"),
     });
-    said.extend(of.delay_ns.map(|delay| format!("{} late", time(delay))));
+    said.push(match of.delay_ns {
+        Some(delay) => format!("{} late", time(delay)),
+        None => String::from("late by an unknown time"),
+    });
     said.extend(
-        of.resolution_uw.map(|step| format!("in steps of {}", power(estimate::float(step)))),
+        of.resolution_uw
+            .filter(|step| *step >= STEP_LEAST_UW)
+            .map(|step| format!("in steps of {}", power(estimate::float(step)))),
     );
     if of.failed_count > 0 {
         let all = of.read_count.saturating_add(of.failed_count);
@@ -130,8 +133,8 @@ mod tests {
         };
         assert_eq!(
             meter(&good),
-            "ipmi (`ipmi`): read every 2.000 s, 12.5 W idle, 25.0 W more with all CPUs busy, 500.0 ms \
-             late, in steps of 1.0 W"
+            "ipmi (`ipmi`): read every 2.000 s, 12.5 W idle, 25.0 W more with all CPUs busy, \
+             500.0 ms late, in steps of 1.0 W"
         );
         let blind = MeterFindings { step_uw: None, delay_ns: None, ..good.clone() };
         assert!(meter(&blind).contains("it does not see what this machine does"));

@@ -8,6 +8,7 @@ use crate::finding::trial_metric::{ENERGY, OTHERS_MEMORY, TRIAL_METRICS, TrialMe
 use crate::finding::{ArmFindings, Interval, MetricFindings, QuantileFindings, Verdict, ticks};
 use crate::ledger::StoredTrial;
 use crate::workload::Better;
+use crate::workload::metric::is_of_a_meter;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use surtax_statistics::{
@@ -147,6 +148,7 @@ fn speaks_for<'a>(
 ) -> bool {
     match metric {
         OTHERS_MEMORY | ENERGY => speaks(have_it, trials.count()),
+        _ if is_of_a_meter(metric) => speaks(have_it, trials.count()),
         _ if TrialMetric::of(metric).is_some_and(|it| it.is_split) => {
             is_typical(trials.clone(), have_it) && !ticks::are_too_coarse(trials, metric)
         }

@@ -2,12 +2,13 @@
 //! latter went with.
 
 use crate::fault::Fault;
+use crate::finding::energy_words::power;
 use crate::finding::trial_metric::WALL;
 use crate::finding::{
     ArmFindings, AttributedEnergy, EnergyFindings, MeterFindings, WorkEnergy, estimate, foreign,
-    number,
 };
 use crate::ledger::{KnownMeter, Ledger};
+use crate::workload::metric::is_of_a_meter;
 
 /// Returns the meters of a run.
 ///
@@ -32,6 +33,12 @@ pub(crate) fn of(ledger: &Ledger) -> Result<Vec<MeterFindings>, Fault> {
     Ok(meters.iter().map(found).collect())
 }
 
+/// Everybody on this machine who is in no bill.
+const OTHERS: &str = "others on this machine";
+
+/// The resource of which the whole machine's use is known.
+const CPU: &str = "cpu_ns";
+
 /// Two meters of the whole machine see the same load, but for what a power supply loses.
 const AGREE: f64 = 1.5;
 
@@ -44,8 +51,8 @@ fn doubt(of: &KnownMeter, meters: &[KnownMeter]) -> Option<String> {
         let theirs = step(other).map(estimate::float)?;
         let is_less = other.sees_all && own > theirs * AGREE;
         (is_less || theirs > own * AGREE).then(|| {
-            let ratio = number::trimmed(theirs / own, 2);
-            format!("but `{}` saw {ratio} times that of the same load", other.meter)
+            let [theirs, own] = [theirs, own].map(power);
+            format!("but for the same load `{}` saw {theirs}, and this one {own}", other.meter)
         })
     })
 }
@@ -56,7 +63,9 @@ pub(crate) fn add_to(arms: &mut [ArmFindings], meters: &[MeterFindings]) {
         arm.energies = meters.iter().filter_map(|meter| energy(arm, meter)).collect();
         // This host has read them, and nobody else has said them.
         let read = arm.metrics.iter_mut();
-        let read = read.filter(|it| meters.iter().any(|meter| meter.metric == it.metric));
+        let read = read.filter(|it| {
+            is_of_a_meter(&it.metric) && meters.iter().any(|meter| meter.metric == it.metric)
+        });
         read.for_each(|it| it.claimed_by = None);
     }
 }
@@ -65,7 +74,9 @@ fn energy(arm: &ArmFindings, meter: &MeterFindings) -> Option<EnergyFindings> {
     let energy_uj = arm.metric(&meter.metric)?.median;
     let wall_s = arm.metric(WALL).map(|it| it.median / 1e9).filter(|wall_s| *wall_s > 0.0)?;
     let idle_uj = meter.idle_uw.map(|idle_uw| estimate::float(idle_uw) * wall_s);
-    let dynamic_uj = idle_uj.map(|idle_uj| energy_uj - idle_uj);
+    // Of a meter that does not see the load, nothing is the load's.
+    let sees = meter.step_uw.is_some_and(|step| step > 0);
+    let dynamic_uj = idle_uj.filter(|_| sees).map(|idle_uj| energy_uj - idle_uj);
     Some(EnergyFindings {
         meter: meter.meter.clone(),
         metric: meter.metric.clone(),
@@ -90,19 +101,34 @@ fn of_work(arm: &ArmFindings, power_uw: f64) -> Vec<WorkEnergy> {
         .collect()
 }
 
-/// Divides energy by the CPU time of payers; nobody has any where there is none to divide.
+/// Divides energy by the CPU time of payers and of everybody else on this machine; nobody has any
+/// where there is none to divide.
 fn attributed(arm: &ArmFindings, dynamic_uj: f64) -> Vec<AttributedEnergy> {
-    let all_ns: f64 = arm.payers.iter().map(|payer| payer.cpu_ns).sum();
+    let whole = arm.uses.iter().find(|it| it.resource == CPU).map_or(0.0, |it| it.whole);
+    let paid: f64 = arm.payers.iter().map(|payer| payer.cpu_ns).sum();
+    let all_ns = paid.max(whole);
     if dynamic_uj <= 0.0 || all_ns <= 0.0 {
         return Vec::new();
     }
-    let of = |payer: &crate::finding::PayerFindings| AttributedEnergy {
-        payer: payer.payer.clone(),
-        role: payer.role.clone(),
-        level: payer.level,
-        energy_uj: dynamic_uj * payer.cpu_ns / all_ns,
-    };
-    arm.payers.iter().filter(|payer| payer.cpu_ns > 0.0).map(of).collect()
+    let part = |cpu_ns: f64| dynamic_uj * cpu_ns / all_ns;
+    let payers = arm.payers.iter().filter(|payer| payer.cpu_ns > 0.0);
+    let mut parts: Vec<_> = payers
+        .map(|payer| AttributedEnergy {
+            payer: payer.payer.clone(),
+            role: payer.role.clone(),
+            level: payer.level,
+            energy_uj: part(payer.cpu_ns),
+        })
+        .collect();
+    if whole > paid {
+        parts.push(AttributedEnergy {
+            payer: String::from(OTHERS),
+            role: String::from("others"),
+            level: 0,
+            energy_uj: part(whole - paid),
+        });
+    }
+    parts
 }
 
 #[cfg(test)]
@@ -162,10 +188,10 @@ mod tests {
         let said = |all: [KnownMeter; 2]| doubt(&all[0], &all);
         // A unit whose scale is ten times too large, and one that is right.
         let wrong = said([of("snmp:host=pdu,preset=apc", 250), of("ipmi", 25)]).unwrap();
-        assert_eq!(wrong, "but `ipmi` saw 0.1 times that of the same load");
+        assert_eq!(wrong, "but for the same load `ipmi` saw 25.0 W, and this one 250.0 W");
         assert_eq!(said([of("snmp:host=pdu,preset=apc", 28), of("ipmi", 25)]), None);
         // Processors take a part of what their machine takes.
-        assert!(said([of("ipmi", 25), of("rapl", 60)]).unwrap().contains("`rapl` saw 2.4 times"));
+        assert!(said([of("ipmi", 25), of("rapl", 60)]).unwrap().contains("`rapl` saw 60.0 W"));
         assert_eq!(said([of("ipmi", 25), of("rapl", 15)]), None);
         assert_eq!(said([of("rapl", 15), of("ipmi", 25)]), None);
         assert_eq!(said([of("ipmi", 25), of("hwmon:chip=gpu", 1)]), None);

@@ -5,12 +5,9 @@ use super::row::{natural, short, words};
 use super::schema::METERS_SINCE;
 use super::{Ledger, refused};
 use crate::fault::Fault;
-use crate::meter::{Calibrated, Counted, MeterSpec, Metering};
+use crate::meter::{Calibrated, Counted, METERS_MAX, MeterSpec, Metering};
 use rusqlite::{Row, params};
 use surtax_instrument::quantity::Nanoseconds;
-
-/// More meters than anybody has.
-const METERS_MAX: usize = 64;
 
 /// A meter of a run.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -18,7 +18,7 @@ const SHORTEST: Duration = Duration::from_secs(5);
 /// Readings of the slowest meter that are wanted of each.
 const READINGS: u32 = 5;
 
-/// Share of the idle power that a step must be to be seen.
+/// Share of the idle power that a step must be to be seen, and it must be more than that differs.
 const LEAST_STEP: f64 = 0.02;
 
 /// Edges of the load: from idle to busy, and back.
@@ -47,23 +47,23 @@ pub(super) struct Load {
 }
 
 impl Load {
+    /// Time that one takes that the slowest of these meters can see.
+    pub(super) fn takes(slowest: Duration) -> Duration {
+        phases(slowest).iter().sum()
+    }
+
     /// Makes one that the slowest of these meters can see; `None` where the user ends it.
     pub(super) fn make(slowest: Duration, is_over: &dyn Fn() -> bool) -> Option<Self> {
-        let time = SHORTEST.max(slowest * READINGS);
         let idle_from = clock::monotonic_raw();
-        wait(time, is_over)?;
         let mut edges = Vec::new();
-        for place in 0..EDGES {
-            edges.push(clock::monotonic_raw());
-            // Each edge is at another moment between two readings.
-            let shift = slowest * place / EDGES;
-            let time = if place == 0 { time } else { time / 2 + shift };
-            let waited = if place % 2 == 0 {
-                busy_while(|| wait(time, is_over))
-            } else {
-                wait(time, is_over)
-            };
-            waited?;
+        for (place, time) in phases(slowest).into_iter().enumerate() {
+            if place > 0 {
+                edges.push(clock::monotonic_raw());
+            }
+            match place % 2 {
+                0 => wait(time, is_over),
+                _ => busy_while(|| wait(time, is_over)),
+            }?;
         }
         Some(Self { idle_from, edges, over: clock::monotonic_raw() })
     }
@@ -72,13 +72,15 @@ impl Load {
     pub(super) fn seen_by(&self, readings: &Readings) -> Calibrated {
         let [busy_from, busy_to] = [0, 1].map(|place| *self.edges.get(place).unwrap_or(&self.over));
         // A meter that is late still tells of what was before, at first of each.
-        let idle = mean(last(&readings.between(self.idle_from, busy_from), 2));
+        let before = readings.between(self.idle_from, busy_from);
+        let before = last(&before, 3);
+        let idle = mean(before);
         let busy = readings.between(busy_from, busy_to);
         let (Some(idle), Some(plateau)) = (idle, mean(last(&busy, 3))) else {
             return Calibrated { idle_uw: idle.map(rounded), ..Calibrated::default() };
         };
         let step = plateau - idle;
-        let is_seen = step.abs() > LEAST_STEP * idle;
+        let is_seen = step.abs() > (LEAST_STEP * idle).max(spread(before));
         Calibrated {
             idle_uw: Some(rounded(idle)),
             step_uw: is_seen.then(|| signed(step)),
@@ -107,6 +109,14 @@ impl Load {
     }
 }
 
+/// Times for which the machine is idle, busy, and so on.
+fn phases(slowest: Duration) -> Vec<Duration> {
+    let long = SHORTEST.max(slowest * READINGS);
+    // Each edge is at another moment between two readings.
+    let short = (1..EDGES).map(|place| long / 2 + slowest * place / EDGES);
+    [long, long].into_iter().chain(short).collect()
+}
+
 /// Two readings between which the power was half way first, as how much later than `from` they are,
 /// in seconds; `None` where it never was.
 fn crossing(readings: &Readings, [from, to]: [Nanoseconds; 2], half: f64) -> Option<[f64; 2]> {
@@ -125,7 +135,10 @@ fn busy_while<T>(act: impl FnOnce() -> T) -> T {
     let spin = |is_done: Arc<AtomicBool>| {
         move || {
             while !is_done.load(Ordering::Relaxed) {
-                std::hint::spin_loop();
+                // A pause would save power, which a command does not.
+                std::hint::black_box(
+                    (0..1000_u64).fold(1, |sum: u64, it| sum.wrapping_mul(it | 1)),
+                );
             }
         }
     };
@@ -150,6 +163,12 @@ fn last(readings: &[Reading], of: usize) -> &[Reading] {
     let readings = readings.split_last().map_or(readings, |(_, before)| before);
     let count = readings.len().div_ceil(of);
     readings.get(readings.len() - count..).unwrap_or_default()
+}
+
+/// Difference between the largest and the smallest of readings.
+fn spread(readings: &[Reading]) -> f64 {
+    let each = || readings.iter().map(|it| it.microwatts);
+    each().max().zip(each().min()).map_or(0.0, |(most, least)| (most - least) as f64)
 }
 
 fn mean(readings: &[Reading]) -> Option<f64> {

@@ -71,7 +71,8 @@ fn of_sensor(said: &str) -> Option<f64> {
 /// Reads `    Instantaneous power reading:                   184 Watts`.
 fn of_dcmi(said: &str) -> Option<f64> {
     let line = said.lines().find(|line| line.contains("Instantaneous power reading"))?;
-    line.split_once(':')?.1.split_whitespace().next()?.parse().ok()
+    // One that is switched off says zero.
+    line.split_once(':')?.1.split_whitespace().next()?.parse().ok().filter(|watts| *watts > 0.0)
 }
 
 #[cfg(test)]
@@ -86,6 +87,7 @@ mod tests {
                     during sampling period:                  7 Watts\n";
         assert_eq!(of_dcmi(dcmi), Some(184.0));
         assert_eq!(of_dcmi("DCMI request failed\n"), None);
+        assert_eq!(of_dcmi("Instantaneous power reading:    0 Watts\n"), None);
     }
 
     #[test]

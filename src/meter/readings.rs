@@ -1,15 +1,21 @@
 //! Readings of one meter, and the energy between two times that follows from them.
 //!
-//! A reading is of the middle between its question and its answer. Between two readings the power
-//! goes straight from one to the other.
+//! A reading is of the middle between its question and its answer. Between two readings of a run
+//! the power goes straight from one to the other.
 
 use super::Counted;
 use std::collections::VecDeque;
 use std::time::Duration;
 use surtax_instrument::quantity::{Nanoseconds, whole};
 
-/// Most readings that are kept: those of two hours at ten a second.
-const MOST: usize = 72_000;
+/// Most readings that are kept: those of two hours at fifty a second.
+const MOST: usize = 360_000;
+
+/// Fewest readings of a run: with fewer, most of its energy would be a guess.
+const INSIDE: usize = 3;
+
+/// Longest reason that is kept, in bytes.
+const WHY_MAX: usize = 500;
 
 /// Times the usual time between two readings for which nothing may be known.
 const GAP: u32 = 5;
@@ -41,7 +47,7 @@ pub enum Used {
 /// Reason why nothing is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// A run was shorter than the time between two readings.
+    /// A run was too short for a few readings.
     TooShort,
     /// The meter said nothing for too long.
     Silent,
@@ -52,7 +58,7 @@ impl Why {
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {
-            Self::TooShort => "a run is shorter than the time between two readings",
+            Self::TooShort => "a run is over before the meter was read three times",
             Self::Silent => "the meter said nothing for too long",
         }
     }
@@ -84,10 +90,22 @@ impl Readings {
         self.all.push_back(Reading { at, microwatts });
     }
 
+    /// Goes on counting from what was counted before.
+    pub(super) fn go_on_from(&mut self, before: &Counted) {
+        let counted = &mut self.counted;
+        counted.read = counted.read.saturating_add(before.read);
+        counted.failed = counted.failed.saturating_add(before.failed);
+        counted.late = counted.late.saturating_add(before.late);
+        let both = [counted.resolution_uw, before.resolution_uw];
+        counted.resolution_uw = both.into_iter().flatten().min();
+        counted.failure = counted.failure.take().or_else(|| before.failure.clone());
+    }
+
     /// Notes that a reading did not come.
     pub(super) fn fail(&mut self, why: String) {
         self.counted.failed += 1;
-        self.counted.failure = Some(why);
+        let end = why.floor_char_boundary(WHY_MAX.min(why.len()));
+        self.counted.failure = Some(why[..end].to_owned());
     }
 
     /// Returns how often it was read.
@@ -105,44 +123,47 @@ impl Readings {
         self.all.iter().filter(|it| it.at >= from && it.at < to).copied().collect()
     }
 
-    /// The mean energy of runs in these times, of a meter that is so late.
+    /// Returns the median energy of runs in these times, of a meter that is so late.
     pub(super) fn used(&self, times: &[[Nanoseconds; 2]], delay: Nanoseconds) -> Used {
-        let mut sum_uj = 0.0;
+        let mut each = Vec::new();
         for [from, to] in times {
-            if Duration::from(to.since(*from)) < self.every {
-                return Used::Unknown(Why::TooShort);
-            }
             match self.energy_uj(*from + delay, *to + delay) {
-                Some(energy_uj) => sum_uj += energy_uj,
-                None => return Used::Unknown(Why::Silent),
+                Ok(energy_uj) => each.push(energy_uj),
+                Err(why) => return Used::Unknown(why),
             }
         }
-        let count = u32::try_from(times.len()).unwrap_or(u32::MAX);
-        match count {
-            0 => Used::Unknown(Why::TooShort),
-            count => Used::Energy(whole((sum_uj / f64::from(count)).round())),
+        each.sort_by(f64::total_cmp);
+        let [low, high] = [each.len().saturating_sub(1) / 2, each.len() / 2];
+        match (each.get(low), each.get(high)) {
+            (Some(low), Some(high)) => Used::Energy(whole(f64::midpoint(*low, *high).round())),
+            _ => Used::Unknown(Why::TooShort),
         }
     }
 
-    /// Energy between two times, in microjoules; `None` where readings are missing.
-    fn energy_uj(&self, from: Nanoseconds, to: Nanoseconds) -> Option<f64> {
-        let before = self.all.iter().rposition(|it| it.at <= from)?;
-        let after = self.all.iter().position(|it| it.at >= to)?;
+    /// Energy between two times, in microjoules. What the first and the last reading in between
+    /// say holds to the ends: a straight line to those before and after would have part of that.
+    fn energy_uj(&self, from: Nanoseconds, to: Nanoseconds) -> Result<f64, Why> {
+        let before = self.all.iter().rposition(|it| it.at <= from).ok_or(Why::Silent)?;
+        let after = self.all.iter().position(|it| it.at >= to).ok_or(Why::Silent)?;
         let longest = Nanoseconds::from(self.every * GAP);
-        let mut energy_uj = 0.0;
-        for (one, next) in self.all.range(before..after).zip(self.all.range(before + 1..=after)) {
-            if next.at.since(one.at) > longest {
-                return None;
-            }
-            let (start, end) = (one.at.max(from), next.at.min(to));
-            let power = |at: Nanoseconds| {
-                let part = at.since(one.at).0 as f64 / next.at.since(one.at).0 as f64;
-                let (one, next) = (one.microwatts as f64, next.microwatts as f64);
-                one + (next - one) * part
-            };
-            energy_uj += f64::midpoint(power(start), power(end)) * end.since(start).seconds();
+        let around = || self.all.range(before..).zip(self.all.range(before + 1..=after));
+        if around().any(|(one, next)| next.at.since(one.at) > longest) {
+            return Err(Why::Silent);
         }
-        Some(energy_uj)
+        let inside: Vec<Reading> = self.between(from, to);
+        let (Some(first), Some(last)) = (inside.first(), inside.last()) else {
+            return Err(Why::TooShort);
+        };
+        if inside.len() < INSIDE {
+            return Err(Why::TooShort);
+        }
+        let ends = first.microwatts as f64 * first.at.since(from).seconds()
+            + last.microwatts as f64 * to.since(last.at).seconds();
+        let pieces = inside.windows(2).map(|pair| {
+            let [one, next] = [0, 1].map(|place| pair[place].microwatts as f64);
+            f64::midpoint(one, next) * pair[1].at.since(pair[0].at).seconds()
+        });
+        Ok(ends + pieces.sum::<f64>())
     }
 }
 
@@ -188,13 +209,14 @@ mod tests {
     fn of_a_short_run_and_of_a_silent_meter_nothing_is_known() {
         let readings = stepped(0);
         let used = |from, to| readings.used(&[[ms(from), ms(to)]], ms(0));
-        assert_eq!(used(1000, 1050), Used::Unknown(Why::TooShort));
+        assert_eq!(used(1010, 1050), Used::Unknown(Why::TooShort));
         assert_eq!(used(7000, 9000), Used::Unknown(Why::Silent), "it ends before");
         let mut gap = Readings::new(Duration::from_millis(100));
         for at in [0, 100, 700, 800] {
             gap.add(ms(at), ms(at), 1);
         }
         assert_eq!(gap.used(&[[ms(0), ms(800)]], ms(0)), Used::Unknown(Why::Silent));
+        assert_eq!(used(1050, 1250), Used::Unknown(Why::TooShort), "two readings of it");
         assert_eq!(gap.used(&[], ms(0)), Used::Unknown(Why::TooShort));
     }
 
@@ -210,5 +232,14 @@ mod tests {
         let counted = readings.counted();
         assert_eq!((counted.read, counted.failed, counted.late), (4, 1, 1));
         assert_eq!((counted.resolution_uw, counted.failure.as_deref()), (Some(10), Some("gone")));
+        // Another session of the run goes on with them.
+        let mut later = Readings::new(Duration::from_millis(100));
+        later.add(ms(0), ms(1), 50);
+        later.go_on_from(&counted);
+        let counted = later.counted();
+        assert_eq!((counted.read, counted.failed, counted.late), (5, 1, 1));
+        assert_eq!(counted.resolution_uw, Some(10));
+        later.fail("é".repeat(WHY_MAX));
+        assert_eq!(later.counted().failure.unwrap().len(), WHY_MAX);
     }
 }

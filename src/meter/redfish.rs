@@ -13,7 +13,7 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(6);
 
 /// Fields in which the watts stand where nobody says one.
-const USUAL: [&str; 2] = ["PowerControl[0].PowerConsumedWatts", "PowerWatts.Reading"];
+const USUAL: [&str; 2] = ["/PowerControl/0/PowerConsumedWatts", "/PowerWatts/Reading"];
 
 /// A resource, and where its watts stand.
 pub(super) struct Resource {
@@ -32,7 +32,12 @@ impl Resource {
             return Err(Fault::user(format!("`url={url}` of the meter `redfish` is no address"))
                 .hint("write `url=https://HOST/redfish/v1/Chassis/1/Power`"));
         }
-        let first = ["curl", "--silent", "--show-error", "--fail", "--max-time", "5"];
+        if url.contains('@') {
+            return Err(Fault::user("a password in an address would stand in the run file")
+                .hint("write user and password into a file, and `netrc=FILE`"));
+        }
+        let first =
+            ["curl", "-q", "--globoff", "--silent", "--show-error", "--fail", "--max-time", "5"];
         let mut argv: Vec<String> = first.map(String::from).into();
         for (flag, key) in [("--netrc-file", "netrc"), ("--cacert", "certificate")] {
             if let Some(value) = spec.value(key) {
@@ -51,7 +56,7 @@ impl Source for Resource {
         let answer: Value = serde_json::from_str(&said).map_err(|error| {
             Fault::machine(format!("a Redfish controller does not answer in JSON: {error}"))
         })?;
-        let watts = self.fields.iter().find_map(|field| of_field(&answer, field));
+        let watts = self.fields.iter().find_map(|field| answer.pointer(field)?.as_f64());
         let watts = watts.ok_or_else(|| {
             let fields = self.fields.join("` nor `");
             Fault::machine(format!("a Redfish controller's answer has no watts in `{fields}`"))
@@ -59,21 +64,6 @@ impl Source for Resource {
         })?;
         microwatts(watts)
     }
-}
-
-/// Finds a number by its way through an answer, as in `PowerControl[0].PowerConsumedWatts`.
-fn of_field(answer: &Value, field: &str) -> Option<f64> {
-    field
-        .split('.')
-        .try_fold(answer, |value, step| {
-            let (name, place) = match step.strip_suffix(']').and_then(|it| it.split_once('[')) {
-                Some((name, place)) => (name, Some(place.parse::<usize>().ok()?)),
-                None => (step, None),
-            };
-            let value = value.get(name)?;
-            place.map_or(Some(value), |place| value.get(place))
-        })?
-        .as_f64()
 }
 
 #[cfg(test)]
@@ -86,11 +76,9 @@ mod tests {
             "PowerControl": [{ "PowerConsumedWatts": 37.5, "Name": "all" }],
             "PowerWatts": { "Reading": 12 },
         });
-        let of = |field| of_field(&answer, field);
+        let of = |field: &str| answer.pointer(field).and_then(Value::as_f64);
         assert_eq!((of(USUAL[0]), of(USUAL[1])), (Some(37.5), Some(12.0)));
-        for wrong in
-            ["PowerControl[1].PowerConsumedWatts", "PowerControl[0].Name", "", "a[b]", "[0]"]
-        {
+        for wrong in ["/PowerControl/1/PowerConsumedWatts", "/PowerControl/0/Name", "", "a"] {
             assert_eq!(of(wrong), None, "{wrong}");
         }
     }
@@ -101,6 +89,8 @@ mod tests {
         let asked = of("redfish:url=https://bmc/redfish/v1/Chassis/1/Power,netrc=/etc/n").unwrap();
         let line = asked.argv.join(" ");
         assert!(line.ends_with("--netrc-file /etc/n -- https://bmc/redfish/v1/Chassis/1/Power"));
-        assert!(of("redfish:url=file:///etc/shadow").is_err());
+        for wrong in ["file:///etc/shadow", "https://admin:secret@bmc/"] {
+            assert!(of(&format!("redfish:url={wrong}")).is_err(), "{wrong}");
+        }
     }
 }

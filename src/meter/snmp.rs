@@ -6,11 +6,16 @@
 use super::source::{Source, microwatts};
 use super::spec::MeterSpec;
 use crate::fault::{Doing, Fault};
+use crate::regular_file;
 use snmp2::{Oid, SyncSession, Value};
+use std::path::Path;
 use std::time::Duration;
 
 /// Time that an answer may take.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Longest community, in bytes.
+const COMMUNITY_MAX: u64 = 255;
 
 /// Port at which a unit is asked where nobody says another.
 const PORT: u16 = 161;
@@ -41,7 +46,10 @@ const ACTIVE_POWER: u64 = 5;
 
 /// A unit that is asked for one object.
 pub(super) struct Unit {
-    session: SyncSession,
+    address: String,
+    community: String,
+    /// None after a failure: an answer that comes late would be taken for the next one.
+    session: Option<SyncSession>,
     object: Vec<u64>,
     scale: f64,
 }
@@ -60,16 +68,48 @@ impl Unit {
             _ => format!("{host}:{PORT}"),
         };
         let community = spec.value("community-file").map_or_else(|| Ok("public".into()), secret)?;
-        let session =
-            SyncSession::new_v2c(address.as_str(), community.as_bytes(), Some(PATIENCE), 0)
-                .doing(format_args!("reach the meter `{spec}`"))?;
-        Ok(Self { session, object, scale })
+        let mut unit = Self { address, community, session: None, object, scale };
+        unit.session = Some(unit.connect()?);
+        Ok(unit)
+    }
+
+    fn connect(&self) -> Result<SyncSession, Fault> {
+        let community = self.community.as_bytes();
+        SyncSession::new_v2c(self.address.as_str(), community, Some(PATIENCE), 0)
+            .doing(format_args!("reach a power distribution unit at `{}`", self.address))
+    }
+
+    /// Asks for the power, in steps.
+    fn ask(&self, session: &mut SyncSession) -> Result<f64, Fault> {
+        let failed = |what: &dyn std::fmt::Display| {
+            Fault::machine(format!("a power distribution unit does not say its power: {what}"))
+        };
+        let object = Oid::from(&self.object).map_err(|_| failed(&"its object has no name"))?;
+        let mut answer = session.get(&object).map_err(|error| failed(&error))?;
+        if answer.error_status != 0 {
+            return Err(failed(&format_args!("error {} of SNMP", answer.error_status)));
+        }
+        let (about, value) = answer.varbinds.next().ok_or_else(|| failed(&"an empty answer"))?;
+        if about != object {
+            return Err(failed(&"its answer is about something else"));
+        }
+        Ok(match value {
+            Value::Integer(steps) => steps as f64,
+            Value::Counter32(steps) | Value::Unsigned32(steps) => f64::from(steps),
+            Value::Counter64(steps) => steps as f64,
+            Value::OctetString(text) => {
+                let text = std::str::from_utf8(text).ok().and_then(|text| text.trim().parse().ok());
+                text.ok_or_else(|| failed(&"its answer is no number"))?
+            }
+            // Whoever answers may nest values deeper than they can be printed.
+            _ => return Err(failed(&"its answer is no number")),
+        })
     }
 }
 
 /// Reads a word that is to stand on no line.
 fn secret(path: &str) -> Result<String, Fault> {
-    let text = surtax_instrument::counters::text_of(path);
+    let text = regular_file::text_given(Path::new(path), COMMUNITY_MAX);
     Ok(text.doing(format_args!("read the community in `{path}`"))?.trim().to_owned())
 }
 
@@ -105,22 +145,9 @@ fn object(spec: &MeterSpec) -> Result<(Vec<u64>, f64), Fault> {
 
 impl Source for Unit {
     fn read(&mut self) -> Result<u64, Fault> {
-        let failed = |what: &dyn std::fmt::Display| {
-            Fault::machine(format!("a power distribution unit does not say its power: {what}"))
-        };
-        let object = Oid::from(&self.object).map_err(|_| failed(&"its object has no name"))?;
-        let mut answer = self.session.get(&object).map_err(|error| failed(&error))?;
-        let (_, value) = answer.varbinds.next().ok_or_else(|| failed(&"an empty answer"))?;
-        let steps = match value {
-            Value::Integer(steps) => steps as f64,
-            Value::Counter32(steps) | Value::Unsigned32(steps) => f64::from(steps),
-            Value::Counter64(steps) => steps as f64,
-            Value::OctetString(text) => {
-                let text = std::str::from_utf8(text).ok().and_then(|text| text.trim().parse().ok());
-                text.ok_or_else(|| failed(&"its answer is no number"))?
-            }
-            other => return Err(failed(&format_args!("its answer is {other:?}"))),
-        };
+        let mut session = self.session.take().map_or_else(|| self.connect(), Ok)?;
+        let steps = self.ask(&mut session)?;
+        self.session = Some(session);
         microwatts(steps * self.scale)
     }
 }

@@ -77,7 +77,8 @@ pub(super) fn open(spec: &MeterSpec) -> Result<Box<dyn Source>, Fault> {
             Box::new(Counters { meter, read: clock::monotonic_raw() })
         }
         "redfish" => Box::new(redfish::Resource::of(spec)?),
-        _ => Box::new(snmp::Unit::open(spec)?),
+        "snmp" => Box::new(snmp::Unit::open(spec)?),
+        kind => return Err(Fault::bug(format!("nobody reads a meter `{kind}`"))),
     })
 }
 

@@ -1,5 +1,6 @@
 //! Spells a meter: a kind, and options of it, as `snmp:host=pdu,preset=apc`.
 
+use super::METERS_MAX;
 use crate::fault::Fault;
 use crate::layer::instead;
 use serde::{Deserialize, Serialize};
@@ -77,7 +78,7 @@ pub const KINDS: [Kind; 6] = [
         about: "a machine's management controller, by Redfish",
         options: &[
             ("url", "address of the resource with the power, such as …/Chassis/1/Power"),
-            ("field", "where the watts are in it; by default PowerControl[0].PowerConsumedWatts"),
+            ("field", "pointer to the watts; by default /PowerControl/0/PowerConsumedWatts"),
             ("netrc", "file with user and password, as curl reads it"),
             ("certificate", "file of the certificate to trust"),
             EVERY,
@@ -201,6 +202,26 @@ impl MeterSpec {
     }
 }
 
+/// Refuses meters that are one, or more than are read.
+///
+/// # Errors
+/// The user's.
+pub fn check_all(all: &[MeterSpec]) -> Result<(), Fault> {
+    let twice = all.iter().enumerate().find(|(place, meter)| all[..*place].contains(meter));
+    if let Some((_, meter)) = twice {
+        return Err(Fault::user(format!("the meter `{meter}` is named twice"))
+            .hint("leave one of them out"));
+    }
+    if all.len() > METERS_MAX {
+        return Err(Fault::user(format!(
+            "a run reads {METERS_MAX} meters at most, and these are {}",
+            all.len()
+        ))
+        .hint("leave some of them out"));
+    }
+    Ok(())
+}
+
 /// Reads a time such as `500ms` or `2s`.
 fn seconds(text: &str) -> Option<Duration> {
     let (number, unit_s) = match text.strip_suffix("ms") {
@@ -265,6 +286,16 @@ mod tests {
             let fault = MeterSpec::parse(text).unwrap_err();
             assert!(fault.message.contains(message) && fault.hint.is_some(), "{text}: {fault}");
         }
+    }
+
+    #[test]
+    fn a_meter_is_named_once() {
+        let all = ["rapl", "battery", "rapl"].map(|it| MeterSpec::parse(it).unwrap());
+        assert!(check_all(&all[..2]).is_ok());
+        assert!(check_all(&all).unwrap_err().message.contains("`rapl` is named twice"));
+        let many: Vec<_> =
+            (0..17).map(|it| MeterSpec::parse(&format!("battery:name=BAT{it}")).unwrap()).collect();
+        assert!(check_all(&many).unwrap_err().message.contains("16 meters at most"));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::{Neighbour, Plan, SCHEMA_VERSION, TrialSettingsDraft, Word, budget, l
 use crate::driver;
 use crate::fault::Fault;
 use crate::layer::{Descriptor, Root, StackSpec};
-use crate::meter::MeterSpec;
+use crate::meter::{self, MeterSpec};
 use crate::workload::Workload;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -194,6 +194,7 @@ impl Draft {
         self.check_counts()?;
         self.check_precision()?;
         self.check_looks()?;
+        meter::check_all(&self.meters)?;
         let cwd = self.checked_cwd(&around.cwd)?;
         let writable = self.checked_writable(&cwd)?;
         let links: Vec<String> = self.links_note(&cwd).collect();

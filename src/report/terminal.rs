@@ -130,13 +130,12 @@ fn energies(page: &mut Page, findings: &Findings, look: Look) {
     }
     let mut table = plain(look);
     table.set_header(energy_words::HEADINGS.map(|it| it.trim_start_matches('#')));
-    let rows: Vec<_> = energy_words::rows(findings).collect();
-    for (_, stack, cells) in &rows {
-        let cells = cells.iter().map(|it| foreign::line(it));
-        table.add_row(std::iter::once(foreign::line(stack)).chain(cells));
+    for (arm, of) in energy_words::all(findings) {
+        let cells = energy_words::cells(of).map(|it| foreign::line(&it));
+        table.add_row(std::iter::once(name(arm)).chain(cells));
     }
     page.gap();
-    if !rows.is_empty() {
+    if table.row_count() > 0 {
         page.paragraph("", "Energy of the machine while the command ran", 0);
         add_broken(page, table, look);
         page.paragraph("", energy_words::ENERGIES_ARE, 0);

@@ -183,7 +183,8 @@ fn accompanied(
         leftovers.extend(it.stop());
     }
     let Stage { placed, recorder, .. } = stage;
-    kept.ran = recorder.ran();
+    // What this machine takes is not what that one does.
+    kept.ran = if has_energy { recorder.ran() } else { Vec::new() };
     kept.timeline = recorder.finish(measured.is_err());
     let (runs, seen) = measured?;
     let around = Around::of(placed, stack, level, &seen);

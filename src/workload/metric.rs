@@ -57,9 +57,14 @@ pub fn name_fault(name: &str) -> Option<&'static str> {
     if name.len() > NAME_LIMIT {
         return Some("a name has at most 48 letters");
     }
-    let is_of_a_meter = name.starts_with("energy_") && name.ends_with("_uj");
-    let is_taken = is_of_a_meter || RESERVED.contains(&name);
+    let is_taken = is_of_a_meter(name) || RESERVED.contains(&name);
     is_taken.then_some("surtax measures something of that name itself")
+}
+
+/// Tells whether it is the energy by a meter that somebody named.
+#[must_use]
+pub fn is_of_a_meter(name: &str) -> bool {
+    name.starts_with("energy_") && name.ends_with("_uj")
 }
 
 /// The name of a quantile of a histogram, given what engines call it: `p99_9` is written `p99.9`.

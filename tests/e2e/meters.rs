@@ -25,7 +25,7 @@ const COMMAND: [&str; 2] = ["sleep", "6.0625"];
 /// Energy of one run of it, in joules.
 const JOULES: f64 = 37.5 * 6.0625;
 
-/// Ports of the simulators, on the loopback of a network namespace of the test's.
+/// Ports of the simulators, on this machine's loopback.
 const SNMP: u16 = 9161;
 const IPMI: u16 = 9623;
 const REDFISH: u16 = 9700;
@@ -298,9 +298,12 @@ fn every_meter_finds_the_planted_joules_and_what_is_attributed_sums_to_them() {
         let step = meter["step_uw"].as_f64().unwrap() / 1e6;
         assert!((idle - 12.5).abs() < 0.8 && (step - 25.0).abs() < 1.0, "{meter}");
         assert!(meter["doubt"].is_null(), "{meter}");
+        let count = |key: &str| meter[key].as_u64().unwrap();
+        assert!(count("read_count") > 300 && count("failed_count") < 10, "{meter}");
         let joules = [0, 1, 2].map(|arm| {
             let energies = found["arms"][arm]["energies"].as_array().unwrap();
             let of = energies.iter().find(|it| it["meter"] == meter["meter"]).unwrap();
+            assert!(found["arms"][arm]["absences"].as_array().unwrap().is_empty());
             let joules = of["energy_uj"].as_f64().unwrap() / 1e6;
             let dynamic = of["dynamic_uj"].as_f64().unwrap();
             let parts = of["attributed"].as_array().unwrap().iter();

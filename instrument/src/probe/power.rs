@@ -59,15 +59,19 @@ impl Sensor {
 /// The chips of a machine, each with its name.
 fn chips(root: &Path) -> impl Iterator<Item = (String, PathBuf)> {
     let all = fs::read_dir(root.join("sys/class/hwmon")).into_iter().flatten().flatten();
-    all.filter_map(|chip| {
-        let name = text_of(chip.path().join("name")).ok()?;
-        Some((name.trim().to_owned(), chip.path()))
+    let mut paths: Vec<PathBuf> = all.map(|chip| chip.path()).collect();
+    // Of two with one name the first is always the same.
+    paths.sort();
+    paths.into_iter().filter_map(|chip| {
+        let name = text_of(chip.join("name")).ok()?;
+        Some((name.trim().to_owned(), chip))
     })
 }
 
 fn opened(chip: &Path, sensor: &str) -> Option<Sensor> {
-    // A name that leads elsewhere is none.
-    if sensor.contains('/') {
+    // A temperature is no power, and a name that leads elsewhere is none.
+    let number = sensor.strip_prefix("power")?;
+    if number.is_empty() || !number.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
     let open = |kind: &str| File::open(chip.join(format!("{sensor}_{kind}"))).ok().map(Sensor);
@@ -136,13 +140,17 @@ mod tests {
             ("sys/class/hwmon/hwmon1/power1_average", "12500000\n"),
             ("sys/class/hwmon/hwmon1/power1_input", "1\n"),
             ("sys/class/hwmon/hwmon1/power2_input", "37500000\n"),
+            ("sys/class/hwmon/hwmon1/temp1_input", "45000\n"),
         ]);
         let read = |chip, sensor| Sensor::open(root.path(), chip, sensor)?.microwatts();
         assert_eq!(read("amdgpu", None), Some(12_500_000));
         assert_eq!(read("amdgpu", Some("power2")), Some(37_500_000));
-        for (chip, sensor) in
-            [("amdgpu", Some("power3")), ("coretemp", None), ("amdgpu", Some("../hwmon1/power1"))]
-        {
+        for (chip, sensor) in [
+            ("amdgpu", Some("power3")),
+            ("amdgpu", Some("temp1")),
+            ("coretemp", None),
+            ("amdgpu", Some("../hwmon1/power1")),
+        ] {
             assert_eq!(read(chip, sensor), None, "{chip} {sensor:?}");
         }
         assert_eq!(Sensor::chips(root.path()), ["amdgpu"]);

@@ -8,6 +8,7 @@ use super::super::doctor::options::{OptionRow, choices};
 use crate::driver::registered;
 use crate::layer::{Descriptor, meaning};
 use crate::ledger;
+use crate::meter::KINDS;
 use crate::plan;
 use crate::workload::Definition;
 use crate::workload::parameter::{Kind, Parameter};
@@ -50,6 +51,20 @@ pub fn neighbour() -> ArgValueCompleter {
     completer(|typed| match typed.split_once('@') {
         Some((workload, stack)) => behind(&format!("{workload}@"), of_stack(stack, false)),
         None => of_workload(typed),
+    })
+}
+
+/// Completes `--meter`: a kind, and its options.
+pub fn meter() -> ArgValueCompleter {
+    let offered = |(word, help): &(&str, &str)| (String::from(*word), String::from(*help));
+    completer(move |typed| {
+        let Some((kind, options)) = typed.split_once(':') else {
+            return KINDS.iter().map(|it| offered(&(it.name, it.about))).collect();
+        };
+        let Some(kind) = KINDS.iter().find(|it| it.name == kind) else { return Vec::new() };
+        let before = options.rfind(',').map_or("", |end| &options[..=end]);
+        let all = kind.options.iter().map(offered).map(|(key, help)| (key + "=", help));
+        behind(&format!("{}:{before}", kind.name), all.collect())
     })
 }
 

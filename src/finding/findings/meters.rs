@@ -38,13 +38,13 @@ pub struct EnergyFindings {
     pub meter: String,
     /// Name of its metric.
     pub metric: String,
-    /// Median energy of the whole machine.
+    /// Median energy of all that the meter sees.
     pub energy_uj: f64,
-    /// Median power.
+    /// Median energy by median wall time.
     pub power_uw: f64,
     /// Part of the energy that the idle machine would have taken; `None` where that is not known.
     pub idle_uj: Option<f64>,
-    /// The rest; may be negative.
+    /// The rest; may be negative. `None` where the meter did not see the load before the run.
     pub dynamic_uj: Option<f64>,
     /// Energy of a unit of work, for each rate that the workload measured.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -60,7 +60,7 @@ pub struct WorkEnergy {
     pub metric: String,
     /// Unit of the work: `1`, `bytes` or `bit`.
     pub unit: String,
-    /// Energy of one such unit, of the whole machine: the median power by the median rate.
+    /// Energy of one such unit, of all that the meter sees: the power by the median rate.
     pub energy_uj: f64,
 }
 
@@ -73,6 +73,6 @@ pub struct AttributedEnergy {
     pub role: String,
     /// Level whose kernel counted it.
     pub level: u8,
-    /// Energy by its share of all payers' CPU time.
+    /// Energy by its share of this machine's CPU time.
     pub energy_uj: f64,
 }

@@ -4,7 +4,9 @@ use super::escape;
 use super::legend::Arm;
 use super::table::{Cell, Table};
 use crate::finding::Findings;
-use crate::finding::energy_words::{ENERGIES_ARE, HEADINGS, meter, of_work, rows};
+use crate::finding::energy_words::{
+    ENERGIES_ARE, HEADINGS, all, energy, meter, of_work, power, shares, short,
+};
 use maud::{Markup, html};
 
 /// The section; `None` where no meter was read.
@@ -13,11 +15,18 @@ pub fn energies(findings: &Findings, arms: &[Arm<'_>]) -> Option<Markup> {
         return None;
     }
     let mut table = Table::new("Energy of the machine while the command ran", &HEADINGS);
-    for (arm, _, cells) in rows(findings) {
-        let name = arms.iter().find(|it| it.found.arm == arm).map(|it| it.name.clone());
-        let mut row = vec![Cell::Code(name.unwrap_or_default())];
-        row.extend(cells.map(Cell::Text));
-        table.row(Some(arm), row);
+    for (arm, of) in all(findings) {
+        let name = arms.iter().find(|it| it.found.arm == arm.arm).map(|it| it.name.clone());
+        let row = vec![
+            Cell::Code(name.unwrap_or_default()),
+            Cell::Text(short(&of.metric).into()),
+            Cell::number(Some(of.power_uw), power),
+            Cell::number(Some(of.energy_uj), energy),
+            Cell::number(of.idle_uj, energy),
+            Cell::number(of.dynamic_uj, energy),
+            Cell::Text(shares(of)),
+        ];
+        table.row(Some(arm.arm), row);
     }
     Some(html! {
         section #energy {

@@ -43,11 +43,12 @@ pub(super) fn energies(findings: &Findings) -> String {
     if findings.meters.is_empty() {
         return String::new();
     }
-    let row = |(_, stack, cells): (u32, String, [String; 6])| {
-        let cells = cells.iter().map(|it| plain(it));
-        std::iter::once(plain(&stack)).chain(cells).collect()
-    };
-    let rows: Vec<Vec<String>> = energy_words::rows(findings).map(row).collect();
+    let rows: Vec<Vec<String>> = energy_words::all(findings)
+        .map(|(arm, of)| {
+            let cells = energy_words::cells(of);
+            std::iter::once(plain(&arm.name)).chain(cells.iter().map(|it| plain(it))).collect()
+        })
+        .collect();
     let meters =
         findings.meters.iter().map(|it| format!("- {}\n", sentence(&energy_words::meter(it))));
     let rows = if rows.is_empty() { String::new() } else { table(&energy_words::HEADINGS, rows) };
