@@ -1,10 +1,12 @@
-//! `surtax report` on a run with 100,000 trials.
+//! `surtax report` on a run with 100,000 trials, and on one that was watched for long.
 //!
 //! - **Measures** wall time and peak memory of the built `surtax report`, and the size of what it
 //!   writes. The ledger is synthetic: four arms (native twice, runc, qemu) with noise, payers,
 //!   conditions and outputs as real trials have them, in memory so that no disk is measured.
 //! - **Peer** none: these are absolute.
-//! - **Bar** 5 s, 500 MB and 5 MB, the worst of 3 runs. `--count` is the number of trials.
+//! - **Bar** 5 s, 500 MB and 5 MB, the worst of 3 runs, where `--count` is the number of trials;
+//!   2 s and 3 MB where each trial took 30 minutes and was looked at ten times a second, with 20
+//!   payers. Parts are `many` and `watched`.
 //! - **Command** `cargo bench --bench report -- --enforce`.
 
 mod figure;
@@ -17,8 +19,10 @@ use std::process::{Command, ExitCode, Stdio};
 use surtax::driver;
 use surtax::ledger::{Key, Ledger, RunState};
 use surtax::plan::{Plan, TrialId, TrialSettings};
+use surtax::stack::sampler::Sample;
+use surtax::trial::timeline::{LevelTimeline, Phase, PhaseKind, Timeline, Track};
 use surtax::trial::{Evidence, Measured, Record, TrialResult};
-use surtax_instrument::amount::{Amounts, MEMORY_PEAK};
+use surtax_instrument::amount::{Amounts, DISK_READ, DISK_WRITTEN, MEMORY_PEAK, MEMORY_USED};
 use surtax_instrument::clock;
 use surtax_instrument::quantity::{Bytes, Nanoseconds};
 use surtax_instrument::wire::{Fact, LevelFacts, Outcome, Output, Reading, Role, Status};
@@ -32,16 +36,40 @@ const REPORTS: u32 = 3;
 /// Cost of each arm over native, in its order; the first two are the baseline.
 const COSTS: [(&str, f64); 4] = [("native", 1.0), ("native", 1.0), ("runc", 1.02), ("qemu", 1.3)];
 
+/// Blocks of the run that was watched, and how often each of its trials was looked at: for half an
+/// hour, ten times a second.
+const WATCHED_BLOCKS: u32 = 3;
+const LOOKS: u32 = 18_000;
+
+/// Time between two looks.
+const EVERY: Nanoseconds = Nanoseconds(100_000_000);
+
+/// Payers that are looked at.
+const PAYERS: u32 = 20;
+
 /// Time of the command in native, in nanoseconds.
 const BASE_NS: f64 = 1e9;
 
 fn main() -> ExitCode {
     let mut sheet = Sheet::open();
     let trials = sheet.count(TRIALS);
+    let many = format!("report on {trials} trials");
+    if sheet.wants("many") {
+        one(&mut sheet, &many, trials.div_ceil(4), 0, [5.0, 500.0, 5.0]);
+    }
+    let watched = format!("report on {LOOKS} looks at {PAYERS} payers");
+    if sheet.wants("watched") {
+        one(&mut sheet, &watched, WATCHED_BLOCKS, LOOKS, [2.0, 500.0, 3.0]);
+    }
+    sheet.close()
+}
+
+/// Measures reports on a run of so many blocks, each trial of which was looked at so often.
+fn one(sheet: &mut Sheet, name: &str, blocks: u32, looks: u32, bars: [f64; 3]) {
     let shelf = tempfile::tempdir_in("/dev/shm").expect("there is memory to write to");
     let run = shelf.path().join("run.surtax");
     let page = shelf.path().join("run.html");
-    write(&run, trials.div_ceil(4));
+    write(&run, blocks, looks);
 
     let (mut seconds, mut peak) = (0.0_f64, 0.0_f64);
     for _ in 0..REPORTS {
@@ -52,16 +80,15 @@ fn main() -> ExitCode {
     let size = std::fs::metadata(&page).expect("the report was written").len();
     let size_mb = f64::from(u32::try_from(size).expect("smaller than 4 GiB")) / 1e6;
     let figures = [
-        ("wall time, worst", seconds, "s", 5.0, REPORTS),
-        ("peak memory, worst", peak, "MB", 500.0, REPORTS),
-        ("HTML file", size_mb, "MB", 5.0, 1),
+        ("wall time, worst", seconds, "s", REPORTS),
+        ("peak memory, worst", peak, "MB", REPORTS),
+        ("HTML file", size_mb, "MB", 1),
     ];
-    for (what, value, unit, bar, count) in figures {
-        let name = format!("report on {trials} trials: {what}");
+    for ((what, value, unit, count), bar) in figures.into_iter().zip(bars) {
+        let name = format!("{name}: {what}");
         let bar = Some(0.0..=bar);
         sheet.put(&Figure { name: &name, value, interval: None, unit, bar, count });
     }
-    sheet.close()
 }
 
 /// Time and memory that one report used.
@@ -97,8 +124,8 @@ fn wait(pid: u32) -> (bool, u32) {
     (status == 0, u32::try_from(usage.ru_maxrss).expect("less than 4 TiB"))
 }
 
-/// Writes a run of so many blocks.
-fn write(path: &Path, blocks: u32) {
+/// Writes a run of so many blocks, each trial of which was looked at so often.
+fn write(path: &Path, blocks: u32, looks: u32) {
     let fact = |key: &str, value: &str| Fact {
         key: key.into(),
         value: value.into(),
@@ -115,8 +142,11 @@ fn write(path: &Path, blocks: u32) {
     for block in 0..blocks {
         for trial in plan.block(block) {
             ledger.begin_trial(trial).expect("a trial begins");
-            let record = record(trial, now, &mut random, &fact);
+            let mut record = record(trial, now, &mut random, &fact);
             now += Nanoseconds(1_500_000_000);
+            if looks > 0 {
+                watch(&mut record, looks, &mut random);
+            }
             ledger.end_trial(&record).expect("a trial ends");
         }
     }
@@ -230,6 +260,44 @@ fn record(
         energies: Vec::new(),
         leftovers: Vec::new(),
     }
+}
+
+/// Gives a trial the length and the timeline of one that was looked at so often.
+fn watch(record: &mut Record, looks: u32, random: &mut ChaCha8Rng) {
+    let TrialResult::Done(measured) = &mut record.result else { return };
+    let end = Nanoseconds(EVERY.0 * u64::from(looks));
+    measured.wall = end;
+    measured.outcome.wall = end;
+    let mut track = Track::of(0);
+    let mut used = vec![[0_u64; 4]; usize::try_from(PAYERS).expect("a small number")];
+    for look in 0..looks {
+        let mut readings = Vec::new();
+        for (place, used) in used.iter_mut().enumerate() {
+            for (amount, most) in used.iter_mut().zip([90_000_000, 9_000_000, 1 << 20, 1 << 16]) {
+                *amount += random.random_range(0..most);
+            }
+            let [user, system, read, written] = *used;
+            let amounts = Amounts::of_cpu(Nanoseconds(user), Nanoseconds(system))
+                .with(DISK_READ, read)
+                .with(DISK_WRITTEN, written)
+                .with(MEMORY_USED, random.random_range(20 << 20..30_u64 << 20));
+            readings.push(Reading {
+                payer: format!("payer {place}"),
+                role: Role::Engine,
+                level: 0,
+                amounts,
+                carries_workload: place == 0,
+                is_shared: false,
+            });
+        }
+        track.add(&Sample { at: Nanoseconds(EVERY.0 * u64::from(look)), readings });
+    }
+    let clock_bound = Some(Nanoseconds(0));
+    record.timeline = Some(Timeline {
+        every: EVERY,
+        phases: vec![Phase { kind: PhaseKind::Run, from: Nanoseconds(0), to: end }],
+        levels: vec![LevelTimeline { track, clock_bound, late_count: 0 }],
+    });
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a positive time")]
