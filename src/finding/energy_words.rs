@@ -22,14 +22,6 @@ pub(crate) fn power(microwatts: f64) -> String {
     format!("{:.1} W", microwatts / 1e6)
 }
 
-/// Energy for people; of one that is negative, with its sign.
-pub(crate) fn energy(microjoules: f64) -> String {
-    match microjoules < 0.0 {
-        true => format!("−{}", number::energy(-microjoules)),
-        false => number::energy(microjoules),
-    }
-}
-
 /// Lists what each meter says of every arm but the second of the baseline.
 pub(crate) fn all(findings: &Findings) -> impl Iterator<Item = (&ArmFindings, &EnergyFindings)> {
     let arms = findings.arms.iter().filter(|arm| !arm.is_again());
@@ -38,10 +30,11 @@ pub(crate) fn all(findings: &Findings) -> impl Iterator<Item = (&ArmFindings, &E
 
 /// The cells of one row behind the name of its stack.
 pub(crate) fn cells(of: &EnergyFindings) -> [String; 6] {
-    let known = |microjoules: Option<f64>| microjoules.map_or_else(|| number::GAP.into(), energy);
+    let known =
+        |microjoules: Option<f64>| microjoules.map_or_else(|| number::GAP.into(), number::energy);
     let [idle, dynamic] = [of.idle_uj, of.dynamic_uj].map(known);
     let meter = short(&of.metric).to_owned();
-    [meter, power(of.power_uw), energy(of.energy_uj), idle, dynamic, shares(of)]
+    [meter, power(of.power_uw), number::energy(of.energy_uj), idle, dynamic, shares(of)]
 }
 
 /// Name of a meter in a table, from that of its metric: `snmp`, `snmp_2`.
@@ -114,6 +107,7 @@ pub(crate) fn meter(of: &MeterFindings) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::finding::meters::tests::meter as example;
 
     #[test]
     fn what_is_wrong_with_a_meter_is_said() {
@@ -121,15 +115,8 @@ mod tests {
             meter: String::from("ipmi"),
             metric: String::from("energy_ipmi_uj"),
             every_ns: 2_000_000_000,
-            read_count: 9,
-            failed_count: 0,
-            late_count: 0,
-            resolution_uw: Some(1_000_000),
-            idle_uw: Some(12_500_000),
-            step_uw: Some(25_000_000),
             delay_ns: Some(500_000_000),
-            why: None,
-            doubt: None,
+            ..example()
         };
         assert_eq!(
             meter(&good),

@@ -132,13 +132,14 @@ fn attributed(arm: &ArmFindings, dynamic_uj: f64) -> Vec<AttributedEnergy> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::finding::compare::tests::example;
     use crate::meter::{Calibrated, MeterSpec, Used};
     use crate::trial::TrialResult;
 
-    fn meter() -> MeterFindings {
+    /// A meter that was good.
+    pub(crate) fn meter() -> MeterFindings {
         MeterFindings {
             meter: String::from("snmp:host=pdu"),
             metric: String::from("energy_snmp_uj"),

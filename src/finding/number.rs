@@ -27,8 +27,11 @@ pub fn price(ns: f64) -> String {
     in_three_digits(ns, &[(1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")])
 }
 
-/// Returns an energy that is given in microjoules: `12.3 J`, `887 mJ`.
+/// Returns an energy that is given in microjoules: `12.3 J`, `887 mJ`, `−1.20 J`.
 pub fn energy(microjoules: f64) -> String {
+    if microjoules < 0.0 {
+        return format!("−{}", energy(-microjoules));
+    }
     in_three_digits(microjoules, &[(1e12, "MJ"), (1e9, "kJ"), (1e6, "J"), (1e3, "mJ"), (1.0, "µJ")])
 }
 

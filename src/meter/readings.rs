@@ -120,7 +120,8 @@ impl Readings {
 
     /// The readings from one time on and before another.
     pub(super) fn between(&self, from: Nanoseconds, to: Nanoseconds) -> Vec<Reading> {
-        self.all.iter().filter(|it| it.at >= from && it.at < to).copied().collect()
+        let [first, end] = [from, to].map(|time| self.all.partition_point(|it| it.at < time));
+        self.all.range(first..end.max(first)).copied().collect()
     }
 
     /// Returns the median energy of runs in these times, of a meter that is so late.
@@ -143,14 +144,18 @@ impl Readings {
     /// Energy between two times, in microjoules. What the first and the last reading in between
     /// say holds to the ends: a straight line to those before and after would have part of that.
     fn energy_uj(&self, from: Nanoseconds, to: Nanoseconds) -> Result<f64, Why> {
-        let before = self.all.iter().rposition(|it| it.at <= from).ok_or(Why::Silent)?;
-        let after = self.all.iter().position(|it| it.at >= to).ok_or(Why::Silent)?;
-        let longest = Nanoseconds::from(self.every * GAP);
-        let around = || self.all.range(before..).zip(self.all.range(before + 1..=after));
-        if around().any(|(one, next)| next.at.since(one.at) > longest) {
+        let before = self.all.partition_point(|it| it.at <= from).checked_sub(1);
+        let before = before.ok_or(Why::Silent)?;
+        let after = self.all.partition_point(|it| it.at < to);
+        if after == self.all.len() {
             return Err(Why::Silent);
         }
-        let inside: Vec<Reading> = self.between(from, to);
+        let longest = Nanoseconds::from(self.every * GAP);
+        let mut around = self.all.range(before..after).zip(self.all.range(before + 1..=after));
+        if around.any(|(one, next)| next.at.since(one.at) > longest) {
+            return Err(Why::Silent);
+        }
+        let inside = self.between(from, to);
         let (Some(first), Some(last)) = (inside.first(), inside.last()) else {
             return Err(Why::TooShort);
         };

@@ -3,10 +3,10 @@
 use super::escape;
 use super::legend::Arm;
 use super::table::{Cell, Table};
-use crate::finding::Findings;
 use crate::finding::energy_words::{
-    ENERGIES_ARE, HEADINGS, all, energy, meter, of_work, power, shares, short,
+    ENERGIES_ARE, HEADINGS, all, meter, of_work, power, shares, short,
 };
+use crate::finding::{Findings, number};
 use maud::{Markup, html};
 
 /// The section; `None` where no meter was read.
@@ -21,9 +21,9 @@ pub fn energies(findings: &Findings, arms: &[Arm<'_>]) -> Option<Markup> {
             Cell::Code(name.unwrap_or_default()),
             Cell::Text(short(&of.metric).into()),
             Cell::number(Some(of.power_uw), power),
-            Cell::number(Some(of.energy_uj), energy),
-            Cell::number(of.idle_uj, energy),
-            Cell::number(of.dynamic_uj, energy),
+            Cell::number(Some(of.energy_uj), number::energy),
+            Cell::number(of.idle_uj, number::energy),
+            Cell::number(of.dynamic_uj, number::energy),
             Cell::Text(shares(of)),
         ];
         table.row(Some(arm.arm), row);
