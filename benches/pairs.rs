@@ -16,8 +16,8 @@ use std::time::Duration;
 /// Source: Linux `kernel/rcu/sync.c`, `rcu_sync_enter`.
 pub const REST: Duration = Duration::from_millis(50);
 
-/// A claim of equality goes on until half its interval is this narrow, whatever it says,
-const HALF_WIDTH: f64 = 0.005;
+/// A claim of equality goes on until its interval is this part of its bar, whatever it says,
+const NARROW: f64 = 0.5;
 
 /// and for so many pairs at most.
 const PAIRS_MAX: u32 = 200;
@@ -58,7 +58,10 @@ pub fn compare(
         }
         let found = ratio(&our_times, &their_times);
         paired = Some(found);
-        if (found.high - found.low) / 2.0 <= HALF_WIDTH {
+        if bar
+            .as_ref()
+            .is_none_or(|bar| found.high - found.low <= NARROW * (bar.end() - bar.start()))
+        {
             break;
         }
     }

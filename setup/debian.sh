@@ -70,6 +70,7 @@ curl                curl
 snmpd               snmpd
 openipmi            ipmi_sim
 ipmitool            ipmitool
+sysstat             sar
 sysbench            sysbench
 fio                 fio
 ioping              ioping
@@ -128,7 +129,7 @@ refuse_other_systems() {
 # agent inside of a guest; workloads start their servers themselves.
 start_no_services() {
     if [ -e /usr/sbin/policy-rc.d ]; then return; fi
-    if [ -d /run/systemd/system ]; then refused='case $1 in ssh* | docker-registry* | qemu-guest-agent* | nginx* | redis* | memcached* | openvswitch* | ovs* | lxd* | lxcfs* | snmpd* | openipmi* | ipmievd*) exit 101 ;; esac'; else refused='exit 101'; fi
+    if [ -d /run/systemd/system ]; then refused='case $1 in ssh* | docker-registry* | qemu-guest-agent* | nginx* | redis* | memcached* | openvswitch* | ovs* | lxd* | lxcfs* | snmpd* | openipmi* | ipmievd* | sysstat*) exit 101 ;; esac'; else refused='exit 101'; fi
     policy=/usr/sbin/policy-rc.d
     printf '#!/bin/sh\n%s\n' "$refused" | as_root tee "$policy" >/dev/null
     as_root chmod 755 "$policy"
@@ -142,7 +143,7 @@ keep_services_off() { # PACKAGES
         quietly "leave sshd off" as_root systemctl --quiet disable ssh.service ;;
     esac
     for service in nginx redis-server memcached openvswitch-switch docker-registry \
-        snmpd openipmi; do
+        snmpd openipmi sysstat; do
         case " $1" in *" $service "*)
             quietly "leave $service off" as_root systemctl --quiet disable "$service.service" ;;
         esac

@@ -88,6 +88,10 @@ pub const PACKETS_SENT: Key = Key(35);
 /// Interrupts that a machine's CPUs took.
 pub const INTERRUPTS: Key = Key(36);
 
+/// Time in which some of a group's tasks could run, and none had a CPU: others had them, or its
+/// quota was used up.
+pub const PRESSURE_CPU_FULL: Key = Key(37);
+
 /// Course of an amount while its payer lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Course {
@@ -161,7 +165,7 @@ const fn pressure(key: Key, name: &'static str) -> Quantity {
 }
 
 /// Every quantity, in the order of its columns and of its numbers.
-pub static QUANTITIES: [Quantity; 36] = [
+pub static QUANTITIES: [Quantity; 37] = [
     quantity(CPU_USER, "cpu_user_ns", Unit::Nanoseconds, Counter, "User"),
     quantity(CPU_SYSTEM, "cpu_system_ns", Unit::Nanoseconds, Counter, "System"),
     quantity(MEMORY_PEAK, "memory_peak_bytes", Unit::Bytes, Peak, "Memory, peak"),
@@ -198,6 +202,7 @@ pub static QUANTITIES: [Quantity; 36] = [
     quantity(PACKETS_RECEIVED, "packet_received_count", Unit::Count, Counter, "Packets received"),
     quantity(PACKETS_SENT, "packet_sent_count", Unit::Count, Counter, "Packets sent"),
     quantity(INTERRUPTS, "interrupt_count", Unit::Count, Counter, "Interrupts taken"),
+    pressure(PRESSURE_CPU_FULL, "pressure_cpu_full_ns"),
 ];
 
 impl Quantity {

@@ -21,8 +21,8 @@ use crate::finding::verdict::{self, Case, Judgement};
 use crate::finding::wall::{self, Compared, Wall};
 use crate::finding::{
     AbsenceFindings, ArmFailure, ArmFindings, DisturbanceFinding, Findings, Gap, KeyValue,
-    LevelEvidence, ProgressPoint, TrialPoint, TrialUsage, Verdict, distribution, guest_clock,
-    harmless, instances, isolation, memory, meters, steady, step, timeline, why,
+    LevelEvidence, ProgressPoint, TrialPoint, TrialUsage, Verdict, apart, distribution,
+    guest_clock, harmless, instances, isolation, memory, meters, steady, step, timeline, why,
 };
 use crate::ledger::{Absences, KnownMetric, Ledger, Proofs, StoredTrial, TrialState};
 use crate::plan::{ArmPart, Plan};
@@ -168,7 +168,7 @@ fn arm_findings(
     let baseline = (column.arm.is_compared() && is_valid).then_some(judge.baseline);
     let compared = wall.and_then(|wall| wall.overhead.as_ref().ok());
     let points = column.ended.iter().map(|trial| point(trial, sources));
-    Ok(ArmFindings {
+    let mut found = ArmFindings {
         arm: column.arm.index,
         stack: line(&column.arm.to_string()),
         name: name(column, &evidence),
@@ -195,6 +195,7 @@ fn arm_findings(
         payers: bill.payers.clone(),
         bill_gap: bill.gap.clone(),
         page_cache_bytes: memory::page_cache_of_all(&column.counted, sources.page_caches),
+        time_parts: Vec::new(),
         machines,
         uses,
         steals,
@@ -205,7 +206,9 @@ fn arm_findings(
         stdout_hashes: distinct(hashes.collect()),
         exit_statuses: distinct(statuses.collect()),
         trouble,
-    })
+    };
+    found.time_parts = apart::of(&found, &column.counted);
+    Ok(found)
 }
 
 /// Returns the metrics that the workload could not measure in an arm, each with the reason.

@@ -11,8 +11,8 @@ use crate::finding::findings::{
     BillGap, CauseFindings, Caution, ConfirmedFindings, DistributionFindings, DisturbanceFinding,
     EnergyFindings, Findings, InstanceFindings, JudgementFindings, KeyValue, LevelEvidence,
     LevelTimelineFindings, MachineFindings, MeterFindings, MetricFindings, PayerFindings,
-    PhaseFindings, QuantileFindings, RunFacts, SeriesFindings, TimelineFindings, TrialPoint,
-    UseFindings, Verdict, WhyFindings, WorkEnergy,
+    PhaseFindings, QuantileFindings, RunFacts, SeriesFindings, TimePart, TimelineFindings,
+    TrialPoint, UseFindings, Verdict, WhyFindings, WorkEnergy,
 };
 use crate::finding::foreign::{line, lines, on_one_line};
 use std::collections::BTreeMap;
@@ -111,7 +111,7 @@ foreign! {
     ArmFindings {
         tame: stack name part trials metrics histograms instances beside absences verdict payers;
         tame: bill_gap evidence stdout_hashes exit_statuses trouble why machines uses timeline;
-        tame: energies;
+        tame: energies time_parts;
         join: because;
         leave: arm trial_count disturbed_count repeated_count warm_up overhead block_count progress;
         leave: p_value p_value_adjusted detectable_effect more_blocks page_cache_bytes steals;
@@ -137,10 +137,11 @@ foreign! {
     SeriesFindings { tame: payer role quantity; leave: carries_workload is_rate values; }
     WhyFindings {
         tame: causes why_not_own;
-        leave: baseline_ns extra parts unexplained counted_by spread_over;
+        leave: baseline_ns extra unexplained counted_by spread_over;
         leave: baseline_spread_over;
     }
     ConfirmedFindings { tame: stack variant instead causes; join: because; leave: ratio verdict; }
+    TimePart { tame: part; leave: ns; }
     CauseFindings {
         tame: cause what;
         leave: count baseline_count price_ns baseline_price_ns extra;

@@ -4,6 +4,7 @@
 //! it, is decided here. How it is shown is a matter of `report`.
 
 pub(crate) mod answer;
+pub(crate) mod apart;
 mod arm_failure;
 pub(crate) mod arm_trials;
 pub(crate) mod plan_digest;

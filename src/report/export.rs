@@ -89,7 +89,7 @@ mod tests {
             "absences arm because beside bill_gap block_count detectable_effect disturbed_count \
              evidence exit_statuses histograms instances metrics more_blocks name overhead p_value \
              p_value_adjusted page_cache_bytes part payers progress repeated_count stack \
-             stdout_hashes trial_count trials trouble verdict warm_up"
+             stdout_hashes time_parts trial_count trials trouble verdict warm_up"
         );
         assert_eq!(
             names(&arm["metrics"][0]).join(" "),

@@ -44,6 +44,7 @@ pub fn markdown(findings: &Findings) -> String {
     }
     text += &troubles(findings);
     text += &cautions(findings);
+    text += &levels::apart(findings);
     text += &bill(findings);
     text += &levels::energies(findings);
     text += &levels::machines(findings);

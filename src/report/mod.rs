@@ -4,6 +4,7 @@
 //! formats can disagree; what several runs say together is one of [`crate::finding::diff::Diff`] or
 //! [`crate::finding::history::History`].
 
+mod apart;
 pub mod diff;
 pub mod export;
 pub mod forms;

@@ -6,9 +6,10 @@
 mod prices;
 mod table;
 
-use super::over_time;
 use super::page::Page;
+use super::{apart, over_time};
 use crate::finding::answer::Answer;
+use crate::finding::apart::is_worth_it;
 use crate::finding::energy_words;
 use crate::finding::level_words;
 use crate::finding::reasons::{self, Failure, no_numbers};
@@ -109,6 +110,9 @@ pub fn render(findings: &Findings, look: Look) -> String {
         beside(&mut page, findings);
         noise_floor(&mut page, findings);
         reasons(&mut page, findings);
+        if is_worth_it(findings) {
+            apart::write(&mut page, findings, look);
+        }
         steals(&mut page, findings);
         energies(&mut page, findings, look);
         over_time::write(&mut page, findings, look);
@@ -287,7 +291,7 @@ fn colour(verdict: &Verdict) -> Color {
     }
 }
 
-fn name(arm: &ArmFindings) -> String {
+pub(super) fn name(arm: &ArmFindings) -> String {
     foreign::line(&arm.name)
 }
 
@@ -356,7 +360,7 @@ fn cautions(page: &mut Page, findings: &Findings) {
 }
 
 /// Adds a table whose long cells are broken to fit.
-fn add_broken(page: &mut Page, mut table: Table, look: Look) {
+pub(super) fn add_broken(page: &mut Page, mut table: Table, look: Look) {
     table.set_content_arrangement(ContentArrangement::Dynamic).set_width(look.width);
     for column in table.column_iter_mut() {
         column.set_padding((0, 1));

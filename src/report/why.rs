@@ -12,6 +12,7 @@ pub fn page(findings: &Findings, look: Look) -> String {
     let mut page = Page::new(look.width.max(60));
     page.paragraph("", &findings.run.title, 0);
     page.gap();
+    super::apart::write(&mut page, findings, look);
     for (arm, why) in explained(findings) {
         page.paragraph(&format!("`{}`: ", arm.name), &(sentence(why) + "."), 2);
         page.gap();

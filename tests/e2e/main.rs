@@ -10,6 +10,7 @@
 mod adversaries;
 mod agent;
 mod answers;
+mod apart;
 mod at_once;
 mod appliances;
 mod binaries;

@@ -11,6 +11,7 @@
 //! | kernel memory now | of the same | `memory.kmem.usage_in_bytes` |
 //! | read from and written to disks | as `disks.rs` reads it | likewise |
 //! | held back by its own quota | `cpu.stat`: `throttled_usec` | `cpu.stat`: `throttled_time` |
+//! | waited for a CPU, a disk, memory | `cpu.pressure`, `io.pressure`, `memory.pressure`: `total` | of the same group in a hierarchy of version 2, where there is one |
 //!
 //! - **Reads** the CPU time of everything that ever ran in the group or below it, also of what has
 //!   ended, by the scheduler's clock: version 1 counts its two parts in ticks, which a sandbox that
@@ -25,11 +26,13 @@
 
 use super::cpu_time::CpuTime;
 use super::disks::{self, Disks};
+use super::host::Pressure;
 use super::memory_stat::MemoryStat;
-use super::throttling::Stat;
+use super::throttling::{self, Stat};
 use crate::amount::{
     Amounts, DISK_READ, DISK_WRITTEN, MEMORY_ANON, MEMORY_KERNEL, MEMORY_PEAK, MEMORY_USED,
-    THROTTLED,
+    PRESSURE_CPU_FULL, PRESSURE_CPU_SOME, PRESSURE_IO_FULL, PRESSURE_IO_SOME, PRESSURE_MEMORY_FULL,
+    PRESSURE_MEMORY_SOME, THROTTLED,
 };
 use crate::counters::{self, number, text, value};
 use crate::mountinfo::{self, Mounted};
@@ -240,6 +243,10 @@ pub struct Group {
     disks: Option<Disks>,
     /// Counters of its own quota.
     throttled: Option<Stat>,
+    /// True where it had one when it was opened.
+    has_quota: bool,
+    /// Times in which it waited for a CPU, a disk and memory.
+    pressure: [Option<File>; 3],
 }
 
 #[derive(Debug)]
@@ -292,8 +299,21 @@ impl Group {
             file(blkio, disks::VERSION_1)
         });
         let disks = disks.map(Disks::of);
-        let throttled = hierarchies.of("cpu").and_then(|it| Stat::open(it, &it.directory(group)));
-        Ok(Self { cpu, memory_peak, memory_used, memory_stat, memory_kernel, disks, throttled })
+        let cpu_limits = hierarchies.of("cpu").map(|it| (it, it.directory(group)));
+        let throttled = cpu_limits.as_ref().and_then(|(it, group)| Stat::open(it, group));
+        let quota = cpu_limits.as_ref().and_then(|(it, group)| throttling::quota(it, group));
+        let pressure = ["cpu", "io", "memory"].map(|of| file(unified, &format!("{of}.pressure")));
+        Ok(Self {
+            cpu,
+            memory_peak,
+            memory_used,
+            memory_stat,
+            memory_kernel,
+            disks,
+            throttled,
+            has_quota: quota.flatten().is_some(),
+            pressure,
+        })
     }
 
     /// Reads the CPU time of the group until now; `None` where this machine does not count it.
@@ -321,24 +341,51 @@ impl Group {
         let kernel = now.get(MEMORY_KERNEL).or_else(|| {
             self.memory_kernel.as_ref().filter(|_| now.get(MEMORY_ANON).is_some()).and_then(number)
         });
-        self.with_what_moves(now)
+        self.disks(now)
+            .with(THROTTLED, held_back(self.throttled.as_ref()))
             .with(MEMORY_PEAK, self.memory_peak.as_ref().and_then(number))
             .with(MEMORY_KERNEL, kernel)
+            .with_all(self.pressures())
+    }
+
+    /// Reads for how long it waited. All of a group may wait for a CPU, as all of a machine cannot.
+    fn pressures(&self) -> Amounts {
+        let places = [
+            (PRESSURE_CPU_SOME, PRESSURE_CPU_FULL),
+            (PRESSURE_IO_SOME, PRESSURE_IO_FULL),
+            (PRESSURE_MEMORY_SOME, PRESSURE_MEMORY_FULL),
+        ];
+        let mut all = Amounts::default();
+        for (file, (some, full)) in self.pressure.iter().zip(places) {
+            let mut buffer = [0; 256];
+            let Some(text) = text(file.as_ref(), &mut buffer) else { continue };
+            // Linux before 5.13 says `full` of no group's CPU.
+            let Some(read) = Pressure::parse(text, false).or_else(|| Pressure::parse(text, true))
+            else {
+                continue;
+            };
+            all = all.with(some, read.some.0).with(full, read.full.map(|it| it.0));
+        }
+        all
     }
 
     /// Reads what is worth a look again and again, beside CPU time: memory at this moment, disks,
-    /// and its quota.
+    /// and what its quota held back, where it has one.
     #[must_use]
     pub fn moment(&self) -> Amounts {
         let used = self.memory_used.as_ref().and_then(number);
-        self.with_what_moves(Amounts::default()).with(MEMORY_USED, used)
+        let throttled = self.throttled.as_ref().filter(|_| self.has_quota);
+        self.disks(Amounts::default()).with(MEMORY_USED, used).with(THROTTLED, held_back(throttled))
     }
 
-    fn with_what_moves(&self, amounts: Amounts) -> Amounts {
+    fn disks(&self, amounts: Amounts) -> Amounts {
         let (read, written) = self.disks.as_ref().and_then(Disks::since_first).unzip();
-        let throttled = self.throttled.as_ref().and_then(Stat::read).map(|it| it.time.0);
-        amounts.with(THROTTLED, throttled).with(DISK_READ, read).with(DISK_WRITTEN, written)
+        amounts.with(DISK_READ, read).with(DISK_WRITTEN, written)
     }
+}
+
+fn held_back(throttled: Option<&Stat>) -> Option<u64> {
+    throttled.and_then(Stat::read).map(|it| it.time.0)
 }
 
 fn microseconds(stat: &str, key: &str) -> Option<Nanoseconds> {

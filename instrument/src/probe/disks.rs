@@ -9,7 +9,7 @@
 //!   lies on another (a volume, an encrypted one, a file as a disk), the kernel counts the same
 //!   bytes at each: they count once, as those at the height at which there are the most. Of a
 //!   mirror those of every copy count.
-//! - **Costs** a look at `/sys/dev/block` per disk and reading.
+//! - **Costs** one `pread`; where several disks were used, once a look at `/sys/dev/block` of each.
 //! - **Cannot see** with version 1, what the kernel wrote later, in a thread of its own: of writes
 //!   through the page cache only those that a process waited for (`fsync`); and what a group below
 //!   had when it ended meanwhile. With version 2, of what the kernel writes later when it was
@@ -20,6 +20,7 @@
 
 use super::cgroup::Hierarchy;
 use crate::counters;
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -88,35 +89,48 @@ pub(super) struct Disks {
     list: File,
     /// As it was first read.
     first: OnceLock<Bytes>,
+    /// Number of others that each disk lies on, as far as that was asked.
+    heights: RefCell<BTreeMap<String, usize>>,
 }
 
 impl Disks {
     /// Holds a list open.
     pub(super) fn of(list: File) -> Self {
-        Self { list, first: OnceLock::new() }
+        Self { list, first: OnceLock::new(), heights: RefCell::default() }
     }
 
     /// Reads what was read and written since the first time that this was asked, which is nothing
     /// then; `None` where that is not known.
     pub(super) fn since_first(&self) -> Option<(u64, u64)> {
-        let mut buffer = [0; 16384];
-        let now = of_each(counters::text(Some(&self.list), &mut buffer)?)?;
+        let now = of_each(counters::text(Some(&self.list), &mut [0; 1024])?)
+            .or_else(|| of_each(counters::text(Some(&self.list), &mut [0; 16384])?))?;
         let first = self.first.get_or_init(|| now.clone());
-        between(first, &now, height)
+        between(first, &now, |disk| {
+            let mut known = self.heights.borrow_mut();
+            *known.entry(String::from(disk)).or_insert_with(|| height(disk))
+        })
     }
 }
 
 /// Bytes between two readings of a list: which height has the most is asked of these, and not of
 /// all that a group ever had. `None` where a disk has fewer than before.
 fn between(first: &Bytes, now: &Bytes, height: impl Fn(&str) -> usize) -> Option<(u64, u64)> {
-    let mut by_height: BTreeMap<usize, (u64, u64)> = BTreeMap::new();
+    let mut of_used: Vec<(&str, (u64, u64))> = Vec::new();
     for (disk, (read, written)) in now {
         let before = first.get(disk).copied().unwrap_or_default();
         let used = (read.checked_sub(before.0)?, written.checked_sub(before.1)?);
         if used != (0, 0) {
-            let sum = by_height.entry(height(disk)).or_default();
-            *sum = (sum.0.saturating_add(used.0), sum.1.saturating_add(used.1));
+            of_used.push((disk, used));
         }
+    }
+    // One that is alone lies on no other that counts.
+    if let [] | [_] = of_used.as_slice() {
+        return Some(of_used.first().map_or((0, 0), |(_, used)| *used));
+    }
+    let mut by_height: BTreeMap<usize, (u64, u64)> = BTreeMap::new();
+    for (disk, used) in of_used {
+        let sum = by_height.entry(height(disk)).or_default();
+        *sum = (sum.0.saturating_add(used.0), sum.1.saturating_add(used.1));
     }
     let most = |(read, written): (u64, u64), sum: (u64, u64)| (read.max(sum.0), written.max(sum.1));
     Some(by_height.into_values().fold((0, 0), most))

@@ -147,7 +147,7 @@ fn parse(version: Version, stat: &str) -> Option<Throttling> {
 
 /// Reads what a group allows, in CPUs: `Some(None)` without a quota, `None` where it does not say.
 #[expect(clippy::option_option, reason = "unknown is not the same as no quota")]
-fn quota(hierarchy: &Hierarchy, directory: &Path) -> Option<Option<f64>> {
+pub(super) fn quota(hierarchy: &Hierarchy, directory: &Path) -> Option<Option<f64>> {
     let read = |name: &str| counters::text_of(directory.join(name)).ok();
     let (quota, period) = match hierarchy.version {
         Version::One => (read("cpu.cfs_quota_us")?, read("cpu.cfs_period_us")?),

@@ -44,6 +44,20 @@ impl ArmFindings {
         of_command.map(|payer| payer.cpu_ns).reduce(|sum, ns| sum + ns)
     }
 
+    /// CPUs that the command kept busy, at least one: so much of a cost is in its wall time.
+    #[must_use]
+    pub fn spread_over(&self) -> Option<f64> {
+        let wall = self.metric("wall_ns")?.median;
+        let cpus = self.command_cpu_ns()? / wall;
+        Some(cpus).filter(|cpus| cpus.is_finite()).map(|cpus| cpus.max(1.0))
+    }
+
+    /// A part of the command's wall time, in nanoseconds, where it is divided.
+    #[must_use]
+    pub fn time_part(&self, part: &str) -> Option<f64> {
+        self.time_parts.iter().find(|it| it.part == part).map(|it| it.ns)
+    }
+
     /// The same for a table, with the number to sort by; where only the sum is known, that it is at
     /// most so much.
     #[must_use]

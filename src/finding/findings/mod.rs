@@ -176,6 +176,9 @@ pub struct ArmFindings {
     /// Page cache of files on disks that was in the memory of the others when the command had
     /// ended: the median.
     pub page_cache_bytes: Option<f64>,
+    /// Parts of the command's wall time, which they are in all.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub time_parts: Vec<TimePart>,
     /// Machines by their own kernels' accounts, this one first, each with its network links.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub machines: Vec<MachineFindings>,

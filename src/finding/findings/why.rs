@@ -10,8 +10,6 @@ pub struct WhyFindings {
     pub baseline_ns: f64,
     /// Time that the stack takes more, as it was measured.
     pub extra: Spread,
-    /// Parts of the command's time, in the stack and in the baseline.
-    pub parts: Vec<TimePart>,
     /// Causes, the largest first.
     pub causes: Vec<CauseFindings>,
     /// Time that no cause explains, or that they explain too much.
@@ -37,15 +35,14 @@ pub struct Spread {
     pub high_ns: f64,
 }
 
-/// Part of the time of a command.
+/// Part of the wall time of a command.
 #[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct TimePart {
-    /// Name: `cpu-user`, `cpu-system`, `not-on-a-cpu`.
+    /// Name: `cpu-user`, `cpu-system`, or `cpu-all` with that of its layers; `throttled`,
+    /// `waited-for-cpu`, `waited-for-disk`, `waited-for-memory`, `stolen`, `elsewhere`.
     pub part: String,
-    /// Median in the stack.
-    pub own_ns: f64,
-    /// Median in the baseline.
-    pub baseline_ns: f64,
+    /// Amount of it.
+    pub ns: f64,
 }
 
 /// Cause of time.

@@ -142,7 +142,6 @@ mod tests {
         arm.why = Some(WhyFindings {
             baseline_ns: 100.0,
             extra: Spread::around(100.0, 0.0),
-            parts: Vec::new(),
             causes: causes.iter().map(cause).collect(),
             unexplained: Spread::around(0.0, 0.0),
             counted_by: CountedBy::Baseline,

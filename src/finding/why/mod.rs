@@ -12,7 +12,7 @@ pub(crate) mod words;
 
 use crate::finding::trial_metric::WALL;
 use crate::finding::{
-    ArmFindings, CauseFindings, CountedBy, Interval, Spread, TimePart, WhyFindings, emulation,
+    ArmFindings, CauseFindings, CountedBy, Interval, Spread, WhyFindings, emulation,
 };
 use crate::ledger::{Counted, PriceSample};
 use crate::table::rows;
@@ -70,8 +70,8 @@ fn explained(
         None => (counted.get(&baseline.arm).filter(is_known)?, CountedBy::Baseline),
     };
     let why_not_own = own.and_then(|it| it.why.clone());
-    let base_over = cpus(baseline).unwrap_or(1.0).max(1.0);
-    let over = (base_over, cpus(arm).unwrap_or(base_over).max(1.0));
+    let base_over = baseline.spread_over().unwrap_or(1.0);
+    let over = (base_over, arm.spread_over().unwrap_or(base_over));
     // Who stands in asks for as much in both.
     let of_baseline = counted.get(&baseline.arm).filter(is_known).unwrap_or(counts);
     let demand =
@@ -89,7 +89,6 @@ fn explained(
     Some(WhyFindings {
         baseline_ns,
         extra,
-        parts: parts(arm, baseline, over),
         unexplained: extra.without(&explained),
         causes,
         counted_by,
@@ -181,33 +180,6 @@ fn own_code(arm: &ArmFindings, baseline: &ArmFindings, over: (f64, f64)) -> Opti
 fn over(overhead: &Interval, baseline_ns: f64) -> Spread {
     let of = |ratio: f64| (ratio - 1.0) * baseline_ns;
     Spread { ns: of(overhead.ratio), low_ns: of(overhead.low), high_ns: of(overhead.high) }
-}
-
-/// Number of CPUs that a command keeps busy; `None` where its CPU time is not known.
-fn cpus(arm: &ArmFindings) -> Option<f64> {
-    let wall = arm.metric(WALL)?.median;
-    Some(arm.command_cpu_ns()? / wall).filter(|cpus| cpus.is_finite())
-}
-
-/// Divides the command's time, in both.
-fn parts(arm: &ArmFindings, baseline: &ArmFindings, over: (f64, f64)) -> Vec<TimePart> {
-    let of = |arm: &ArmFindings, metric: &str| arm.metric(metric).map(|it| it.median);
-    let busy = |arm: &ArmFindings, metric: &str, over: f64| of(arm, metric).map(|ns| ns / over);
-    let rest = |arm: &ArmFindings, over| {
-        let used = busy(arm, "cpu_user_ns", over).zip(busy(arm, "cpu_system_ns", over));
-        let (user, system) = used?;
-        Some((of(arm, WALL)? - user - system).max(0.0))
-    };
-    let part = |name: &str, own: Option<f64>, baseline: Option<f64>| {
-        Some(TimePart { part: name.into(), own_ns: own?, baseline_ns: baseline? })
-    };
-    let both = |name, metric| part(name, busy(arm, metric, over.1), busy(baseline, metric, over.0));
-    let known = [
-        both("cpu-user", "cpu_user_ns"),
-        both("cpu-system", "cpu_system_ns"),
-        part("not-on-a-cpu", rest(arm, over.1), rest(baseline, over.0)),
-    ];
-    known.into_iter().flatten().collect()
 }
 
 #[cfg(test)]

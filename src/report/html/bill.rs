@@ -3,10 +3,9 @@
 //! A bar adds medians of payers, so it may differ a little from the median of the sum. An arm
 //! without readings keeps its row and says so.
 
-use super::axis::Axis;
-use super::chart::{self, Anchor, Canvas, Frame};
 use super::escape;
 use super::legend::Arm;
+use super::stacked::Bars;
 use super::table::{Cell, Table};
 use crate::finding::PayerFindings;
 use crate::finding::number;
@@ -28,23 +27,24 @@ pub fn class_of(role: &str) -> &'static str {
     known.or(ROLES.last()).map_or("", |(.., class)| class)
 }
 
-const TOTAL_WIDTH: f64 = 76.0;
-
 /// The section; `None` when nobody's CPU time is known.
 pub fn bill(arms: &[Arm<'_>]) -> Option<Markup> {
     if arms.iter().all(|arm| arm.found.payers.is_empty()) {
         return None;
     }
-    let left = chart::names_width(arms.iter().map(|arm| arm.name.as_str()), 360.0);
-    let wide = Frame::wide(34.0, left, TOTAL_WIDTH);
-    let narrow = Frame::narrow(52.0, 2.0, TOTAL_WIDTH);
+    let bars = Bars {
+        kind: "bill",
+        title: "CPU time per trial, by payer",
+        legend: "Payers",
+        parts: &ROLES.map(|(_, name, class)| (name, class)),
+        of: &|arm| shares_ns(arm).to_vec(),
+    };
     Some(html! {
         section #bill {
             h2 { "Who used the CPU" }
-            (roles(arms))
+            (bars.legend(arms))
             figure {
-                (draw(arms, &wide))
-                (draw(arms, &narrow))
+                (bars.draw(arms))
                 figcaption {
                     "Median CPU time per trial, by payer, as the kernel of its level counts it. \
                      What runs inside a payer is not counted twice. The number beside a bar adds \
@@ -96,66 +96,6 @@ pub fn payers(arms: &[Arm<'_>], caption: &str) -> Markup {
     table.finish()
 }
 
-fn draw(arms: &[Arm<'_>], frame: &Frame) -> Markup {
-    let mut canvas = Canvas::new(frame.width, frame.bottom(6.0, arms.len()));
-    let longest = arms.iter().map(total_ns).fold(0.0, f64::max);
-    let axis = Axis::from_zero(longest, frame.plot.0, frame.plot.1);
-    for (arm, top) in arms.iter().zip(frame.tops(0.0)) {
-        row(&mut canvas, arm, frame, &axis, top);
-    }
-    let said: Vec<String> = arms.iter().map(spoken).collect();
-    canvas.svg("bill", frame.class, "CPU time per trial, by payer", &said.join("; "))
-}
-
-fn row(canvas: &mut Canvas, arm: &Arm<'_>, frame: &Frame, axis: &Axis, top: f64) {
-    let (name_at, bar_top) = if frame.names_above {
-        ((2.0, top + 19.0), top + 26.0)
-    } else {
-        ((0.0, top + frame.row_height / 2.0 + 4.0), top + 7.0)
-    };
-    let room = if frame.names_above { frame.width } else { frame.plot.0 - 12.0 };
-    canvas.group_of("row", Some(arm.found.arm), None, |canvas| {
-        canvas.text_in("name", name_at, 13, Anchor::Start, &chart::fitting(&arm.name, room, 13));
-        let base = bar_top + 14.5;
-        if arm.found.payers.is_empty() {
-            canvas.group("gap", |canvas| {
-                let room = frame.width - frame.plot.0;
-                let reason = chart::fitting_prose(&format!("no reading: {}", arm.gap()), room, 12);
-                canvas.text((frame.plot.0, base), 12, Anchor::Start, &reason);
-            });
-        } else {
-            let end = segments(canvas, arm, axis, bar_top);
-            let time = number::time(total_ns(arm));
-            canvas.text_in("value", (end + 8.0, base), 13, Anchor::Start, &time);
-        }
-    });
-}
-
-/// Draws one bar and says where it ends.
-fn segments(canvas: &mut Canvas, arm: &Arm<'_>, axis: &Axis, top: f64) -> f64 {
-    let (mut sum_ns, total_ns) = (0.0, total_ns(arm));
-    let mut end = axis.at(0.0);
-    for (part_ns, (_, name, class)) in shares_ns(arm).into_iter().zip(ROLES) {
-        if part_ns <= 0.0 {
-            continue;
-        }
-        let start = axis.at(sum_ns);
-        sum_ns += part_ns;
-        end = axis.at(sum_ns);
-        let percent = format!("{:.0} %", part_ns / total_ns * 100.0);
-        let hint = format!("{}, {name}: {}, {percent}", arm.name, number::time(part_ns));
-        canvas.group_of(class, None, Some(&hint), |canvas| {
-            // The gap of a pixel separates neighbours where colour does not.
-            canvas.rect((start, top), ((end - start - 1.0).max(0.6), 20.0), 1.0);
-            let label = if end - start > 130.0 { format!("{name} {percent}") } else { percent };
-            if end - start > 40.0 {
-                canvas.text_in("on-bar", (start + 7.0, top + 14.5), 12, Anchor::Start, &label);
-            }
-        });
-    }
-    end
-}
-
 /// CPU time per role, in the order of [`ROLES`].
 fn shares_ns(arm: &Arm<'_>) -> [f64; ROLES.len()] {
     let mut shares_ns = [0.0; ROLES.len()];
@@ -165,41 +105,4 @@ fn shares_ns(arm: &Arm<'_>) -> [f64; ROLES.len()] {
         shares_ns[place.unwrap_or(ROLES.len() - 1)] += payer.cpu_ns;
     }
     shares_ns
-}
-
-fn total_ns(arm: &Arm<'_>) -> f64 {
-    shares_ns(arm).iter().sum()
-}
-
-fn spoken(arm: &Arm<'_>) -> String {
-    let parts: Vec<String> = shares_ns(arm)
-        .into_iter()
-        .zip(ROLES)
-        .filter(|(part_ns, _)| *part_ns > 0.0)
-        .map(|(part_ns, (_, name, _))| format!("{name} {}", number::time(part_ns)))
-        .collect();
-    match parts.as_slice() {
-        [] => format!("{}: no reading", arm.name),
-        _ => format!("{}: {}", arm.name, parts.join(", ")),
-    }
-}
-
-/// The colours of the roles that occur.
-fn roles(arms: &[Arm<'_>]) -> Markup {
-    let mut sums_ns = [0.0; ROLES.len()];
-    for arm in arms {
-        for (sum_ns, part_ns) in sums_ns.iter_mut().zip(shares_ns(arm)) {
-            *sum_ns += part_ns;
-        }
-    }
-    let square = |canvas: &mut Canvas| canvas.rect((1.0, 1.0), (12.0, 12.0), 1.0);
-    let occurring = sums_ns.into_iter().zip(ROLES).filter(|(sum_ns, _)| *sum_ns > 0.0);
-    html! {
-        ul.legend aria-label="Payers" {
-            @for (_, (_, name, class)) in occurring {
-                li { (Canvas::swatch(|canvas| canvas.group(class, square))) (escape::line(name)) }
-                "\n"
-            }
-        }
-    }
 }

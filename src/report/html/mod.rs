@@ -5,6 +5,7 @@
 //! stand in templates alone, in which a text is a text: only [`Markup`] is markup. Sections stand
 //! in the order in which a careful reader asks.
 
+mod apart;
 mod axis;
 mod bill;
 mod chart;
@@ -23,6 +24,7 @@ mod overhead;
 mod prices;
 mod progress;
 mod spread;
+mod stacked;
 mod table;
 mod timeline;
 mod trials;
@@ -159,6 +161,7 @@ fn numbers(findings: &Findings, arms: &[legend::Arm<'_>], answer: &Answer<'_>) -
         measured::measured(findings, arms),
         instances::instances(findings, arms),
         isolation::isolation(findings),
+        apart::apart(findings, arms),
         bill::bill(arms),
         energies::energies(findings, arms),
         levels::levels(arms),

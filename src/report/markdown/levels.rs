@@ -1,6 +1,7 @@
 //! Whole machines, and who used what over time, as tables of Markdown.
 
 use super::{name, plain, sentence, table};
+use crate::finding::apart;
 use crate::finding::energy_words::{self, ENERGIES_ARE};
 use crate::finding::level_words::{
     self, STEALS, STEALS_ARE, USES, USES_ARE, agreement, amount, more, resource,
@@ -36,6 +37,16 @@ pub(super) fn machines(findings: &Findings) -> String {
         text += &format!("{}{}\n\n", table(&STEALS, steals), sentence(STEALS_ARE));
     }
     text
+}
+
+/// Parts of each stack's time; empty where nobody's is divided.
+pub(super) fn apart(findings: &Findings) -> String {
+    let Some((headings, rows)) = apart::table(findings) else { return String::new() };
+    let row = |(arm, cells): (&ArmFindings, Vec<f64>)| {
+        std::iter::once(name(arm)).chain(cells.into_iter().map(apart::cell)).collect()
+    };
+    let table = table(&headings, rows.into_iter().map(row));
+    format!("## Where the time was\n\n{table}{}\n\n", sentence(apart::PARTS_ARE))
 }
 
 /// Energies by meters; empty where there are none.

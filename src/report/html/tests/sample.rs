@@ -102,6 +102,9 @@ pub fn arm(place: u32, stack: &str, part: &str, ratio: f64, verdict: Verdict) ->
         payers: vec![payer("the command", "workload", 8.5e9)],
         bill_gap: None,
         page_cache_bytes: None,
+        time_parts: [("cpu-user", 0.6), ("waited-for-disk", 0.1), ("elsewhere", 0.3)]
+            .map(|(part, share)| TimePart { part: part.into(), ns: share * median })
+            .into(),
         machines: Vec::new(),
         uses: Vec::new(),
         steals: Vec::new(),
