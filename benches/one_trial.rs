@@ -36,16 +36,17 @@ pub fn plan(stack: &str, command: &[&str]) -> Plan {
     }
 }
 
-/// Runs trial `number` of a plan. It must succeed and leave nothing.
+/// Runs trial `number` of a plan, to time it. It must succeed and leave nothing.
+#[allow(dead_code, reason = "one benchmark counts")]
 pub fn run(plan: &Plan, number: u32, opened: &OpenedLab) -> Measured {
+    run_for(plan, number, Purpose::Timing, opened)
+}
+
+/// The same for another purpose.
+pub fn run_for(plan: &Plan, number: u32, purpose: Purpose, opened: &OpenedLab) -> Measured {
     let trial = TrialId { block: number, position: 0, arm: 0 };
-    let record = protocol::run(
-        trial,
-        &plan.baseline,
-        (plan, Purpose::Timing),
-        &opened.context(),
-        &mut |_, _| {},
-    );
+    let record =
+        protocol::run(trial, &plan.baseline, (plan, purpose), &opened.context(), &mut |_, _| {});
     assert!(record.leftovers.is_empty(), "left behind: {:?}", record.leftovers);
     match record.result {
         TrialResult::Done(measured) => *measured,

@@ -91,6 +91,20 @@ pub const INTERRUPTS: Key = Key(36);
 /// Time in which some of a group's tasks could run, and none had a CPU: others had them, or its
 /// quota was used up.
 pub const PRESSURE_CPU_FULL: Key = Key(37);
+/// Number of times that a virtual machine's CPUs left their guest, by KVM's account.
+pub const VM_EXITS: Key = Key(38);
+/// Number of them for ports and memory of devices.
+pub const VM_EXITS_DEVICE: Key = Key(39);
+/// Number of them because the guest had nothing to run.
+pub const VM_EXITS_HALT: Key = Key(40);
+/// Number of them for an interrupt of the machine below.
+pub const VM_EXITS_INTERRUPT: Key = Key(41);
+/// Time in which KVM waited for a halted guest and did not give up the CPU.
+pub const HALT_POLL: Key = Key(42);
+/// Memory of page tables, a part of the kernel's.
+pub const MEMORY_PAGE_TABLES: Key = Key(43);
+/// Memory that is not used because pages of the same contents are one (KSM).
+pub const MEMORY_MERGED: Key = Key(44);
 
 /// Course of an amount while its payer lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,7 +179,7 @@ const fn pressure(key: Key, name: &'static str) -> Quantity {
 }
 
 /// Every quantity, in the order of its columns and of its numbers.
-pub static QUANTITIES: [Quantity; 37] = [
+pub static QUANTITIES: [Quantity; 44] = [
     quantity(CPU_USER, "cpu_user_ns", Unit::Nanoseconds, Counter, "User"),
     quantity(CPU_SYSTEM, "cpu_system_ns", Unit::Nanoseconds, Counter, "System"),
     quantity(MEMORY_PEAK, "memory_peak_bytes", Unit::Bytes, Peak, "Memory, peak"),
@@ -203,6 +217,25 @@ pub static QUANTITIES: [Quantity; 37] = [
     quantity(PACKETS_SENT, "packet_sent_count", Unit::Count, Counter, "Packets sent"),
     quantity(INTERRUPTS, "interrupt_count", Unit::Count, Counter, "Interrupts taken"),
     pressure(PRESSURE_CPU_FULL, "pressure_cpu_full_ns"),
+    quantity(VM_EXITS, "vm_exit_count", Unit::Count, Counter, "VM exits"),
+    quantity(VM_EXITS_DEVICE, "vm_exit_device_count", Unit::Count, Counter, "Exits, devices"),
+    quantity(VM_EXITS_HALT, "vm_exit_halt_count", Unit::Count, Counter, "Exits, halts"),
+    quantity(
+        VM_EXITS_INTERRUPT,
+        "vm_exit_interrupt_count",
+        Unit::Count,
+        Counter,
+        "Exits, interrupts",
+    ),
+    quantity(HALT_POLL, "halt_poll_ns", Unit::Nanoseconds, Counter, "Halt polling"),
+    quantity(
+        MEMORY_PAGE_TABLES,
+        "memory_page_table_bytes",
+        Unit::Bytes,
+        Gauge,
+        "Page tables, after",
+    ),
+    quantity(MEMORY_MERGED, "memory_merged_bytes", Unit::Bytes, Gauge, "Merged, after"),
 ];
 
 impl Quantity {

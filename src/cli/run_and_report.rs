@@ -9,7 +9,7 @@ use crate::campaign::Campaign;
 use crate::campaign::interrupts::{Asker, Interrupts, Urgency};
 use crate::fault::Fault;
 use crate::finding::foreign::line;
-use crate::finding::{Findings, kept};
+use crate::finding::{Findings, kept, why};
 use crate::lab::turn::{self, Turn, Worker};
 use crate::lab::{self, Lab, Limits};
 use crate::layer::{Site, View};
@@ -321,16 +321,17 @@ fn conclude(
              `--output`",
         ));
     }
-    let more = match state {
+    let mut more = String::from(match state {
         RunState::Interrupted => "; `surtax resume last` continues it",
         _ if !is_reported => "; `surtax report last` writes it as HTML",
         _ => "",
-    };
-    let more = if is_on_shelf(ledger.path()) {
-        more.to_owned()
-    } else {
-        more.replace("last", &kept_words)
-    };
+    });
+    if state == RunState::Finished && why::is_to_ask(&findings) {
+        more += "; `surtax why last` says what a stack takes more time for";
+    }
+    if !is_on_shelf(ledger.path()) {
+        more = more.replace(" last`", &format!(" {kept_words}`"));
+    }
     note(&format!("the run is kept in `{kept}`{more}"), globals);
     if let Some((path, written)) = reported {
         // Told last: what was measured is told and kept whether or not there is a page of it.

@@ -29,8 +29,8 @@ pub(crate) const PARTS: [(&str, &str); 9] = [
 
 /// Explains a table of them.
 pub(crate) const PARTS_ARE: &str = "Medians of one run of the command. CPU time is divided by \
-    the CPUs that it kept busy; a wait counts while all that could go on waited, of a machine while \
-    its virtual CPUs did. Elsewhere it slept, or others worked for it.";
+    the CPUs that it kept busy; a wait counts while all that could go on waited, of a machine \
+    while its virtual CPUs did. Elsewhere it slept, or others worked for it.";
 
 /// A part of less than this share of every stack's time has no column.
 const SHOWN_FROM: f64 = 0.01;

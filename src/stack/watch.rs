@@ -16,6 +16,7 @@ use surtax_instrument::probe::cgroup::{Group, Hierarchies};
 use surtax_instrument::probe::command_group::CommandGroup;
 use surtax_instrument::probe::cpu_time::CpuTime;
 use surtax_instrument::probe::guest_memory::{self, GuestMemory};
+use surtax_instrument::probe::kvm::Exits;
 use surtax_instrument::probe::machine::{Links, Machine};
 use surtax_instrument::probe::oom::Kills;
 use surtax_instrument::probe::process::{
@@ -53,6 +54,8 @@ pub(super) enum Meter {
         command: Option<Box<Group>>,
     },
     Processes,
+    /// Virtual CPUs among a process's threads.
+    VirtualCpus(Exits),
     Domain(Domain),
     Machine(RefCell<Machine>),
     Links(Links),
@@ -69,7 +72,7 @@ impl Watch {
             .filter_map(|payer| {
                 let meter = Meter::open(&payer, &hierarchies)?;
                 let before = meter.read(&payer.source);
-                if before.is_none() && !matches!(meter, Meter::Processes) {
+                if before.is_none() && !matches!(meter, Meter::Processes | Meter::VirtualCpus(_)) {
                     return None;
                 }
                 let events_before = Events::of(&payer.source, &hierarchies);
@@ -222,6 +225,9 @@ impl Meter {
                 let command = payer.command.as_ref().and_then(CommandGroup::open).map(Box::new);
                 Some(Self::Group { all, command })
             }
+            Source::Threads { pid, .. } if payer.role == Role::GuestKernel => {
+                Some(Self::VirtualCpus(Exits::open(Path::new("/"), *pid)))
+            }
             Source::Process(_) | Source::Threads { .. } | Source::OtherThreads { .. } => {
                 Some(Self::Processes)
             }
@@ -253,11 +259,14 @@ impl Meter {
             (Self::Processes, Source::OtherThreads { pid, except }) => {
                 usage_of_other_threads(*pid, except).ok()
             }
+            (Self::VirtualCpus(exits), Source::Threads { pid, tids }) => {
+                usage_of_threads(*pid, tids).ok().map(|used| with_exits(used, exits))
+            }
             (Self::Machine(machine), _) => of_machine(machine.borrow_mut().read()),
             (Self::Links(links), Source::Link(link)) => {
                 links.read_one(link).map(|amounts| Usage { amounts, ..Usage::default() })
             }
-            (Self::Processes | Self::Links(_), _) => None,
+            (Self::Processes | Self::VirtualCpus(_) | Self::Links(_), _) => None,
         }
     }
 
@@ -272,9 +281,16 @@ impl Meter {
             (Self::Processes, Source::OtherThreads { pid, except }) => {
                 moment_of_other_threads(*pid, except).ok()
             }
+            (Self::VirtualCpus(exits), Source::Threads { pid, tids }) => {
+                moment_of_threads(*pid, tids).ok().map(|used| with_exits(used, exits))
+            }
             _ => self.read(source),
         }
     }
+}
+
+fn with_exits(used: Usage, exits: &Exits) -> Usage {
+    Usage { amounts: used.amounts.with_all(exits.read()), ..used }
 }
 
 /// Use of a machine: its CPU time is in ticks, and in user and system alone.

@@ -2,8 +2,9 @@
 //!
 //! A question is asked at one host time and answered at a later one, and the clock over there was
 //! read between the two: how far it is ahead is known to within the way there and back. Of several
-//! questions that were asked soon after each other the shortest counts. Between two of these the
-//! clock is taken to run evenly; before the first and after the last it may run wrong by as much as
+//! questions that were asked soon after each other the shortest counts, and one in the middle of a
+//! run that took much longer than others is passed over. Between two of these the clock is taken to
+//! run evenly; before the first and after the last it may run wrong by as much as
 //! a clock may that is believed at all.
 
 use super::clock_sync::RATE_LIMIT_PPM;
@@ -14,6 +15,10 @@ use surtax_instrument::series::LARGEST;
 
 /// Time within which several questions are one look at a clock.
 const ONE_LOOK: Nanoseconds = Nanoseconds(2_000_000_000);
+
+/// A look between two others is passed over where its way there and back was so many times the
+/// shortest of all.
+const MUCH_LONGER: u64 = 3;
 
 /// One question, and what a level's clock said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +70,7 @@ impl ClockMap {
         if looks.iter().all(|look| look.asked <= look.answer && look.answer <= look.answered) {
             return Some(Mapped { at, bound: Nanoseconds(0) }); // it is the host's
         }
+        let looks = good(looks);
         let later = looks.iter().position(|look| look.answer >= at);
         let (lead, bound) = match later {
             Some(0) => looks.first()?.beyond(at),
@@ -75,6 +81,17 @@ impl ClockMap {
         let at = Nanoseconds(u64::try_from(at.max(0)).unwrap_or(u64::MAX));
         Some(Mapped { at, bound: Nanoseconds(bound) })
     }
+}
+
+/// The first look, the last, and those between that answered about as soon as the soonest.
+fn good(looks: &[Exchange]) -> Vec<&Exchange> {
+    let shortest = looks.iter().map(Exchange::trip).min().unwrap_or_default();
+    let last = looks.len().saturating_sub(1);
+    let is_good = |(place, look): &(usize, &Exchange)| {
+        let is_end = *place == 0 || *place == last;
+        is_end || look.trip().0 <= shortest.0.saturating_mul(MUCH_LONGER)
+    };
+    looks.iter().enumerate().filter(is_good).map(|(_, look)| look).collect()
 }
 
 impl Exchange {
@@ -142,6 +159,22 @@ mod tests {
         keep(&mut map, 300, 9_200 * MS, 390);
         let mapped = map.on_host(1, Nanoseconds(9_100 * MS)).unwrap();
         assert_eq!(mapped, Mapped { at: Nanoseconds(201 * MS), bound: Nanoseconds(MS) });
+    }
+
+    #[test]
+    fn a_question_in_the_middle_that_was_answered_late_makes_no_time_worse() {
+        let theirs = |host_ms: u64| 9_000_000 * MS + host_ms * MS;
+        let mut map = ClockMap::default();
+        keep(&mut map, 1000, theirs(1001), 1002);
+        keep(&mut map, 31_000, theirs(31_001), 31_040);
+        keep(&mut map, 61_000, theirs(61_002), 61_003);
+        let mapped = map.on_host(1, Nanoseconds(theirs(31_010))).unwrap();
+        assert!(mapped.bound <= Nanoseconds(3 * MS / 2), "{mapped:?}");
+        assert!(mapped.at.0.abs_diff(31_010 * MS) <= mapped.bound.0, "{mapped:?}");
+        let mut late_end = ClockMap::default();
+        keep(&mut late_end, 1000, theirs(1001), 1002);
+        keep(&mut late_end, 31_000, theirs(31_001), 31_040);
+        assert_eq!(late_end.on_host(1, Nanoseconds(theirs(9_000))).unwrap().bound.0, 20 * MS);
     }
 
     #[test]

@@ -19,8 +19,14 @@ use surtax_instrument::clock;
 use surtax_instrument::quantity::Nanoseconds;
 use surtax_instrument::wire::{Fact, Outcome, Reply, Request};
 
-/// Number of exchanges that are made; the shortest one counts.
+/// Number of exchanges that are made at least; the shortest one counts.
 const EXCHANGES: u32 = 5;
+
+/// Number of exchanges at most, of a clock of its own whose answers are slow.
+const EXCHANGES_MAX: u32 = 25;
+
+/// A way there and back that is short enough: half of it is the most by which a time is wrong.
+const SHORT: Nanoseconds = Nanoseconds(1_000_000);
 
 /// By how much a clock may surely run wrong before its times are void, in parts per million: what
 /// `adjtimex(2)` lets a clock be slewed by is 500.
@@ -38,6 +44,8 @@ pub struct ClockSync {
     last: Nanoseconds,
     /// The answers went back.
     has_gone_back: bool,
+    /// Number of exchanges.
+    count: u32,
 }
 
 /// One question and its answer.
@@ -88,7 +96,8 @@ impl Exchange {
 }
 
 impl ClockSync {
-    /// Asks a few times; each answer may take so long.
+    /// Asks a few times, and more often where the clock is another one and slow to answer; each
+    /// answer may take so long.
     ///
     /// # Errors
     /// The link's.
@@ -107,7 +116,7 @@ impl ClockSync {
         clocks: &mut ClockMap,
     ) -> Result<Self, Fault> {
         let mut clock_sync: Option<Self> = None;
-        for _ in 0..EXCHANGES {
+        while clock_sync.is_none_or(Self::wants_more) {
             let asked = clock::monotonic_raw();
             let reply = link.ask(&Request::Clock, patience)?;
             let Reply::Clock { at: answer, passed } = reply.reply else {
@@ -129,7 +138,13 @@ impl ClockSync {
             first: answer,
             last: answer,
             has_gone_back: false,
+            count: 1,
         }
+    }
+
+    fn wants_more(self) -> bool {
+        let is_good = self.is_shared || self.shortest.round_trip() <= SHORT;
+        self.count < if is_good { EXCHANGES } else { EXCHANGES_MAX }
     }
 
     fn with(self, next: Exchange) -> Self {
@@ -141,6 +156,7 @@ impl ClockSync {
             first: self.first,
             last: next.answer,
             has_gone_back: self.has_gone_back || next.answer < self.last,
+            count: self.count + 1,
         }
     }
 
@@ -185,7 +201,7 @@ impl ClockSync {
     /// The same, as evidence.
     #[must_use]
     pub fn facts(self) -> Vec<Fact> {
-        let source = format!("{EXCHANGES} exchanges with the agent");
+        let source = format!("{} exchanges with the agent", self.count);
         vec![Fact::new("clock", if self.is_shared { "the host's" } else { "its own" }, source)]
     }
 }
@@ -227,7 +243,20 @@ mod tests {
 
     #[test]
     fn the_hosts_own_clock_is_recognised() {
-        assert!(clock_sync(0).is_shared);
+        let taken = clock_sync(0);
+        assert!(taken.is_shared && taken.count == EXCHANGES);
+    }
+
+    #[test]
+    fn a_clock_that_is_slow_to_answer_is_asked_more_often() {
+        let asked = |trip: u64| {
+            let taken = ClockSync::with_round_trip(false, Nanoseconds(trip));
+            std::iter::successors(Some(taken), |taken| {
+                taken.wants_more().then(|| taken.with(taken.shortest))
+            })
+            .count()
+        };
+        assert_eq!([asked(900_000), asked(1_100_000)], [5, 25]);
     }
 
     #[test]

@@ -6,13 +6,14 @@
 //! | CPU time by kind, interrupts, context switches | `/proc/stat`: `cpu`, `intr`, `ctxt` |
 //! | time in which somebody waited | `/proc/pressure/{cpu,io,memory}`: `total` of each line |
 //! | memory in use | `/proc/meminfo`: `MemTotal` without `MemAvailable` |
-//! | its parts | the same: `AnonPages`; `Buffers` and `Cached` without `Shmem`; `Shmem`; `Slab`, `KernelStack` and `PageTables` |
+//! | its parts | the same: `AnonPages`; `Buffers` and `Cached` without `Shmem`; `Shmem`; `Slab`, `KernelStack` and `PageTables`, the last also alone |
+//! | merged memory | `/sys/kernel/mm/ksm/pages_sharing`, where merging is on |
 //! | page faults, disks | `/proc/vmstat`: `pgfault`, `pgmajfault`; `pgpgin` and `pgpgout`, which are in KiB |
 //! | links | `/proc/net/dev` of the network namespace in which it was opened, of those with a `device` in `/sys/class/net` |
 //!
 //! - **Reads** all since boot. CPU time is in steps of 10 ms. User time has that of nice work and
 //!   of virtual CPUs in it, of which each is told apart, too; interrupts are beside system time.
-//! - **Costs** one `pread` for each of six files that are held open, and one for each link.
+//! - **Costs** one `pread` for each of seven files that are held open, and one for each link.
 //! - **Cannot see** who used it, nor what the machine below did but for what that calls stolen.
 //! - **Reference** `proc_stat(5)`, `proc_meminfo(5)`, Linux `Documentation/accounting/psi.rst`.
 
@@ -20,11 +21,12 @@ use super::host::Pressure;
 use crate::amount::{
     Amounts, CONTEXT_SWITCHES, CPU_GUEST, CPU_IDLE, CPU_IOWAIT, CPU_IRQ, CPU_NICE, CPU_SOFTIRQ,
     CPU_STEAL, CPU_SYSTEM, CPU_USER, DISK_READ, DISK_WRITTEN, INTERRUPTS, MAJOR_FAULTS,
-    MEMORY_ANON, MEMORY_KERNEL, MEMORY_PAGE_CACHE, MEMORY_SHMEM, MEMORY_USED, NETWORK_RECEIVED,
-    NETWORK_SENT, PACKETS_RECEIVED, PACKETS_SENT, PAGE_FAULTS, PRESSURE_CPU_SOME, PRESSURE_IO_FULL,
-    PRESSURE_IO_SOME, PRESSURE_MEMORY_FULL, PRESSURE_MEMORY_SOME,
+    MEMORY_ANON, MEMORY_KERNEL, MEMORY_MERGED, MEMORY_PAGE_CACHE, MEMORY_PAGE_TABLES, MEMORY_SHMEM,
+    MEMORY_USED, NETWORK_RECEIVED, NETWORK_SENT, PACKETS_RECEIVED, PACKETS_SENT, PAGE_FAULTS,
+    PRESSURE_CPU_SOME, PRESSURE_IO_FULL, PRESSURE_IO_SOME, PRESSURE_MEMORY_FULL,
+    PRESSURE_MEMORY_SOME,
 };
-use crate::counters::{bytes, text, value, values};
+use crate::counters::{bytes, number, text, text_of, value, values};
 use crate::wire::{Reading, Role};
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -72,6 +74,9 @@ pub struct Machine {
     meminfo: Option<File>,
     vmstat: Option<File>,
     pressure: [Option<File>; 3],
+    /// Number of pages that are not used because others are the same, where the kernel looks for
+    /// them.
+    merged: Option<File>,
     links: Links,
     buffer: Vec<u8>,
 }
@@ -94,6 +99,7 @@ impl Machine {
             meminfo: open("proc/meminfo"),
             vmstat: open("proc/vmstat"),
             pressure: ["cpu", "io", "memory"].map(|of| open(&format!("proc/pressure/{of}"))),
+            merged: open("sys/kernel/mm/ksm/pages_sharing").filter(|_| merges(root)),
             links: Links::open(root),
             buffer: vec![0; BUFFER_BYTES],
         }
@@ -118,6 +124,10 @@ impl Machine {
         }
         if let Some(text) = text(self.meminfo.as_ref(), buffer) {
             all = all.with_all(memory(text));
+        }
+        if let Some(pages) = self.merged.as_ref().and_then(number) {
+            let page = u64::try_from(rustix::param::page_size()).unwrap_or(4096);
+            all.set(MEMORY_MERGED, pages.saturating_mul(page));
         }
         if let Some(text) = text(self.vmstat.as_ref(), buffer) {
             let [read, written, faults, major] =
@@ -168,6 +178,12 @@ impl Links {
         let all = text.lines().filter_map(link).filter(|(name, _)| has_device(&self.devices, name));
         all.take(LINKS_MAX).collect()
     }
+}
+
+/// Tells whether a kernel looks for pages that are the same.
+fn merges(root: &Path) -> bool {
+    let text = text_of(root.join("sys/kernel/mm/ksm/run"));
+    text.is_ok_and(|text| text.trim() == "1")
 }
 
 /// Tells whether a link has a device behind it.
@@ -238,6 +254,7 @@ fn memory(meminfo: &str) -> Amounts {
         .with(MEMORY_PAGE_CACHE, without(sum(&["Buffers", "Cached"]), "Shmem"))
         .with(MEMORY_SHMEM, of("Shmem"))
         .with(MEMORY_KERNEL, sum(&["Slab", "KernelStack", "PageTables"]))
+        .with(MEMORY_PAGE_TABLES, of("PageTables"))
 }
 
 #[cfg(test)]
@@ -256,6 +273,8 @@ mod tests {
                  kB\nAnonPages: 20 kB\nShmem: 2 kB\nKernelStack: 1 kB\nPageTables: 2 kB\nSlab: 4 \
                  kB\n",
             ),
+            ("sys/kernel/mm/ksm/run", "1\n"),
+            ("sys/kernel/mm/ksm/pages_sharing", "3\n"),
             ("proc/vmstat", "pgpgin 8\npgpgout 4\npgfault 120\npgmajfault 12\n"),
             (
                 "proc/self/net/dev",
@@ -286,8 +305,11 @@ mod tests {
         assert_eq!((read.get(INTERRUPTS), read.get(CONTEXT_SWITCHES)), (Some(99), Some(55)));
         let waited = [PRESSURE_IO_SOME, PRESSURE_IO_FULL, PRESSURE_CPU_SOME].map(|it| read.get(it));
         assert_eq!(waited, [Some(7_000), Some(3_000), None]);
-        let parts = [MEMORY_USED, MEMORY_ANON, MEMORY_PAGE_CACHE, MEMORY_SHMEM, MEMORY_KERNEL];
-        assert_eq!(parts.map(|it| read.get(it).unwrap() / 1024), [60, 20, 10, 2, 7]);
+        let parts = [
+            MEMORY_USED, MEMORY_ANON, MEMORY_PAGE_CACHE, MEMORY_SHMEM, MEMORY_KERNEL,
+            MEMORY_PAGE_TABLES, MEMORY_MERGED,
+        ];
+        assert_eq!(parts.map(|it| read.get(it).unwrap() / 1024), [60, 20, 10, 2, 7, 2, 12]);
         let paged = [DISK_READ, DISK_WRITTEN, PAGE_FAULTS, MAJOR_FAULTS].map(|it| read.get(it));
         assert_eq!(paged, [Some(8192), Some(4096), Some(120), Some(12)]);
         let carried = Amounts::default()

@@ -9,6 +9,7 @@ pub mod frequency;
 pub mod guest_memory;
 pub mod host;
 pub mod kernel_log;
+pub mod kvm;
 pub mod machine;
 mod memory_stat;
 pub mod mitigations;

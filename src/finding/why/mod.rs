@@ -12,7 +12,8 @@ pub(crate) mod words;
 
 use crate::finding::trial_metric::WALL;
 use crate::finding::{
-    ArmFindings, CauseFindings, CountedBy, Interval, Spread, WhyFindings, emulation,
+    ArmFindings, CauseFindings, CountedBy, Findings, Interval, Spread, Verdict, WhyFindings,
+    emulation,
 };
 use crate::ledger::{Counted, PriceSample};
 use crate::table::rows;
@@ -26,6 +27,16 @@ const CAUSES: &str = include_str!("causes.tsv");
 #[must_use]
 pub fn is_to_explain(arm: &ArmFindings) -> bool {
     arm.is_compared() && arm.overhead.is_some() && arm.beside.is_none()
+}
+
+/// Tells whether a run has a difference that is not explained yet, and could be.
+#[must_use]
+pub fn is_to_ask(findings: &Findings) -> bool {
+    let is_open = |arm: &ArmFindings| {
+        let differs = matches!(arm.verdict, Verdict::Differs);
+        differs && arm.why.is_none() && is_to_explain(arm)
+    };
+    !findings.run.is_of_fixed_time && findings.arms.iter().any(is_open)
 }
 
 /// Says that a stack has no part that could be exchanged alone for its causes.

@@ -131,6 +131,17 @@ fn where_nobody_could_count_the_baseline_stands_in_and_that_is_said() {
 }
 
 #[test]
+fn a_difference_is_worth_a_question_until_it_is_explained() {
+    let counted = calls(&[(libc::SYS_getppid, 1_000_000)]);
+    let all = [(0, counted.clone()), (2, counted)];
+    let mut findings = example(&all, &[]);
+    assert!(is_to_ask(&findings));
+    findings.run.is_of_fixed_time = true;
+    assert!(!is_to_ask(&findings));
+    assert!(!is_to_ask(&example(&all, &[("system_call", 50.0, 90.0)])));
+}
+
+#[test]
 fn causes_that_explain_too_much_are_said_to() {
     let counted = calls(&[(libc::SYS_getppid, 1_000_000)]);
     let findings = example(&[(0, counted)], &[("system_call", 50.0, 300.0)]);
