@@ -4,6 +4,7 @@ use crate::opened_lab::OpenedLab;
 use std::path::PathBuf;
 use surtax::driver;
 use surtax::plan::{Plan, TrialId, TrialSettings};
+use surtax::stack::start::StartContext;
 use surtax::trial::protocol::{self, Purpose};
 use surtax::trial::{Measured, TrialResult};
 
@@ -45,8 +46,13 @@ pub fn run(plan: &Plan, number: u32, opened: &OpenedLab) -> Measured {
 /// The same for another purpose.
 pub fn run_for(plan: &Plan, number: u32, purpose: Purpose, opened: &OpenedLab) -> Measured {
     let trial = TrialId { block: number, position: 0, arm: 0 };
-    let record =
-        protocol::run(trial, &plan.baseline, (plan, purpose), &opened.context(), &mut |_, _| {});
+    let record = protocol::run(
+        trial,
+        &plan.baseline,
+        (plan, purpose),
+        &StartContext { writable: &plan.writable, ..opened.context() },
+        &mut |_, _| {},
+    );
     assert!(record.leftovers.is_empty(), "left behind: {:?}", record.leftovers);
     match record.result {
         TrialResult::Done(measured) => *measured,

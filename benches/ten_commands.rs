@@ -20,7 +20,7 @@ pub const TEN: [(&str, &str); 10] = [
     (
         "git status",
         in_a_directory!(
-            "git init -q .; cp -r /usr/share/perl .; git add -A; git status --short > /dev/null"
+            "git init -q .; cp -rp /usr/share/perl .; git add -A; git status --short > /dev/null"
         ),
     ),
     ("python3", "python3 -c 'import json, asyncio, http.client, xml.dom.minidom'"),
@@ -34,9 +34,9 @@ pub const TEN: [(&str, &str); 10] = [
     (
         "redis",
         in_a_directory!(
-            "redis-server --port 0 --unixsocket $d/s --save '' > /dev/null & until redis-cli -s \
-             $d/s ping > /dev/null 2>&1; do sleep 0.1; done; redis-benchmark -s $d/s -q -n 10000 \
-             -c 1 -t set > /dev/null; redis-cli -s $d/s shutdown nosave; wait"
+            "redis-server --port 0 --unixsocket $d/s --save '' > /dev/null & sleep 0.5; \
+             redis-benchmark -s $d/s -q -n 10000 -c 1 -t set > /dev/null; redis-cli -s $d/s \
+             shutdown nosave; wait"
         ),
     ),
     (
@@ -44,7 +44,7 @@ pub const TEN: [(&str, &str); 10] = [
         in_a_directory!(
             "printf 'daemon off; master_process off; pid %s/pid; error_log /dev/null; events {} \
              http { access_log off; server { listen unix:%s/s; root /usr/share/perl; } }' $d $d > \
-             conf; nginx -c $d/conf & until [ -S $d/s ]; do sleep 0.1; done; i=0; while [ $i -lt \
+             conf; nginx -c $d/conf & sleep 0.5; i=0; while [ $i -lt \
              20 ]; do curl -s --unix-socket $d/s -o /dev/null http://localhost/; i=$((i+1)); done; \
              kill $(cat pid); wait"
         ),
